@@ -1,0 +1,1 @@
+"""The process that runs the MRC agents of one or more hosts."""

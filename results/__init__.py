@@ -1,0 +1,1 @@
+"""Records and reads runs; the runs themselves go to runs/."""

@@ -1,0 +1,1 @@
+"""One command per module; commands only parse, call and print."""

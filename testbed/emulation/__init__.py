@@ -1,0 +1,1 @@
+"""Mininet's view of the fabric: topology, node classes, and the life of a lab's network."""

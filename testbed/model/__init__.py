@@ -1,0 +1,1 @@
+"""The fabric as pure data: names, addresses, paths and every node's wanted state."""
