@@ -1,0 +1,274 @@
+"""Compile, load and read eBPF: a C source to an object file to programs and maps held by file descriptor.
+
+Speaks to libbpf by ctypes, so that only its shared library is needed. Pins nothing: what is not attached ends with its
+BpfObject. Does not know what a program does nor where it is attached (see `qdisc`). Source: libbpf's bpf.h, libbpf.h.
+"""
+
+import contextlib
+import ctypes
+import errno as errno_names
+import os
+import platform
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from testbed.errors import MissingFeatureError, TestbedError
+
+_SONAMES = ("libbpf.so.1", "libbpf.so.0")  # Debian 12/13 and Ubuntu 24.04; Ubuntu 22.04
+_LOG_BYTES = 1 << 18  # a verifier log longer than this is cut; its end, which holds the reason, is kept by libbpf
+_STRICT = 0x01 | 0x02  # LIBBPF_STRICT_CLEAN_PTRS, _DIRECT_ERRS: makes 0.x report errors as 1.x does
+_SCHED_CLS = 3  # BPF_PROG_TYPE_SCHED_CLS
+_ANY = 0  # BPF_ANY
+_PERCPU_TYPES = frozenset({5, 6, 10})  # BPF_MAP_TYPE_PERCPU_HASH, _PERCPU_ARRAY, _LRU_PERCPU_HASH
+
+
+class BpfError(TestbedError):
+    """A program that does not compile or load, or a map request refused.
+
+    `log` is all that the compiler or verifier said; the message shows its end, where a verifier's reason is.
+    """
+
+    def __init__(self, what: str, reason: str, log: str = "", shown: int = 12) -> None:
+        self.what, self.reason, self.log = what, reason, log
+        super().__init__("\n".join([f"{what}: {reason}", *log.splitlines()[-shown:]]))
+
+
+@dataclass(frozen=True, slots=True)
+class BpfProgram:
+    """A loaded program; `fd` belongs to its BpfObject."""
+
+    name: str
+    fd: int
+    id: int
+
+
+@dataclass(frozen=True, slots=True)
+class BpfMap:
+    """A map in the kernel. Keys and values are bytes as the program lays them out; `fd` belongs to who opened it."""
+
+    name: str
+    fd: int
+    id: int
+    key_bytes: int
+    value_bytes: int
+    per_cpu: bool
+
+    @property
+    def stored_bytes(self) -> int:
+        """Bytes of one entry as read: a per-CPU map has one value a possible CPU, each padded to 8 bytes."""
+        return (self.value_bytes + 7) // 8 * 8 * possible_cpus() if self.per_cpu else self.value_bytes
+
+    def lookup(self, key: bytes) -> bytes | None:
+        """The value of `key`, `stored_bytes` long, or None. Raises BpfError."""
+        value = ctypes.create_string_buffer(self.stored_bytes)
+        found = self._request("bpf_map_lookup_elem", key, value)
+        return value.raw if found else None
+
+    def update(self, key: bytes, value: bytes) -> None:
+        """Set the value of `key`. Raises BpfError, ValueError for a wrong length."""
+        if len(value) != self.stored_bytes:
+            raise ValueError(f"a value of map {self.name} has {self.stored_bytes} bytes, not {len(value)}")
+        if not self._request("bpf_map_update_elem", key, value, ctypes.c_uint64(_ANY)):
+            raise BpfError(f"map {self.name}", "update: no such entry")
+
+    def delete(self, key: bytes) -> bool:
+        """Remove `key`; False if it was not there. Raises BpfError."""
+        return self._request("bpf_map_delete_elem", key)
+
+    def items(self) -> Iterator[tuple[bytes, bytes]]:
+        """Every key and value. Entries that come or go meanwhile may be missed or met."""
+        key: bytes | None = None
+        following = ctypes.create_string_buffer(self.key_bytes)
+        while _ask(f"map {self.name}", "bpf_map_get_next_key", self.fd, key, following):
+            key = following.raw
+            if (value := self.lookup(key)) is not None:
+                yield key, value
+
+    def _request(self, name: str, key: bytes, *rest: object) -> bool:
+        if len(key) != self.key_bytes:
+            raise ValueError(f"a key of map {self.name} has {self.key_bytes} bytes, not {len(key)}")
+        return _ask(f"map {self.name}", name, self.fd, key, *rest)
+
+
+class BpfObject:
+    """One loaded object file: its programs and maps by name, until `close`. Made by `load`."""
+
+    def __init__(self, path: Path, handle: int) -> None:
+        self.path = path
+        self._handle: int | None = handle
+
+    def __enter__(self) -> Self:
+        """The object itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Close, whatever happened."""
+        self.close()
+
+    def program(self, name: str) -> BpfProgram:
+        """The program called `name`. Raises BpfError."""
+        lib = _library()
+        found = lib.bpf_object__find_program_by_name(self._open(), name.encode())
+        if not found:
+            raise BpfError(str(self.path), f"holds no program {name!r}")
+        fd = lib.bpf_program__fd(found)
+        return BpfProgram(name, fd, _info(f"program {name}", fd)[1])
+
+    def map(self, name: str) -> BpfMap:
+        """The map called `name`. Raises BpfError."""
+        lib = _library()
+        found = lib.bpf_object__find_map_by_name(self._open(), name.encode())
+        if not found:
+            raise BpfError(str(self.path), f"holds no map {name!r}")
+        return _map_of(lib.bpf_map__fd(found), name)
+
+    def close(self) -> None:
+        """Give up every descriptor; what is attached stays in force. Twice is safe."""
+        if self._handle is not None:
+            _library().bpf_object__close(self._handle)
+            self._handle = None
+
+    def _open(self) -> int:
+        if self._handle is None:
+            raise BpfError(str(self.path), "used after close")
+        return self._handle
+
+
+def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
+    """Compile `source` to an object file in `out_dir`, where `headers` (name to text) are written first.
+
+    Raises MissingFeatureError naming the package when the compiler or libbpf's headers are not installed, BpfError
+    with the compiler's words when the source is wrong.
+    """
+    clang = shutil.which("clang")
+    if clang is None:
+        raise MissingFeatureError("clang", "it compiles the eBPF programs; install the package clang")
+    for name, text in headers.items():
+        (out_dir / name).write_text(text)
+    target = out_dir / f"{source.name.removesuffix('.c')}.o"
+    system = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h lives there on Debian and Ubuntu
+    flags = ("-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-I", str(out_dir), "-I", system)
+    done = subprocess.run(
+        (clang, *flags, "-c", str(source), "-o", str(target)), capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        return target
+    if "'bpf/" in done.stderr and "file not found" in done.stderr:
+        raise MissingFeatureError("bpf/bpf_helpers.h", "the eBPF programs include it; install the package libbpf-dev")
+    raise BpfError(str(source), "clang refuses it", done.stderr)
+
+
+def load(path: Path) -> BpfObject:
+    """Load every program of an object file, all as traffic-control classifiers.
+
+    Raises MissingFeatureError without libbpf, BpfError with the verifier's log when the kernel refuses a program.
+    """
+    lib = _library()
+    with _diagnostics() as log:
+        handle = lib.bpf_object__open(str(path).encode())
+        if not handle:
+            raise BpfError(str(path), _errno_text(), "".join(log))
+        if lib.bpf_object__load(handle) != 0:
+            reason = _errno_text()
+            lib.bpf_object__close(handle)
+            raise BpfError(str(path), f"the kernel refuses it: {reason}", "".join(log))
+    return BpfObject(path, handle)
+
+
+@cache
+def possible_cpus() -> int:
+    """How many values an entry of a per-CPU map has."""
+    return int(_library().libbpf_num_possible_cpus())
+
+
+def libbpf_version() -> str:
+    """As `1.1`. Raises MissingFeatureError without libbpf."""
+    lib = _library()
+    if not hasattr(lib, "libbpf_version_string"):
+        return "older than 0.6"
+    return str(lib.libbpf_version_string().decode()).removeprefix("v")
+
+
+_PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
+_lines: list[str] = []  # what libbpf prints meanwhile; libbpf has one print callback for the process
+
+
+def _keep(level: int, form: bytes, arguments: int) -> int:
+    text = ctypes.create_string_buffer(_LOG_BYTES)
+    ctypes.CDLL(None).vsnprintf(text, c_size_t(_LOG_BYTES), form, c_void_p(arguments))
+    if level == 0:  # LIBBPF_WARN; information and debugging are of no use in an error
+        _lines.append(text.value.decode(errors="replace"))
+    return 0
+
+
+_print = _PRINT(_keep)  # libbpf keeps the pointer, so this must live as long
+
+
+@contextlib.contextmanager
+def _diagnostics() -> Iterator[list[str]]:
+    """What libbpf would have printed on stderr, as a list that is filled inside the `with`."""
+    _lines.clear()
+    yield _lines
+    _lines.clear()
+
+
+@cache
+def _library() -> ctypes.CDLL:
+    for name in _SONAMES:
+        with contextlib.suppress(OSError):
+            return _declared(ctypes.CDLL(name, use_errno=True))
+    raise MissingFeatureError(
+        "libbpf", f"none of {', '.join(_SONAMES)} is here; install libbpf1 (libbpf0 on Ubuntu 22.04)"
+    )
+
+
+def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
+    """The library with pointer types declared, strict errors on and its messages taken to us."""
+    for name in ("open", "find_program_by_name", "find_map_by_name"):
+        getattr(lib, f"bpf_object__{name}").restype = c_void_p
+    lib.bpf_object__open.argtypes = (c_char_p,)
+    for name in ("find_program_by_name", "find_map_by_name"):
+        getattr(lib, f"bpf_object__{name}").argtypes = (c_void_p, c_char_p)
+    for name in ("bpf_object__load", "bpf_object__close", "bpf_program__fd", "bpf_map__fd"):
+        getattr(lib, name).argtypes = (c_void_p,)
+    lib.bpf_object__close.restype = None
+    lib.bpf_obj_get_info_by_fd.argtypes = (c_int, c_void_p, POINTER(c_uint32))
+    if hasattr(lib, "libbpf_version_string"):  # since 0.6
+        lib.libbpf_version_string.restype = c_char_p
+    lib.libbpf_set_strict_mode(_STRICT)
+    lib.libbpf_set_print(_print)
+    return lib
+
+
+def _ask(what: str, name: str, *arguments: object) -> bool:
+    """Call libbpf; True if done, False if there is no such entry, BpfError for anything else."""
+    if getattr(_library(), name)(*arguments) >= 0:
+        return True
+    if ctypes.get_errno() == errno_names.ENOENT:
+        return False
+    raise BpfError(what, f"{name}: {_errno_text()}")
+
+
+def _info(what: str, fd: int) -> tuple[int, int, int, int]:
+    """Type, id and the two following words of a program or map: for a map its key and value bytes."""
+    words = (c_uint32 * 4)()
+    size = c_uint32(ctypes.sizeof(words))
+    _ask(what, "bpf_obj_get_info_by_fd", fd, words, byref(size))
+    return words[0], words[1], words[2], words[3]
+
+
+def _map_of(fd: int, name: str = "") -> BpfMap:
+    kind, map_id, key_bytes, value_bytes = _info(f"map {name or fd}", fd)
+    return BpfMap(name or f"#{map_id}", fd, map_id, key_bytes, value_bytes, kind in _PERCPU_TYPES)
+
+
+def _errno_text() -> str:
+    code = ctypes.get_errno()
+    return f"{errno_names.errorcode.get(code, code)}: {os.strerror(code)}"

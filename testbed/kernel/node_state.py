@@ -1,0 +1,127 @@
+"""A node's records put into the kernel, read back, and compared.
+
+Knows one node's records at a time. `configure` acts and decides nothing; `differences` is pure.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+from testbed.kernel import dumps, requests
+from testbed.kernel.rtnl import Request, Rtnl
+from testbed.kernel.sysctl import read_sysctls, write_sysctls
+from testbed.model.node_config import (
+    LOOPBACK_IFINDEX,
+    Address,
+    Interface,
+    Neighbour,
+    NodeConfig,
+    Route,
+    Sysctl,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeState:
+    """What the kernel holds for one node. `ready` are interface indexes that can send, `dead` routes that cannot."""
+
+    sysctls: tuple[Sysctl, ...]
+    interfaces: tuple[Interface, ...]
+    ready: frozenset[int]
+    addresses: tuple[Address, ...]
+    neighbours: tuple[Neighbour, ...]
+    routes: tuple[Route, ...]
+    dead: frozenset[Route]
+
+
+def configure(config: NodeConfig, namespace: Path) -> None:
+    """Bring a node whose links exist into its wanted state. Raises KernelError at the first refusal."""
+    node = str(config.node)
+    write_sysctls(node, namespace, config.forwarding)
+    with Rtnl.inside(node, namespace) as rtnl:
+        rtnl.apply(requests_of(config))
+
+
+def requests_of(config: NodeConfig) -> list[Request]:
+    """Everything to ask of the kernel once the node's links exist, in an order that it accepts."""
+    loopback = [requests.bring_up(LOOPBACK_IFINDEX, "lo")] if config.loopback_up else []
+    return [
+        *loopback,
+        *(requests.bring_up(interface.ifindex, interface.name) for interface in config.interfaces),
+        *map(requests.add_address, config.addresses),
+        *map(requests.add_neighbour, config.neighbours),
+        *map(requests.add_route, config.routes),
+    ]
+
+
+def read_state(config: NodeConfig, namespace: Path) -> NodeState:
+    """The kernel's state of everything that `config` speaks of. Raises KernelError."""
+    sysctls = read_sysctls(namespace, [sysctl.path for sysctl in config.quiet + config.forwarding])
+    with Rtnl.inside(str(config.node), namespace) as rtnl:
+        interfaces, ready = dumps.found_interfaces(rtnl)
+        routes, dead = dumps.found_routes(rtnl)
+        addresses, neighbours = dumps.found_addresses(rtnl), dumps.found_neighbours(rtnl)
+    return NodeState(sysctls, interfaces, ready, addresses, neighbours, routes, dead)
+
+
+def differences(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
+    """One line for each record that is missing, unexpected, or not as wanted."""
+    node = str(config.node)
+    pairs: tuple[tuple[Iterable[object], Iterable[object]], ...] = (
+        (config.quiet + config.forwarding, state.sysctls),
+        (config.interfaces, state.interfaces),
+        (config.addresses, state.addresses),
+        (config.neighbours, state.neighbours),
+        (config.routes, state.routes),
+    )
+    lines = [line for wanted, found in pairs for line in _difference(_by_key(wanted), _by_key(found))]
+    return tuple(f"{node}: {line}" for line in lines)
+
+
+def pending(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
+    """One line for each interface or route that is as wanted and cannot carry packets yet; it may in a moment."""
+    interfaces = (interface for interface in config.interfaces if interface.ifindex not in state.ready)
+    routes = (route for route in config.routes if route in state.dead)
+    lines = [f"interface {interface.name}: is not up" for interface in interfaces]
+    lines += [f"route {route.prefix}: its interface is not up" for route in routes]
+    return tuple(f"{config.node}: {line}" for line in lines)
+
+
+_KEYS: dict[type, tuple[str, ...]] = {
+    Sysctl: ("path",),
+    Interface: ("name",),
+    Address: ("ifindex", "address"),
+    Neighbour: ("ifindex", "address"),
+    Route: ("prefix", "table"),
+}
+"""What identifies a record of each kind; the rest of its fields may differ."""
+
+
+def _by_key(records_: Iterable[object]) -> dict[str, object]:
+    return {_key(record): record for record in records_}
+
+
+def _key(record: object) -> str:
+    names = _KEYS[type(record)]
+    return " ".join((type(record).__name__.lower(), *(_text(name, getattr(record, name)) for name in names)))
+
+
+def _text(name: str, value: object) -> str:
+    return f"of interface {value}" if name == "ifindex" else f"in table {value}" if name == "table" else str(value)
+
+
+def _difference(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:
+    for key, record in wanted.items():
+        if key not in found:
+            yield f"{key}: wanted {_rest(record)}, found nothing"
+        elif found[key] != record:
+            yield f"{key}: wanted {_rest(record)}, found {_rest(found[key])}"
+    for key, record in found.items():
+        if key not in wanted:
+            yield f"{key}: not wanted, found {_rest(record)}"
+
+
+def _rest(record: object) -> str:
+    keys = _KEYS[type(record)]
+    names = [field.name for field in fields(record) if field.name not in keys]  # type: ignore[arg-type]
+    return " ".join(f"{name}={getattr(record, name)}" for name in names) or "it"

@@ -1,0 +1,207 @@
+"""Typed names of nodes, ports and links, and the only place that renders or parses them.
+
+Knows the grammar of names and nothing of addresses or kernels. `p0-leaf3`, `p0-spine5`, `h2` are nodes,
+`p0:leaf3-spine5` a link, `p0:leaf3>spine5` one direction of it, `p*:leaf3>spine*` a selection.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from testbed.errors import UnknownNameError
+
+if TYPE_CHECKING:
+    from testbed.model.fabric import Fabric
+
+LAB_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
+"""Short enough that a namespace name stays readable and a socket path fits 108 bytes."""
+
+NAMESPACE_PREFIX = "spraylab"
+
+
+class Role(IntEnum):
+    """What a node is; the value is the role nibble of its addresses (our choice, see docs/address-plan.md)."""
+
+    SPINE = 1
+    LEAF = 2
+    HOST = 3
+
+
+_WORD = {Role.SPINE: "spine", Role.LEAF: "leaf", Role.HOST: "h"}
+_ROLE = {word: role for role, word in _WORD.items()}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class NodeId:
+    """One node. `plane` is None for a host, which has a port in every plane; `index` counts from 0."""
+
+    role: Role
+    plane: int | None
+    index: int
+
+    @classmethod
+    def leaf(cls, plane: int, index: int) -> "NodeId":
+        """Leaf (T0) `index` of a plane."""
+        return cls(Role.LEAF, plane, index)
+
+    @classmethod
+    def spine(cls, plane: int, index: int) -> "NodeId":
+        """Spine (T1) `index` of a plane."""
+        return cls(Role.SPINE, plane, index)
+
+    @classmethod
+    def host(cls, index: int) -> "NodeId":
+        """Host `index`, counted over all leaves."""
+        return cls(Role.HOST, None, index)
+
+    @property
+    def short(self) -> str:
+        """The name inside its plane, as used in link names: `leaf3`, `spine5`, `h2`."""
+        return f"{_WORD[self.role]}{self.index}"
+
+    def __str__(self) -> str:
+        """`p0-leaf3`, `p0-spine5` or `h2`."""
+        return self.short if self.plane is None else f"p{self.plane}-{self.short}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class PortId:
+    """The port of `node` that leads to `peer` in `plane`; between two nodes there is one link a plane."""
+
+    node: NodeId
+    peer: NodeId
+    plane: int
+
+    @property
+    def interface(self) -> str:
+        """Kernel name, after the peer: `spine5` or `h2` on a leaf, `leaf3` on a spine, `plane0` on a host."""
+        return f"plane{self.plane}" if self.node.role is Role.HOST else self.peer.short
+
+    def __str__(self) -> str:
+        """`p0-leaf3:spine5`."""
+        return f"{self.node}:{self.interface}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class LinkId:
+    """Both directions of a link. `lower` is nearer to the hosts: a host below a leaf, a leaf below a spine."""
+
+    plane: int
+    lower: NodeId
+    upper: NodeId
+
+    @property
+    def directions(self) -> tuple["DirectedLink", "DirectedLink"]:
+        """Up, then down."""
+        return DirectedLink(self.plane, self.lower, self.upper), DirectedLink(self.plane, self.upper, self.lower)
+
+    def __str__(self) -> str:
+        """`p0:leaf3-spine5` or `p0:h2-leaf2`."""
+        return f"p{self.plane}:{self.lower.short}-{self.upper.short}"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class DirectedLink:
+    """One direction of a link, from `sender` to `receiver`."""
+
+    plane: int
+    sender: NodeId
+    receiver: NodeId
+
+    @property
+    def link(self) -> LinkId:
+        """The link without its direction."""
+        if self.sender.role > self.receiver.role:  # host 3 > leaf 2 > spine 1: the greater role is the lower end
+            return LinkId(self.plane, self.sender, self.receiver)
+        return LinkId(self.plane, self.receiver, self.sender)
+
+    @property
+    def reverse(self) -> "DirectedLink":
+        """The other direction."""
+        return DirectedLink(self.plane, self.receiver, self.sender)
+
+    @property
+    def egress(self) -> PortId:
+        """The port that sends into this direction; drops are injected here."""
+        return PortId(self.sender, self.receiver, self.plane)
+
+    @property
+    def ingress(self) -> PortId:
+        """The port that this direction arrives at."""
+        return PortId(self.receiver, self.sender, self.plane)
+
+    def __str__(self) -> str:
+        """`p0:leaf3>spine5`."""
+        return f"p{self.plane}:{self.sender.short}>{self.receiver.short}"
+
+
+_NODE = re.compile(r"(?:p(?P<plane>\d+)-(?P<word>leaf|spine)|(?P<host>h))(?P<index>\d+)")
+_END = r"(leaf|spine|h)(\d+|\*)"
+_LINK = re.compile(rf"(?:p(\d+|\*):)?{_END}([->]){_END}")
+
+
+def parse_node(text: str, fabric: "Fabric") -> NodeId:
+    """The node called `text`. Raises UnknownNameError with near names."""
+    names = {str(node): node for node in fabric.nodes()}
+    if (node := names.get(text)) is not None:
+        return node
+    reason = "no such node" if _NODE.fullmatch(text) else "not a node name (they look like p0-leaf3, p0-spine5, h2)"
+    raise UnknownNameError("node", text, reason, _near(text, names))
+
+
+def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
+    """Every direction that `text` selects, in fabric order.
+
+    `-` selects both directions, `>` the one written; `*` stands for any number. The plane may be left out when
+    the fabric has only one. Raises UnknownNameError with near names when nothing is selected.
+    """
+    found = _LINK.fullmatch(text.strip())
+    if found is None:
+        raise _unknown_link(
+            text, "not a link name (they look like p0:leaf3-spine5, p0:leaf3>spine5, p*:h2>leaf*)", fabric
+        )
+    if found[1] is None and fabric.spec.planes > 1:
+        raise _unknown_link(text, "the plane is missing (write p0:... or p*:...)", fabric)
+    selected = tuple(way for link in fabric.links() for way in link.directions if _selects(found, way))
+    if not selected:
+        raise _unknown_link(text, "no such link", fabric)
+    return selected
+
+
+def _selects(found: re.Match[str], way: DirectedLink) -> bool:
+    plane, word_a, index_a, mark, word_b, index_b = found.groups()
+    if plane not in (None, "*", str(way.plane)):
+        return False
+    ends = ((word_a, index_a), (word_b, index_b))
+    if _names(ends[0], way.sender) and _names(ends[1], way.receiver):
+        return True
+    return mark == "-" and _names(ends[0], way.receiver) and _names(ends[1], way.sender)
+
+
+def _names(end: tuple[str, str], node: NodeId) -> bool:
+    word, index = end
+    return _ROLE[word] is node.role and index in ("*", str(node.index))
+
+
+def _unknown_link(text: str, reason: str, fabric: "Fabric") -> UnknownNameError:
+    names = (str(way) if ">" in text else str(link) for link in fabric.links() for way in link.directions)
+    return UnknownNameError("link", text, reason, _near(text, dict.fromkeys(names)))
+
+
+def _near(text: str, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(difflib.get_close_matches(text, names, n=3, cutoff=0.5))
+
+
+def namespace_name(lab: str, node: NodeId) -> str:
+    """Name of a node's network namespace: `spraylab-lab-p0-leaf3`."""
+    return f"{namespace_prefix(lab)}{node}"
+
+
+def namespace_prefix(lab: str) -> str:
+    """What the names of all namespaces of a lab start with, and of no other lab. Raises UnknownNameError."""
+    if LAB_NAME.fullmatch(lab) is None:
+        raise UnknownNameError("lab", lab, "a lab name is a lower-case letter and up to nine letters or digits")
+    return f"{NAMESPACE_PREFIX}-{lab}-"

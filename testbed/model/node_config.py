@@ -1,0 +1,228 @@
+"""One node's wanted state as plain records: sysctls, interfaces, neighbours, routes, addresses.
+
+Compiled from the fabric alone; knows no kernel calls. The kernel layer applies the records and reads them back.
+Forwarding: RFC 9800 (End with NEXT-CSID), mrc.md section 6.1; everything is static, nothing is learned.
+"""
+
+from dataclasses import dataclass
+from ipaddress import IPv6Address, IPv6Network
+
+from agent.wire.usid import BLOCK_BITS, USID_BITS
+from testbed.model.addressing import (
+    downlink_usid,
+    host_address,
+    port_of,
+    sid_prefix,
+    usid_of,
+)
+from testbed.model.fabric import Fabric
+from testbed.model.ids import NodeId, PortId, Role
+from testbed.model.paths import default_path
+
+LOOPBACK_IFINDEX = 1
+"""The kernel numbers `lo` 1 in every namespace (net/core/dev.c, LOOPBACK_IFINDEX)."""
+
+TABLE_LOCAL = 255
+"""RT_TABLE_LOCAL of linux/rtnetlink.h: looked up first, which saves one lookup a hop (datapath.md, section 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sysctl:
+    """One file below /proc/sys and its text."""
+
+    path: str
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Interface:
+    """One end of a veth pair. `peer_ifindex` is the other end's index in its own namespace; `mtu` in bytes."""
+
+    name: str
+    ifindex: int
+    mac: str
+    mtu: int
+    peer_ifindex: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A veth pair as its first end sees it; `far` comes to life in the namespace of `far_node`."""
+
+    near: Interface
+    far_node: NodeId
+    far: Interface
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address of an interface."""
+
+    ifindex: int
+    address: IPv6Address
+    prefix_bits: int
+
+
+@dataclass(frozen=True, slots=True)
+class Neighbour:
+    """A permanent neighbour entry."""
+
+    ifindex: int
+    address: IPv6Address
+    mac: str
+
+
+@dataclass(frozen=True, slots=True)
+class EndNextCsid:
+    """seg6local End with the NEXT-CSID flavor: shift the uSIDs left by one, look the new address up."""
+
+    block_bits: int = BLOCK_BITS
+    usid_bits: int = USID_BITS
+
+
+@dataclass(frozen=True, slots=True)
+class EndDt6:
+    """seg6local End.DT6: take the outer header off, look the inner address up in `table`."""
+
+    table: int
+
+
+@dataclass(frozen=True, slots=True)
+class EncapRed:
+    """seg6 encap.red: put an outer header on, with a routing header only when there is more than one segment."""
+
+    segments: tuple[IPv6Address, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownAction:
+    """Something on a route that is never asked for, as it was read back from the kernel."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """A static route. One whose `ifindex` is that of `lo` is of type local, so that no failing link takes it away."""
+
+    prefix: IPv6Network
+    ifindex: int
+    gateway: IPv6Address | None = None
+    action: EndNextCsid | EndDt6 | EncapRed | UnknownAction | None = None
+    table: int = TABLE_LOCAL
+
+
+@dataclass(frozen=True, slots=True)
+class NodeConfig:
+    """All of a node's wanted state. `quiet` is set before its links exist, `forwarding` once they do."""
+
+    node: NodeId
+    quiet: tuple[Sysctl, ...]
+    forwarding: tuple[Sysctl, ...]
+    interfaces: tuple[Interface, ...]
+    loopback_up: bool
+    addresses: tuple[Address, ...]
+    neighbours: tuple[Neighbour, ...]
+    routes: tuple[Route, ...]
+
+
+_NO_IPV6 = (Sysctl("net/ipv6/conf/default/disable_ipv6", "1"),)
+
+_QUIET = tuple(
+    Sysctl(f"net/ipv6/conf/default/{name}", value)
+    for name, value in (
+        ("addr_gen_mode", "1"),  # no link-local address: nothing to announce or to defend
+        ("accept_dad", "0"),
+        ("dad_transmits", "0"),
+        ("accept_ra", "0"),
+        ("accept_redirects", "0"),
+        ("router_solicitations", "0"),
+    )
+)
+
+_SEG6 = tuple(Sysctl(f"net/ipv6/conf/{scope}/seg6_enabled", "1") for scope in ("all", "default"))
+
+_FORWARDING = (Sysctl("net/ipv6/conf/all/forwarding", "1"),)
+
+
+def node_config(fabric: Fabric, node: NodeId) -> NodeConfig:
+    """The wanted state of `node`."""
+    uses_ipv6 = node.role is not Role.HOST or fabric.spec.host_stack
+    return NodeConfig(
+        node=node,
+        quiet=_QUIET + _SEG6 if uses_ipv6 else _NO_IPV6,
+        forwarding=() if node.role is Role.HOST else _FORWARDING,
+        interfaces=tuple(_interface(fabric, port) for port in fabric.ports_of(node)),
+        loopback_up=uses_ipv6,
+        addresses=_addresses(fabric, node),
+        neighbours=_neighbours(fabric, node) if uses_ipv6 else (),
+        routes=_routes(fabric, node),
+    )
+
+
+def cables_of(fabric: Fabric, leaf: NodeId) -> tuple[Cable, ...]:
+    """The veth pairs of a leaf. Every link of a fabric ends at exactly one leaf, so the leaves' cables are all."""
+    return tuple(
+        Cable(_interface(fabric, port), port.peer, _interface(fabric, _opposite(port)))
+        for port in fabric.ports_of(leaf)
+    )
+
+
+def _opposite(port: PortId) -> PortId:
+    return PortId(port.peer, port.node, port.plane)
+
+
+def _interface(fabric: Fabric, port: PortId) -> Interface:
+    near, far = port_of(fabric, port), port_of(fabric, _opposite(port))
+    return Interface(near.name, near.ifindex, near.mac, fabric.spec.mtu, far.ifindex)
+
+
+def _addresses(fabric: Fabric, node: NodeId) -> tuple[Address, ...]:
+    if node.role is Role.HOST and fabric.spec.host_stack:
+        return (Address(LOOPBACK_IFINDEX, host_address(node.index), 128),)
+    return ()
+
+
+def _neighbours(fabric: Fabric, node: NodeId) -> tuple[Neighbour, ...]:
+    ports = [(port_of(fabric, port), port_of(fabric, _opposite(port))) for port in fabric.ports_of(node)]
+    return tuple(Neighbour(near.ifindex, far.link_local, far.mac) for near, far in ports)
+
+
+def _routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
+    if node.role is not Role.HOST:
+        return _switch_routes(fabric, node)
+    return _host_routes(fabric, node) if fabric.spec.host_stack else ()
+
+
+def _switch_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
+    own = Route(sid_prefix(usid_of(node)), LOOPBACK_IFINDEX, action=EndNextCsid())
+    return (own, *(_next_hop(fabric, port) for port in fabric.ports_of(node)))
+
+
+def _next_hop(fabric: Fabric, port: PortId) -> Route:
+    """The route to the uSID behind a port: the neighbour's own, or the downlink's when a host is behind it."""
+    peer = port.peer
+    usid = downlink_usid(port.plane, fabric.slot_of(peer.index)) if peer.role is Role.HOST else usid_of(peer)
+    gateway = port_of(fabric, _opposite(port)).link_local
+    return Route(sid_prefix(usid), port_of(fabric, port).ifindex, gateway)
+
+
+def _host_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
+    """For ordinary programs: out of the own downlink uSIDs, into the own leaves, a default path to each host."""
+    ports = fabric.ports_of(node)
+    first = port_of(fabric, ports[0])
+    slot = fabric.slot_of(node.index)
+    decap = (
+        Route(sid_prefix(downlink_usid(port.plane, slot)), LOOPBACK_IFINDEX, action=EndDt6(TABLE_LOCAL))
+        for port in ports
+    )
+    others = (other for other in range(fabric.host_count) if other != node.index)
+    encap = (
+        Route(
+            IPv6Network(host_address(other)),
+            first.ifindex,
+            action=EncapRed((default_path(fabric, node.index, other).destination,)),
+        )
+        for other in others
+    )
+    return (*decap, *(_next_hop(fabric, port) for port in ports), *encap)
