@@ -1,0 +1,200 @@
+"""What passes between the core and the wire: frozen groups of numpy columns, one row a packet.
+
+Knows no byte layout and no protocol rule. All numbers are in host byte order; PSNs are wire values (24 bits).
+"""
+
+from dataclasses import dataclass, fields
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+Rows = NDArray[np.intp] | NDArray[np.int64] | NDArray[np.bool_] | slice
+
+
+def windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
+    """Every run of `width` bytes of a flat contiguous memory, as a view: row o starts at byte o.
+
+    Shape `(len(memory) - width + 1, width)`. Writable if the memory is. Index it with an array of offsets to gather
+    or scatter rows; never copy it whole.
+    """
+    return np.ndarray((memory.size - width + 1, width), np.uint8, memory, strides=(1, 1))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _Columns:
+    """Rows selectable as one; a field that is an array of another length is shared, not selected."""
+
+    def take(self, rows: Rows) -> Self:
+        """The given rows, in the given order (index array, boolean mask or slice); shared memory is not copied."""
+        shared = self._shared()
+        values = {}
+        for field in fields(self):
+            value = getattr(self, field.name)
+            selected = field.name not in shared and isinstance(value, np.ndarray)
+            values[field.name] = value[rows] if selected else value
+        return type(self)(**values)
+
+    @staticmethod
+    def _shared() -> tuple[str, ...]:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WriteBatch(_Columns):
+    """Write requests of one QP to be encoded, `(n,)` each unless said. TSETH is always sent."""
+
+    psn: NDArray[np.uint32]
+    opcode: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+    """BTH byte 8: BTH_ACK_REQUEST, BTH_RETRANSMISSION. BTH_TIMESTAMP is added by the encoder."""
+    ev_index: NDArray[np.uint16]
+    """Row of the FlowTemplate's EV table."""
+    msn: NDArray[np.uint16]
+    rqmsn: NDArray[np.uint16]
+    va: NDArray[np.uint64]
+    """Remote address of this packet's first payload byte: base + k * pmtu."""
+    rkey: NDArray[np.uint32]
+    dmalen: NDArray[np.uint32]
+    """Length of the whole message."""
+    source_offset: NDArray[np.int64]
+    """Where the payload starts in `source`, bytes."""
+    payload_bytes: NDArray[np.uint32]
+    tx_timestamp: int
+    """16 bits, ticks of 8192 ns (tsr = 1)."""
+    source: NDArray[np.uint8]
+    """Flat contiguous memory the payloads are read from; any length."""
+    imm: NDArray[np.uint32] | None = None
+    """Immediate data; used only in rows whose opcode carries it."""
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.psn)
+
+    @staticmethod
+    def _shared() -> tuple[str, ...]:
+        return ("source",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class WriteColumns(_Columns):
+    """Write requests as received, `(n,)` each unless said, of any QPs. Views the ring: use before releasing it.
+
+    A trimmed row has no payload (`payload_bytes` 0) and, when cut that short, zero `va`, `rkey` and `dmalen`.
+    """
+
+    psn: NDArray[np.uint32]
+    opcode: NDArray[np.uint8]
+    flags: NDArray[np.uint8]
+    """BTH byte 8: BTH_ACK_REQUEST, BTH_RETRANSMISSION, BTH_TIMESTAMP."""
+    dqpn: NDArray[np.uint32]
+    ce: NDArray[np.bool_]
+    """Congestion Experienced, in the outer or the inner header (RFC 6040)."""
+    trimmed: NDArray[np.bool_]
+    trimmed_lasthop: NDArray[np.bool_]
+    ev: NDArray[np.uint32]
+    msn: NDArray[np.uint16]
+    rqmsn: NDArray[np.uint16]
+    tx_timestamp: NDArray[np.uint16]
+    va: NDArray[np.uint64]
+    rkey: NDArray[np.uint32]
+    dmalen: NDArray[np.uint32]
+    imm: NDArray[np.uint32]
+    """Zero in rows whose opcode carries none."""
+    payload_bytes: NDArray[np.uint32]
+    payload_offset: NDArray[np.int64]
+    """Where the row's payload starts in `memory`, bytes."""
+    memory: NDArray[np.uint8]
+    """The received block as flat bytes; any length."""
+    plane: int
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.psn)
+
+    def payload(self, rows: Rows, width: int) -> NDArray[np.uint8]:
+        """Copy of the first `width` payload bytes of the rows, `(len(rows), width)`; each must have that many."""
+        if width == 0:
+            return np.empty((len(self.psn[rows]), 0), np.uint8)
+        return windows(self.memory, width)[self.payload_offset[rows]]
+
+    @staticmethod
+    def _shared() -> tuple[str, ...]:
+        return ("memory",)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class _SackFields(_Columns):
+    """SETH and CC_STATE (MRC Tables 7-14, 7-12), `(n,)` each."""
+
+    cack_psn: NDArray[np.uint32]
+    ack_psn_offset: NDArray[np.int16]
+    """cack_psn + offset = the PSN that triggered the SACK; where `pr`, the 16 bits of the probe id instead."""
+    pr: NDArray[np.bool_]
+    """Answers a reliability probe."""
+    rtx: NDArray[np.bool_]
+    """Echo of the triggering packet's retransmission bit."""
+    m: NDArray[np.uint8]
+    """EcnVerdict."""
+    ev: NDArray[np.uint32]
+    """EV of the triggering packet, reflected."""
+    spdcid: NDArray[np.uint16]
+    dpdcid: NDArray[np.uint16]
+    mpr: NDArray[np.uint8]
+    """Window, unit 128 PSNs; 0 when dynamic MPR is off."""
+    sack_offset: NDArray[np.int16]
+    """Bit 0 of the bitmap is PSN cack_psn + sack_offset."""
+    bitmap: NDArray[np.uint64]
+    """Bit i, least significant first: PSN base + i has been received; all zero says nothing."""
+    tx_timestamp: NDArray[np.uint16]
+    """Timestamp of the triggering packet, reflected."""
+    ooo_count: NDArray[np.uint16]
+    """Packets held above cack_psn, 15 bits."""
+    restore_cwnd: NDArray[np.bool_]
+    rcv_cwnd_pen: NDArray[np.uint8]
+    """7 bits."""
+    rcvd_bytes: NDArray[np.uint32]
+    """Unit 256 bytes, 24 bits, wraps."""
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.cack_psn)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SackBatch(_SackFields):
+    """SACKs of one QP to be encoded; the FlowTemplate holds the peer's QP number."""
+
+    ev_index: NDArray[np.uint16]
+    """Reverse path: row of the FlowTemplate's EV table."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True, eq=False)
+class SackColumns(_SackFields):
+    """SACKs as received, of any QPs."""
+
+    dqpn: NDArray[np.uint32]
+    plane: int
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Announcement:
+    """A flow announced to the SprayCheck leaves, one a plane and path (SprayCheck F1, D1)."""
+
+    epoch: int
+    """Measurement round, 16 bits."""
+    plane: int
+    policy: int
+    """SprayPolicyCode."""
+    spines: int
+    """Usable spines k of this plane."""
+    src_leaf: int
+    dst_leaf: int
+    src_host: int
+    dst_host: int
+    dqpn: int
+    start_psn: int
+    packets: int
+    """First transmissions N of the flow in this plane."""
+    last_psn: int
+    """PSN of the last first transmission in this plane."""

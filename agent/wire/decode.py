@@ -1,0 +1,171 @@
+"""Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.columns import SackColumns, WriteColumns
+from agent.wire.constants import Ecn
+from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, WRITE_FRAME, word_of
+from agent.wire.ev import EvCodec
+from agent.wire.judge import JudgedBlock, has_tseth, judge, pad_bytes, selection
+from agent.wire.rules import Kind, RejectReason
+
+__all__ = ["Decoded", "RejectReason", "decode"]
+
+_PSN_MASK = np.uint32(c.PSN_MASK)
+_OUTER_CLASS = word_of(WRITE_FRAME, "outer", "class_word")
+_OUTER_LENGTH = word_of(WRITE_FRAME, "outer", "plen")
+_INNER_CLASS = word_of(WRITE_FRAME, "inner", "class_word")
+_UDP_PORTS = word_of(WRITE_FRAME, "udp", "sport")
+_BTH_FIRST = word_of(WRITE_FRAME, "bth", "opcode")
+_BTH_DQP = word_of(WRITE_FRAME, "bth", "dqp_word")
+_BTH_PSN = word_of(WRITE_FRAME, "bth", "psn_word")
+_METH = word_of(WRITE_FRAME, "meth")
+_TSETH = word_of(WRITE_FRAME, "tseth")
+_RETH = word_of(WRITE_FRAME, "reth")
+_IMM = _RETH + RETH.itemsize // 4
+_SETH = word_of(SACK_FRAME, "seth")
+_SETH_CACK = word_of(SACK_FRAME, "seth", "cack_word")
+_SETH_CC = word_of(SACK_FRAME, "seth", "cc")
+_CC_STATE = word_of(SACK_FRAME, "cc_state")
+
+
+@dataclass(frozen=True, slots=True)
+class Decoded:
+    """What a block of frames held."""
+
+    writes: WriteColumns | None
+    """None when there were none."""
+    sacks: SackColumns | None
+    rejected: dict[RejectReason, int]
+    """Rows by reason, without ACCEPTED."""
+    reasons: NDArray[np.uint8]
+    """(n,) RejectReason of each row, in order of arrival."""
+
+
+def decode(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    own_address: bytes,
+    plane: int,
+    *,
+    check_icrc: bool = True,
+    codec: EvCodec | None = None,
+) -> Decoded:
+    """Split a block of received frames into write requests, SACKs and counted rest.
+
+    `frames` is `(n, stride)`, row i holding `lengths[i]` bytes (bytes past a row's length are never trusted); `plane`
+    is the port they came by, `own_address` this host's 16-byte inner address. The result views `frames`.
+    """
+    if len(frames) == 0:
+        return Decoded(None, None, {}, np.zeros(0, np.uint8))
+    block = judge(frames, lengths, own_address, check_icrc=check_icrc)
+    accepted = block.accepted()
+    is_write = accepted & (block.kinds >= Kind.WRITE.value)
+    is_sack = accepted & (block.kinds == Kind.SACK.value)
+    return Decoded(
+        writes=_writes_of(block, selection(is_write), plane, codec or EvCodec()) if is_write.any() else None,
+        sacks=_sacks_of(block, selection(is_sack), plane) if is_sack.any() else None,
+        rejected=_tally(block.reasons),
+        reasons=block.reasons,
+    )
+
+
+def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
+    if not reasons.any():
+        return {}
+    counts = np.bincount(reasons)
+    return {RejectReason(code): int(counts[code]) for code in np.flatnonzero(counts).tolist() if code}
+
+
+def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, codec: EvCodec) -> WriteColumns:
+    words, trimmed = block.words[:, rows], block.trimmed[rows]
+    if trimmed.any() or not has_tseth(words).all():
+        words = _in_usual_layout(block, rows)
+    start = block.payload_start[rows]
+    payload_bytes = block.payload_end[rows] - start - pad_bytes(words)
+    psn_word = words[_BTH_PSN]
+    outer_class, inner_class = words[_OUTER_CLASS], words[_INNER_CLASS]
+    return WriteColumns(
+        psn=psn_word & _PSN_MASK,
+        opcode=_octet(words[_BTH_FIRST], 24),
+        flags=_octet(psn_word, 24),
+        dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
+        ce=_is_ce(outer_class) | _is_ce(inner_class),
+        trimmed=trimmed,
+        trimmed_lasthop=block.trimmed_lasthop[rows],
+        ev=codec.join(_high(words[_UDP_PORTS]), _low(inner_class)),
+        msn=_low(words[_METH]),
+        rqmsn=_high(words[_METH]),
+        tx_timestamp=_high(words[_TSETH]),
+        va=_long(words[_RETH], words[_RETH + 1]),
+        rkey=words[_RETH + 2],
+        dmalen=words[_RETH + 3],
+        imm=words[_IMM] * (block.kinds[rows] == Kind.WRITE_IMM.value),
+        payload_bytes=(payload_bytes * ~trimmed).view(np.uint32),
+        payload_offset=block.row_offset[rows] + start,
+        memory=block.memory,
+        plane=plane,
+    )
+
+
+def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
+    """Header words of the rows moved to where a whole write with TSETH has them; what a row lacks reads zero."""
+    words = block.words[:, rows].copy()
+    outer_end = (words[_OUTER_LENGTH] >> np.uint32(16)).astype(np.int64) + INNER_OFFSET
+    cut = block.trimmed[rows] & (outer_end < PAYLOAD_OFFSET - ~has_tseth(words) * c.TSETH_BYTES)
+    short = np.flatnonzero(~has_tseth(words))
+    words[_RETH : _IMM + 1, short] = words[_TSETH:_IMM, short]
+    words[_TSETH, short] = 0
+    words[_RETH:_IMM, cut] = 0
+    words[_IMM, block.trimmed[rows]] = 0
+    return words
+
+
+def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) -> SackColumns:
+    words = block.words[:, rows]
+    first, windows, rcvd = words[_SETH], words[_SETH_CC], words[_CC_STATE + 1]
+    return SackColumns(
+        cack_psn=words[_SETH_CACK] & _PSN_MASK,
+        ack_psn_offset=_low(first).view(np.int16),
+        pr=first & np.uint32(1 << 17) != 0,
+        rtx=words[_BTH_PSN] & np.uint32(c.BTH_RETRANSMISSION << c.PSN_BITS) != 0,
+        m=_octet(first, 21) & np.uint8(3),
+        ev=words[_SETH + 1],
+        spdcid=_high(words[_SETH + 2]),
+        dpdcid=_low(words[_SETH + 2]),
+        mpr=_octet(windows, 16),
+        sack_offset=_low(windows).view(np.int16),
+        bitmap=_long(words[_SETH_CC + 1], words[_SETH_CC + 2]),
+        tx_timestamp=_high(words[_CC_STATE]),
+        ooo_count=_low(words[_CC_STATE]) & np.uint16(c.OOO_COUNT_MAX),
+        restore_cwnd=rcvd >> np.uint32(31) != 0,
+        rcv_cwnd_pen=_octet(rcvd, 24) & np.uint8(0x7F),
+        rcvd_bytes=rcvd & np.uint32(c.RCVD_BYTES_MASK),
+        dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
+        plane=plane,
+    )
+
+
+def _is_ce(class_word: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    ce: NDArray[np.bool_] = class_word >> np.uint32(20) & np.uint32(3) == Ecn.CE.value
+    return ce
+
+
+def _octet(word: NDArray[np.uint32], shift: int) -> NDArray[np.uint8]:
+    return (word >> np.uint32(shift)).astype(np.uint8)
+
+
+def _high(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    return (word >> np.uint32(16)).astype(np.uint16)
+
+
+def _low(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    return word.astype(np.uint16)
+
+
+def _long(high: NDArray[np.uint32], low: NDArray[np.uint32]) -> NDArray[np.uint64]:
+    return high.astype(np.uint64) << np.uint64(32) | low

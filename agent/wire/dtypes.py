@@ -1,0 +1,237 @@
+"""Layout of every header as a numpy structured dtype; every other offset, the C programs' too, is derived from these.
+
+Big-endian throughout. A word that mixes bit fields is one field here (`psn_word` = flags(8) psn(24)); layers.py names
+its bits. Sources: MRC 6.2.2, 7.5 and Tables 7-12 to 7-22, RFC 8200, RFC 768.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+
+Record = np.dtype[np.void]
+"""A structured dtype."""
+
+ETHERNET = np.dtype([("dst", "u1", 6), ("src", "u1", 6), ("type", ">u2")])
+IPV6 = np.dtype(
+    [
+        ("class_word", ">u4"),  # version(4) traffic class(8) flow label(20)
+        ("plen", ">u2"),
+        ("nh", "u1"),
+        ("hlim", "u1"),
+        ("src", "u1", 16),
+        ("dst", "u1", 16),
+    ]
+)
+UDP = np.dtype([("sport", ">u2"), ("dport", ">u2"), ("len", ">u2"), ("chksum", ">u2")])
+BTH = np.dtype(
+    {
+        "names": ["opcode", "pad_tver", "pkey", "var_res", "dqp_word", "flags", "psn_word"],
+        "formats": ["u1", "u1", ">u2", "u1", ">u4", "u1", ">u4"],
+        "offsets": [0, 1, 2, 4, 4, 8, 8],  # var_res(8) dqp(24); flags(8) psn(24)
+        "itemsize": c.BTH_BYTES,
+    }
+)
+METH = np.dtype([("rqmsn", ">u2"), ("msn", ">u2")])
+TSETH = np.dtype([("tx_timestamp", ">u2"), ("tsr_ftype", ">u2")])
+RETH = np.dtype([("va", ">u8"), ("rkey", ">u4"), ("dmalen", ">u4")])
+IMMDT = np.dtype([("imm", ">u4")])
+AETH = np.dtype({"names": ["syndrome", "msn_word"], "formats": ["u1", ">u4"], "offsets": [0, 0], "itemsize": 4})
+SETH = np.dtype(
+    [
+        ("m_pr", ">u2"),  # type(4) nxt(5) m(2) r(3) pr(1) r(1)
+        ("ack_psn_offset", ">i2"),
+        ("entropy", ">u4"),
+        ("spdcid", ">u2"),
+        ("dpdcid", ">u2"),
+        ("cack_word", ">u4"),  # reserved(8) cack_psn(24)
+        ("cc", "u1"),  # cc_type(4) cc_fl(4)
+        ("mpr", "u1"),
+        ("sack_offset", ">i2"),
+        ("sack_bitmap", ">u8"),
+    ]
+)
+CC_STATE = np.dtype(
+    [
+        ("tx_timestamp", ">u2"),
+        ("ooo_count", ">u2"),
+        ("rcvd_word", ">u4"),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
+    ]
+)
+NETH = np.dtype(
+    [
+        ("res0", ">u2"),
+        ("nack_reason", "u1"),
+        ("vendor_info", "u1"),
+        ("entropy", ">u4"),
+        ("spdcid", ">u2"),
+        ("dpdcid", ">u2"),
+        ("nack_word", ">u4"),  # reserved(8) nack_psn(24)
+        ("cc", "u1"),
+        ("res17", "u1"),
+        ("tx_timestamp", ">u2"),
+    ]
+)
+PETH = np.dtype(
+    [
+        ("res0", ">u2"),
+        ("res2", "u1"),
+        ("vendor_info", "u1"),
+        ("probe_id", ">u2"),
+        ("res6", ">u2"),
+        ("spdcid", ">u2"),
+        ("dpdcid", ">u2"),
+        ("tx_timestamp", ">u2"),
+        ("tsr_ftype", ">u2"),
+    ]
+)
+ERTH = np.dtype(
+    [
+        ("op_word", ">u2"),  # reserved(14) op(2)
+        ("res2", "u1"),
+        ("vendor_info", "u1"),
+        ("port_status_mask", ">u4"),
+        ("res8", ">u4"),
+        ("tx_timestamp", ">u2"),
+        ("tsr_ftype", ">u2"),
+    ]
+)
+EETH = np.dtype(
+    [
+        ("op_word", ">u2"),  # reserved(12) op(2) reserved(2)
+        ("res2", "u1", 26),
+        ("tx_timestamp", ">u2"),
+        ("res30", "u1", 6),
+    ]
+)
+ANNOUNCE = np.dtype(
+    [
+        ("magic", ">u4"),
+        ("version", "u1"),
+        ("policy", "u1"),
+        ("plane", "u1"),
+        ("res7", "u1"),
+        ("epoch", ">u2"),
+        ("spines", ">u2"),
+        ("src_leaf", ">u2"),
+        ("dst_leaf", ">u2"),
+        ("src_host", ">u2"),
+        ("dst_host", ">u2"),
+        ("dqpn", ">u4"),
+        ("start_psn", ">u4"),
+        ("packets", ">u4"),
+        ("last_psn", ">u4"),
+    ]
+)
+
+_TUNNEL: list[tuple[str, Any]] = [("eth", ETHERNET), ("outer", IPV6), ("inner", IPV6), ("udp", UDP)]
+_REQUEST: list[tuple[str, Any]] = [*_TUNNEL, ("bth", BTH)]
+BASE_FRAME = np.dtype(_REQUEST)
+"""What every MRC frame begins with, 114 bytes."""
+WRITE_FRAME = np.dtype([*_REQUEST, ("meth", METH), ("tseth", TSETH), ("reth", RETH)])
+"""A write request up to its payload (or ImmDt), 138 bytes."""
+SACK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("icrc", "<u4")])
+"""A whole SACK, 154 bytes."""
+ANNOUNCE_FRAME = np.dtype([*_TUNNEL, ("announce", ANNOUNCE)])
+"""A whole flow announcement, 138 bytes."""
+
+
+def offset_of(frame: Record, *path: str) -> int:
+    """Byte offset of a nested field from the start of the frame: `offset_of(WRITE_FRAME, "bth", "opcode")`."""
+    offset = 0
+    for name in path:
+        assert frame.fields is not None
+        frame, start = frame.fields[name][:2]
+        offset += start
+    return offset
+
+
+INNER_OFFSET = offset_of(BASE_FRAME, "inner")
+UDP_OFFSET = offset_of(BASE_FRAME, "udp")
+BTH_OFFSET = offset_of(BASE_FRAME, "bth")
+PAYLOAD_OFFSET = WRITE_FRAME.itemsize
+"""Of a write with TSETH and without ImmDt."""
+
+
+def records(rows: NDArray[np.uint8], layout: Record) -> NDArray[np.void]:
+    """The first bytes of each row seen through a layout, `(n,)`, a view: rows may lie apart, their bytes may not."""
+    return rows[:, : layout.itemsize].view(layout)[:, 0]
+
+
+WORD_LEAD_BYTES = 2
+"""Two bytes into a frame, every header behind Ethernet's 14 bytes is aligned to four."""
+
+
+def word_of(frame: Record, *path: str) -> int:
+    """Number of the 32-bit word that holds a field, counted from WORD_LEAD_BYTES: see `header_words`."""
+    return (offset_of(frame, *path) - WORD_LEAD_BYTES) // 4
+
+
+def header_words(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Frames' words side by side: `(n, 4 w)` bytes from WORD_LEAD_BYTES on to `(w, n)` in host order, contiguous.
+
+    One pass over the headers; each field then is a mask and a shift of a contiguous column (measured: several times
+    cheaper than reading the fields of a structured view one by one).
+    """
+    return headers.view(">u4").T.astype(np.uint32, order="C")
+
+
+def c_header() -> str:
+    """`#define` lines: offsets from the frame's first byte (`MRC_OFF_BTH_OPCODE`), lengths, ports, opcodes, flag bits.
+
+    Offsets hold for IPv6-in-IPv6 without routing header; RETH's for a write with TSETH. Words mixing bit fields carry
+    the name they have here: `MRC_OFF_BTH_PSN_WORD` is flags(8) psn(24).
+    """
+    lines = ["/* Generated from agent.wire.dtypes and agent.wire.constants; do not edit. */"]
+    lines += ["#ifndef SPRAYLAB_MRC_H", "#define SPRAYLAB_MRC_H", ""]
+    lines += [f"#define {name} {value}" for name, value in _offsets()]
+    lines += [""]
+    lines += [f"#define {name} {value:#x}" for name, value in _constants()]
+    lines += ["", "#endif", ""]
+    return "\n".join(lines)
+
+
+def _offsets() -> Iterator[tuple[str, int]]:
+    seen: set[str] = set()
+    for frame in (WRITE_FRAME, SACK_FRAME, ANNOUNCE_FRAME):
+        for name, offset in _fields_of(frame):
+            if name not in seen:
+                seen.add(name)
+                yield name, offset
+    yield "MRC_WRITE_HEADERS_BYTES", WRITE_FRAME.itemsize
+    yield "MRC_SACK_FRAME_BYTES", SACK_FRAME.itemsize
+    yield "MRC_ANNOUNCE_FRAME_BYTES", ANNOUNCE_FRAME.itemsize
+
+
+def _fields_of(frame: Record) -> Iterator[tuple[str, int]]:
+    assert frame.fields is not None
+    for header, (layout, start, *_) in frame.fields.items():
+        if layout.fields is None:
+            continue  # the trailing ICRC: its place depends on the payload
+        yield f"MRC_OFF_{header.upper()}", start
+        for name, (_, offset, *_) in layout.fields.items():
+            yield f"MRC_OFF_{header.upper()}_{name.upper()}", start + offset
+
+
+def _constants() -> Iterator[tuple[str, int]]:
+    yield "MRC_ETHERTYPE_IPV6", c.ETHERTYPE_IPV6
+    yield "MRC_NH_IPV6", c.NEXT_HEADER_IPV6
+    yield "MRC_NH_UDP", c.NEXT_HEADER_UDP
+    yield "MRC_PORT", c.UDP_PORT_MRC
+    yield "MRC_PORT_ALT", c.UDP_PORT_MRC_ALT
+    yield "MRC_PORT_ANNOUNCE", c.UDP_PORT_ANNOUNCE
+    yield "MRC_ANNOUNCE_MAGIC", c.ANNOUNCE_MAGIC
+    yield "MRC_ANNOUNCE_VERSION", c.ANNOUNCE_VERSION
+    yield "MRC_PSN_MASK", c.PSN_MASK
+    yield "MRC_QPN_MASK", c.QPN_MASK
+    yield "MRC_SPRAYCHECK_MARK", c.SPRAYCHECK_MARK
+    yield "MRC_FLAG_ACK_REQUEST", c.BTH_ACK_REQUEST
+    yield "MRC_FLAG_RTX", c.BTH_RETRANSMISSION
+    yield "MRC_FLAG_TS", c.BTH_TIMESTAMP
+    for opcode in c.Opcode:
+        yield f"MRC_OP_{opcode.name}", opcode
+    for dscp in c.Dscp:
+        yield f"MRC_DSCP_{dscp.name}", dscp

@@ -1,0 +1,179 @@
+"""Columns of header values to frames, in place, a batch at a time. Decides nothing: every value is given."""
+
+from dataclasses import fields
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, windows
+from agent.wire.dtypes import (
+    ANNOUNCE_FRAME,
+    INNER_OFFSET,
+    PAYLOAD_OFFSET,
+    SACK_FRAME,
+    UDP_OFFSET,
+    WRITE_FRAME,
+    records,
+)
+from agent.wire.ev import EvCodec
+from agent.wire.icrc import HEADER_BYTES, carried, flat_bytes, mask_effect, raw_crcs
+from agent.wire.template import CONTROL_CLASS, FlowTemplate, HostAddress, tunnel_frames
+
+
+def write_frame_bytes(payload_bytes: int, with_imm: bool = False) -> int:
+    """Length of the frame that carries so much payload, pad and ICRC included."""
+    return PAYLOAD_OFFSET + with_imm * c.IMMDT_BYTES + payload_bytes + -payload_bytes % 4 + c.ICRC_BYTES
+
+
+def encode_writes(template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
+
+    `out` is `(m >= n, stride)` with contiguous bytes in a row (rows may lie apart, as in a ring), stride at least the
+    longest frame (`write_frame_bytes`).
+    """
+    rows = out[: len(batch)]
+    if len(batch) == 0:
+        return np.zeros(0, np.uint32)
+    starts = _payload_starts(batch)
+    pads = -batch.payload_bytes & np.uint32(c.MAX_PAD_BYTES)
+    ends = starts + batch.payload_bytes + pads
+    rows[:, :PAYLOAD_OFFSET] = template.write_prefix[batch.ev_index]
+    _stamp_lengths(rows, ends, pads)
+    _stamp_write(rows, batch)
+    effect = template.write_icrc_effect[batch.ev_index]
+    if template.retransmission_class is not None:
+        effect = _stamp_retransmission_class(rows, batch, template.retransmission_class, effect)
+    _stamp_payloads(rows, batch, starts)
+    _stamp_icrc(rows, effect, ends)
+    return ends + np.uint32(c.ICRC_BYTES)
+
+
+def _payload_starts(batch: WriteBatch) -> NDArray[np.uint32]:
+    if batch.imm is None:
+        return np.full(len(batch), PAYLOAD_OFFSET, np.uint32)
+    return np.where(_carries_imm(batch.opcode), PAYLOAD_OFFSET + c.IMMDT_BYTES, PAYLOAD_OFFSET).astype(np.uint32)
+
+
+def _carries_imm(opcode: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return np.isin(opcode, c.IMMEDIATE_OPCODES)
+
+
+def _stamp_lengths(rows: NDArray[np.uint8], ends: NDArray[np.uint32], pads: NDArray[np.uint32]) -> None:
+    frame = records(rows, WRITE_FRAME)
+    udp_bytes = ends - np.uint32(UDP_OFFSET - c.ICRC_BYTES)
+    frame["outer"]["plen"] = udp_bytes + np.uint32(c.IPV6_BYTES)
+    frame["inner"]["plen"] = udp_bytes
+    frame["udp"]["len"] = udp_bytes
+    frame["bth"]["pad_tver"] = pads << np.uint32(4)
+
+
+def _stamp_write(rows: NDArray[np.uint8], batch: WriteBatch) -> None:
+    frame = records(rows, WRITE_FRAME)
+    bth, meth, reth = frame["bth"], frame["meth"], frame["reth"]
+    bth["opcode"] = batch.opcode
+    bth["psn_word"] = (batch.flags | np.uint32(c.BTH_TIMESTAMP)) << np.uint32(c.PSN_BITS) | batch.psn
+    meth["rqmsn"] = batch.rqmsn
+    meth["msn"] = batch.msn
+    frame["tseth"]["tx_timestamp"] = batch.tx_timestamp
+    reth["va"] = batch.va
+    reth["rkey"] = batch.rkey
+    reth["dmalen"] = batch.dmalen
+
+
+def _stamp_retransmission_class(
+    rows: NDArray[np.uint8], batch: WriteBatch, traffic_class: int, effect: NDArray[np.uint32]
+) -> NDArray[np.uint32]:
+    """Give retransmissions their own class in both headers; the ICRC effects that follow from it."""
+    again = np.flatnonzero(batch.flags & np.uint8(c.BTH_RETRANSMISSION))
+    if len(again) == 0:
+        return effect
+    frame = records(rows, WRITE_FRAME)
+    for header in (frame["outer"], frame["inner"]):
+        others = header["class_word"][again] & np.uint32(0xF00FFFFF)
+        header["class_word"][again] = others | np.uint32(traffic_class << 20)
+    effect[again] = mask_effect(rows[again, INNER_OFFSET : INNER_OFFSET + HEADER_BYTES])
+    return effect
+
+
+def _stamp_payloads(rows: NDArray[np.uint8], batch: WriteBatch, starts: NDArray[np.uint32]) -> None:
+    """Gather the payloads from the source, rows of one length and place at a time (usually all at once)."""
+    if batch.imm is not None:
+        with_imm = np.flatnonzero(starts != PAYLOAD_OFFSET)
+        octets = batch.imm[with_imm].astype(">u4").view(np.uint8).reshape(-1, c.IMMDT_BYTES)
+        rows[with_imm, PAYLOAD_OFFSET : PAYLOAD_OFFSET + c.IMMDT_BYTES] = octets
+    shapes = starts.astype(np.int64) << 32 | batch.payload_bytes
+    if (shapes == shapes[0]).all():
+        _gather(rows, slice(None), batch, int(shapes[0]))
+        return
+    for shape in np.unique(shapes).tolist():
+        _gather(rows, np.flatnonzero(shapes == shape), batch, shape)
+
+
+def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int) -> None:
+    start, width = shape >> 32, shape & 0xFFFFFFFF
+    end = start + width
+    if width:
+        rows[chosen, start:end] = windows(batch.source, width)[batch.source_offset[chosen]]
+    rows[chosen, end : end + -width % 4] = 0
+
+
+def _stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
+    """Append the ICRC; `effect` is what masking changes at the end of the masked headers."""
+    memory = flat_bytes(rows)
+    base = np.arange(len(rows)) * rows.strides[0]
+    raw = raw_crcs(memory, base + INNER_OFFSET, base + ends)
+    icrc = raw ^ carried(effect, ends.astype(np.int64) - (INNER_OFFSET + HEADER_BYTES))
+    windows(memory, c.ICRC_BYTES)[base + ends] = icrc.astype("<u4").view(np.uint8).reshape(-1, c.ICRC_BYTES)
+
+
+def encode_sacks(template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Write row i of the batch as a SACK frame (154 bytes) into `out[i]`; the frames' lengths, `(n,)`."""
+    rows = out[: len(batch)]
+    if len(batch) == 0:
+        return np.zeros(0, np.uint32)
+    rows[:, : SACK_FRAME.itemsize] = template.sack_frame[batch.ev_index]
+    frame = records(rows, SACK_FRAME)
+    flags = batch.rtx * np.uint32(c.BTH_RETRANSMISSION)
+    frame["bth"]["psn_word"] = flags << np.uint32(c.PSN_BITS) | batch.cack_psn
+    _stamp_seth(frame["seth"], batch)
+    _stamp_cc_state(frame["cc_state"], batch)
+    ends = np.full(len(batch), SACK_FRAME.itemsize - c.ICRC_BYTES, np.uint32)
+    _stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], ends)
+    return ends + np.uint32(c.ICRC_BYTES)
+
+
+def _stamp_seth(seth: NDArray[np.void], batch: SackBatch) -> None:
+    seth["m_pr"] = batch.m.astype(np.uint16) << np.uint16(5) | batch.pr.astype(np.uint16) << np.uint16(1)
+    seth["ack_psn_offset"] = batch.ack_psn_offset
+    seth["entropy"] = batch.ev
+    seth["spdcid"] = batch.spdcid
+    seth["dpdcid"] = batch.dpdcid
+    seth["cack_word"] = batch.cack_psn
+    seth["mpr"] = batch.mpr
+    seth["sack_offset"] = batch.sack_offset
+    seth["sack_bitmap"] = batch.bitmap
+
+
+def _stamp_cc_state(cc_state: NDArray[np.void], batch: SackBatch) -> None:
+    cc_state["tx_timestamp"] = batch.tx_timestamp
+    cc_state["ooo_count"] = batch.ooo_count
+    flow_control = batch.restore_cwnd.astype(np.uint32) << np.uint32(7) | batch.rcv_cwnd_pen
+    cc_state["rcvd_word"] = flow_control << np.uint32(24) | batch.rcvd_bytes
+
+
+def encode_announcement(
+    source: HostAddress, peer: HostAddress, ev: int, announcement: Announcement, codec: EvCodec | None = None
+) -> bytes:
+    """A flow announcement as a whole frame, in class CONTROL, to leave by the port of the EV's plane."""
+    frame = tunnel_frames(source, peer, np.array([ev], np.uint32), codec or EvCodec(), ANNOUNCE_FRAME, CONTROL_CLASS)
+    udp_bytes = ANNOUNCE_FRAME.itemsize - UDP_OFFSET
+    frame["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
+    frame["inner"]["plen"] = frame["udp"]["len"] = udp_bytes
+    frame["udp"]["dport"] = c.UDP_PORT_ANNOUNCE
+    body = frame["announce"]
+    body["magic"] = c.ANNOUNCE_MAGIC
+    body["version"] = c.ANNOUNCE_VERSION
+    for field in fields(Announcement):
+        body[field.name] = getattr(announcement, field.name)
+    return frame.tobytes()

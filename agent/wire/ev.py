@@ -1,0 +1,105 @@
+"""Entropy values: 32 bits that name one path, carried in the UDP source port and the flow label's low 16 bits.
+
+Our structured EV (MRC 9.2 leaves the fields open): flow label half = uSID of the switch where the path turns (spine, or
+the leaf both hosts share), source port half = 0xC000 | copy, so that plane and spine read by eye in any capture.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire.errors import EvError
+from agent.wire.usid import UsidRole, leaf_local, leaf_to_leaf, pack, parts_of, usid_of
+
+SPORT_BASE = 0xC000
+"""Source ports lie in the dynamic range, as RoCEv2's do."""
+MAX_COPIES = 1 << 14
+"""Several EVs may name one path: the low 14 bits of the source port tell them apart."""
+
+
+class EvOrder(Enum):
+    """Which half is which; sources disagree (18.1 item 2). The bytes on the wire are the same in both."""
+
+    SPORT_HIGH = "sport-high"
+    """EV[31:16] = source port, EV[15:0] = flow label: MRC Table 9-1, the default."""
+    SPORT_LOW = "sport-low"
+    """EV[31:16] = flow label, EV[15:0] = source port: the article's reading."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvPath:
+    """What an EV says: exactly one of `spine` and `leaf` is set, the switch where the path turns."""
+
+    plane: int
+    spine: int | None
+    leaf: int | None
+    copy: int
+
+
+@dataclass(frozen=True, slots=True)
+class EvCodec:
+    """The one place that joins and splits EVs. Array arguments and results have any common shape."""
+
+    order: EvOrder = EvOrder.SPORT_HIGH
+
+    def join(self, sport: NDArray[np.uint16], flow_label: NDArray[np.uint16]) -> NDArray[np.uint32]:
+        """EVs of source ports and low 16 flow-label bits."""
+        high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
+        return high.astype(np.uint32) << np.uint32(16) | low
+
+    def sport(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
+        """UDP source ports."""
+        return _high(ev) if self.order is EvOrder.SPORT_HIGH else _low(ev)
+
+    def flow_label(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
+        """Low 16 bits of the flow labels; the upper four are zero."""
+        return _low(ev) if self.order is EvOrder.SPORT_HIGH else _high(ev)
+
+    def ev_of(self, plane: int, spine: int | None, leaf: int, copy: int = 0) -> int:
+        """EV of the path over `spine`, or of the one that turns at `leaf` when there is none. Raises WireError."""
+        turn = usid_of(UsidRole.T0, plane, leaf) if spine is None else usid_of(UsidRole.T1, plane, spine)
+        if not 0 <= copy < MAX_COPIES:
+            raise EvError(turn, f"copy {copy} is not in 0..{MAX_COPIES - 1}")
+        return int(self.join(np.array(SPORT_BASE | copy, np.uint16), np.array(turn, np.uint16)))
+
+    def plane_of(self, ev: NDArray[np.uint32]) -> NDArray[np.uint8]:
+        """Planes of structured EVs."""
+        return (self.flow_label(ev) >> np.uint16(8) & np.uint16(0xF)).astype(np.uint8)
+
+    def spine_of(self, ev: NDArray[np.uint32]) -> NDArray[np.int16]:
+        """Spines of structured EVs, -1 where the path turns at a leaf."""
+        turn = self.flow_label(ev)
+        over_spine = turn >> np.uint16(12) == UsidRole.T1
+        return np.where(over_spine, turn & np.uint16(0xFF), -1).astype(np.int16)
+
+    def path_of(self, ev: int) -> EvPath:
+        """What one EV says. Raises WireError if it is not one of ours."""
+        word = np.array(ev, np.uint32)
+        role, plane, index = parts_of(int(self.flow_label(word)))
+        copy = int(self.sport(word)) & (MAX_COPIES - 1)
+        if role is UsidRole.DOWNLINK:
+            raise EvError(ev, "a path cannot turn at a downlink")
+        spine, leaf = (index, None) if role is UsidRole.T1 else (None, index)
+        return EvPath(plane, spine, leaf, copy)
+
+    def carrier_of(self, ev: int, src_leaf: int, dst_leaf: int, slot: int) -> bytes:
+        """Outer destination address of the path an EV names to host slot `slot` of `dst_leaf` (MRC paper 2.3).
+
+        Raises EvError if the path does not join the two leaves.
+        """
+        path = self.path_of(ev)
+        if path.spine is not None:
+            return pack(leaf_to_leaf(path.plane, src_leaf, path.spine, dst_leaf, slot))
+        if not path.leaf == src_leaf == dst_leaf:
+            raise EvError(ev, f"turns at leaf {path.leaf}, which leaves {src_leaf} and {dst_leaf} do not share")
+        return pack(leaf_local(path.plane, dst_leaf, slot))
+
+
+def _high(ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    return (ev >> np.uint32(16)).astype(np.uint16)
+
+
+def _low(ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
+    return (ev & np.uint32(0xFFFF)).astype(np.uint16)

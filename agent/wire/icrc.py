@@ -1,0 +1,157 @@
+"""Invariant CRC of RoCEv2 and MRC: CRC-32 over 8 bytes of 0xFF, inner IPv6, UDP and BTH onward, with what switches may
+change read as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4 (mrc.md 2.8, IBTA annex A17).
+
+CRC is affine, so we run it over the bytes as they lie, once a packet, and repair the masked ones by table: the effect
+of changing a header byte depends only on the change and on how many bytes follow.
+"""
+
+from functools import lru_cache
+from zlib import crc32 as zlib_crc32
+
+import numpy as np
+from isal.isal_zlib import crc32
+from numpy.typing import NDArray
+
+from agent.wire.constants import IPV6_BYTES, UDP_BYTES
+
+_POLYNOMIAL = 0xEDB88320
+_PSEUDO_LRH = b"\xff" * 8
+_START = zlib_crc32(_PSEUDO_LRH)
+RESIDUE = zlib_crc32(zlib_crc32(b"").to_bytes(4, "little"))
+"""CRC of any message followed by its own CRC."""
+
+_CHKSUM = IPV6_BYTES + 6
+_BTH_BYTE_4 = IPV6_BYTES + UDP_BYTES + 4
+_MASKS = (
+    (0, 0x0F),
+    (1, 0xFF),
+    (2, 0xFF),
+    (3, 0xFF),
+    (7, 0xFF),
+    (_CHKSUM, 0xFF),
+    (_CHKSUM + 1, 0xFF),
+    (_BTH_BYTE_4, 0xFF),
+)
+"""Offset from the inner IPv6 header, bits read as ones."""
+HEADER_BYTES = _BTH_BYTE_4 + 1
+"""The masked bytes all lie within so many bytes of the inner IPv6 header."""
+_PLACES = np.arange(4) * 256
+
+
+def icrc_of(inner: bytes) -> int:
+    """ICRC of one packet from its inner IPv6 header to the last pad byte, plainly; append it little-endian."""
+    masked = bytearray(inner)
+    for offset, ones in _MASKS:
+        masked[offset] |= ones
+    return zlib_crc32(_PSEUDO_LRH + bytes(masked))
+
+
+def flat_bytes(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """All bytes from the first row's start to the last row's end as one flat view; rows `frames.strides[0]` apart."""
+    size = (len(frames) - 1) * frames.strides[0] + frames.shape[1]
+    return np.lib.stride_tricks.as_strided(frames, (size,), (1,))
+
+
+def raw_crcs(memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """CRC of the pseudo header and each run `memory[start:end]`, nothing masked, `(n,)`."""
+    view = memoryview(memory.data)
+    # A loop over packets: one library call a packet runs at memory speed, no numpy form comes near (measured).
+    crcs = [crc32(view[start:end], _START) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+    return np.array(crcs, np.uint32)
+
+
+def mask_effect(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """What masking changes in the CRC state just behind the headers.
+
+    `headers` is `(n, >= HEADER_BYTES)` from the inner IPv6 header on. Carry the result over the bytes that follow with
+    `carried`, and XOR it into the raw CRC.
+    """
+    offsets, starts, tables = _mask_tables()
+    effects: NDArray[np.uint32] = np.bitwise_xor.reduce(tables[headers[:, offsets] + starts], axis=1)
+    return effects
+
+
+def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """CRC differences carried over so many further bytes each, `(n,)`. Cheap when few counts differ."""
+    if len(byte_counts) and (byte_counts == byte_counts[0]).all():
+        return _carried(effect, int(byte_counts[0]))
+    result = np.empty_like(effect)
+    for count in np.unique(byte_counts).tolist():
+        rows = byte_counts == count
+        result[rows] = _carried(effect[rows], count)
+    return result
+
+
+def icrcs_of(
+    memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], headers: NDArray[np.uint8]
+) -> NDArray[np.uint32]:
+    """ICRC of each run `memory[start:end]` that begins with an inner IPv6 header, `(n,)`.
+
+    `headers` is `(n, >= HEADER_BYTES)`, the beginning of the same runs; none may be shorter.
+    """
+    return raw_crcs(memory, starts, ends) ^ carried(mask_effect(headers), ends - starts - HEADER_BYTES)
+
+
+def icrc_is_right(
+    memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], headers: NDArray[np.uint8]
+) -> NDArray[np.bool_]:
+    """Whether the last four bytes of each run are the ICRC of those before, `(n,)`; arguments as `icrcs_of`."""
+    right: NDArray[np.bool_] = icrcs_of(memory, starts, ends, headers) == RESIDUE
+    return right
+
+
+def _carried(effect: NDArray[np.uint32], byte_count: int) -> NDArray[np.uint32]:
+    """The effect of 32 bits is that of its four bytes."""
+    octets = effect.astype("<u4").view(np.uint8).reshape(-1, 4)
+    result: NDArray[np.uint32] = np.bitwise_xor.reduce(_zero_run_tables(byte_count)[octets + _PLACES], axis=1)
+    return result
+
+
+@lru_cache(maxsize=1)
+def _byte_table() -> NDArray[np.uint32]:
+    """The usual CRC table: state left by one byte, (256,)."""
+    state = np.arange(256, dtype=np.uint32)
+    for _ in range(8):
+        state = np.where(state & np.uint32(1), state >> np.uint32(1) ^ np.uint32(_POLYNOMIAL), state >> np.uint32(1))
+    return state
+
+
+@lru_cache(maxsize=1)
+def _mask_tables() -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint32]]:
+    """Masked offsets; where each one's table starts; by value, the effect of turning that byte's bits into ones."""
+    values = np.arange(256)
+    tables = [_carried(_byte_table()[ones & ~values], HEADER_BYTES - 1 - offset) for offset, ones in _MASKS]
+    return np.array([offset for offset, _ in _MASKS]), np.arange(len(_MASKS)) * 256, np.concatenate(tables)
+
+
+@lru_cache(maxsize=1024)
+def _zero_run_tables(byte_count: int) -> NDArray[np.uint32]:
+    """Effect of so many zero bytes on a CRC state: four tables of 256, one a byte of the state, end to end."""
+    state = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
+    power = 0
+    while byte_count >> power:
+        if byte_count >> power & 1:
+            state = _apply(_doubling(power), state)
+        power += 1
+    tables = np.zeros((4, 256), np.uint32)
+    for bit in range(32):
+        place, size = bit // 8, 1 << bit % 8
+        tables[place, size : 2 * size] = tables[place, :size] ^ state[bit]
+    return tables.ravel()
+
+
+@lru_cache(maxsize=32)
+def _doubling(power: int) -> NDArray[np.uint32]:
+    """Effect of 2**power zero bytes on each single bit of the state, (32,): a matrix over GF(2), squared each step."""
+    if power == 0:
+        state = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
+        single: NDArray[np.uint32] = state >> np.uint32(8) ^ _byte_table()[state & np.uint32(0xFF)]
+        return single
+    half = _doubling(power - 1)
+    return _apply(half, half)
+
+
+def _apply(matrix: NDArray[np.uint32], states: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The matrix applied to each state."""
+    bits = states[:, np.newaxis] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
+    return np.asarray(np.bitwise_xor.reduce(np.where(bits, matrix, np.uint32(0)), axis=1))

@@ -1,0 +1,222 @@
+"""Which rows of a received block are frames we may read, and why the others are not.
+
+Checks run outside in, as a NIC's would; the first that fails names the reason (tables in rules.py). Only headers and
+lengths are judged here: windows, QP numbers and memory keys are the core's concern.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.constants import Dscp
+from agent.wire.dtypes import (
+    BASE_FRAME,
+    BTH_OFFSET,
+    INNER_OFFSET,
+    SACK_FRAME,
+    UDP_OFFSET,
+    WORD_LEAD_BYTES,
+    WRITE_FRAME,
+    header_words,
+    offset_of,
+    word_of,
+)
+from agent.wire.icrc import flat_bytes, icrc_is_right
+from agent.wire.rules import KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
+
+_HEADERS_END = SACK_FRAME.itemsize
+"""No header of ours ends later; so much of every frame is copied side by side before it is read."""
+_OUTER_CLASS = word_of(BASE_FRAME, "outer", "class_word")
+_OUTER_LENGTH = word_of(BASE_FRAME, "outer", "plen")
+_INNER_LENGTH = word_of(BASE_FRAME, "inner", "plen")
+_UDP_PORTS = word_of(BASE_FRAME, "udp", "dport")
+_UDP_LENGTH = word_of(BASE_FRAME, "udp", "len")
+_BTH_FIRST = word_of(BASE_FRAME, "bth", "opcode")
+_BTH_PSN = word_of(BASE_FRAME, "bth", "psn_word")
+_SETH_FIRST = word_of(SACK_FRAME, "seth", "m_pr")
+_SETH_CC = word_of(SACK_FRAME, "seth", "cc")
+_TSETH_OFFSET = offset_of(WRITE_FRAME, "tseth")
+_TSETH_BIT = np.uint32(c.BTH_TIMESTAMP << c.PSN_BITS)
+_DSCP_SHIFT = 22
+_DSCP_BITS = np.uint32(0x3F << _DSCP_SHIFT)
+_VERSION_AND_KEY = np.uint32(0x000FFFFF)
+_RESERVED_VERDICT = np.uint32(3 << 21)
+_CC_UNIT = np.uint32(1 << 24)
+_LOW_HALF = np.uint32(0xFFFF)
+_HIGH_HALF = np.uint32(16)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedBlock:
+    """A received block with the verdict on each row; `(n,)` each unless said. Offsets count from the frame's start."""
+
+    words: NDArray[np.uint32]
+    """(38, n): `dtypes.header_words` of all frames; zero where frames are narrower."""
+    memory: NDArray[np.uint8]
+    """The whole block as flat bytes, a view where the frames allow it."""
+    row_offset: NDArray[np.int64]
+    """Where the row starts in `memory`."""
+    lengths: NDArray[np.int32]
+    kinds: NDArray[np.uint8]
+    trimmed: NDArray[np.bool_]
+    trimmed_lasthop: NDArray[np.bool_]
+    """Subset of `trimmed`."""
+    payload_start: NDArray[np.int32]
+    """Meaningful for writes only."""
+    payload_end: NDArray[np.int32]
+    """End of payload and pad, where the ICRC starts."""
+    reasons: NDArray[np.uint8]
+
+    def reject(self, bad: NDArray[np.bool_], reason: RejectReason) -> None:
+        """Give the reason to the bad rows that have none yet."""
+        if bad.any():
+            self.reasons[bad & (self.reasons == RejectReason.ACCEPTED.value)] = reason
+
+    def accepted(self) -> NDArray[np.bool_]:
+        """Rows nothing has been found against."""
+        accepted: NDArray[np.bool_] = self.reasons == RejectReason.ACCEPTED.value
+        return accepted
+
+
+def judge(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], own_address: bytes, *, check_icrc: bool
+) -> JudgedBlock:
+    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address."""
+    if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
+        frames = np.ascontiguousarray(frames)
+    headers = _headers_of(frames)
+    block = _block_of(frames, lengths, headers)
+    block.reject(lengths > frames.shape[1], RejectReason.TRUNCATED)
+    _judge_tunnel(block, own_address)
+    _judge_bth(block)
+    _judge_lengths(block)
+    _judge_sack_fields(block)
+    if check_icrc:
+        _judge_icrc(block, headers)
+    return block
+
+
+def _headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The frames' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
+    seen = frames[:, WORD_LEAD_BYTES:_HEADERS_END]
+    missing = _HEADERS_END - WORD_LEAD_BYTES - seen.shape[1]
+    return np.pad(seen, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(seen)
+
+
+def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8]) -> JudgedBlock:
+    words = header_words(headers)
+    dscp_bits = words[_OUTER_CLASS] & _DSCP_BITS
+    lasthop = dscp_bits == Dscp.TRIMMED_LASTHOP << _DSCP_SHIFT
+    opcodes = headers[:, BTH_OFFSET - WORD_LEAD_BYTES]
+    return JudgedBlock(
+        words=words,
+        memory=flat_bytes(frames),
+        row_offset=np.arange(len(frames)) * frames.strides[0],
+        lengths=lengths.astype(np.int32),
+        kinds=KIND_OF_OPCODE[opcodes],
+        trimmed=lasthop | (dscp_bits == Dscp.TRIMMED << _DSCP_SHIFT),
+        trimmed_lasthop=lasthop,
+        payload_start=_payload_starts(words, opcodes),
+        payload_end=_length_at(words, _UDP_LENGTH) + np.int32(UDP_OFFSET - c.ICRC_BYTES),
+        reasons=np.zeros(len(frames), np.uint8),
+    )
+
+
+def _payload_starts(words: NDArray[np.uint32], opcodes: NDArray[np.uint8]) -> NDArray[np.int32]:
+    starts = PAYLOAD_OF_OPCODE[opcodes]
+    tseth_bits = words[_BTH_PSN] & _TSETH_BIT
+    if not tseth_bits.all():
+        starts[(tseth_bits == 0) & (KIND_OF_OPCODE[opcodes] >= Kind.WRITE.value)] -= c.TSETH_BYTES
+    return starts
+
+
+def _length_at(words: NDArray[np.uint32], word: int) -> NDArray[np.int32]:
+    """The 16-bit length in a word's high half."""
+    length: NDArray[np.int32] = (words[word] >> _HIGH_HALF).view(np.int32)
+    return length
+
+
+def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
+    """What is the same in every frame to this host: one comparison when nothing is wrong, else rule by rule."""
+    rules = rules_for(own_address)
+    wrong = (block.words[rules.words] ^ rules.values) & rules.masks != 0
+    port = block.words[_UDP_PORTS] & _LOW_HALF
+    other_port = (port != c.UDP_PORT_MRC) & (port != c.UDP_PORT_MRC_ALT)
+    if not (wrong.any() or other_port.any() or block.lengths.min() < BASE_FRAME.itemsize):
+        return
+    for rule, wrong_rows in zip(rules.rules, wrong, strict=True):
+        block.reject(block.lengths < rule.end, RejectReason.TRUNCATED)
+        block.reject(wrong_rows, rule.reason)
+    next_header = block.words[_OUTER_LENGTH] >> np.uint32(8) & np.uint32(0xFF)
+    routed = (block.reasons == RejectReason.NOT_MRC.value) & (next_header == c.NEXT_HEADER_ROUTING)
+    block.reasons[routed] = RejectReason.ROUTING_HEADER
+    block.reject(block.lengths < BTH_OFFSET, RejectReason.TRUNCATED)
+    block.reject(port == c.UDP_PORT_ANNOUNCE, RejectReason.ANNOUNCEMENT)
+    block.reject(other_port, RejectReason.NOT_MRC)
+    block.reject(block.lengths < BASE_FRAME.itemsize, RejectReason.TRUNCATED)
+
+
+def _judge_bth(block: JudgedBlock) -> None:
+    block.reject(block.words[_BTH_FIRST] & _VERSION_AND_KEY != c.PKEY, RejectReason.BAD_BTH)
+    if block.kinds.min() <= Kind.UNHANDLED.value:
+        block.reject(block.kinds == Kind.UNKNOWN.value, RejectReason.UNKNOWN_OPCODE)
+        block.reject(block.kinds == Kind.UNHANDLED.value, RejectReason.UNHANDLED_OPCODE)
+
+
+def _judge_lengths(block: JudgedBlock) -> None:
+    """Bits left over in `misfit` are contradictions; a SACK must end where its payload would start."""
+    outer_bytes = _length_at(block.words, _OUTER_LENGTH)
+    inner_bytes = _length_at(block.words, _INNER_LENGTH)
+    udp_bytes = _length_at(block.words, _UDP_LENGTH)
+    block.reject(outer_bytes > block.lengths - INNER_OFFSET, RejectReason.TRUNCATED)
+    padded = block.payload_end - block.payload_start
+    misfit = (inner_bytes ^ udp_bytes) | (outer_bytes - inner_bytes ^ np.int32(c.IPV6_BYTES))
+    misfit |= padded & np.int32(3) | padded - pad_bytes(block.words) >> np.int32(31)
+    if block.kinds.min() < Kind.WRITE.value:
+        misfit |= padded * (block.kinds == Kind.SACK.value)
+    if block.trimmed.any():
+        misfit = np.where(block.trimmed, _trimmed_misfit(block, outer_bytes + INNER_OFFSET), misfit)
+    if misfit.any():
+        block.reject(misfit != 0, RejectReason.BAD_LENGTH)
+
+
+def _trimmed_misfit(block: JudgedBlock, outer_end: NDArray[np.int32]) -> NDArray[np.bool_]:
+    """A trimming switch rewrites the outer length only, so the inner ones are not held against a trimmed row."""
+    kept = np.where(has_tseth(block.words), _TSETH_OFFSET + c.TSETH_BYTES, _TSETH_OFFSET)
+    return (outer_end < kept) | (block.kinds < Kind.WRITE.value)
+
+
+def _judge_sack_fields(block: JudgedBlock) -> None:
+    if block.kinds.min() >= Kind.WRITE.value:
+        return
+    reserved = (block.words[_SETH_FIRST] & _RESERVED_VERDICT == _RESERVED_VERDICT) | (block.words[_SETH_CC] >= _CC_UNIT)
+    block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
+
+
+def _judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
+    """A trimmed packet has no valid ICRC (18.1 item 12)."""
+    checked = selection(block.accepted() & ~block.trimmed)
+    rows = block.row_offset[checked]
+    starts, ends = rows + INNER_OFFSET, rows + (block.payload_end[checked] + np.int32(c.ICRC_BYTES))
+    right = icrc_is_right(block.memory, starts, ends, headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :])
+    if not right.all():
+        block.reasons[np.arange(len(headers))[checked][~right]] = RejectReason.BAD_ICRC
+
+
+def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
+    """The rows as an index; all of them as a slice, which selects without copying."""
+    return slice(None) if rows.all() else np.flatnonzero(rows)
+
+
+def has_tseth(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Whether a TSETH follows the METH."""
+    tseth: NDArray[np.bool_] = words[_BTH_PSN] & _TSETH_BIT != 0
+    return tseth
+
+
+def pad_bytes(words: NDArray[np.uint32]) -> NDArray[np.int32]:
+    """BTH.pad: bytes between payload and ICRC."""
+    pad: NDArray[np.int32] = (words[_BTH_FIRST] >> np.uint32(20) & np.uint32(3)).view(np.int32)
+    return pad

@@ -1,0 +1,40 @@
+"""Columns: rows taken together, shared memory left alone."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.wire.columns import windows
+from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, write_batch
+
+NAMES = ("psn", "opcode", "flags", "ev_index", "msn", "rqmsn", "va", "rkey", "dmalen", "imm", "source_offset")
+
+
+def batch_of(count: int):
+    return write_batch([dict.fromkeys((*NAMES, "payload_bytes"), i) for i in range(count)], SOURCE_MEMORY)
+
+
+@pytest.mark.parametrize("rows", [np.array([3, 1]), slice(1, 3), np.array([False, True, False, True])])
+def test_take_selects_every_row_column(rows):
+    batch = batch_of(4)
+    taken = batch.take(rows)
+    expected = np.arange(4)[rows]
+    assert all((getattr(taken, name) == expected).all() for name in NAMES)
+    assert len(taken) == 2
+
+
+@pytest.mark.parametrize("source_bytes", [4, 64])
+def test_take_shares_memory_whatever_its_length(source_bytes):
+    """Four rows, and a source of four bytes: its length must not make it a row column."""
+    batch = replace(batch_of(4), source=SOURCE_MEMORY[:source_bytes])
+    taken = batch.take(np.array([0]))
+    assert taken.source is batch.source
+    assert taken.tx_timestamp == batch.tx_timestamp
+
+
+def test_windows_gather_and_scatter():
+    memory = np.arange(10, dtype=np.uint8)
+    assert windows(memory, 3)[[0, 7]].tolist() == [[0, 1, 2], [7, 8, 9]]
+    windows(memory, 2)[[1, 5]] = 0
+    assert memory.tolist() == [0, 0, 0, 3, 4, 0, 0, 7, 8, 9]

@@ -1,0 +1,181 @@
+"""Encoding: the frames are Scapy's, byte for byte."""
+
+from dataclasses import asdict, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scapy.layers.l2 import Ether
+
+from agent.wire import constants as c
+from agent.wire.columns import Announcement
+from agent.wire.constants import Dscp, Opcode
+from agent.wire.dtypes import SACK_FRAME
+from agent.wire.encode import encode_announcement, encode_sacks, encode_writes, write_frame_bytes
+from agent.wire.errors import EvError
+from agent.wire.ev import EvCodec, EvOrder
+from agent.wire.layers import Announce
+from agent.wire.template import FlowTemplate
+from tests.unit.agent.wire.wire_frames import (
+    CODEC,
+    DQPN,
+    EVS,
+    PEER,
+    SACK_ROW,
+    SOURCE,
+    SOURCE_BYTES,
+    SOURCE_MEMORY,
+    WRITE_ROW,
+    sack_batch,
+    scapy_sack,
+    scapy_tunnel,
+    scapy_write,
+    template,
+    write_batch,
+)
+
+PLAIN_ROW = {
+    "psn": 5,
+    "opcode": int(Opcode.WRITE_MIDDLE),
+    "flags": 0,
+    "ev_index": 0,
+    "msn": 1,
+    "rqmsn": 0,
+    "va": 4096,
+    "rkey": 9,
+    "dmalen": 8192,
+    "imm": 0,
+    "source_offset": 0,
+    "payload_bytes": 64,
+}
+LONGEST = write_frame_bytes(SOURCE_BYTES, with_imm=True)
+
+
+def frames_of(out: np.ndarray, lengths: np.ndarray) -> list[bytes]:
+    return [row[:length].tobytes() for row, length in zip(out, lengths.tolist(), strict=False)]
+
+
+@given(st.lists(WRITE_ROW, min_size=1, max_size=6), st.integers(0, 0xFFFF))
+@settings(max_examples=60, deadline=None)
+def test_writes_are_scapys(rows, tx_timestamp):
+    out = np.full((len(rows) + 1, LONGEST), 0xEE, np.uint8)
+    lengths = encode_writes(template(), write_batch(rows, SOURCE_MEMORY, tx_timestamp), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(row, tx_timestamp=tx_timestamp)) for row in rows]
+
+
+@given(st.lists(SACK_ROW, min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_sacks_are_scapys(rows):
+    out = np.full((len(rows), SACK_FRAME.itemsize), 0xEE, np.uint8)
+    lengths = encode_sacks(template(), sack_batch(rows), out)
+    assert frames_of(out, lengths) == [bytes(scapy_sack(row)) for row in rows]
+
+
+@pytest.mark.parametrize("payload_bytes", [0, 1, 2, 3, 4, 24, 256, 1024])
+@pytest.mark.parametrize("opcode", c.WRITE_OPCODES)
+def test_every_opcode_and_pad(opcode, payload_bytes):
+    row = PLAIN_ROW | {"opcode": int(opcode), "payload_bytes": payload_bytes}
+    out = np.full((1, LONGEST), 0xEE, np.uint8)
+    lengths = encode_writes(template(), write_batch([row], SOURCE_MEMORY), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(row))]
+    assert lengths[0] == write_frame_bytes(payload_bytes, opcode in c.IMMEDIATE_OPCODES)
+
+
+def test_the_whole_header_overhead_is_138_bytes():
+    assert write_frame_bytes(256) == 138 + 256 + 4
+
+
+def test_rows_may_lie_apart_and_nothing_else_is_touched():
+    rows = [PLAIN_ROW | {"psn": i, "payload_bytes": 61 + i, "ev_index": i} for i in range(4)]
+    ring = np.full((8, 512), 0xEE, np.uint8)
+    out = ring[2:7, 40:400]
+    lengths = encode_writes(template(), write_batch(rows, SOURCE_MEMORY), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(row)) for row in rows]
+    for row, length in enumerate(lengths.tolist()):
+        ring[2 + row, 40 : 40 + length] = 0xEE
+    assert (ring == 0xEE).all()
+
+
+def test_a_batch_without_immediates_needs_no_imm_column():
+    batch = write_batch([PLAIN_ROW], SOURCE_MEMORY)
+    out = np.zeros((1, LONGEST), np.uint8)
+    lengths = encode_writes(template(), replace(batch, imm=None), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(PLAIN_ROW))]
+
+
+def test_a_payload_may_end_where_the_source_ends():
+    row = PLAIN_ROW | {"source_offset": SOURCE_BYTES - 7, "payload_bytes": 7}
+    out = np.zeros((1, LONGEST), np.uint8)
+    lengths = encode_writes(template(), write_batch([row], SOURCE_MEMORY), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(row))]
+
+
+def test_empty_batches_write_nothing():
+    out = np.full((1, LONGEST), 0xEE, np.uint8)
+    nothing = np.array([], np.intp)
+    assert len(encode_writes(template(), write_batch([PLAIN_ROW], SOURCE_MEMORY).take(nothing), out)) == 0
+    assert (out == 0xEE).all()
+
+
+def test_the_second_port_is_a_setting():
+    out = np.zeros((1, LONGEST), np.uint8)
+    lengths = encode_writes(template(udp_port=c.UDP_PORT_MRC_ALT), write_batch([PLAIN_ROW], SOURCE_MEMORY), out)
+    assert frames_of(out, lengths) == [bytes(scapy_write(PLAIN_ROW, dport=c.UDP_PORT_MRC_ALT))]
+
+
+def test_retransmissions_may_have_a_class_of_their_own():
+    rows = [PLAIN_ROW, PLAIN_ROW | {"flags": c.BTH_RETRANSMISSION, "ev_index": 3}]
+    classes = [Dscp.TRIMMABLE << 2 | 2, Dscp.TRIMMABLE_RETX << 2 | 2]
+    flow = template(dscp=Dscp.TRIMMABLE, retransmission_dscp=Dscp.TRIMMABLE_RETX)
+    out = np.zeros((2, LONGEST), np.uint8)
+    lengths = encode_writes(flow, write_batch(rows, SOURCE_MEMORY), out)
+    expected = [bytes(scapy_write(row, traffic_class=octet)) for row, octet in zip(rows, classes, strict=True)]
+    assert frames_of(out, lengths) == expected
+
+
+def test_a_template_says_by_which_port_each_ev_leaves():
+    assert template().planes.tolist() == [0] * 8 + [1] * 8
+
+
+def test_the_other_half_order_puts_the_same_bytes_on_the_wire():
+    swapped = EvCodec(EvOrder.SPORT_LOW)
+    evs = swapped.join(CODEC.sport(EVS), CODEC.flow_label(EVS))
+    other = FlowTemplate.for_peer(SOURCE, PEER, DQPN, evs, codec=swapped)
+    assert (other.write_prefix == template().write_prefix).all()
+    assert (other.planes == template().planes).all()
+
+
+def test_an_ev_of_other_leaves_is_refused():
+    local = np.array([CODEC.ev_of(0, None, 3)], np.uint32)
+    with pytest.raises(EvError):
+        FlowTemplate.for_peer(SOURCE, PEER, DQPN, local)
+
+
+def test_an_ev_of_a_plane_without_a_port_is_refused():
+    with pytest.raises(EvError, match="2 ports"):
+        FlowTemplate.for_peer(SOURCE, PEER, DQPN, np.array([CODEC.ev_of(2, 0, 7)], np.uint32))
+
+
+ANNOUNCEMENT = Announcement(
+    epoch=3,
+    plane=1,
+    policy=0,
+    spines=8,
+    src_leaf=3,
+    dst_leaf=7,
+    src_host=3,
+    dst_host=7,
+    dqpn=DQPN,
+    start_psn=0xFFFFF0,
+    packets=100_000,
+    last_psn=0x00869F,
+)
+
+
+def test_an_announcement_is_scapys():
+    ev = int(EVS[9])
+    expected = scapy_tunnel(ev, Dscp.CONTROL << 2, dport=c.UDP_PORT_ANNOUNCE) / Announce(**asdict(ANNOUNCEMENT))
+    raw = encode_announcement(SOURCE, PEER, ev, ANNOUNCEMENT)
+    assert raw == bytes(expected)
+    assert Ether(raw)[Announce].last_psn == 0x869F
