@@ -1,0 +1,153 @@
+"""Settings of a queue pair, as the two ends agree on them out of band.
+
+Frozen, complete and checked on construction; no defaults are looked up anywhere else. Names and units
+follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argued in docs/transport.md.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.errors import ConfigError
+from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
+from agent.wire.constants import SACK_BITMAP_BITS
+
+EXP_CNT_INFINITE = 25
+"""`exp_cnt` of this value never gives up (MRC API)."""
+
+
+class SprayPolicy(Enum):
+    """How first transmissions are spread over the entropy values; planes take turns in both."""
+
+    ROTATION = "rotation"
+    """Every EV once per rotation, in a pseudo-random order that is redrawn now and then (MRC 9.3.1)."""
+
+    RANDOM = "random"
+    """Planes in turn; inside the plane an independent uniform draw for every packet."""
+
+
+@dataclass(frozen=True, slots=True)
+class QpConfig:
+    """One queue pair's settings; immutable for its life."""
+
+    pmtu: int = 4096
+    """Payload bytes of a full packet, 1..8192 (256..4096 in the specification; smaller ones for tests)."""
+
+    window_pkts: int = 2048
+    """Most packets between the oldest unacknowledged one and the newest sent, before `mpr_dest` is applied."""
+
+    mpr: int = 16
+    """Receive window we offer, unit 128 PSNs, 1..255; sizes the responder's ring."""
+
+    mpr_dest: int = 16
+    """Receive window the peer offers, unit 128 PSNs; the send window is min(window_pkts, 128 * mpr_dest)."""
+
+    dynamic_mpr: bool = False
+    """Advertise `mpr` in every SACK and follow the peer's; both ends must agree."""
+
+    start_psn: int | None = None
+    """First PSN we send, 24 bits; None draws one from the queue pair's generator."""
+
+    policy: SprayPolicy = SprayPolicy.ROTATION
+    """How EVs are chosen for first transmissions."""
+
+    seed: int = 0
+    """Seed of the spray schedule, which is a pure function of (policy, seed, EV set, packet index)."""
+
+    rotations_per_order: int = 16
+    """Rotations before the order is redrawn. Our choice: rare enough to be cheap, and QPs do not stay in step."""
+
+    sack_gen_threshold_bytes: int | None = None
+    """SACK when the bytes since the last one exceed this (trigger 1); None: 64 * max(pmtu, 1024), because one
+    SACK shows 64 packets."""
+
+    sack_delay_ns: int = 300_000
+    """News is never kept longer than this. Our choice, from measurements of the data path."""
+
+    ack_timeout_ns: int = 67_108_864
+    """A packet without any answer for this long is resent; 1.024 µs * 2^16. Our choice of n."""
+
+    linear_cnt: int = 3
+    """Timeouts at the fixed interval before it starts doubling, 0..7."""
+
+    exp_cnt: int = 7
+    """Doublings before the queue pair fails, 0..24; 25 never gives up."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError with everything that is out of range."""
+        problems = tuple(_problems_of(self))
+        if problems:
+            raise ConfigError(problems)
+
+    @property
+    def sack_threshold_bytes(self) -> int:
+        """Trigger 1 in bytes, with the default resolved."""
+        if self.sack_gen_threshold_bytes is not None:
+            return self.sack_gen_threshold_bytes
+        return SACK_BITMAP_BITS * max(self.pmtu, 1024)
+
+    @property
+    def receive_window_psns(self) -> int:
+        """PSNs beyond the cumulative point that the responder accepts."""
+        return self.mpr * MPR_UNIT_PSNS
+
+    @property
+    def send_window_psns(self) -> int:
+        """PSNs beyond the cumulative point that the requester may send."""
+        return min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
+
+
+_RANGES = {
+    "pmtu": (1, 8192),
+    "window_pkts": (1, 255 * MPR_UNIT_PSNS),
+    "mpr": (1, 255),
+    "mpr_dest": (1, 255),
+    "seed": (0, 2**64 - 1),
+    "rotations_per_order": (1, 4096),
+    "sack_delay_ns": (0, 10**10),
+    "ack_timeout_ns": (1000, 2**35),
+    "linear_cnt": (0, 7),
+    "exp_cnt": (0, EXP_CNT_INFINITE),
+}
+
+
+def _problems_of(config: QpConfig) -> list[str]:
+    found = [
+        f"{name} is {getattr(config, name)}, must be {low}..{high}"
+        for name, (low, high) in _RANGES.items()
+        if not low <= getattr(config, name) <= high
+    ]
+    if config.start_psn is not None and not 0 <= config.start_psn < 1 << 24:
+        found.append(f"start_psn is {config.start_psn}, must be 0..{(1 << 24) - 1}")
+    if config.sack_gen_threshold_bytes is not None and config.sack_gen_threshold_bytes < 0:
+        found.append(f"sack_gen_threshold_bytes is {config.sack_gen_threshold_bytes}, must not be negative")
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvProfile:
+    """The entropy values a queue pair sprays over; a row number is the `ev_index` of batches."""
+
+    evs: NDArray[np.uint32]
+    """(e,) the 32-bit values as they ride in UDP source port and flow label."""
+
+    planes: NDArray[np.uint8]
+    """(e,) the plane, hence the port, of each."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless both columns have the same, sensible length."""
+        if self.evs.ndim != 1 or self.evs.shape != self.planes.shape or not 1 <= len(self.evs) <= 1 << 16:
+            raise ConfigError((f"EV profile of shapes {self.evs.shape}, {self.planes.shape}: need 1..65536 of each",))
+
+
+@dataclass(frozen=True, slots=True)
+class PeerQp:
+    """What the other end told us out of band (MRC Table 10-1)."""
+
+    qpn: int
+    """Its queue pair number, 24 bits."""
+
+    start_psn: int
+    """The first PSN it will send, 24 bits."""

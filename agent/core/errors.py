@@ -1,0 +1,34 @@
+"""What can go wrong in the transport core by the caller's fault.
+
+Bad frames are never exceptions: they are counted. Source: docs/transport.md.
+
+    CoreError
+    ├── ConfigError       a setting outside its range (several at once in `problems`)
+    ├── StateError        a verb or transition the queue pair's state does not allow
+    └── RegionError       memory that is not registered, or not inside its region
+"""
+
+
+class CoreError(Exception):
+    """Base of every exception raised by agent.core."""
+
+
+class ConfigError(CoreError):
+    """Settings outside their range; `problems` lists all of them."""
+
+    def __init__(self, problems: tuple[str, ...]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class StateError(CoreError):
+    """The queue pair is in `state`, which does not allow `asked`."""
+
+    def __init__(self, state: str, asked: str) -> None:
+        super().__init__(f"queue pair is in {state}, which does not allow {asked}")
+        self.state = state
+        self.asked = asked
+
+
+class RegionError(CoreError):
+    """Bytes outside a registered region, or a key registered twice or not at all."""

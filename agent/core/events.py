@@ -1,0 +1,73 @@
+"""What the core reports: facts about a queue pair, each with the time it was learnt.
+
+Facts about packets come in bulk: one event may speak for many packets or messages, never one object a packet.
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class QpState(Enum):
+    """States of a queue pair (MRC API)."""
+
+    RESET = "RESET"
+    INIT = "INIT"
+    RTR = "RTR"
+    RTS = "RTS"
+    ERROR = "ERROR"
+
+
+class QpErrorReason(Enum):
+    """Why a queue pair failed."""
+
+    RETRY_EXCEEDED = "retry counter exceeded"
+
+
+@dataclass(frozen=True, slots=True)
+class QpStateChanged:
+    """The queue pair moved from one state to the next."""
+
+    now_ns: int
+    old: QpState
+    new: QpState
+
+
+@dataclass(frozen=True, slots=True)
+class MessagesCompleted:
+    """Messages `first_wr_id` .. `first_wr_id + count - 1` are wholly acknowledged, in post order."""
+
+    now_ns: int
+    first_wr_id: int
+    count: int
+    length_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class PacketsLost:
+    """Losses proven by later arrivals on the same EV: `counts[i]` packets on EV row `ev_indices[i]`."""
+
+    now_ns: int
+    ev_indices: tuple[int, ...]
+    counts: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PacketsTimedOut:
+    """Packets without any answer for a whole timeout, counted as `PacketsLost` does; `retry` of the retries is used."""
+
+    now_ns: int
+    ev_indices: tuple[int, ...]
+    counts: tuple[int, ...]
+    retry: int
+
+
+@dataclass(frozen=True, slots=True)
+class QpFailed:
+    """The queue pair went to ERROR; `flushed` posted messages will never complete."""
+
+    now_ns: int
+    reason: QpErrorReason
+    flushed: int
+
+
+Event = QpStateChanged | MessagesCompleted | PacketsLost | PacketsTimedOut | QpFailed

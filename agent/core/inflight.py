@@ -1,0 +1,161 @@
+"""Packets sent and not acknowledged, and the proof that one of them is lost.
+
+One EV is one FIFO path (docs/transport.md, Loss), so a packet is lost if and only if some SACK shows it missing and
+a packet sent later on the same EV had arrived when that SACK was written. Refuses to know messages, timers
+and windows.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.ring import read_run, ring_size, write_run
+
+ACKED, SENT, LOST = 0, 1, 2
+"""Slots of the state ring: not outstanding, in flight, waiting to be sent again."""
+
+
+class InFlight:
+    """Parallel rings over the packet offsets `base` .. `end - 1`, and what has been seen of each EV."""
+
+    def __init__(self, window_psns: int, ev_count: int) -> None:
+        size = ring_size(window_psns)
+        self._mask = size - 1
+        self._state = np.zeros(size, np.uint8)
+        self._ev = np.zeros(size, np.uint16)
+        self._order = np.zeros(size, np.int64)
+        self._sent_ns = np.zeros(size, np.int64)
+        self._resent = np.zeros(size, np.bool_)
+        self._ambiguous = np.zeros(size, np.bool_)
+        self._seen_order = np.full(ev_count, -1, np.int64)
+        self._next_order = 0
+        self._suspect_end = 0
+        self.base = 0
+        """Oldest offset not cumulatively acknowledged."""
+        self.end = 0
+        """Offset after the newest sent."""
+        self.top = 0
+        """Offset after the newest known to have arrived."""
+        self.sent = 0
+        """Packets in flight."""
+        self.lost = 0
+        """Packets waiting to be sent again."""
+
+    def is_outstanding(self, offset: int) -> bool:
+        """Whether a sent packet is not yet known to have arrived."""
+        return offset >= self.base and self._state[offset & self._mask] != ACKED
+
+    def lost_offsets(self, limit: int, stop: int) -> NDArray[np.int64]:
+        """The oldest up to `limit` lost packets below offset `stop`, (m,)."""
+        stop = min(stop, self.end)
+        found = (read_run(self._state, self.base, stop) == LOST).nonzero()[0][:limit]
+        offsets: NDArray[np.int64] = found + self.base
+        return offsets
+
+    def evs_of(self, offsets: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """EV rows the packets at (m,) offsets were last sent on."""
+        evs: NDArray[np.uint16] = self._ev[offsets & self._mask]
+        return evs
+
+    def record_first(self, stop: int, evs: NDArray[np.uint16], now_ns: int) -> None:
+        """Packets `end` .. `stop - 1` go out for the first time on (n,) EV rows, in this order."""
+        start, count = self.end, stop - self.end
+        write_run(self._state, start, stop, SENT)
+        write_run(self._ev, start, stop, evs)
+        write_run(self._order, start, stop, np.arange(self._next_order, self._next_order + count))
+        write_run(self._sent_ns, start, stop, now_ns)
+        write_run(self._resent, start, stop, 0)
+        write_run(self._ambiguous, start, stop, 0)
+        self._next_order += count
+        self.end = stop
+        self.sent += count
+
+    def record_again(self, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
+        """Lost packets at (m,) offsets go out again on (m,) EV rows, in this order."""
+        slots = offsets & self._mask
+        count = len(offsets)
+        self._state[slots] = SENT
+        self._ev[slots] = evs
+        self._order[slots] = np.arange(self._next_order, self._next_order + count)
+        self._sent_ns[slots] = now_ns
+        self._resent[slots] = True
+        self._next_order += count
+        self.lost -= count
+        self.sent += count
+
+    def acknowledge(self, base: int, received: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
+        """All below `base` have arrived, and `base + i` where (n,) `received[i]`; EV rows of those not known before.
+
+        A packet sent again after a timeout is ambiguous: either copy may have arrived, so it proves nothing of an EV.
+        """
+        old_base, stop = self.base, base if received is None else base + len(received)
+        outstanding = read_run(self._state, old_base, stop) != ACKED
+        if received is not None:
+            outstanding[base - old_base :] &= received
+        found = outstanding.nonzero()[0]
+        self.base = base
+        self.top = max(self.top, base)
+        if not len(found):
+            return np.empty(0, np.uint16)
+        offsets = found + old_base
+        self.top = max(self.top, int(offsets[-1]) + 1)
+        slots = offsets & self._mask
+        lost = int(np.count_nonzero(self._state[slots] == LOST)) if self.lost else 0
+        self.lost -= lost
+        self.sent -= len(slots) - lost
+        self._state[slots] = ACKED
+        evs: NDArray[np.uint16] = self._ev[slots]
+        self._learn(slots, evs)
+        return evs
+
+    def infer_lost(self, missing: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
+        """Mark as lost what is missing and older on its EV than an arrival; EV rows they were last sent on, (m,).
+
+        `missing` says of the packets from `base` on which were explicitly missing at the newest SACK; None means that
+        all unacknowledged ones were.
+        """
+        # First transmissions go out in order of offset: only a later resend can prove one above `top` lost.
+        slots = self._suspects(missing, max(self.top, self._suspect_end))
+        evs: NDArray[np.uint16] = self._ev[slots]
+        if not len(evs):
+            return evs
+        lost = self._order[slots] < self._seen_order[evs]
+        return self._mark_lost(slots[lost], evs[lost])
+
+    def expire(self, missing: NDArray[np.bool_] | None, before_ns: int, limit: int) -> NDArray[np.uint16]:
+        """Mark as lost the oldest up to `limit` missing packets last sent at or before `before_ns`; EV rows, (m,).
+
+        `missing` is that of `infer_lost`.
+        """
+        slots = self._suspects(missing, self.end)
+        slots = slots[self._sent_ns[slots] <= before_ns][:limit]
+        self._ambiguous[slots] = True
+        return self._mark_lost(slots, self._ev[slots])
+
+    def oldest_sent_ns(self, default_ns: int) -> int:
+        """When the packet longest in flight was last sent; the default if nothing is in flight."""
+        sent_ns = self._sent_ns[self._suspects(None, self.end)]
+        return int(np.minimum.reduce(sent_ns)) if len(sent_ns) else default_ns
+
+    def _suspects(self, missing: NDArray[np.bool_] | None, stop: int) -> NDArray[np.int64]:
+        """Slots of the missing packets in flight below offset `stop`, oldest first."""
+        if missing is not None:
+            stop = min(stop, self.base + len(missing))
+        suspect = read_run(self._state, self.base, max(stop, self.base)) == SENT
+        if missing is not None:
+            suspect &= missing[: len(suspect)]
+        slots: NDArray[np.int64] = (suspect.nonzero()[0] + self.base) & self._mask
+        return slots
+
+    def _learn(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> None:
+        order = self._order[slots]
+        if np.count_nonzero(self._resent[slots]):
+            self._suspect_end = self.end
+            clear = ~self._ambiguous[slots]
+            evs, order = evs[clear], order[clear]
+        np.maximum.at(self._seen_order, evs, order)
+
+    def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        self._state[slots] = LOST
+        self.sent -= len(slots)
+        self.lost += len(slots)
+        return evs

@@ -1,0 +1,148 @@
+"""Registered memory: which bytes a remote key opens, and putting payloads there in any order.
+
+Knows nothing of packets' headers beyond (rkey, va, length). MRC API: each packet is checked against its region.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.errors import RegionError
+from agent.wire.columns import windows
+
+_VIEW_MIN_BYTES = 512
+"""Row length from which looking for even spacing pays. Our choice, measured: 10 us of 40 at 1024 bytes, 256 rows."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MemoryRegion:
+    """`data` answers to addresses `va` .. `va + len(data) - 1` under the key `rkey`."""
+
+    va: int
+    """First virtual address, 64 bits."""
+
+    rkey: int
+    """Remote key, 32 bits."""
+
+    data: NDArray[np.uint8]
+    """(bytes,) flat, contiguous; writable if it is to be written to."""
+
+    def __post_init__(self) -> None:
+        """Raise RegionError unless the numbers fit the wire and the memory can be indexed as one run of bytes."""
+        if self.data.ndim != 1 or self.data.dtype != np.uint8 or not self.data.flags.c_contiguous:
+            raise RegionError("a region's data must be a flat contiguous array of uint8")
+        if not 0 <= self.va <= 2**63 - 1 - len(self.data) or not 0 <= self.rkey < 2**32:
+            raise RegionError(f"va {self.va:#x} or rkey {self.rkey:#x} out of range")
+
+
+class RegionTable:
+    """The regions of one host, by key. Shared by its queue pairs."""
+
+    def __init__(self) -> None:
+        self._regions: dict[int, MemoryRegion] = {}
+
+    def __iter__(self) -> Iterator[MemoryRegion]:
+        """The registered regions, oldest first."""
+        return iter(self._regions.values())
+
+    def register(self, region: MemoryRegion) -> None:
+        """Open `region` to its key. Raises RegionError if the key is taken."""
+        if region.rkey in self._regions:
+            raise RegionError(f"rkey {region.rkey:#x} is already registered")
+        self._regions[region.rkey] = region
+
+    def deregister(self, rkey: int) -> None:
+        """Close a key. Raises RegionError if it is not registered."""
+        if self._regions.pop(rkey, None) is None:
+            raise RegionError(f"rkey {rkey:#x} is not registered")
+
+    def lookup(self, rkey: int) -> MemoryRegion:
+        """The region of a key. Raises RegionError if it is not registered."""
+        region = self._regions.get(rkey)
+        if region is None:
+            raise RegionError(f"rkey {rkey:#x} is not registered")
+        return region
+
+    def place(
+        self,
+        rkeys: NDArray[np.uint32],
+        vas: NDArray[np.uint64],
+        lengths: NDArray[np.uint32],
+        memory: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        """Copy `memory[offsets[i]:][:lengths[i]]` to `vas[i]` under `rkeys[i]`; (n,) False where that is not allowed.
+
+        Four times (n,), `memory` flat; the caller vouches for the bytes it reads. A refused row writes nothing.
+        """
+        if np.count_nonzero(rkeys == rkeys[0]) == len(rkeys):
+            return self._place_one(int(rkeys[0]), vas, lengths, memory, offsets)
+        placed = np.zeros(len(rkeys), np.bool_)
+        # One turn a region, not a packet: a batch rarely holds more than one key.
+        for rkey in np.unique(rkeys).tolist():
+            rows = (rkeys == rkey).nonzero()[0]
+            placed[rows] = self._place_one(rkey, vas[rows], lengths[rows], memory, offsets[rows])
+        return placed
+
+    def _place_one(
+        self,
+        rkey: int,
+        vas: NDArray[np.uint64],
+        lengths: NDArray[np.uint32],
+        memory: NDArray[np.uint8],
+        offsets: NDArray[np.int64],
+    ) -> NDArray[np.bool_]:
+        region = self._regions.get(rkey)
+        if region is None or not region.data.flags.writeable:
+            return np.zeros(len(vas), np.bool_)
+        # As uint64, an address below the region wraps to a huge offset, so one comparison checks both ends.
+        targets = (vas - np.uint64(region.va)).view(np.int64)
+        inside = (targets >= 0) & (targets <= len(region.data) - lengths.astype(np.int64))
+        placed = np.count_nonzero(inside)
+        if placed == len(inside):
+            _copy_rows(memory, offsets, region.data, targets, lengths)
+        elif placed:
+            _copy_rows(memory, offsets[inside], region.data, targets[inside], lengths[inside])
+        return inside
+
+
+def _copy_rows(
+    source: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    target: NDArray[np.uint8],
+    targets: NDArray[np.int64],
+    lengths: NDArray[np.uint32],
+) -> None:
+    """Rows of the greatest length in one go; the others, last packets of their messages, one by one."""
+    width = int(np.maximum.reduce(lengths))
+    full = lengths == width
+    if np.count_nonzero(full) == len(full):
+        _copy_equal_rows(source, offsets, target, targets, width)
+        return
+    _copy_equal_rows(source, offsets[full], target, targets[full], width)
+    # A loop over packets: the short ones of a batch are few and of any length.
+    for row in (~full).nonzero()[0].tolist():
+        start, end, length = int(offsets[row]), int(targets[row]), int(lengths[row])
+        target[end : end + length] = source[start : start + length]
+
+
+def _copy_equal_rows(
+    source: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    target: NDArray[np.uint8],
+    targets: NDArray[np.int64],
+    width: int,
+) -> None:
+    if width:
+        windows(target, width)[targets] = _rows_at(source, offsets, width)
+
+
+def _rows_at(source: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
+    """(n, width) rows; a view if they are evenly spaced, as in a receive ring, which halves the copying."""
+    if width >= _VIEW_MIN_BYTES and len(offsets) > 1:
+        first, step = int(offsets[0]), int(offsets[1] - offsets[0])
+        if step > 0 and np.count_nonzero(offsets[1:] - offsets[:-1] == step) == len(offsets) - 1:
+            return np.ndarray((len(offsets), width), np.uint8, source, first, (step, 1))
+    return windows(source, width)[offsets]

@@ -1,0 +1,168 @@
+"""Posted writes and their segmentation: which bytes and which message a packet offset stands for.
+
+One table row a message, no object; rows leave when their message completes. A message's number (its work request)
+counts from 0, and its low 16 bits are the MSN. MRC 6.2.2, 7.5.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.errors import RegionError
+from agent.wire.constants import Opcode
+
+_LENGTH, _VA, _RKEY, _OFFSET, _SOURCE, _NUMBER = range(6)
+_COLUMNS = 6
+_INITIAL_ROWS = 16
+
+_OPCODES = np.array(
+    [[Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST], [Opcode.WRITE_FIRST, Opcode.WRITE_ONLY]],
+    np.uint8,
+)
+"""Indexed by [is first packet, is last packet]."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Segments:
+    """What to send for each of n packet offsets of one source, (n,) each; the names are those of WriteBatch."""
+
+    opcode: NDArray[np.uint8]
+    msn: NDArray[np.uint16]
+    va: NDArray[np.uint64]
+    rkey: NDArray[np.uint32]
+    dmalen: NDArray[np.uint32]
+    source_offset: NDArray[np.int64]
+    payload_bytes: NDArray[np.uint32]
+    source: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        """How many packets."""
+        return len(self.opcode)
+
+
+class MessageTable:
+    """Messages posted and not yet complete, in post order, and the packet offsets they occupy."""
+
+    def __init__(self, pmtu: int) -> None:
+        self._pmtu = pmtu
+        # The offsets of first and last packets are searched, so each has an array of its own.
+        self._first = np.zeros(_INITIAL_ROWS, np.int64)
+        self._last = np.zeros(_INITIAL_ROWS, np.int64)
+        self._rows = np.zeros((_INITIAL_ROWS, _COLUMNS), np.int64)
+        self._head = 0
+        self._tail = 0
+        self._sources: list[NDArray[np.uint8]] = []
+        self.posted = 0
+        self.completed = 0
+        self.end = 0
+        """Packet offset after the last posted packet."""
+        self.posted_bytes = 0
+        self.completed_bytes = 0
+
+    def post(
+        self, source: NDArray[np.uint8], offset: int, length: int, va: int, rkey: int, message_bytes: int
+    ) -> range:
+        """Write `source[offset:offset + length]` to (`va`, `rkey`) in messages of `message_bytes`; their numbers.
+
+        The last message takes what remains. Raises RegionError if the bytes are not inside `source`, a message is not
+        of 1 .. 2^32 - 1 bytes, or the remote addresses leave 64 bits.
+        """
+        self._check(len(source), offset, length, va, rkey, message_bytes)
+        count = -(-length // message_bytes)
+        self._make_room(count)
+        start = np.arange(count, dtype=np.int64) * message_bytes
+        new = slice(self._tail, self._tail + count)
+        first, last, rows = self._first[new], self._last[new], self._rows[new]
+        rows[:, _LENGTH] = np.minimum(message_bytes, length - start)
+        last[:] = self.end + np.cumsum(-(-rows[:, _LENGTH] // self._pmtu)) - 1
+        first[0] = self.end
+        first[1:] = last[:-1] + 1
+        rows[:, _VA] = (start.astype(np.uint64) + np.uint64(va)).view(np.int64)
+        rows[:, _RKEY] = rkey
+        rows[:, _OFFSET] = start + offset
+        rows[:, _SOURCE] = self._source_number(source)
+        rows[:, _NUMBER] = np.arange(self.posted, self.posted + count)
+        self._tail += count
+        self.end = int(last[-1]) + 1
+        self.posted_bytes += length
+        numbers = range(self.posted, self.posted + count)
+        self.posted += count
+        return numbers
+
+    def segments(self, offsets: NDArray[np.int64]) -> Segments:
+        """The packets at (n,) offsets, n >= 1, all posted and not complete; cut before the first of another source."""
+        message = self._first[self._head : self._tail].searchsorted(offsets, side="right") + (self._head - 1)
+        rows = self._rows[message]
+        if len(self._sources) > 1:
+            other = rows[:, _SOURCE] != rows[0, _SOURCE]
+            if np.count_nonzero(other):
+                cut = int(other.argmax())
+                message, rows, offsets = message[:cut], rows[:cut], offsets[:cut]
+        length = rows[:, _LENGTH]
+        into = offsets - self._first[message]
+        is_first, is_last = into == 0, offsets == self._last[message]
+        into *= self._pmtu
+        return Segments(
+            opcode=_OPCODES[is_first.view(np.int8), is_last.view(np.int8)],
+            msn=rows[:, _NUMBER].astype(np.uint16),
+            va=(rows[:, _VA] + into).view(np.uint64),
+            rkey=rows[:, _RKEY].astype(np.uint32),
+            dmalen=length.astype(np.uint32),
+            source_offset=rows[:, _OFFSET] + into,
+            payload_bytes=np.minimum(length - into, self._pmtu).astype(np.uint32),
+            source=self._sources[int(rows[0, _SOURCE])],
+        )
+
+    def complete_below(self, offset: int) -> tuple[int, int, int]:
+        """Drop the messages that end before `offset`: (number of the first, how many, their bytes)."""
+        if self._head == self._tail or self._last[self._head] >= offset:
+            return self.completed, 0, 0
+        count = int(self._last[self._head : self._tail].searchsorted(offset))
+        first, length = self.completed, int(self._rows[self._head : self._head + count, _LENGTH].sum())
+        self._head += count
+        self.completed += count
+        self.completed_bytes += length
+        return first, count, length
+
+    def bytes_below(self, offset: int) -> int:
+        """Posted bytes in the packets before `offset`, which lies in the first incomplete message or at its start."""
+        if self._head == self._tail:
+            return self.completed_bytes
+        return self.completed_bytes + (offset - int(self._first[self._head])) * self._pmtu
+
+    def _make_room(self, count: int) -> None:
+        if self._tail + count <= len(self._rows):
+            return
+        live = self._tail - self._head
+        size = len(self._rows)
+        if live + count > size // 2:
+            size = max(2 * size, live + count)
+        live_rows = slice(self._head, self._tail)
+        self._first = _moved(self._first[live_rows], size)
+        self._last = _moved(self._last[live_rows], size)
+        self._rows = _moved(self._rows[live_rows], size)
+        self._head, self._tail = 0, live
+
+    def _source_number(self, source: NDArray[np.uint8]) -> int:
+        for number, known in enumerate(self._sources):
+            if known is source:
+                return number
+        self._sources.append(source)
+        return len(self._sources) - 1
+
+    @staticmethod
+    def _check(size: int, offset: int, length: int, va: int, rkey: int, message_bytes: int) -> None:
+        if offset < 0 or length < 1 or offset + length > size:
+            raise RegionError(f"bytes {offset}..{offset + length - 1} are not inside a region of {size}")
+        if not 1 <= message_bytes < 1 << 32:
+            raise RegionError(f"a message of {message_bytes} bytes, must be 1..{(1 << 32) - 1}")
+        if not 0 <= va <= (1 << 64) - length or not 0 <= rkey < 1 << 32:
+            raise RegionError(f"remote address {va:#x} or key {rkey:#x} out of range")
+
+
+def _moved(live: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """A larger array that starts with the live entries."""
+    new = np.zeros((size, *live.shape[1:]), np.int64)
+    new[: len(live)] = live
+    return new

@@ -1,0 +1,32 @@
+"""Packet sequence numbers: 24 bits on the wire, unwrapped 64-bit offsets everywhere else.
+
+Offset 0 is a queue pair's starting PSN, so offsets only grow and are compared as plain integers. Serial
+arithmetic is modulo 2^24 with the half-space rule, as in RoCE.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire.constants import PSN_BITS, PSN_MASK
+
+HALF_SPACE = 1 << (PSN_BITS - 1)
+"""A PSN at least this far ahead counts as behind."""
+
+
+def psn_of(offset: int, start_psn: int) -> int:
+    """The 24-bit PSN of one offset."""
+    return (start_psn + offset) & PSN_MASK
+
+
+def psns_of(offsets: NDArray[np.int64], start_psn: int) -> NDArray[np.uint32]:
+    """The 24-bit PSNs of (n,) offsets."""
+    return ((offsets + start_psn) & PSN_MASK).astype(np.uint32)
+
+
+def offsets_of(psns: NDArray[np.uint32], start_psn: int, reference: int) -> NDArray[np.int64]:
+    """The (n,) offsets with these PSNs that lie nearest to `reference`: reference - 2^23 .. reference + 2^23 - 1."""
+    distance = psns.astype(np.int64)
+    distance -= start_psn + reference - HALF_SPACE
+    distance &= PSN_MASK
+    distance += reference - HALF_SPACE
+    return distance

@@ -1,0 +1,30 @@
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.core.psn import HALF_SPACE, offsets_of, psn_of, psns_of
+
+PSN = st.integers(0, (1 << 24) - 1)
+OFFSET = st.integers(0, 1 << 40)
+
+
+@given(PSN, OFFSET, st.lists(st.integers(-HALF_SPACE, HALF_SPACE - 1), min_size=1, max_size=50))
+def test_offsets_within_half_a_space_of_the_reference_survive_the_wire(start, reference, distances):
+    offsets = np.array(distances, np.int64) + reference
+    assert np.array_equal(offsets_of(psns_of(offsets, start), start, reference), offsets)
+
+
+@given(PSN, OFFSET)
+def test_scalar_and_vector_agree(start, offset):
+    assert psns_of(np.array([offset]), start).tolist() == [psn_of(offset, start)]
+
+
+def test_half_a_space_ahead_counts_as_behind():
+    psns = np.array([HALF_SPACE - 1, HALF_SPACE], np.uint32)
+    assert offsets_of(psns, 0, 0).tolist() == [HALF_SPACE - 1, -HALF_SPACE]
+
+
+def test_offsets_go_on_where_the_wire_wraps():
+    start = (1 << 24) - 2
+    assert psns_of(np.arange(4), start).tolist() == [start, start + 1, 0, 1]
+    assert offsets_of(np.array([0, 1], np.uint32), start, 0).tolist() == [2, 3]

@@ -1,0 +1,43 @@
+import pytest
+
+from agent.core.retry import RetryTimer
+
+
+def waits(timer, count):
+    """Intervals until the timer is exhausted, at most `count`."""
+    now, seen = 0, []
+    timer.arm(now)
+    while len(seen) < count and not timer.exhausted:
+        seen.append(timer.deadline_ns - now)
+        now = timer.deadline_ns
+        timer.on_timeout(now)
+    return seen
+
+
+def test_fixed_intervals_then_doubling_then_exhaustion():
+    assert waits(RetryTimer(10, 3, 3), 99) == [10, 10, 10, 20, 40, 80, 80]
+
+
+def test_twenty_five_doublings_mean_never():
+    assert waits(RetryTimer(10, 0, 25), 40) == [20, 40, 80, 160, 320, 640, *[1280] * 34]
+
+
+@pytest.mark.parametrize(("linear", "exp"), [(0, 0), (7, 24), (1, 0)])
+def test_all_retries_are_used(linear, exp):
+    assert len(waits(RetryTimer(10, linear, exp), 99)) == linear + exp + 1
+
+
+def test_progress_gives_the_retries_back():
+    timer = RetryTimer(10, 1, 1)
+    waits(timer, 2)
+    timer.on_progress()
+    assert timer.retries == 0
+    assert timer.interval_ns == 10
+
+
+def test_what_waited_half_an_interval_is_doubted():
+    timer = RetryTimer(10, 3, 3)
+    timer.on_timeout(100)
+    assert timer.doubt_ns == 95
+    timer.disarm()
+    assert (timer.doubt_ns, timer.deadline_ns) == (None, None)
