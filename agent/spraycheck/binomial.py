@@ -1,0 +1,29 @@
+"""Tails of the binomial distribution, exact. From scipy.special, since scipy.stats takes half a second to import."""
+
+from scipy.special import bdtr, bdtrc
+
+
+def at_most(k: int, n: int, p: float) -> float:
+    """P(X <= k) for X ~ Binomial(n, p), any k."""
+    if k < 0:
+        return 0.0
+    return 1.0 if k >= n else float(bdtr(k, n, p))
+
+
+def at_least(k: int, n: int, p: float) -> float:
+    """P(X >= k) for X ~ Binomial(n, p), any k."""
+    if k <= 0:
+        return 1.0
+    return 0.0 if k > n else float(bdtrc(k - 1, n, p))
+
+
+def quantile(probability: float, n: int, p: float) -> int:
+    """The smallest k with P(X <= k) >= `probability`."""
+    below, enough = -1, n
+    while enough - below > 1:
+        middle = (below + enough) // 2
+        if at_most(middle, n, p) >= probability:
+            enough = middle
+        else:
+            below = middle
+    return enough

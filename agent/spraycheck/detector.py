@@ -1,0 +1,168 @@
+"""Counts per arrival spine to verdicts: SprayCheck's one-sided test, with the power it has.
+
+Pure: no clock, no map, no file. A count below the threshold is `failed`, unless the whole flow is short alike. A path
+is `healthy` only where a drop of the asked rate would hardly have been missed. SprayCheck S1 to S5; docs/detector.md.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cache
+from math import ceil, floor, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.spraycheck.binomial import at_least, at_most, quantile
+from agent.spraycheck.calibration import Calibration, FlowShape, calibrate
+from agent.wire.constants import PSN_BITS, SprayPolicyCode
+
+MAX_PACKETS = 1 << (PSN_BITS - 1)
+"""Of a flow in one plane, so that over two planes its PSNs do not come round to where they began."""
+
+COMMON_LOSS_ALARM = 0.01
+"""How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
+number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
+
+_COMMON_LOSS = "short, but not more than the flow's other paths may be: the loss may lie before the first leaf"
+
+
+class Verdict(StrEnum):
+    """What one flow says of one path."""
+
+    FAILED = "failed"
+    HEALTHY = "healthy"
+    INSUFFICIENT = "insufficient"
+    """Neither: it accuses nothing and exonerates nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the user wants to know, and how often the answer may be wrong."""
+
+    min_rate: float
+    """Smallest drop rate that must not be missed, 0 < p <= 1."""
+    miss: float = 1e-3
+    """Allowed probability that a path which drops `min_rate` is not flagged, per path."""
+    false_alarm: float = 1e-3
+    """Allowed probability that a healthy flow has any path flagged, over all its paths."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowTest:
+    """The test of one flow, fixed before anything is counted (S4)."""
+
+    shape: FlowShape
+    calibration: Calibration
+    threshold: float
+    """t = λ - s·sqrt(λ); a count below it is flagged."""
+    snr: float
+    """p·sqrt(λ) at the asked rate (S5)."""
+    miss: float
+    """Probability, at most, that the one path which drops the asked rate is not found failed."""
+    weakness: str | None
+    """Why an unflagged count says nothing, or None if it means healthy."""
+
+
+@dataclass(frozen=True, slots=True)
+class PathVerdict:
+    """The verdict on one path of one flow."""
+
+    path: int
+    count: int
+    verdict: Verdict
+    reason: str | None
+    """Why `insufficient`."""
+
+
+@cache
+def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
+    """The test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
+    if shape.packets < 1 or shape.paths < 1:
+        raise ValueError(f"nothing to test: {shape.packets} packets over {shape.paths} paths")
+    if shape.packets > MAX_PACKETS:
+        raise ValueError(f"{shape.packets} packets are more than half of the PSN space, {MAX_PACKETS}")
+    calibration = calibrate(shape, asked.false_alarm)
+    expected = shape.expected
+    threshold = expected - calibration.s * sqrt(expected)
+    miss = miss_probability(shape, threshold, calibration, asked.min_rate)
+    weakness = _weakness(expected - threshold, calibration, miss, asked)
+    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness)
+
+
+def miss_probability(shape: FlowShape, threshold: float, calibration: Calibration, rate: float) -> float:
+    """P(not failed), at most, for the one path of a flow that drops each packet with probability `rate`."""
+    if shape.policy is SprayPolicyCode.RANDOM:
+        return _random_miss(shape, threshold, rate)
+    return _rotation_miss(shape, threshold, floor(shape.expected + calibration.end_effect_pkts), rate)
+
+
+def _rotation_miss(shape: FlowShape, threshold: float, most_sent: int, rate: float) -> float:
+    """Exact, for a path that was given as many packets as it can be: it loses too few of them."""
+    lost = max(most_sent - ceil(threshold) + 1, 0)
+    while lost <= most_sent and not _more_than_its_share(shape.expected - (most_sent - lost), lost, shape.paths):
+        lost += 1
+    return at_most(lost - 1, most_sent, rate)
+
+
+def _random_miss(shape: FlowShape, threshold: float, rate: float) -> float:
+    """Either the count is not short, exactly, or it does not stand out from the rest, at the mean of what arrives."""
+    not_short = at_least(ceil(threshold), shape.packets, (1 - rate) / shape.paths)
+    if shape.paths == 1:
+        return not_short
+    arrived = round(shape.packets * (1 - rate / shape.paths))
+    usual = quantile(COMMON_LOSS_ALARM, arrived, 1 / shape.paths)
+    return min(1.0, not_short + at_least(usual, arrived, (1 - rate) / (shape.paths - rate)))
+
+
+def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
+    """Verdicts for the counts of all k paths, `(k,)`.
+
+    If the counts prove that the flow was not shared as expected, every path is `insufficient`.
+    """
+    surplus, total = _surplus(test, counts), int(counts.sum())
+    return tuple(_judge_path(test, path, int(count), total, surplus) for path, count in enumerate(counts))
+
+
+def _judge_path(test: FlowTest, path: int, count: int, total: int, surplus: str | None) -> PathVerdict:
+    deficit = test.shape.expected - count
+    short = count < test.threshold and deficit > test.calibration.end_effect_pkts
+    if surplus is None and short and _stands_out(test.shape, count, total):
+        return PathVerdict(path, count, Verdict.FAILED, None)
+    reason = surplus or (_COMMON_LOSS if short else test.weakness)
+    return PathVerdict(path, count, Verdict.INSUFFICIENT if reason else Verdict.HEALTHY, reason)
+
+
+def _stands_out(shape: FlowShape, count: int, total: int) -> bool:
+    """Whether a short path is shorter than losses common to all paths would make it.
+
+    Losses on the host's own link fall on every path alike: given how much arrived in all, a path's part of it (random)
+    or of what is missing (rotation) is Binomial(·, 1/k).
+    """
+    if shape.paths == 1:
+        return True
+    if shape.policy is SprayPolicyCode.RANDOM:
+        return at_most(count, total, 1 / shape.paths) <= COMMON_LOSS_ALARM
+    return _more_than_its_share(shape.expected - count, shape.packets - total, shape.paths)
+
+
+def _more_than_its_share(deficit: float, lost: int, paths: int) -> bool:
+    return paths == 1 or at_least(floor(deficit), lost, 1 / paths) <= COMMON_LOSS_ALARM
+
+
+def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> str | None:
+    """Why N/k cannot have been the expectation: more arrived than was announced, or than an equal share."""
+    total, most = int(counts.sum()), int(counts.max())
+    if total > test.shape.packets:
+        return f"{total} packets counted, {test.shape.packets} announced"
+    share = test.shape.expected + test.calibration.end_effect_pkts
+    if test.calibration.end_effect_pkts and most > share:
+        return f"a path carried {most} packets, more than its share of {share:g}: the flow was not shared equally"
+    return None
+
+
+def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked) -> str | None:
+    if margin < calibration.end_effect_pkts:
+        return f"margin of {margin:.1f} packets is within the end effect of {calibration.end_effect_pkts}"
+    if miss > asked.miss:
+        return f"a drop of {asked.min_rate:.4%} would be missed with probability {miss:.2g}, above {asked.miss:g}"
+    return None

@@ -1,0 +1,34 @@
+"""The drive loop of the counter process: poll every leaf, write verdicts, localise, wait. Owns no policy."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.leaf import LeafDetector, pending_paths
+from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.records import Stamp, detect_records, localize_record
+
+
+def now() -> Stamp:
+    """This moment by both clocks."""
+    return Stamp(time.time_ns(), time.monotonic_ns())
+
+
+def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
+    """Until `wait` (seconds) answers that it is time to stop. Raises CountersError, OSError."""
+    monitor = Monitor()
+    while True:
+        step(detectors, monitor, log, now())
+        if wait(poll_s):
+            return
+
+
+def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, stamp: Stamp) -> None:
+    """One round: what ended since the last one is judged, written and localised."""
+    reports = [report for detector in detectors for report in detector.poll(stamp.mono_ns)]
+    for report in reports:
+        for record in detect_records(report, stamp):
+            log.append(record)
+    pending = [owed for detector in detectors for owed in pending_paths(detector)]
+    for accusation in monitor.observe(reports, pending, stamp.mono_ns):
+        log.append(localize_record(accusation, stamp))

@@ -1,0 +1,159 @@
+"""The lines of detect.jsonl: DETECT, one a path of a measured flow, and LOCALIZE, one a change of the accusation.
+
+Pure: from reports to records, and the moment is an argument. Field names are those users of such tools expect.
+"""
+
+from datetime import UTC, datetime
+
+from msgspec import Struct
+
+from agent.spraycheck.leaf import FlowReport
+from agent.spraycheck.localize import Evidence
+from agent.spraycheck.monitor import Accusation
+from agent.spraycheck.paths import leaf_name
+
+SCHEMA_VERSION = 1
+
+
+class Stamp(Struct, frozen=True):
+    """When a record is made."""
+
+    utc_ns: int
+    mono_ns: int
+
+    @property
+    def text(self) -> str:
+        """RFC 3339, UTC, microseconds."""
+        seconds, ns = divmod(self.utc_ns, 10**9)
+        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000, tzinfo=None)
+        return moment.isoformat(timespec="microseconds") + "Z"
+
+
+class Detect(
+    Struct, frozen=True, kw_only=True, rename={"packets": "N", "paths": "k", "expected": "lambda"}, tag_field="event",
+    tag="DETECT",
+):  # fmt: skip
+    """The verdict of one flow on one path."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str
+    """The leaf that counted, the flow's destination."""
+    epoch: int
+    plane: int
+    spine: int
+    src_leaf: int
+    dst_leaf: int
+    src_host: int
+    dst_host: int
+    qpn: int
+    packets: int
+    paths: int
+    expected: float
+    count: int
+    late: int
+    """Packets of the count that came after the last PSN."""
+    threshold: float | None
+    s: float | None
+    snr: float | None
+    miss: float | None
+    """Probability that a drop of the asked rate would not be flagged here."""
+    verdict: str
+    reason: str | None
+    """Why `insufficient`."""
+
+
+class EvidenceRecord(Struct, frozen=True):
+    """A verdict that a LOCALIZE rests on; the DETECT of that epoch with this node, QP and spine tells the rest."""
+
+    path: str
+    node: str
+    qpn: int
+    spine: int
+    verdict: str
+
+
+class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALIZE"):
+    """What is accused in one epoch, as far as is known."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str = "monitor"
+    epoch: int
+    state: str
+    """`named`, `ambiguous`, `unexplained` or `none`."""
+    links: list[str]
+    """Accused for certain."""
+    candidates: list[list[str]]
+    """Where the evidence leaves more than one link: one list for each independent failure."""
+    evidence: list[EvidenceRecord]
+    pending: int
+    """Verdicts on paths still owed; with 0 the epoch is complete."""
+    insufficient: int
+    first_named_ns: int | None
+
+
+class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHECK_START"):
+    """Detection runs from here on."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str = "monitor"
+    leaves: int
+
+
+def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
+    """One record a path, in the order of the spines."""
+    flow, test = report.flow, report.test
+    return [
+        Detect(
+            ts=stamp.text,
+            mono_ns=stamp.mono_ns,
+            node=leaf_name(flow.plane, flow.dst_leaf),
+            epoch=flow.epoch,
+            plane=flow.plane,
+            spine=report.spines[each.path],
+            src_leaf=flow.src_leaf,
+            dst_leaf=flow.dst_leaf,
+            src_host=flow.src_host,
+            dst_host=flow.dst_host,
+            qpn=flow.qpn,
+            packets=flow.packets,
+            paths=len(report.spines),
+            expected=flow.packets / len(report.spines),
+            count=each.count,
+            late=report.late[each.path],
+            threshold=test.threshold if test else None,
+            s=test.calibration.s if test else None,
+            snr=test.snr if test else None,
+            miss=test.miss if test else None,
+            verdict=each.verdict,
+            reason=each.reason,
+        )
+        for each in report.verdicts
+    ]
+
+
+def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
+    """The record of an accusation."""
+    found = accusation.localization
+    return Localize(
+        ts=stamp.text,
+        mono_ns=stamp.mono_ns,
+        epoch=accusation.epoch,
+        state=found.finding,
+        links=[str(link) for link in found.links],
+        candidates=[[str(link) for link in each] for each in found.candidates],
+        evidence=[_evidence_record(each) for each in found.evidence],
+        pending=accusation.pending,
+        insufficient=accusation.insufficient,
+        first_named_ns=accusation.first_named_ns,
+    )
+
+
+def _evidence_record(evidence: Evidence) -> EvidenceRecord:
+    path = evidence.path
+    return EvidenceRecord(str(path), leaf_name(path.plane, path.dst_leaf), evidence.qpn, path.spine, evidence.verdict)

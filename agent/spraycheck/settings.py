@@ -1,0 +1,73 @@
+"""What the counter process is told: a JSON file, read once, to frozen settings with every value checked."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta, Struct
+
+from agent.spraycheck.dataplane import MAX_SPINES
+from agent.spraycheck.detector import Asked
+from agent.spraycheck.errors import SettingsError
+from agent.spraycheck.leaf import LeafRules
+
+Count = Annotated[int, Meta(ge=0)]
+Positive = Annotated[int, Meta(gt=0)]
+Probability = Annotated[float, Meta(gt=0, lt=1)]
+Rate = Annotated[float, Meta(gt=0, le=1)]
+Spine = Annotated[int, Meta(ge=0, lt=MAX_SPINES)]
+
+
+class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
+    """One leaf and where its counters are: maps by their id in the kernel, as named in `dataplane`."""
+
+    plane: Count
+    leaf: Count
+    spines: Annotated[tuple[Spine, ...], Meta(min_length=1)]
+    """Usable spines."""
+    flows_map: Positive
+    superseded_map: Positive
+    measured_map: Positive
+
+
+class Settings(Struct, frozen=True, forbid_unknown_fields=True):
+    """All of one process."""
+
+    lab: str
+    detect_log: str
+    """Path of the file to append to."""
+    leaves: Annotated[tuple[LeafSettings, ...], Meta(min_length=1)]
+    min_rate: Rate
+    """Smallest drop rate that must not be missed, as a fraction."""
+    miss: Probability = 1e-3
+    """Allowed probability to miss it, per path."""
+    false_alarm: Probability = 1e-3
+    """Allowed probability that a healthy flow has a path flagged."""
+    copies: Positive = 1
+    """EVs per path."""
+    poll_ms: Positive = 100
+    """Between two readings of the counters."""
+    settle_ms: Count = 50
+    """How long after the last PSN packets overtaken by it are still waited for."""
+    erase_after_s: Positive = 60
+    """When a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
+
+    def rules_of(self, leaf: LeafSettings) -> LeafRules:
+        """What the detector of `leaf` goes by."""
+        return LeafRules(
+            plane=leaf.plane,
+            leaf=leaf.leaf,
+            spines=leaf.spines,
+            asked=Asked(self.min_rate, self.miss, self.false_alarm),
+            copies=self.copies,
+            settle_ns=self.settle_ms * 10**6,
+            erase_after_ns=self.erase_after_s * 10**9,
+        )
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings in a file. Raises SettingsError."""
+    try:
+        return msgspec.json.decode(path.read_bytes(), type=Settings)
+    except (OSError, msgspec.DecodeError) as error:
+        raise SettingsError(str(path), str(error)) from error

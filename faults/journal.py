@@ -1,0 +1,54 @@
+"""What was done to the fabric, one JSON line an act, written before the act: after a crash it tells what may remain.
+
+Written by one process, read by any. Does not undo anything itself.
+"""
+
+import os
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+from msgspec import Struct
+
+Act = Literal["applying", "in-force", "cleared"]
+
+
+class JournalLine(Struct, frozen=True, kw_only=True):
+    """One act on one directed link."""
+
+    ts: str
+    act: Act
+    link: str
+    kind: str
+    requested: str
+    mechanism: str
+    namespace: str
+    interface: str
+
+
+class Journal:
+    """An append-only file, opened for each line: faults change seldom, and no descriptor is left to inherit."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def write(self, line: JournalLine) -> None:
+        """Append one line and have it on disk. Raises OSError."""
+        fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            os.write(fd, msgspec.json.encode(line) + b"\n")
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def outstanding(path: Path) -> tuple[JournalLine, ...]:
+    """The last line of every link whose fault was not cleared, by link; a line cut short by a crash is left out."""
+    last: dict[str, JournalLine] = {}
+    for text in path.read_bytes().splitlines() if path.exists() else ():
+        try:
+            line = msgspec.json.decode(text, type=JournalLine)
+        except msgspec.DecodeError:
+            continue
+        last[line.link] = line
+    return tuple(line for _, line in sorted(last.items()) if line.act != "cleared")

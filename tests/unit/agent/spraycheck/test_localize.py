@@ -1,0 +1,187 @@
+"""Which links are accused by which evidence: one failure, several, too little evidence, evidence against itself."""
+
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.spraycheck.detector import Verdict
+from agent.spraycheck.localize import Evidence, Finding, localize, smallest_explanations
+from agent.spraycheck.paths import FabricLink, FabricPath
+
+LEAVES = SPINES = 8
+FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT
+
+links = st.builds(
+    FabricLink, st.integers(0, 1), st.integers(0, LEAVES - 1), st.integers(0, SPINES - 1), up=st.booleans()
+)
+
+
+def paths_of(strides, leaves=LEAVES, planes=2):
+    return [
+        FabricPath(plane, leaf, spine, (leaf + stride) % leaves)
+        for plane in range(planes)
+        for leaf in range(leaves)
+        for stride in strides
+        for spine in range(SPINES)
+    ]
+
+
+def seen(paths, failed, unsure=()):
+    """Perfect verdicts on all paths, none on those `unsure`."""
+    return [
+        Evidence(
+            path,
+            INSUFFICIENT if path in unsure else FAILED if failed.intersection(path.links) else HEALTHY,
+            qpn=path.src_leaf << 12,
+        )
+        for path in paths
+    ]
+
+
+def up(leaf, spine, plane=0):
+    return FabricLink(plane, leaf, spine, up=True)
+
+
+def down(spine, leaf, plane=0):
+    return FabricLink(plane, leaf, spine, up=False)
+
+
+@given(links)
+def test_one_failed_link_is_named_and_no_other(link):
+    found = localize(seen(paths_of((1, 3)), {link}))
+    assert (found.finding, found.links, found.candidates) == (Finding.NAMED, (link,), ())
+    assert {each.verdict for each in found.evidence} == {FAILED, HEALTHY}
+
+
+@given(links)
+def test_with_one_stride_only_both_links_of_the_path_are_listed(link):
+    found = localize(seen(paths_of((1,)), {link}))
+    assert found.finding is Finding.AMBIGUOUS
+    assert found.links == ()
+    (pair,) = found.candidates
+    assert len(pair) == 2
+    assert link in pair
+
+
+@given(links)
+def test_the_common_link_is_named_though_nothing_is_known_to_be_healthy(link):
+    """Intersection alone (L1): all that was not flagged is insufficient, and clears nobody."""
+    paths = paths_of((1, 3))
+    unsure = [path for path in paths if link not in path.links]
+    found = localize(seen(paths, {link}, unsure))
+    assert (found.finding, found.links) == (Finding.NAMED, (link,))
+
+
+@given(links)
+def test_insufficient_never_clears(link):
+    paths = paths_of((1,))
+    unsure = [path for path in paths if link not in path.links]
+    assert localize(seen(paths, {link}, unsure)).candidates == localize(seen(paths, {link})).candidates
+    assert localize(seen(paths, set(), paths)).finding is Finding.NONE
+
+
+@pytest.mark.parametrize(
+    "failed",
+    [
+        {up(3, 5), up(3, 6)},
+        {up(3, 5), down(5, 0)},
+        {up(3, 5), up(2, 1, plane=1)},
+        {down(5, 4), down(5, 6)},
+        {up(3, 5), down(5, 4)},
+        {up(0, 0), up(1, 1), down(2, 2), down(3, 3)},
+    ],
+    ids=["same leaf", "same spine, no common path", "two planes", "two victims", "one path, both links", "four"],
+)
+def test_several_failed_links_are_all_named(failed):
+    found = localize(seen(paths_of((1, 3)), failed))
+    assert (found.finding, set(found.links)) == (Finding.NAMED, failed)
+
+
+@settings(max_examples=60)
+@given(st.sets(links, min_size=2, max_size=4))
+def test_any_few_failed_links_none_healthy_is_named(failed):
+    """With three strides, up to four failures: whatever is named did fail, unless two hide one another on a spine."""
+    found = localize(seen(paths_of((1, 2, 3)), failed))
+    assert found.finding in (Finding.NAMED, Finding.AMBIGUOUS)
+    assert set(found.links) <= failed
+    if found.finding is Finding.NAMED and len({(link.plane, link.spine) for link in failed}) == len(failed):
+        assert set(found.links) == failed
+
+
+def test_two_victims_shadow_one_another_until_a_flow_touches_only_one():
+    """L2, third case: the same source sees both paths short, so its own uplink explains as much."""
+    shadowed = [Evidence(FabricPath(0, 3, 5, leaf), FAILED, 1) for leaf in (4, 6)]
+    assert localize(shadowed).links == (up(3, 5),)
+    apart = [*shadowed, Evidence(FabricPath(0, 1, 5, 4), FAILED, 2), Evidence(FabricPath(0, 2, 5, 6), FAILED, 3)]
+    found = localize([*apart, Evidence(FabricPath(0, 3, 5, 7), HEALTHY, 4)])
+    assert (found.finding, found.links) == (Finding.NAMED, (down(5, 4), down(5, 6)))
+
+
+def test_a_flagged_path_of_healthy_links_is_unexplained_and_says_why():
+    flagged = Evidence(FabricPath(0, 3, 5, 4), FAILED, 1)
+    against = [Evidence(FabricPath(0, 3, 5, 6), HEALTHY, 2), Evidence(FabricPath(0, 1, 5, 4), HEALTHY, 3)]
+    other = Evidence(FabricPath(0, 1, 2, 3), HEALTHY, 3)
+    found = localize([flagged, *against, other])
+    assert (found.finding, found.links, found.candidates) == (Finding.UNEXPLAINED, (), ())
+    assert set(found.evidence) == {flagged, *against}
+
+
+def test_contradiction_on_one_spine_does_not_hide_what_is_certain_on_another():
+    evidence = [*seen(paths_of((1, 3)), {up(2, 1)}), Evidence(FabricPath(0, 3, 5, 4), FAILED, 99)]
+    found = localize(evidence)
+    assert (found.finding, found.links) == (Finding.UNEXPLAINED, (up(2, 1),))
+
+
+def test_all_uplinks_of_a_spine_down_look_like_all_its_downlinks():
+    found = localize(seen(paths_of((1, 3)), {up(leaf, 5) for leaf in range(LEAVES)}))
+    assert found.finding is Finding.AMBIGUOUS
+    assert found.links == ()
+    everything = {make(5, leaf) for leaf in range(LEAVES) for make in (down, lambda spine, leaf: up(leaf, spine))}
+    assert {link for each in found.candidates for link in each} == everything
+
+
+def test_an_explanation_too_large_to_search_for_becomes_a_list_of_suspects():
+    evidence = [Evidence(FabricPath(0, leaf, 5, 20 + i), FAILED, 1) for leaf in range(20) for i in range(20)]
+    found = localize(evidence)
+    assert found.finding is Finding.AMBIGUOUS
+    assert [len(each) for each in found.candidates] == [40]
+
+
+def test_an_accusation_by_the_smallest_explanation_waits_for_owed_verdicts():
+    evidence = [Evidence(FabricPath(0, 3, 5, leaf), FAILED, 1) for leaf in (4, 6)]
+    suspects = tuple(sorted((up(3, 5), down(5, 4), down(5, 6))))
+    waiting = localize(evidence, pending=[FabricPath(0, 1, 5, 4)])
+    assert (waiting.finding, waiting.links, waiting.candidates) == (Finding.AMBIGUOUS, (), (suspects,))
+    elsewhere = localize(evidence, pending=[FabricPath(0, 1, 6, 4), FabricPath(1, 3, 5, 4)])
+    assert (elsewhere.finding, elsewhere.links) == (Finding.NAMED, (up(3, 5),))
+
+
+def test_an_accusation_by_elimination_does_not_wait():
+    evidence = [Evidence(FabricPath(0, 3, 5, 4), FAILED, 1), Evidence(FabricPath(0, 1, 5, 4), HEALTHY, 2)]
+    found = localize(evidence, pending=[FabricPath(0, 3, 5, 6)])
+    assert (found.finding, found.links) == (Finding.NAMED, (up(3, 5),))
+
+
+@settings(max_examples=200)
+@given(st.sets(st.tuples(st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=8))
+def test_smallest_explanations_are_those_that_trying_everything_finds(pairs):
+    suspects = [(up(src, 0), down(0, dst)) for src, dst in pairs]
+    everything = sorted({link for path in suspects for link in path})
+    for size in range(1, len(everything) + 1):
+        brute = {
+            frozenset(chosen)
+            for chosen in combinations(everything, size)
+            if all(set(chosen).intersection(path) for path in suspects)
+        }
+        if brute:
+            break
+    found = smallest_explanations(suspects)
+    assert found == brute
+
+
+def test_names():
+    assert str(up(3, 5)) == "p0:leaf3>spine5"
+    assert str(down(5, 3, plane=1)) == "p1:spine5>leaf3"
+    assert str(FabricPath(0, 3, 5, 4)) == "p0:leaf3>spine5>leaf4"

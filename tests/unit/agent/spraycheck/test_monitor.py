@@ -1,0 +1,63 @@
+"""What the monitor says while reports come in, and when it keeps silent."""
+
+from agent.spraycheck.detector import PathVerdict, Verdict
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.localize import Finding
+from agent.spraycheck.monitor import Monitor
+
+SPINES = tuple(range(8))
+
+
+def report(src, dst, failed=(), epoch=1, verdict=Verdict.HEALTHY):
+    flow = MeasuredFlow(0, src, dst, src, dst, (dst << 12) + src, epoch, 8 * 4096)
+    verdicts = tuple(PathVerdict(i, 4096, Verdict.FAILED if i in failed else verdict, None) for i in SPINES)
+    return FlowReport(flow, SPINES, None, verdicts, (0,) * 8)
+
+
+def owed(*pairs, epoch=1):
+    return [(epoch, report(src, dst).flow.path(spine)) for src, dst in pairs for spine in SPINES]
+
+
+def said(accusations):
+    return [(each.localization.finding, [str(link) for link in each.localization.links]) for each in accusations]
+
+
+def test_the_accusation_narrows_as_reports_come():
+    monitor = Monitor()
+    (first,) = monitor.observe([report(3, 4, {5})], owed((3, 6), (1, 4)), 100)
+    assert first.localization.finding is Finding.AMBIGUOUS
+    assert [[str(link) for link in each] for each in first.localization.candidates] == [
+        ["p0:leaf3>spine5", "p0:spine5>leaf4"]
+    ]
+    assert (first.pending, first.first_named_ns) == (16, None)
+    (second,) = monitor.observe([report(1, 4)], owed((3, 6)), 200)
+    assert said([second]) == [(Finding.NAMED, ["p0:leaf3>spine5"])]
+    (third,) = monitor.observe([report(3, 6, {5})], [], 300)
+    assert (third.pending, third.first_named_ns) == (0, 200)
+    assert monitor.observe([], [], 400) == []
+
+
+def test_nothing_flagged_is_said_once_and_only_when_all_is_known():
+    monitor = Monitor()
+    assert monitor.observe([report(1, 2)], owed((2, 3)), 1) == []
+    assert said(monitor.observe([report(2, 3)], [], 2)) == [(Finding.NONE, [])]
+    assert monitor.observe([], [], 3) == []
+
+
+def test_insufficient_verdicts_are_counted():
+    (only,) = Monitor().observe([report(1, 2, verdict=Verdict.INSUFFICIENT)], [], 1)
+    assert (only.localization.finding, only.insufficient) == (Finding.NONE, 8)
+
+
+def test_epochs_do_not_mix():
+    monitor = Monitor()
+    accusations = monitor.observe([report(3, 4, {5}, epoch=1), report(3, 6, {5}, epoch=2)], [], 1)
+    assert [each.epoch for each in accusations] == [1, 2]
+    assert {each.localization.finding for each in accusations} == {Finding.AMBIGUOUS}
+
+
+def test_memory_of_old_epochs_is_bounded():
+    monitor = Monitor()
+    for epoch in range(200):
+        monitor.observe([report(1, 2, epoch=epoch)], [], epoch)
+    assert len(monitor._epochs) == 64

@@ -1,0 +1,120 @@
+"""The lines of detect.jsonl, as a reader sees them."""
+
+import json
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+
+from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
+from agent.spraycheck.errors import SettingsError
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.records import Stamp, Start, detect_records, localize_record
+from agent.spraycheck.settings import read_settings
+from agent.wire.constants import SprayPolicyCode
+
+STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
+FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
+
+
+def short_report():
+    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, FLOW.packets, 8), Asked(0.01))
+    counts = np.array([4096, 4096, 4096, 4096, 4096, 4055, 4096, 4096])
+    return FlowReport(FLOW, tuple(range(8)), test, judge(test, counts), (0, 0, 1, 0, 0, 0, 0, 0))
+
+
+def as_dict(record):
+    return json.loads(msgspec.json.encode(record))
+
+
+def test_detect_carries_what_the_verdict_rests_on():
+    record = as_dict(detect_records(short_report(), STAMP)[5])
+    assert record == {
+        "event": "DETECT",
+        "ts": "2026-02-25T06:13:20.123456Z",
+        "mono_ns": 42,
+        "v": 1,
+        "node": "p0-leaf4",
+        "epoch": 1,
+        "plane": 0,
+        "spine": 5,
+        "src_leaf": 3,
+        "dst_leaf": 4,
+        "src_host": 3,
+        "dst_host": 4,
+        "qpn": 0x4001,
+        "N": 32768,
+        "k": 8,
+        "lambda": 4096.0,
+        "count": 4055,
+        "late": 0,
+        "threshold": pytest.approx(4089.6),
+        "s": 0.1,
+        "snr": pytest.approx(0.64),
+        "miss": pytest.approx(0, abs=1e-8),
+        "verdict": "failed",
+        "reason": None,
+    }
+
+
+def test_an_insufficient_verdict_without_a_test_has_nulls_and_a_reason():
+    flow = short_report()
+    record = as_dict(detect_records(FlowReport(FLOW, flow.spines, None, flow.verdicts, flow.late), STAMP)[0])
+    assert (record["threshold"], record["s"], record["snr"], record["miss"]) == (None, None, None, None)
+    assert record["lambda"] == 4096.0
+
+
+def test_localize_refers_to_its_evidence():
+    (accusation,) = Monitor().observe([short_report()], [], 7)
+    record = as_dict(localize_record(accusation, STAMP))
+    assert record["state"] == "ambiguous"
+    assert record["candidates"] == [["p0:leaf3>spine5", "p0:spine5>leaf4"]]
+    assert record["links"] == []
+    assert record["evidence"] == [
+        {"path": "p0:leaf3>spine5>leaf4", "node": "p0-leaf4", "qpn": 0x4001, "spine": 5, "verdict": Verdict.FAILED}
+    ]
+    assert (record["pending"], record["insufficient"], record["first_named_ns"]) == (0, 0, None)
+
+
+def test_lines_of_many_writers_stay_whole(tmp_path):
+    path = tmp_path / "detect.jsonl"
+
+    def write(number):
+        with DetectLog(path) as log:
+            for _ in range(200):
+                log.append(Start(ts="t" * 500, mono_ns=number, leaves=number))
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert sorted(line["leaves"] for line in lines) == [0] * 200 + [1] * 200 + [2] * 200 + [3] * 200
+
+
+def test_a_log_that_is_not_open_says_so(tmp_path):
+    with pytest.raises(ValueError, match="not open"):
+        DetectLog(tmp_path / "x").append(Start(ts="", mono_ns=0, leaves=0))
+
+
+LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], "flows_map": 1, "superseded_map": 2, "measured_map": 3}
+
+
+def test_settings_are_read_whole_or_refused(tmp_path):
+    path = tmp_path / "settings.json"
+    good = {"lab": "lab", "detect_log": "x", "leaves": [LEAF], "min_rate": 0.01}
+    path.write_text(json.dumps(good))
+    settings = read_settings(path)
+    rules = settings.rules_of(settings.leaves[0])
+    assert (rules.asked, rules.spines, rules.erase_after_ns) == (Asked(0.01), (0, 1), 60 * 10**9)
+    for wrong in ({"min_rate": 0}, {"min_rate": 1.5}, {"leaves": []}, {"unknown": 1}, {"poll_ms": 0}):
+        path.write_text(json.dumps(good | wrong))
+        with pytest.raises(SettingsError, match=r"settings\.json"):
+            read_settings(path)
+    with pytest.raises(SettingsError):
+        read_settings(tmp_path / "absent.json")
