@@ -1,0 +1,73 @@
+"""The engine worker: `python -m agent.host SETTINGS.json`. Wiring only.
+
+Ends on SIGTERM, SIGINT, a shutdown request, or the death of the process that started it, and leaves no socket behind.
+Exit codes: 0 asked to end, 2 bad settings, 3 a port or socket could not be opened.
+"""
+
+import contextlib
+import ctypes
+import logging
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from agent.host.commands import Commands
+from agent.host.control import ControlServer
+from agent.host.errors import SettingsError
+from agent.host.event_log import EventLog
+from agent.host.loop import drive, settle
+from agent.host.opening import opened_engine
+from agent.host.settings import WorkerSettings, load_settings
+from agent.host.wiring import Wiring
+from agent.io.clock import monotonic_ns
+from agent.io.errors import PortError
+
+_PR_SET_PDEATHSIG = 1
+
+
+def main(arguments: list[str]) -> int:
+    """Run a worker to its end; the exit code."""
+    logging.basicConfig(format="%(levelname)s worker: %(message)s")
+    if len(arguments) != 1:
+        logging.error("usage: python -m agent.host SETTINGS.json")
+        return 2
+    try:
+        run(load_settings(Path(arguments[0])))
+    except SettingsError as error:
+        logging.error("%s", error)
+        return 2
+    except (PortError, OSError) as error:
+        logging.error("%s", error)
+        return 3
+    return 0
+
+
+def run(settings: WorkerSettings) -> None:
+    """Open everything, drive it until told to stop, close everything."""
+    stop = threading.Event()
+    _stop_on_signals(stop)
+    if settings.cpu is not None:
+        os.sched_setaffinity(0, {settings.cpu})
+    with contextlib.ExitStack() as undo:
+        engine = undo.enter_context(opened_engine(settings))
+        wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
+        commands = Commands(engine, wiring, stop, monotonic_ns)
+        log = undo.enter_context(EventLog(Path(settings.event_log)))
+        control = undo.enter_context(ControlServer(Path(settings.control_socket), commands.serve))
+        settle()
+        drive(engine, control, log, stop)
+
+
+def _stop_on_signals(stop: threading.Event) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: stop.set())
+    parent = os.getppid()
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it died before we asked to be told
+        stop.set()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,188 @@
+"""What each control request does to the engine. Knows records and queue pairs, not sockets or JSON."""
+
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from agent.core.config import PeerQp
+from agent.core.memory import MemoryRegion
+from agent.host import payload, requests
+from agent.host.errors import RequestError
+from agent.host.schedstat import schedstat
+from agent.host.wiring import Wiring
+from agent.io.engine import Engine
+from agent.io.runtime import Channel, HostRuntime
+
+Reply = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Commands:
+    """Serves requests on an engine; `stop` is set when it is told to shut down."""
+
+    engine: Engine
+    wiring: Wiring
+    stop: threading.Event
+    now_ns: Callable[[], int]
+
+    def serve(self, request: requests.Request) -> Reply:
+        """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
+        serve: Callable[[Commands, Any], Reply] = _SERVE[type(request)]
+        return serve(self, request)
+
+    def hello(self, _: requests.Hello) -> Reply:
+        """Who is there."""
+        return {"pid": os.getpid(), "hosts": sorted(self.engine.hosts)}
+
+    def register_region(self, request: requests.RegisterRegion) -> Reply:
+        """Allocate, fill and open memory."""
+        runtime = self._host(request.host)
+        if request.bytes < 1:
+            raise RequestError(f"a region of {request.bytes} bytes")
+        data = np.empty(request.bytes, np.uint8)
+        fill = payload.fill_stream if request.role == "source" else payload.fill_complement
+        fill(data, request.seed)
+        region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), data)
+        runtime.regions.register(region)
+        return {"rkey": region.rkey, "va": region.va}
+
+    def create_qp(self, request: requests.CreateQp) -> Reply:
+        """Make a queue pair; it can receive and send once connected."""
+        runtime = self._host(request.host)
+        channel = self.wiring.create(runtime, request.peer_host, request.config)
+        return {"qpn": channel.qpn, "start_psn": channel.qp.start_psn}
+
+    def connect_qp(self, request: requests.ConnectQp) -> Reply:
+        """Take a queue pair to RTS."""
+        runtime = self._host(request.host)
+        peer = PeerQp(request.peer.qpn, request.peer.start_psn)
+        self.wiring.connect(runtime, self._channel(request.host, request.qpn), request.peer.host, peer, self.now_ns())
+        return {}
+
+    def post_write(self, request: requests.PostWrite) -> Reply:
+        """Post the messages of a write, announced if it has an epoch."""
+        runtime = self._host(request.host)
+        channel = self._channel(request.host, request.qpn)
+        region = runtime.regions.lookup(request.rkey)
+        if request.bytes < 1 or request.message_bytes < 1:
+            raise RequestError("bytes and message_bytes must be at least 1")
+        packets = packets_of(request.bytes, request.message_bytes, channel.qp.config.pmtu)
+        if request.epoch is not None:
+            self.wiring.announce(runtime, channel, request.epoch, packets)
+        messages = channel.qp.post_writes(
+            region, request.offset, request.bytes, request.remote_va, request.remote_rkey, request.message_bytes
+        )
+        return {"messages": len(messages), "packets": packets}
+
+    def progress(self, _: requests.Progress) -> Reply:
+        """How far every queue pair is."""
+        return {"qps": [_progress(runtime, channel) for runtime, channel in self._channels()]}
+
+    def verify(self, request: requests.Verify) -> Reply:
+        """Compare a region with what it should hold."""
+        region = self._host(request.host).regions.lookup(request.rkey)
+        verdict = payload.compare(region.data, request.seed)
+        return {"bytes": verdict.bytes, "wrong": verdict.wrong, "first_wrong": verdict.first_wrong}
+
+    def counters(self, _: requests.Counters) -> Reply:
+        """Everything counted so far."""
+        cpu_ns, wait_ns = schedstat()
+        rejected: Counter[str] = Counter()
+        for runtime in self.engine.hosts.values():
+            rejected.update({reason.name: count for reason, count in runtime.rejected.items()})
+            rejected.update(UNKNOWN_QP=runtime.unknown_qp, TX_OVERFLOW=runtime.overflowed)
+        return {
+            "ports": [report for runtime in self.engine.hosts.values() for report in _ports(runtime)],
+            "rejected": {name: count for name, count in rejected.items() if count},
+            "cpu_ns": cpu_ns,
+            "sched_wait_ns": wait_ns,
+            "evs": [row for runtime, channel in self._channels() for row in self.wiring.ev_counters(runtime, channel)],
+        }
+
+    def destroy(self, request: requests.Destroy) -> Reply:
+        """Forget queue pairs and regions."""
+        for name in request.qps:
+            self._channel(name.host, name.qpn)
+            del self.engine.hosts[name.host].channels[name.qpn]
+        for region in request.regions:
+            self._host(region.host).regions.deregister(region.rkey)
+        return {}
+
+    def shutdown(self, _: requests.Shutdown) -> Reply:
+        """End the drive loop after the reply."""
+        self.stop.set()
+        return {}
+
+    def _host(self, host: int) -> HostRuntime:
+        runtime = self.engine.hosts.get(host)
+        if runtime is None:
+            raise RequestError(f"h{host} is not driven by this worker, which has {sorted(self.engine.hosts)}")
+        return runtime
+
+    def _channel(self, host: int, qpn: int) -> Channel:
+        channel = self._host(host).channels.get(qpn)
+        if channel is None:
+            raise RequestError(f"h{host} has no queue pair {qpn:#x}")
+        return channel
+
+    def _channels(self) -> list[tuple[HostRuntime, Channel]]:
+        return [(runtime, channel) for runtime in self.engine.hosts.values() for channel in runtime.channels.values()]
+
+
+_SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
+    requests.Hello: Commands.hello,
+    requests.RegisterRegion: Commands.register_region,
+    requests.CreateQp: Commands.create_qp,
+    requests.ConnectQp: Commands.connect_qp,
+    requests.PostWrite: Commands.post_write,
+    requests.Progress: Commands.progress,
+    requests.Verify: Commands.verify,
+    requests.Counters: Commands.counters,
+    requests.Destroy: Commands.destroy,
+    requests.Shutdown: Commands.shutdown,
+}
+
+
+def packets_of(size: int, message_bytes: int, pmtu: int) -> int:
+    """Packets of `size` bytes cut into messages of `message_bytes`, the last one shorter."""
+    whole, rest = divmod(size, message_bytes)
+    return whole * -(-message_bytes // pmtu) + -(-rest // pmtu)
+
+
+def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
+    progress = channel.qp.progress()
+    requester, responder = progress.requester, progress.responder
+    return {
+        "host": runtime.host,
+        "qpn": channel.qpn,
+        "peer": channel.peer_host,
+        "state": progress.state.value,
+        "posted_messages": progress.posted_messages,
+        "completed_messages": progress.completed_messages,
+        "posted_bytes": progress.posted_bytes,
+        "acked_bytes": progress.acked_bytes,
+        "backlog_pkts": progress.backlog_pkts,
+        "in_flight_pkts": progress.in_flight_pkts,
+        "packets_tx": requester.packets_tx,
+        "packets_rtx": requester.packets_rtx,
+        "lost": requester.lost,
+        "timeouts": requester.timed_out,
+        "sacks_rx": requester.sacks,
+        "started_ns": requester.first_tx_ns,
+        "finished_ns": requester.last_completed_ns if not progress.posted_bytes - progress.acked_bytes else None,
+        "received_pkts": responder.received,
+        "received_bytes": responder.received_bytes,
+        "duplicates": responder.duplicates,
+        "out_of_window": responder.out_of_window,
+        "access_errors": responder.access_errors,
+        "sacks_tx": responder.sacks,
+    }
+
+
+def _ports(runtime: HostRuntime) -> list[Reply]:
+    return [{"host": runtime.host, "plane": plane, **asdict(port.counters())} for plane, port in runtime.ports.items()]

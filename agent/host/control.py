@@ -1,0 +1,137 @@
+"""Commands from the owner over a unix socket: JSON Lines, one reply a request, in order.
+
+Moves and checks messages; what a request does is `Commands` in commands.py. Never blocks the drive loop.
+"""
+
+import contextlib
+import os
+import select
+import socket
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from agent.core.errors import CoreError
+from agent.host.errors import RequestError
+from agent.host.requests import Request
+from agent.wire.errors import WireError
+
+_RECEIVE_BYTES = 1 << 16
+_LONGEST_REQUEST_BYTES = 1 << 24  # ours; a client that sends more without a newline is not one of ours
+
+Reply = dict[str, Any]
+Serve = Callable[[Request], Reply]
+
+
+class _Client:
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.received = bytearray()
+        self.to_send = bytearray()
+
+
+class ControlServer:
+    """Listens on a unix socket path and serves its clients when polled. Use in a `with`."""
+
+    def __init__(self, path: Path, serve: Serve) -> None:
+        self._path = path
+        self._serve = serve
+        self._listener: socket.socket | None = None
+        self._clients: list[_Client] = []
+        self._decoder = msgspec.json.Decoder(Request)
+
+    def __enter__(self) -> "ControlServer":
+        """Start to listen. Raises OSError, also when somebody else already listens there."""
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
+        try:
+            _remove_dead(self._path)
+            listener.bind(os.fspath(self._path))
+            listener.listen(16)
+        except OSError:
+            listener.close()
+            raise
+        self._listener = listener
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Stop, and leave no socket file behind."""
+        if self._listener is None:
+            return
+        for client in self._clients:
+            client.connection.close()
+        self._clients.clear()
+        self._listener.close()
+        self._listener = None
+        self._path.unlink(missing_ok=True)
+
+    def wait(self, seconds: float) -> None:
+        """Sleep until something happens on a socket, at most `seconds`."""
+        readers = [client.connection for client in self._clients]
+        if self._listener is not None:
+            readers.append(self._listener)
+        writers = [client.connection for client in self._clients if client.to_send]
+        select.select(readers, writers, [], seconds)
+
+    def poll(self) -> None:
+        """Accept, read, serve and answer whatever is there."""
+        if self._listener is None:
+            return
+        with contextlib.suppress(BlockingIOError):
+            connection, _ = self._listener.accept()
+            connection.setblocking(False)
+            self._clients.append(_Client(connection))
+        self._clients = [client for client in self._clients if self._attend(client)]
+
+    def _attend(self, client: _Client) -> bool:
+        """Move one client on; False when it is gone."""
+        try:
+            alive = self._read(client)
+            self._answer(client)
+            self._write(client)
+        except OSError:
+            alive = False
+        if not alive:
+            client.connection.close()
+        return alive
+
+    def _read(self, client: _Client) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            while data := client.connection.recv(_RECEIVE_BYTES):
+                client.received += data
+                if len(client.received) > _LONGEST_REQUEST_BYTES:
+                    return False
+            return False
+        return True
+
+    def _answer(self, client: _Client) -> None:
+        *lines, rest = client.received.split(b"\n")
+        client.received = rest
+        for line in lines:
+            if line.strip():
+                client.to_send += msgspec.json.encode(self._reply(bytes(line))) + b"\n"
+
+    def _reply(self, line: bytes) -> Reply:
+        try:
+            return {"ok": True, **self._serve(self._decoder.decode(line))}
+        except (msgspec.DecodeError, RequestError, CoreError, WireError) as error:
+            return {"ok": False, "error": str(error)}
+
+    def _write(self, client: _Client) -> None:
+        with contextlib.suppress(BlockingIOError):
+            while client.to_send:
+                del client.to_send[: client.connection.send(client.to_send)]
+
+
+def _remove_dead(path: Path) -> None:
+    """Remove a socket file nobody listens on; raises OSError if somebody does."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(os.fspath(path))
+        except FileNotFoundError:
+            return
+        except ConnectionRefusedError:
+            path.unlink(missing_ok=True)
+            return
+    raise OSError(f"{path} is in use by another worker")

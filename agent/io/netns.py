@@ -1,0 +1,47 @@
+"""Enter a network namespace given by path, for as long as it takes to open a socket there.
+
+Knows nothing of fabrics: a path is what the settings say.  Source: setns(2).
+"""
+
+import ctypes
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_CLONE_NEWNET = 0x40000000
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+@contextmanager
+def inside(netns: str | None) -> Iterator[None]:
+    """Run the body in the network namespace at path `netns`; None stays where we are.
+
+    Moves the calling thread only. Raises OSError if the path or the right to enter it is missing.
+    """
+    if netns is None:
+        yield
+        return
+    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _enter(netns)
+        try:
+            yield
+        finally:
+            _set(home)
+    finally:
+        os.close(home)
+
+
+def _enter(netns: str) -> None:
+    target = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        _set(target)
+    finally:
+        os.close(target)
+
+
+def _set(descriptor: int) -> None:
+    # os.setns came with Python 3.12; we still run on 3.11.
+    if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))

@@ -1,0 +1,247 @@
+"""AF_PACKET transmit and receive rings (TPACKET_V2) of one interface as numpy views.
+
+One socket and one mapping hold both rings.  Knows frames as bytes only.
+Sources: Documentation/networking/packet_mmap.rst, linux/if_packet.h.
+Ring words are read without barriers: right on x86-64, whose loads and stores are ordered.
+"""
+
+import contextlib
+import errno
+import math
+import mmap
+import socket
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.io.errors import PortOpenError
+from agent.io.netns import inside
+from agent.io.port import FrameBlock, PortCounters
+
+_SOL_PACKET = 263
+_PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
+_PACKET_TX_RING, _PACKET_IGNORE_OUTGOING = 13, 23
+_SO_SNDBUFFORCE = 32
+_TPACKET_V2 = 1
+_ETH_P_ALL = 3
+# The tap must sit before clsact ingress, where frames of a host with an IP stack are dropped, and before
+# ipv6_rcv; only taps for all protocols do.
+
+_STATUS_KERNEL = 0
+_STATUS_USER = 1
+_STATUS_SEND_REQUEST = 1
+_STATUS_SENDING = 2
+
+_OFFSET_STATUS, _OFFSET_LENGTH, _OFFSET_SNAPLEN = 0, 4, 8  # struct tpacket2_hdr
+_TX_DATA = 32  # sizeof(struct tpacket2_hdr), aligned to 16
+_RX_DATA = 66  # align16(32 + sizeof(struct sockaddr_ll) + 16) - ETH_HLEN
+
+_SLOT_ALIGN = 64  # ours: a cache line, so that small slots do not share one
+_BLOCK_LIMIT = 1 << 21  # ours: one order-9 allocation of the kernel at most
+_SEND_ATTEMPTS = 4  # ours: a queue that refuses so often in a row is full
+_SEND_BUFFER_BYTES = 64 << 20  # ours: a whole ring may wait in a queueing discipline
+
+
+@dataclass(frozen=True, slots=True)
+class RingGeometry:
+    """Slots laid out without a gap: a block is a whole number of slots and of pages."""
+
+    slot_bytes: int
+    slots: int
+    block_bytes: int
+
+    @property
+    def total_bytes(self) -> int:
+        """Bytes to map."""
+        return self.slot_bytes * self.slots
+
+    def request(self) -> bytes:
+        """The `struct tpacket_req` that asks for this ring."""
+        return struct.pack("IIII", self.block_bytes, self.total_bytes // self.block_bytes, self.slot_bytes, self.slots)
+
+    @classmethod
+    def holding(cls, slots: int, frame_bytes: int, data_offset: int) -> "RingGeometry":
+        """The smallest ring with at least `slots` slots for frames of `frame_bytes`."""
+        slot_bytes = _up(frame_bytes + data_offset, _SLOT_ALIGN)
+        unit = math.lcm(slot_bytes, mmap.PAGESIZE)
+        block_bytes = unit * max(1, min(_BLOCK_LIMIT, _up(slots * slot_bytes, unit)) // unit)
+        return cls(slot_bytes, _up(slots * slot_bytes, block_bytes) // slot_bytes, block_bytes)
+
+
+def _up(value: int, step: int) -> int:
+    return -(-value // step) * step
+
+
+class _Ring:
+    """Views of one ring: a status and a length word per slot, and the frames."""
+
+    def __init__(self, raw: NDArray[np.uint8], geometry: RingGeometry, data: int, length_word: int) -> None:
+        slots = raw.reshape(geometry.slots, geometry.slot_bytes)
+        words = slots.view(np.uint32)
+        self.slots = geometry.slots
+        self.frames = slots[:, data:]
+        self.status = words[:, _OFFSET_STATUS // 4]
+        self.length = words[:, length_word // 4]
+        self.head = 0
+
+
+class PacketRingPort:
+    """A `FramePort` over AF_PACKET rings. Open with `open_packet_ring`."""
+
+    def __init__(self, sock: socket.socket, plane: int, rx: RingGeometry, tx: RingGeometry) -> None:
+        mapping = mmap.mmap(sock.fileno(), rx.total_bytes + tx.total_bytes)
+        raw = np.frombuffer(mapping, np.uint8)
+        self._plane = plane
+        self._socket = sock
+        self._rx = _Ring(raw[: rx.total_bytes], rx, _RX_DATA, _OFFSET_SNAPLEN)
+        self._tx = _Ring(raw[rx.total_bytes :], tx, _TX_DATA, _OFFSET_LENGTH)
+        # Asking one word of an idle ring through a memoryview costs a third of asking numpy.
+        self._rx_words = memoryview(mapping)[: rx.total_bytes].cast("I")
+        self._rx_words_per_slot = rx.slot_bytes // 4
+        self._tx_tail = 0  # oldest slot the kernel may still hold
+        self._tx_filled = 0  # slots before head that wait for send()
+        self._rx_frames = self._rx_drops = self._tx_frames = self._tx_errors = 0
+
+    @property
+    def plane(self) -> int:
+        """Plane this port leads to."""
+        return self._plane
+
+    def fileno(self) -> int:
+        """The socket's descriptor, readable when frames wait."""
+        return self._socket.fileno()
+
+    def receive(self, limit: int) -> FrameBlock | None:
+        """Frames that wait, up to `limit` and up to the end of the ring; views until `release`."""
+        ring, head = self._rx, self._rx.head
+        if not self._rx_words[head * self._rx_words_per_slot] & _STATUS_USER:
+            return None
+        mine = ring.status[head : head + limit] & _STATUS_USER
+        count = int(mine.argmin()) or len(mine)  # the first is ours, so argmin 0 means all are
+        return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count])
+
+    def release(self, count: int) -> None:
+        """Return the `count` oldest slots to the kernel."""
+        ring = self._rx
+        ring.status[ring.head : ring.head + count] = _STATUS_KERNEL
+        ring.head = (ring.head + count) % ring.slots
+        self._rx_frames += count
+
+    def room(self) -> int:
+        """Transmit slots free; one slot stays empty so that head never meets tail."""
+        ring = self._tx
+        return (self._tx_tail - ring.head - 1) % ring.slots
+
+    def reserve(self, count: int) -> NDArray[np.uint8]:
+        """Rows for up to `count` frames; fewer at the end of the ring, where the caller asks again."""
+        ring = self._tx
+        return ring.frames[ring.head : ring.head + min(count, self.room())]
+
+    def fill(self, lengths: NDArray[np.uint32]) -> None:
+        """Mark the reserved rows ready to send with these lengths in bytes."""
+        ring, count = self._tx, len(lengths)
+        ring.length[ring.head : ring.head + count] = lengths
+        ring.status[ring.head : ring.head + count] = _STATUS_SEND_REQUEST
+        ring.head = (ring.head + count) % ring.slots
+        self._tx_filled += count
+
+    def send(self) -> int:
+        """One system call for all filled rows; what the kernel keeps refusing is counted and dropped."""
+        filled, self._tx_filled = self._tx_filled, 0
+        if not filled:
+            return 0
+        refused = 0 if self._push() else self._withdraw(filled)
+        self._reclaim()
+        self._tx_frames += filled - refused
+        self._tx_errors += refused
+        return filled - refused
+
+    def _push(self) -> bool:
+        for _ in range(_SEND_ATTEMPTS):
+            try:
+                # Not waiting: a queueing discipline may hold frames for long, their slots just stay taken.
+                self._socket.send(b"", socket.MSG_DONTWAIT)
+            except OSError as error:
+                if error.errno not in _REFUSALS:
+                    raise
+            else:
+                return True
+        return False
+
+    def _withdraw(self, filled: int) -> int:
+        """Take back the frames the kernel did not accept, so that its place in the ring is ours again."""
+        ring = self._tx
+        places = (ring.head - filled + np.arange(filled)) % ring.slots
+        status = ring.status[places]
+        refused = places[(status != _STATUS_KERNEL) & (status != _STATUS_SENDING)]
+        ring.status[refused] = _STATUS_KERNEL
+        ring.head = (ring.head - len(refused)) % ring.slots
+        return len(refused)
+
+    def _reclaim(self) -> None:
+        ring, tail = self._tx, self._tx_tail
+        end = ring.head if ring.head >= tail else ring.slots
+        held = ring.status[tail:end] != _STATUS_KERNEL
+        done = int(held.argmax()) if held.any() else end - tail
+        self._tx_tail = (tail + done) % ring.slots
+        if end == ring.slots and done == end - tail and ring.head:
+            self._reclaim()  # the other half, behind the end of the ring
+
+    def counters(self) -> PortCounters:
+        """Counters, with the kernel's own count of frames that found the ring full."""
+        if self._socket.fileno() >= 0:
+            packed = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+            self._rx_drops += struct.unpack("II", packed)[1]  # reading resets the kernel's count
+        return PortCounters(self._rx_frames, self._rx_drops, self._tx_frames, self._tx_errors)
+
+    def close(self) -> None:
+        """Close the socket and drop the views: the kernel's end lives until the last view of the mapping is gone."""
+        if self._socket.fileno() >= 0:
+            self.counters()
+            self._socket.close()
+            del self._rx, self._tx, self._rx_words
+
+
+# What a send may answer on a path that is congested or broken; anything else is our own mistake.
+_REFUSALS = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN, errno.ENXIO, errno.ENETUNREACH})
+
+
+def open_packet_ring(
+    interface: str,
+    plane: int,
+    *,
+    netns: str | None = None,
+    frame_bytes: int = 4242,
+    rx_slots: int = 2048,
+    tx_slots: int = 1024,
+) -> PacketRingPort:
+    """Open the rings of `interface` in the network namespace at path `netns` (None: ours).
+
+    `frame_bytes` is the longest frame to carry, Ethernet header included; a longer one arrives cut short.
+    Raises PortOpenError. Needs CAP_NET_RAW (and CAP_SYS_ADMIN to enter `netns`).
+    """
+    rx = RingGeometry.holding(rx_slots, frame_bytes, _RX_DATA)
+    tx = RingGeometry.holding(tx_slots, frame_bytes, _TX_DATA)
+    with contextlib.ExitStack() as undo:
+        try:
+            with inside(netns):
+                sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
+                undo.callback(sock.close)
+                _configure(sock, rx, tx)
+                sock.bind((interface, _ETH_P_ALL))
+            port = PacketRingPort(sock, plane, rx, tx)
+        except OSError as error:
+            raise PortOpenError(interface, netns, error.strerror or str(error)) from error
+        undo.pop_all()
+    return port
+
+
+def _configure(sock: socket.socket, rx: RingGeometry, tx: RingGeometry) -> None:
+    sock.setsockopt(_SOL_PACKET, _PACKET_VERSION, _TPACKET_V2)
+    sock.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
+    sock.setsockopt(_SOL_PACKET, _PACKET_RX_RING, rx.request())
+    sock.setsockopt(_SOL_PACKET, _PACKET_TX_RING, tx.request())
+    with contextlib.suppress(PermissionError):  # without CAP_NET_ADMIN the default is enough but for a slow queue
+        sock.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)

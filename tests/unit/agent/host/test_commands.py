@@ -1,0 +1,180 @@
+"""What a worker does when it is told: two hosts of one worker write to each other over the fabric in memory."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from agent.core.errors import CoreError
+from agent.host import requests as rq
+from agent.host.commands import Commands, packets_of
+from agent.host.errors import RequestError
+from agent.host.settings import FabricSettings
+from agent.host.wiring import Wiring
+from agent.io.engine import Engine
+from agent.io.memory import MemoryFabric, PathRule
+from agent.io.runtime import HostRuntime
+from agent.wire.dtypes import ANNOUNCE_FRAME
+from agent.wire.template import HostAddress, PortAddress
+
+PORT = PortAddress(bytes(6), bytes(6))
+ADDRESSES = {
+    host: HostAddress(bytes.fromhex("fd5f") + bytes(13) + bytes([host]), host // 2, host % 2, (PORT, PORT))
+    for host in range(4)
+}
+
+
+class Worker:
+    """Commands over hosts 0 to 3, two below each leaf, two planes of four spines, and the time they run in."""
+
+    def __init__(self, *rules: PathRule) -> None:
+        self.fabric = MemoryFabric(np.random.default_rng(3), rules)
+        runtimes = [
+            HostRuntime(host, address, [self.fabric.open_port(host, plane, address.address) for plane in range(2)])
+            for host, address in ADDRESSES.items()
+        ]
+        wiring = Wiring(FabricSettings(2, 2, 4, 2), ADDRESSES, seed=5, udp_port=4791)
+        self.commands = Commands(Engine(runtimes), wiring, threading.Event(), lambda: self.fabric.now_ns)
+        self.ask = self.commands.serve
+
+    def connect(self, source: int, target: int, **config) -> tuple[dict, dict]:
+        ends = [
+            {"host": host, **self.ask(rq.CreateQp(host, peer, rq.QpSettings(pmtu=256, **config)))}
+            for host, peer in ((source, target), (target, source))
+        ]
+        for end, other in (ends, ends[::-1]):
+            self.ask(rq.ConnectQp(end["host"], end["qpn"], rq.PeerEnd(**other)))
+        return ends[0], ends[1]
+
+    def write(self, source: int, target: int, size: int, *, epoch: int | None = None, **config) -> dict:
+        end, other = self.connect(source, target, **config)
+        sent = self.ask(rq.RegisterRegion(source, size, 11, "source"))
+        received = self.ask(rq.RegisterRegion(target, size, 11, "target"))
+        request = rq.PostWrite(source, end["qpn"], sent["rkey"], 0, size, received["va"], received["rkey"], 4096, epoch)
+        return {**received, **self.ask(request), "qpn": end["qpn"], "peer_qpn": other["qpn"], "host": target}
+
+    def run(self, turns: int = 400) -> None:
+        for _ in range(turns):
+            self.commands.engine.step(self.fabric.now_ns)
+            self.fabric.advance(self.fabric.now_ns + 10_000)
+
+
+@pytest.mark.parametrize("target", [1, 2], ids=["below the same leaf", "across"])
+def test_a_write_arrives_and_is_verified(target):
+    worker = Worker()
+    write = worker.write(0, target, 100_000)
+    assert (write["messages"], write["packets"]) == (25, 24 * 16 + 7)
+    verify = rq.Verify(target, write["rkey"], 11)
+    assert worker.ask(verify) == {"bytes": 100_000, "wrong": 100_000, "first_wrong": 0}
+    worker.run()
+    assert worker.ask(verify) == {"bytes": 100_000, "wrong": 0, "first_wrong": None}
+    progress = {qp["host"]: qp for qp in worker.ask(rq.Progress())["qps"]}
+    assert progress[0]["acked_bytes"] == progress[0]["posted_bytes"] == progress[target]["received_bytes"] == 100_000
+    assert progress[0]["completed_messages"] == 25
+    assert progress[0]["finished_ns"] > progress[0]["started_ns"] is not None
+
+
+def test_counters_add_up():
+    worker = Worker(PathRule(plane=1, spine=3, source=0, loss=0.1))
+    write = worker.write(0, 2, 200_000)
+    worker.run(6000)
+    counters = worker.ask(rq.Counters())
+    assert worker.ask(rq.Verify(2, write["rkey"], 11))["wrong"] == 0
+    rows = [row for row in counters["evs"] if row["host"] == 0]
+    assert {(row["plane"], row["spine"]) for row in rows} == {
+        (plane, spine) for plane in range(2) for spine in range(4)
+    }
+    assert sum(row["tx_first"] for row in rows) == write["packets"]
+    lost = {(row["plane"], row["spine"]) for row in rows if row["lost"] + row["timed_out"]}
+    assert lost == {(1, 3)}
+    sent = sum(port["tx_frames"] for port in counters["ports"] if port["host"] == 0)
+    assert sent == sum(row["tx_first"] + row["tx_rtx"] for row in rows)
+    assert counters["rejected"] == {}
+
+
+def test_a_flow_with_an_epoch_is_announced_on_every_path_before_its_data():
+    seen = []
+    worker = Worker(PathRule(source=0, alter=lambda frames, lengths: seen.extend(frames[:, :138].copy())))
+    write = worker.write(0, 3, 500 * 256, epoch=9, policy="random", start_psn=(1 << 24) - 100)
+    worker.run(1)
+    frames = np.array(seen).view(ANNOUNCE_FRAME)[:, 0]
+    is_announcement = frames["udp"]["dport"] == 54791
+    announced = frames["announce"][is_announcement]
+    per_plane = {int(a["plane"]): (int(a["packets"]), int(a["last_psn"])) for a in announced}
+    assert len(announced) == 8
+    assert sum(packets for packets, _ in per_plane.values()) == write["packets"] == 500
+    assert (1 << 24) - 100 + 499 - (1 << 24) in [last for _, last in per_plane.values()]
+    assert set(announced["dqpn"]) == {write["peer_qpn"]}
+    assert (set(announced["epoch"]), set(announced["spines"]), set(announced["policy"])) == ({9}, {4}, {1})
+    for plane in range(2):
+        leaves = (frames["outer"]["dst"][:, 4] & 0xF) == plane
+        assert is_announcement[leaves][:4].all()
+        assert not is_announcement[leaves][4:].any()
+    worker.run()
+    assert worker.ask(rq.Counters())["rejected"] == {"ANNOUNCEMENT": 8}
+
+
+def test_a_pair_below_one_leaf_is_not_announced():
+    worker = Worker()
+    worker.write(0, 1, 10_000, epoch=9)
+    worker.run()
+    assert worker.ask(rq.Counters())["rejected"] == {}
+
+
+def test_queue_pair_numbers_and_keys_are_unique():
+    worker = Worker()
+    ends = [worker.connect(*pair) for pair in ((0, 1), (0, 2), (2, 3))]
+    numbers = [end["qpn"] for pair in ends for end in pair]
+    assert len(set(numbers)) == 6
+    assert all(end["qpn"] >> 12 == end["host"] for pair in ends for end in pair)
+    first, second = (worker.ask(rq.RegisterRegion(0, 3 << 20, 1, "source")) for _ in range(2))
+    assert second["va"] >= first["va"] + (3 << 20)
+    assert first["rkey"] != second["rkey"]
+
+
+def test_what_is_destroyed_is_gone():
+    worker = Worker()
+    write = worker.write(0, 2, 1000)
+    worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),), (rq.RegionName(2, write["rkey"]),)))
+    with pytest.raises(RequestError, match="no queue pair"):
+        worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),)))
+    with pytest.raises(CoreError, match="not registered"):
+        worker.ask(rq.Verify(2, write["rkey"], 11))
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"),
+    [
+        (rq.CreateQp(7, 0), "h7 is not driven by this worker"),
+        (rq.CreateQp(0, 7), "h7 is not a host of this lab"),
+        (rq.CreateQp(0, 0), "h0 cannot be its own peer"),
+        (rq.CreateQp(0, 1, rq.QpSettings(pmtu=0)), "pmtu is 0"),
+        (rq.CreateQp(0, 1, rq.QpSettings(copies=0)), "copies is 0"),
+        (rq.RegisterRegion(0, 0, 1, "source"), "region of 0 bytes"),
+        (rq.ConnectQp(0, 5, rq.PeerEnd(1, 1, 1)), "h0 has no queue pair 0x5"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else value,
+)
+def test_what_cannot_be_done_is_said(request_, reason):
+    with pytest.raises((RequestError, CoreError), match=reason):
+        Worker().ask(request_)
+
+
+def test_a_queue_pair_must_be_connected_to_the_host_it_was_made_for():
+    worker = Worker()
+    qpn = worker.ask(rq.CreateQp(0, 1))["qpn"]
+    with pytest.raises(RequestError, match="was made for h1, not for h2"):
+        worker.ask(rq.ConnectQp(0, qpn, rq.PeerEnd(2, 1, 1)))
+
+
+def test_shutdown_sets_stop():
+    worker = Worker()
+    assert worker.ask(rq.Shutdown()) == {}
+    assert worker.commands.stop.is_set()
+
+
+@pytest.mark.parametrize(
+    ("size", "message", "pmtu", "packets"), [(1, 1, 1, 1), (10, 4, 3, 5), (8, 4, 4, 2), (9, 100, 4, 3)]
+)
+def test_packets_of(size, message, pmtu, packets):
+    assert packets_of(size, message, pmtu) == packets

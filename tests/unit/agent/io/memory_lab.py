@@ -1,0 +1,122 @@
+"""A whole lab in memory: hosts, queue pairs and regions on one engine over a `MemoryFabric`, run in virtual time."""
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.memory import MemoryRegion
+from agent.core.qp import QueuePair
+from agent.io.engine import Engine
+from agent.io.memory import MemoryFabric, PathRule
+from agent.io.runtime import Channel, HostRuntime, QpEvent
+from agent.wire.ev import EvCodec
+from agent.wire.template import FlowTemplate, HostAddress, PortAddress
+
+STEP_NS = 5_000
+"""Virtual time one turn of the engine takes."""
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One write from a host to another: what is at both ends."""
+
+    source: Channel
+    target: Channel
+    sent: MemoryRegion
+    received: MemoryRegion
+
+    def is_right(self) -> bool:
+        return bool((self.sent.data == self.received.data).all())
+
+    def is_complete(self) -> bool:
+        progress = self.source.qp.progress()
+        return progress.acked_bytes == progress.posted_bytes
+
+
+@dataclass
+class Lab:
+    """Built by `build`."""
+
+    engine: Engine
+    fabric: MemoryFabric
+    planes: int
+    spines: int
+    rng: np.random.Generator
+    events: list[QpEvent] = field(default_factory=list)
+
+    def flow(self, source: int, target: int, size: int, *, message_bytes: int | None = None, **config: object) -> Flow:
+        """Connect two hosts, register memory at both and post one write."""
+        settings = {"pmtu": 256, "window_pkts": 512, "ack_timeout_ns": 5_000_000, **config}
+        ends = [self._channel(a, b, QpConfig(**settings)) for a, b in ((source, target), (target, source))]
+        ends = [self._connect(end, other) for end, other in (ends, ends[::-1])]
+        sent = self._region(source, np.frombuffer(self.rng.bytes(size), np.uint8).copy())
+        received = self._region(target, ~sent.data)
+        ends[0].qp.post_writes(sent, 0, size, received.va, received.rkey, message_bytes or size)
+        return Flow(ends[0], ends[1], sent, received)
+
+    def run(self, *flows: Flow, until_ns: int = 2_000_000_000) -> None:
+        """Turn the engine until the flows are complete; skips the time in which nothing can happen."""
+        while not all(flow.is_complete() for flow in flows):
+            moved = self.engine.step(self.fabric.now_ns)
+            self.events += self.engine.drain_events()
+            next_ns = self.fabric.now_ns + STEP_NS
+            if not moved:
+                due = [self.fabric.next_arrival_ns(), self.engine.next_deadline_ns()]
+                next_ns = max(next_ns, min((time for time in due if time is not None), default=next_ns))
+            assert next_ns < until_ns, "the flows did not end in time"
+            self.fabric.advance(next_ns)
+
+    def _channel(self, host: int, peer: int, config: QpConfig) -> Channel:
+        runtime = self.engine.hosts[host]
+        codec = EvCodec()
+        local = runtime.address.leaf == self.engine.hosts[peer].address.leaf
+        turns = [None] if local else range(self.spines)
+        evs = np.array([codec.ev_of(p, s, runtime.address.leaf) for p in range(self.planes) for s in turns], np.uint32)
+        profile = EvProfile(evs, codec.plane_of(evs))
+        qpn = host << 12 | len(runtime.channels) + 1
+        qp = QueuePair(qpn, config, profile, runtime.regions, np.random.default_rng(qpn))
+        template = FlowTemplate.for_peer(runtime.address, self.engine.hosts[peer].address, 0, evs)
+        channel = Channel(qpn, peer, qp, profile, template)
+        runtime.channels[qpn] = channel
+        return channel
+
+    def _connect(self, channel: Channel, other: Channel) -> Channel:
+        runtime, peer = self.engine.hosts[other.peer_host], self.engine.hosts[channel.peer_host]
+        channel.qp.connect(PeerQp(other.qpn, other.qp.start_psn), self.fabric.now_ns)
+        template = FlowTemplate.for_peer(runtime.address, peer.address, other.qpn, channel.profile.evs)
+        connected = replace(channel, template=template)
+        runtime.channels[channel.qpn] = connected
+        return connected
+
+    def _region(self, host: int, data: NDArray[np.uint8]) -> MemoryRegion:
+        regions = self.engine.hosts[host].regions
+        number = 1 + sum(1 for _ in regions)
+        region = MemoryRegion(number << 32, host << 16 | number, data)
+        regions.register(region)
+        return region
+
+
+def build(
+    hosts: int = 2,
+    *,
+    planes: int = 2,
+    spines: int = 4,
+    rules: tuple[PathRule, ...] = (),
+    seed: int = 1,
+    per_leaf: int = 1,
+) -> Lab:
+    """A lab of `hosts` hosts, `per_leaf` on each leaf."""
+    rng = np.random.default_rng(seed)
+    fabric = MemoryFabric(rng, rules)
+    runtimes = []
+    for host in range(hosts):
+        address = bytes.fromhex("fd5f") + bytes(12) + host.to_bytes(2)
+        macs = [
+            PortAddress(bytes((2, 0x30 | p, 0, host, 0x20, 0)), bytes((2, 0x20 | p, 0, host, 0x30, 0)))
+            for p in range(planes)
+        ]
+        ports = [fabric.open_port(host, plane, address) for plane in range(planes)]
+        runtimes.append(HostRuntime(host, HostAddress(address, host // per_leaf, host % per_leaf, tuple(macs)), ports))
+    return Lab(Engine(runtimes), fabric, planes, spines, rng)
