@@ -1,0 +1,22 @@
+"""What can go wrong while a run is recorded or read.
+
+ResultsError
+├── RunFolderError   the folder cannot be made or is not a run
+└── RecordError      a line of a JSON Lines file is not what its schema says
+"""
+
+
+class ResultsError(Exception):
+    """Base of this folder's errors."""
+
+
+class RunFolderError(ResultsError):
+    """A run folder cannot be created, or a path is not one."""
+
+
+class RecordError(ResultsError):
+    """A record cannot be read; `where` is `file:line`."""
+
+    def __init__(self, where: str, reason: str) -> None:
+        self.where = where
+        super().__init__(f"{where}: {reason}")

@@ -1,0 +1,110 @@
+"""JSON Lines, written and read by one schema: every line says when, who, what, and in which version.
+
+Writers elsewhere (agents, SprayCheck) keep to the same first fields; `records` names the rest.
+"""
+
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import msgspec
+
+from results.errors import RecordError
+
+VERSION = 1
+"""Schema version of every record; raised when a field changes its meaning or goes away."""
+
+Fields = dict[str, Any]
+"""One record as decoded JSON; typed at the edge by `results.records`."""
+
+
+def timestamp(unix_ns: int) -> str:
+    """RFC 3339, UTC, microseconds."""
+    moment = datetime.fromtimestamp(unix_ns // 1_000_000_000, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{unix_ns % 1_000_000_000 // 1000:06d}Z"
+
+
+def stamped(event: str, node: str, fields: Mapping[str, Any]) -> Fields:
+    """A record of this moment."""
+    head: Fields = {"ts": timestamp(time.time_ns()), "mono_ns": time.monotonic_ns(), "v": VERSION}
+    return head | {"event": event, "node": node} | dict(fields)
+
+
+class EventLog:
+    """Appends records to a file, a whole line at a time, so that a reader never sees half of one for long."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._file: BinaryIO | None = None
+
+    def __enter__(self) -> "EventLog":
+        """Open the file to append."""
+        self._file = self._path.open("ab", buffering=0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close it."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Write one record as given."""
+        if self._file is None:
+            raise ValueError(f"{self._path} is not open")
+        self._file.write(msgspec.json.encode(record) + b"\n")
+
+    def write(self, event: str, node: str, fields: Mapping[str, Any]) -> Fields:
+        """Stamp a record with this moment, write it, return it."""
+        record = stamped(event, node, fields)
+        self.append(record)
+        return record
+
+
+def read_records(path: Path) -> Iterator[Fields]:
+    """All whole lines of a file; a file that is not there has none. Raises `RecordError`."""
+    if path.exists():
+        yield from Tail(path).fresh()
+
+
+class Tail:
+    """Reads a growing file from where it stopped the last time."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._offset = 0
+        self._line = 0
+
+    def fresh(self) -> Iterator[Fields]:
+        """Records completed since the last call. Raises `RecordError`."""
+        if not self._path.exists():
+            return
+        with self._path.open("rb") as file:
+            file.seek(self._offset)
+            for text in file:
+                if not text.endswith(b"\n"):
+                    return
+                self._offset += len(text)
+                self._line += 1
+                yield self._decoded(text)
+
+    def _decoded(self, text: bytes) -> Fields:
+        where = f"{self._path}:{self._line}"
+        try:
+            record = msgspec.json.decode(text)
+        except msgspec.DecodeError as error:
+            raise RecordError(where, f"not JSON: {error}") from error
+        if not isinstance(record, dict) or "event" not in record:
+            raise RecordError(where, "not a record: it has no `event`")
+        if record.get("v") != VERSION:
+            raise RecordError(where, f"version {record.get('v')!r}, this program reads {VERSION}")
+        return record
+
+
+def write_records(path: Path, records: list[Fields], run: str, seed: int) -> None:
+    """Write records into a run folder in the order of time, each stamped with the run's name and seed."""
+    with EventLog(path) as log:
+        for record in sorted(records, key=lambda record: record["mono_ns"]):
+            log.append({"ts": record["ts"], "mono_ns": record["mono_ns"], "run": run, "seed": seed} | record)

@@ -1,0 +1,117 @@
+"""What a run ran on: kernel, tools, versions, command line, and which parts the seed repeats. Enough to try again.
+
+Reads the machine, changes nothing.
+"""
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib import metadata
+from pathlib import Path
+
+import msgspec
+
+from results.event_log import VERSION
+
+PACKAGES = (
+    "spraylab",
+    "mininet",
+    "msgspec",
+    "numpy",
+    "pydantic",
+    "pyroute2",
+    "PyYAML",
+    "scapy",
+    "scipy",
+    "isal",
+    "click",
+)
+"""Python packages whose version can change a result."""
+
+TOOLS = (("iproute2", ("ip", "-V")), ("tcpdump", ("tcpdump", "--version")), ("clang", ("clang", "--version")))
+
+REPEATS = (
+    "payload bytes",
+    "the order in which each queue pair uses its entropy values",
+    "which packets belong to which path, hence every N and λ",
+)
+VARIES = (
+    "which packets a random drop takes (the kernel's random numbers have no seed)",
+    "timing: rates, which packets share a SACK, on which path a lost packet is sent again",
+)
+
+
+class Manifest(msgspec.Struct, frozen=True):
+    """The content of `env.json`."""
+
+    v: int
+    started: str
+    command: tuple[str, ...]
+    scenario: str
+    seed: int
+    kernel: str
+    kernel_build: str
+    machine: str
+    distribution: str
+    cpu: str
+    cpus: int
+    cpus_usable: int
+    memory_bytes: int
+    python: str
+    packages: dict[str, str]
+    tools: dict[str, str]
+    repeats_with_seed: tuple[str, ...]
+    varies: tuple[str, ...]
+
+
+def manifest(started: str, command: Sequence[str], scenario: str, seed: int) -> Manifest:
+    """Describe this machine and this run."""
+    uname = platform.uname()
+    return Manifest(
+        VERSION,
+        started,
+        tuple(command),
+        scenario,
+        seed,
+        kernel=uname.release,
+        kernel_build=uname.version,
+        machine=uname.machine,
+        distribution=_field(Path("/etc/os-release"), "PRETTY_NAME", "=").strip('"'),
+        cpu=_field(Path("/proc/cpuinfo"), "model name", ":"),
+        cpus=os.cpu_count() or 0,
+        cpus_usable=len(os.sched_getaffinity(0)),
+        memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
+        python=sys.version.split()[0],
+        packages={name: _package(name) for name in PACKAGES},
+        tools={name: _tool(command) for name, command in TOOLS},
+        repeats_with_seed=REPEATS,
+        varies=VARIES,
+    )
+
+
+def _field(path: Path, key: str, separator: str) -> str:
+    try:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return "unknown"
+    pairs = (line.partition(separator) for line in lines)
+    return next((value.strip() for name, _, value in pairs if name.strip() == key), "unknown")
+
+
+def _package(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _tool(command: tuple[str, ...]) -> str:
+    """The first line a tool says of itself."""
+    if shutil.which(command[0]) is None:
+        return "not installed"
+    said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    lines = (said.stdout + said.stderr).strip().splitlines()
+    return lines[0] if lines else "says nothing"

@@ -1,0 +1,136 @@
+"""The layout of one run's folder: the only place with its file names.
+
+Knows nothing of what the files hold. A folder belongs to whoever called, also under sudo.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.errors import RunFolderError
+
+LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Invoker:
+    """The user on whose behalf root works (`SUDO_UID`, `SUDO_GID`)."""
+
+    uid: int
+    gid: int
+
+
+@dataclass(frozen=True)
+class RunDir:
+    """One run's folder; make a new one with `create`."""
+
+    path: Path
+    invoker: Invoker | None = None
+
+    @property
+    def name(self) -> str:
+        """The run's name, which every record carries."""
+        return self.path.name
+
+    @property
+    def scenario(self) -> Path:
+        """The scenario with everything that was left out filled in."""
+        return self.path / "scenario.yaml"
+
+    @property
+    def environment(self) -> Path:
+        """Kernel, tools, versions, command line."""
+        return self.path / "env.json"
+
+    @property
+    def topology(self) -> Path:
+        """Nodes, links, addresses."""
+        return self.path / "topology.json"
+
+    @property
+    def truth(self) -> Path:
+        """What was injected and what the kernel counted of it."""
+        return self.path / "truth.jsonl"
+
+    @property
+    def detect(self) -> Path:
+        """What the witnesses said."""
+        return self.path / "detect.jsonl"
+
+    @property
+    def agent(self) -> Path:
+        """What the MRC agents reported."""
+        return self.path / "agent.jsonl"
+
+    @property
+    def summary(self) -> Path:
+        """The result for programs."""
+        return self.path / "summary.json"
+
+    @property
+    def summary_text(self) -> Path:
+        """The result for people."""
+        return self.path / "summary.txt"
+
+    @property
+    def pcap(self) -> Path:
+        """Captures, one file an end of a link."""
+        return self.path / "pcap"
+
+    def hand_over(self) -> None:
+        """Give everything in the folder to the invoking user; harmless when there is none."""
+        if self.invoker is not None:
+            for path in _tree(self.path):
+                _give(path, self.invoker)
+
+
+def create(runs: Path, subject: str, suffix: str, invoker: Invoker | None, now: datetime | None = None) -> RunDir:
+    """Make `runs/<UTC>-<subject>-<suffix>` and point `runs/latest` at it. Raises `RunFolderError`."""
+    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
+    try:
+        made_runs = not runs.exists()
+        runs.mkdir(parents=True, exist_ok=True)
+        path = _fresh(runs, f"{stamp}-{subject}-{suffix}")
+        _point_latest(runs, path.name)
+    except OSError as error:
+        raise RunFolderError(f"{runs}: cannot make a run folder: {error.strerror}") from error
+    run = RunDir(path, invoker)
+    if invoker is not None:
+        for mine in (path, runs / LATEST, *([runs] if made_runs else [])):
+            _give(mine, invoker)
+    return run
+
+
+def _fresh(runs: Path, name: str) -> Path:
+    """A new folder, numbered when two runs start in the same second."""
+    for attempt in range(1, 1000):
+        path = runs / (name if attempt == 1 else f"{name}-{attempt}")
+        with suppress(FileExistsError):
+            path.mkdir()
+            return path
+    raise RunFolderError(f"{runs / name}: there are 999 of them")
+
+
+def _point_latest(runs: Path, name: str) -> None:
+    """Replace the link in one step, so that it never points nowhere."""
+    fresh = runs / f".{LATEST}.{os.getpid()}"
+    with suppress(FileNotFoundError):
+        fresh.unlink()
+    fresh.symlink_to(name)
+    try:
+        fresh.replace(runs / LATEST)
+    except OSError:
+        fresh.unlink()
+        raise
+
+
+def _tree(top: Path) -> Iterator[Path]:
+    yield top
+    yield from top.rglob("*")
+
+
+def _give(path: Path, invoker: Invoker) -> None:
+    os.chown(path, invoker.uid, invoker.gid, follow_symlinks=False)

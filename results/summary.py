@@ -1,0 +1,240 @@
+"""The result of a run: one record for programs (`summary.json`), the same as a page for people.
+
+Says nothing that is not in the record, and decides nothing: who judged is `scenarios.expect`.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from results.metrics import Totals
+
+VERSION = 1
+"""Of the schema of `summary.json`."""
+
+_WITNESSES = {"spraycheck": "SprayCheck"}
+
+SHOWN_FLOWS = 32
+"""More flows than a screen has lines are left to `summary.json`."""
+
+
+class FlowResult(msgspec.Struct, frozen=True):
+    """One queue pair's writing."""
+
+    source: str
+    destination: str
+    qpn: int
+    state: str
+    payload_bytes: int
+    acked_bytes: int
+    packets: int
+    """First transmissions."""
+    retransmissions: int
+    timeouts: int
+    seconds: float | None
+    """From the first packet to the last acknowledgement; None when it did not end."""
+    goodput_bps: float | None
+    """Payload bits a second."""
+    bytes_verified: int
+    bytes_wrong: int
+
+
+class Injected(msgspec.Struct, frozen=True):
+    """One direction that dropped packets, and what the kernel counted of it during the run."""
+
+    link: str
+    kind: str
+    requested: str
+    in_force: str
+    mechanism: str
+    by: str
+    seen: int
+    dropped: int
+    dropped_writes: int | None
+
+
+class Accusation(msgspec.Struct, frozen=True):
+    """One link that a witness named."""
+
+    link: str
+    witness: str
+    by: tuple[str, ...]
+    """Nodes whose verdicts it rests on."""
+    after_s: float | None
+    """Since the first packet of the run."""
+    right: bool
+
+
+class Detected(msgspec.Struct, frozen=True):
+    """What the witnesses concluded, and how that compares with the truth."""
+
+    state: str
+    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when no conclusion came."""
+    named: tuple[Accusation, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    """Sets of links of which the evidence cannot tell which one it is."""
+    missed: tuple[str, ...]
+    verdicts: dict[str, int]
+    """How many paths were judged `failed`, `healthy`, `insufficient`."""
+    verdicts_wanted: int
+    """Paths of all flows."""
+    precision: float | None
+    recall: float | None
+
+
+class Check(msgspec.Struct, frozen=True):
+    """One thing that had to hold."""
+
+    name: str
+    ok: bool
+    detail: str
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Whether this machine kept up, so that the numbers mean what they say."""
+
+    overloaded: bool
+    reasons: tuple[str, ...]
+    ring_drops: int
+    softnet_drops: int
+    tx_errors: int
+    unexplained_losses: int
+    unexplained_limit: int
+    sched_wait_share: float
+    """Of the engine's time, the part spent waiting for a core."""
+
+
+class CaptureResult(msgspec.Struct, frozen=True):
+    """One capture file."""
+
+    file: str
+    captured: int | None
+    dropped: int | None
+
+
+class StageTime(msgspec.Struct, frozen=True):
+    """How long one stage of the run took."""
+
+    name: str
+    seconds: float
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """The content of `summary.json`."""
+
+    v: int
+    run: str
+    scenario: str
+    seed: int
+    outcome: str
+    """`pass`, `fail` or `overloaded`."""
+    fabric: str
+    folder: str
+    totals: Totals
+    flows: tuple[FlowResult, ...]
+    injected: tuple[Injected, ...]
+    detected: Detected
+    checks: tuple[Check, ...]
+    load: Load
+    captures: tuple[CaptureResult, ...]
+    stages: tuple[StageTime, ...]
+
+
+def summary_json(summary: Summary) -> bytes:
+    """Indented JSON with a final newline."""
+    return msgspec.json.format(msgspec.json.encode(summary)) + b"\n"
+
+
+def summary_text(summary: Summary) -> str:
+    """The page for people: plain text, at most 120 columns."""
+    blocks = (
+        [f"{summary.scenario}  seed {summary.seed}  {summary.fabric}  {summary.outcome.upper()}"],
+        [*_flow_lines(summary.flows)],
+        [
+            *_labelled("Traffic", _traffic_lines(summary.totals)),
+            *_labelled("Injected", [_injected_line(fault) for fault in summary.injected] or ["nothing"]),
+            *_labelled("Detected", [*_detected_lines(summary.detected)]),
+            *_labelled("Captured", [_capture_line(capture) for capture in summary.captures]),
+            *_labelled("Machine", [*_load_lines(summary.load)]),
+            *_labelled("Checks", [f"{'ok  ' if c.ok else 'FAIL'}  {c.name}: {c.detail}" for c in summary.checks]),
+            *_labelled("Folder", [summary.folder]),
+        ],
+    )
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
+    for at, line in enumerate(lines):
+        yield f"{label if at == 0 else '':<10}{line}"
+
+
+def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
+    if len(flows) > SHOWN_FLOWS:
+        return
+    yield f"{'flow':<12}{'data':>10}{'packets':>10}{'resent':>8}{'time':>10}{'goodput':>14}  verified"
+    for flow in flows:
+        time = f"{flow.seconds:.2f} s" if flow.seconds is not None else flow.state
+        rate = f"{flow.goodput_bps / 1e6:.1f} Mb/s" if flow.goodput_bps is not None else "-"
+        right = "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{flow.bytes_wrong} bytes wrong"
+        name = f"{flow.source}>{flow.destination}"
+        data = size_text(flow.payload_bytes)
+        yield f"{name:<12}{data:>10}{flow.packets:>10}{flow.retransmissions:>8}{time:>10}{rate:>14}  {right}"
+
+
+def _traffic_lines(totals: Totals) -> list[str]:
+    rate = ""
+    if totals.goodput_bps is not None and totals.packets_per_s is not None:
+        rate = f": {totals.goodput_bps / 1e6:.1f} Mb/s of payload, {totals.packets_per_s:,.0f} packets/s"
+    ended = f"in {totals.seconds:.2f} s" if totals.seconds is not None else "not finished"
+    return [
+        f"{totals.flows} flows, {size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} {ended}{rate}",
+        f"{totals.retransmissions:,} of {totals.packets:,} packets resent ({totals.retransmission_share:.4%}), "
+        f"{totals.timeouts} timeouts; {size_text(totals.bytes_verified)} verified, {totals.bytes_wrong} bytes wrong",
+    ]
+
+
+def _injected_line(fault: Injected) -> str:
+    writes = "" if fault.dropped_writes is None else f", {fault.dropped_writes:,} of them writes"
+    set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
+    return (
+        f"{fault.link} {fault.kind} {fault.requested} by {fault.mechanism} ({fault.in_force} read back{set_by}): "
+        f"{fault.seen:,} packets seen, {fault.dropped:,} dropped{writes}"
+    )
+
+
+def _detected_lines(detected: Detected) -> Iterator[str]:
+    for named in detected.named:
+        when = "" if named.after_s is None else f", {named.after_s:.2f} s after the first packet"
+        right = "right" if named.right else "WRONG"
+        yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
+    for links in detected.candidates:
+        yield f"one of {', '.join(links)}: the evidence does not tell which"
+    for link in detected.missed:
+        yield f"{link} was MISSED"
+    if not detected.named and not detected.candidates:
+        yield f"no link named ({detected.state})"
+    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
+    yield f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged: {told or 'none'}"
+
+
+def _capture_line(capture: CaptureResult) -> str:
+    if capture.captured is None:
+        return f"{capture.file}: tcpdump did not say how much it got"
+    return f"{capture.file}: {capture.captured:,} packets, {capture.dropped} dropped by the kernel"
+
+
+def _load_lines(load: Load) -> Iterator[str]:
+    drops = f"{load.ring_drops} ring drops, {load.softnet_drops} softnet drops, {load.tx_errors} send errors"
+    unexplained = f"{load.unexplained_losses} losses unexplained (limit {load.unexplained_limit})"
+    yield f"{drops}, {unexplained}"
+    yield f"engines waited {load.sched_wait_share:.1%} of their time for a core"
+    for reason in load.reasons:
+        yield f"OVERLOADED: {reason}"
+
+
+def size_text(count: int) -> str:
+    """Bytes as `16 MiB`, exact where it is whole and one decimal otherwise."""
+    for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count >= size:
+            return f"{count // size} {unit}" if count % size == 0 else f"{count / size:.1f} {unit}"
+    return f"{count} B"

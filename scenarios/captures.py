@@ -1,0 +1,114 @@
+"""The captures that are running in a lab: one tcpdump an end of a link, started in its namespace, ended by SIGINT.
+
+Owned by the lab's owner; a capture is running only once tcpdump has said that it listens.
+"""
+
+import signal
+import subprocess
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.pcap import LISTENING, CaptureEnd, counts_from, tcpdump_command
+from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
+from scenarios.lab_dir import LabDir
+from scenarios.processes import spawn
+from scenarios.protocol import CaptureState
+from testbed.kernel.netns import command_inside
+from testbed.model.ids import namespace_name
+
+START_TIMEOUT_S = 20.0
+END_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class _Running:
+    end: CaptureEnd
+    file: Path
+    said: Path
+    """What tcpdump writes to stderr."""
+    since: str
+    process: subprocess.Popen[bytes]
+
+    def state(self) -> CaptureState:
+        counts = counts_from(self.said.read_bytes())
+        return CaptureState(
+            str(self.end.link),
+            str(self.end.node),
+            self.end.port.interface,
+            str(self.file),
+            self.since,
+            counts.captured if counts else None,
+            counts.dropped if counts else None,
+        )
+
+
+class Captures:
+    """All running captures of a lab."""
+
+    def __init__(self, labdir: LabDir) -> None:
+        self._labdir = labdir
+        self._running: list[_Running] = []
+        self._started = 0
+
+    def start(self, ends: Iterable[CaptureEnd], folder: Path) -> tuple[CaptureState, ...]:
+        """Record `ends` into `folder`; all of them or none.
+
+        Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        fresh: list[_Running] = []
+        try:
+            for end in ends:
+                fresh.append(self._spawn(end, folder / end.file_name))
+            for capture in fresh:
+                _wait_listening(capture)
+        except BaseException:
+            for capture in fresh:
+                capture.process.kill()
+                capture.process.wait()
+            raise
+        self._running += fresh
+        return tuple(capture.state() for capture in fresh)
+
+    def stop(self, folder: Path | None) -> tuple[CaptureState, ...]:
+        """End the captures into `folder`, or all; they say what they got."""
+        ended = [capture for capture in self._running if folder in (None, capture.file.parent)]
+        for capture in ended:
+            capture.process.send_signal(signal.SIGINT)
+        for capture in ended:
+            try:
+                capture.process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                capture.process.kill()
+                capture.process.wait()
+        self._running = [capture for capture in self._running if capture not in ended]
+        return tuple(capture.state() for capture in ended)
+
+    def states(self) -> tuple[CaptureState, ...]:
+        """What is running."""
+        return tuple(capture.state() for capture in self._running)
+
+    def _spawn(self, end: CaptureEnd, file: Path) -> _Running:
+        if any(capture.file == file for capture in self._running):
+            raise UsageError(f"{file} is being written already; `spraylab capture stop` first")
+        said = self._labdir.log(f"tcpdump{self._started}")
+        self._started += 1
+        command = command_inside(namespace_name(self._labdir.lab, end.node), tcpdump_command(end.port.interface, file))
+        process = spawn(command, self._labdir.lab, said)
+        return _Running(end, file, said, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", process)
+
+
+def _wait_listening(capture: _Running) -> None:
+    until = time.monotonic() + START_TIMEOUT_S
+    while LISTENING not in (said := capture.said.read_bytes()):
+        if capture.process.poll() is not None:
+            reason = said.decode(errors="replace").strip().splitlines()
+            if b"No such file" in said and b"tcpdump" in said:
+                raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} ended: {reason[-1] if reason else 'without a word'}")
+        if time.monotonic() > until:
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen")
+        time.sleep(0.005)

@@ -1,0 +1,15 @@
+"""`spraylab completion`: a script that lets the shell complete commands, options, links, nodes and scenarios."""
+
+import click
+from click.shell_completion import get_completion_class
+
+
+@click.command("completion")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def command(context: click.Context, shell: str) -> None:
+    """Print the completion script for SHELL; for bash: eval "$(spraylab completion bash)"."""
+    kind = get_completion_class(shell)
+    assert kind is not None, "click knows all shells that are let through"
+    root = context.find_root()
+    click.echo(kind(root.command, {}, "spraylab", "_SPRAYLAB_COMPLETE").source())

@@ -1,0 +1,32 @@
+"""`spraylab doctor`: what this kernel and machine can and cannot do, and what to install or enable."""
+
+import os
+import platform
+
+import click
+
+from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.options import told
+from scenarios.cli.output import Output
+from scenarios.doctor import examine
+
+
+@click.command("doctor")
+@told
+@click.pass_context
+def command(context: click.Context, output: Output) -> None:
+    """Try what a lab needs of this machine; exits with 3 when something needed is missing. Changes nothing."""
+    findings = examine()
+    fit = all(finding.present for finding in findings if finding.needed)
+    if output.as_json:
+        output.document({"kernel": platform.release(), "fit": fit, "findings": findings})
+    else:
+        rows = [(_state(f.present, f.needed), f.name, f.use, f.advice or f.detail) for f in findings]
+        output.text(f"kernel {platform.release()} on {platform.machine()}, user {os.geteuid()}")
+        output.table(("state", "what", "for", "do or found"), rows, "nothing to examine")
+        output.text("everything needed is here" if fit else "something needed is missing: `run` and `up` will fail")
+    context.exit(ExitCode.OK if fit else ExitCode.ENVIRONMENT)
+
+
+def _state(present: bool, needed: bool) -> str:
+    return "ok" if present else "MISSING" if needed else "without"

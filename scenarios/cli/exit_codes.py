@@ -1,0 +1,49 @@
+"""From errors to the exit codes of the command line; the only place with these numbers."""
+
+from enum import IntEnum
+
+from faults.errors import FaultError, MechanismError, RateError
+from results.errors import ResultsError
+from scenarios.errors import (
+    EnvironmentLackingError,
+    LabStateError,
+    ScenariosError,
+    UsageError,
+)
+from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
+from testbed.errors import LabStateError as TestbedLabStateError
+
+
+class ExitCode(IntEnum):
+    """What a script learns from a command."""
+
+    OK = 0
+    CHECK_FAILED = 1
+    """The run finished, but detection, data or another check is not as expected; also an error of our own."""
+    USAGE = 2
+    """Wrong arguments or a scenario with problems; nothing was started."""
+    ENVIRONMENT = 3
+    """Not root, or a kernel feature or tool is missing."""
+    LAB_STATE = 4
+    """The lab is up, down or busy when the opposite is needed, or one of its processes is gone."""
+    OVERLOADED = 5
+    """The machine did not keep up; the result is not to be trusted."""
+    INTERRUPTED = 130
+    """Ended by Ctrl-C or SIGTERM, after cleaning up."""
+
+
+_CODES: tuple[tuple[tuple[type[Exception], ...], ExitCode], ...] = (
+    ((UsageError, FabricError, UnknownNameError, RateError), ExitCode.USAGE),
+    ((EnvironmentLackingError, MissingFeatureError, MechanismError), ExitCode.ENVIRONMENT),
+    ((LabStateError, TestbedLabStateError), ExitCode.LAB_STATE),
+    ((ScenariosError, TestbedError, FaultError), ExitCode.LAB_STATE),
+    ((ResultsError,), ExitCode.ENVIRONMENT),
+)
+
+EXPECTED = (ScenariosError, TestbedError, FaultError, ResultsError)
+"""Errors whose text is all a user needs; anything else is a fault of the program and keeps its traceback."""
+
+
+def exit_code_of(error: Exception) -> ExitCode:
+    """The code for an expected error."""
+    return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.CHECK_FAILED)

@@ -1,0 +1,111 @@
+"""Options that every command has, and names that the shell can complete."""
+
+import functools
+import os
+from collections.abc import Callable
+from typing import Any, Literal
+
+import click
+from click.shell_completion import CompletionItem
+
+from results.run_dir import Invoker
+from scenarios.cli.output import Output
+from scenarios.errors import EnvironmentLackingError, UsageError
+from scenarios.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
+from scenarios.scenario_files import catalog_names
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import LAB_NAME
+
+Command = Callable[..., Any]
+
+PER_HOST: Literal["per-host"] = "per-host"
+
+
+def told(command: Command) -> Command:
+    """Give a command --json, -q, -v and --no-color, and hand it an `Output` as `output`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+    @click.option("-q", "--quiet", is_flag=True, help="No progress, only results and errors.")
+    @click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
+    @click.option("--no-color", is_flag=True, help="No colour; NO_COLOR does the same.")
+    @functools.wraps(command)
+    def wrapped(as_json: bool, quiet: bool, verbose: bool, no_color: bool, **rest: Any) -> Any:
+        return command(output=Output(as_json, quiet, verbose, False if no_color else None), **rest)
+
+    return wrapped
+
+
+def of_lab(command: Command) -> Command:
+    """Give a command --lab, and hand it a `LabDir` as `labdir`."""
+
+    @click.option("--lab", default=DEFAULT_LAB, show_default=True, shell_complete=_labs, help="Which lab.")
+    @functools.wraps(command)
+    def wrapped(lab: str, **rest: Any) -> Any:
+        if LAB_NAME.fullmatch(lab) is None:
+            raise UsageError(f"{lab!r} is not a lab name; use a lower-case letter and up to nine letters or digits")
+        return command(labdir=LabDir(lab), **rest)
+
+    return wrapped
+
+
+def _workers(_context: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
+    if value is None or value == PER_HOST:
+        return value
+    if not value.isdecimal() or int(value) < 1:
+        raise click.BadParameter(f"{value!r} is neither a number of at least 1 nor {PER_HOST}")
+    return int(value)
+
+
+workers_option = click.option(
+    "--workers",
+    metavar=f"N|{PER_HOST}",
+    callback=_workers,
+    help="Engine workers that drive the hosts.  [default: one a core]",
+)
+
+
+def require_root() -> None:
+    """Raises `EnvironmentLackingError` for everybody else."""
+    if os.geteuid() != 0:
+        raise EnvironmentLackingError("root is needed for network namespaces: run this with sudo")
+
+
+def invoker() -> Invoker | None:
+    """The user behind sudo, who is to own what is written."""
+    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
+    return Invoker(int(uid), int(gid)) if uid and gid else None
+
+
+def fabric_up(labdir: LabDir) -> Fabric | None:
+    """The fabric of a lab that is up, from its state file."""
+    state = read_state(labdir)
+    if state is None:
+        return None
+    spec = FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf, host_stack=state.host_stack)
+    return Fabric.of(spec)
+
+
+def scenarios_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Catalog names, and files."""
+    names = [CompletionItem(name) for name in catalog_names() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+def nodes_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Nodes of the lab that is up."""
+    fabric = fabric_up(LabDir(context.params.get("lab") or DEFAULT_LAB))
+    return [
+        CompletionItem(str(node)) for node in (fabric.nodes() if fabric else ()) if str(node).startswith(incomplete)
+    ]
+
+
+def links_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Links of the lab that is up, in both directions and in each."""
+    fabric = fabric_up(LabDir(context.params.get("lab") or DEFAULT_LAB))
+    links = fabric.links() if fabric else ()
+    names = [str(name) for link in links for name in (link, *link.directions)]
+    return [CompletionItem(name) for name in names if name.startswith(incomplete)]
+
+
+def _labs(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return [CompletionItem(name) for name in labs_up() if name.startswith(incomplete)]

@@ -1,0 +1,109 @@
+"""`spraylab run`: one scenario from start to end, on a lab of its own or on the one that is up."""
+
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+import click
+
+from results.summary import Summary, size_text, summary_text
+from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
+from scenarios.cli.output import Output
+from scenarios.interrupts import interrupts_raise
+from scenarios.lab_dir import LabDir
+from scenarios.load import load_scenario
+from scenarios.order import RunOrder
+from scenarios.runner import run_scenario
+from scenarios.scenario_files import find_scenario
+
+PROGRESS_EVERY_S = 2.0
+"""Lines in a log; a terminal is redrawn more often."""
+
+_OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": ExitCode.OVERLOADED}
+
+
+@click.command("run")
+@click.argument("scenario", shell_complete=scenarios_like)
+@click.option("--attach", is_flag=True, help="Use the lab that is up instead of building one.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the scenario's.")
+@click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Where run folders go."
+)
+@workers_option
+@click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
+              help="What makes packets drop.")  # fmt: skip
+@of_lab
+@told
+@click.pass_context
+def command(
+    context: click.Context,
+    labdir: LabDir,
+    output: Output,
+    scenario: str,
+    attach: bool,
+    seed: int | None,
+    runs: Path,
+    workers: int | Literal["per-host"] | None,
+    mechanism: str,
+) -> None:
+    """Run SCENARIO, a name from the catalog or a file: build, break, send, detect, verify, judge, take down.
+
+    Exits with 0 when everything is as expected, 1 when a check failed, 5 when this machine did not keep up.
+    """
+    chosen = load_scenario(find_scenario(scenario))
+    if seed is not None:
+        chosen = chosen.model_copy(update={"seed": seed})
+    require_root()
+    order = RunOrder(chosen, labdir, attach, runs, invoker(), tuple(sys.argv), workers, mechanism)
+    with interrupts_raise():
+        summary = run_scenario(order, Listener(output))
+    _print(summary, output)
+    context.exit(_OUTCOMES[summary.outcome])
+
+
+def _print(summary: Summary, output: Output) -> None:
+    if output.as_json:
+        output.document(summary)
+    else:
+        output.text(summary_text(summary))
+
+
+class Listener:
+    """Tells on stderr how a run goes: a line a stage, and traffic as it proceeds."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._redraw = sys.stderr.isatty() and not output.quiet
+        self._last = 0.0
+        self._drawn = False
+
+    def stage(self, name: str) -> None:
+        """A stage begins."""
+        self._end_line()
+        self._output.detail(name)
+
+    def note(self, text: str) -> None:
+        """Something worth a line."""
+        self._end_line()
+        self._output.say(text)
+
+    def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
+        """Traffic went on."""
+        now = time.monotonic()
+        if not self._redraw and now - self._last < PROGRESS_EVERY_S and done_bytes < all_bytes:
+            return
+        self._last = now
+        share = done_bytes / all_bytes if all_bytes else 0.0
+        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {resent} packets resent"
+        if self._redraw:
+            click.echo(f"\r{text}\x1b[K", err=True, nl=False)
+            self._drawn = True
+        else:
+            self._output.say(text)
+
+    def _end_line(self) -> None:
+        if self._drawn:
+            click.echo(err=True)
+            self._drawn = False

@@ -1,0 +1,93 @@
+"""`spraylab up`: build a lab and leave it up for other commands."""
+
+from typing import Literal
+
+import click
+import msgspec
+
+from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
+from scenarios.cli.output import Output
+from scenarios.client import Owner
+from scenarios.interrupts import interrupts_raise
+from scenarios.lab_dir import LabDir
+from scenarios.launch import OwnerSettings, launch
+from scenarios.load import load_scenario
+from scenarios.model import Scenario, Topology
+from scenarios.protocol import LabStatus, Status
+from scenarios.scenario_files import find_scenario
+from testbed.model.fabric import Fabric, FabricSpec
+
+
+@click.command("up")
+@click.argument("scenario", required=False, shell_complete=scenarios_like)
+@click.option("--planes", type=int, help="Independent leaf/spine planes.  [default: 2]")
+@click.option("--leaves", type=int, help="Leaves a plane.  [default: 8]")
+@click.option("--spines", type=int, help="Spines a plane.  [default: 8]")
+@click.option("--hosts-per-leaf", type=int, help="Hosts on each leaf.  [default: 1]")
+@workers_option
+@click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric, too; slower.")
+@click.option("--cli", "open_cli", is_flag=True, help="Open Mininet's own CLI on the lab.")
+@of_lab
+@told
+def command(
+    labdir: LabDir,
+    output: Output,
+    scenario: str | None,
+    workers: int | Literal["per-host"] | None,
+    host_stack: bool,
+    open_cli: bool,
+    **counts: int | None,
+) -> None:
+    """Build a fabric and leave it up; with SCENARIO, the fabric that it asks for. Options go before the scenario."""
+    chosen = load_scenario(find_scenario(scenario)) if scenario else None
+    base = (chosen.topology if chosen else Topology()).model_dump()
+    given = {name: count for name, count in counts.items() if count is not None}
+    fabric = Fabric.of(FabricSpec(**base | given, host_stack=host_stack))
+    require_root()
+    with interrupts_raise():
+        launch(_settings(labdir, fabric.spec, chosen, workers), output.say).release()
+    with Owner(labdir) as owner:
+        status = owner.ask(Status(), LabStatus)
+    if output.as_json:
+        output.document(status)
+    else:
+        output.text(f"lab {labdir.lab} is up: {_size(fabric.spec)}; `spraylab down` ends it")
+    if open_cli:
+        _mininet_cli(fabric, labdir)
+
+
+def _settings(
+    labdir: LabDir, spec: FabricSpec, scenario: Scenario | None, workers: int | Literal["per-host"] | None
+) -> OwnerSettings:
+    settings = OwnerSettings(
+        labdir.lab,
+        spec.planes,
+        spec.leaves,
+        spec.spines,
+        spec.hosts_per_leaf,
+        host_stack=spec.host_stack,
+        workers=workers,
+    )
+    if scenario is None:
+        return settings
+    return msgspec.structs.replace(
+        settings, seed=scenario.seed, min_rate=scenario.detector.min_rate, copies=scenario.transport.copies
+    )
+
+
+def _size(spec: FabricSpec) -> str:
+    return f"{spec.planes} planes of {spec.leaves} leaves and {spec.spines} spines, {spec.hosts_per_leaf} hosts a leaf"
+
+
+def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
+    """Mininet's CLI in this process; leaving it leaves the lab up. Mininet is loaded only by those who want it."""
+    from testbed.emulation.network import EmulatedFabric
+    from testbed.emulation.shell import FabricCLI
+
+    network = EmulatedFabric(fabric, labdir.lab).mininet
+    try:
+        FabricCLI(network)
+    finally:
+        for node in network.values():
+            node.terminate()
+    click.echo(f"lab {labdir.lab} is still up; `spraylab down` ends it", err=True)

@@ -1,0 +1,57 @@
+"""`spraylab validate`: is this file a scenario, and what would it do."""
+
+import click
+
+from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.options import scenarios_like, told
+from scenarios.cli.output import Output
+from scenarios.errors import ScenarioRefusedError
+from scenarios.load import load_scenario
+from scenarios.plan import Plan, plan_of
+from scenarios.scenario_files import find_scenario
+
+
+@click.command("validate")
+@click.argument("file", shell_complete=scenarios_like)
+@told
+@click.pass_context
+def command(context: click.Context, file: str, output: Output) -> None:
+    """Check a scenario FILE (or catalog name) and show what a run of it would do. Starts nothing."""
+    try:
+        plan = plan_of(load_scenario(find_scenario(file)))
+    except ScenarioRefusedError as error:
+        if not output.as_json:
+            raise
+        output.document({"ok": False, "problems": [vars(problem) for problem in error.problems]})
+        context.exit(ExitCode.USAGE)
+    if output.as_json:
+        output.document({"ok": True, "scenario": plan.scenario.model_dump(mode="json"), "plan": _document(plan)})
+    else:
+        output.text("\n".join(_lines(plan)))
+
+
+def _document(plan: Plan) -> dict[str, object]:
+    return {
+        "nodes": len(plan.fabric.nodes()),
+        "links": len(plan.fabric.links()),
+        "flows": [
+            {"source": f"h{flow.source}", "destination": f"h{flow.destination}", "payload_bytes": flow.payload_bytes}
+            for flow in plan.flows
+        ],
+        "faults": [{"link": str(fault.link), "fault": str(fault.drop)} for fault in plan.faults],
+        "captures": [str(link) for link in plan.captures],
+        "memory_bytes": plan.region_bytes,
+    }
+
+
+def _lines(plan: Plan) -> list[str]:
+    scenario, fabric = plan.scenario, plan.fabric
+    detected = plan.detected
+    return [
+        f"{scenario.name}: ok",
+        f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {len(fabric.links())} links",
+        f"  traffic   {len(plan.flows)} flows, {plan.region_bytes // 2:,} bytes, PMTU {scenario.transport.pmtu}",
+        *[f"  fault     {fault.link} {fault.drop}" for fault in plan.faults],
+        *[f"  capture   {link}" for link in plan.captures],
+        f"  expected  {'the links that drop' if detected is None else ', '.join(map(str, detected)) or 'no link'}",
+    ]

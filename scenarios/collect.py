@@ -1,0 +1,213 @@
+"""From what the lab's processes wrote down to what one run needs: records of its epoch and time, conclusions, counts.
+
+Reads files and records; judges nothing.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import msgspec
+
+from results.event_log import Fields, read_records
+from results.metrics import NS, per_second, seconds
+from results.summary import FlowResult, Injected
+from scenarios.expect import Accused, Conclusion, MachineCounts
+from scenarios.protocol import FaultState
+from scenarios.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
+from testbed.model.ids import DirectedLink, NodeId
+
+_SOFTNET = Path("/proc/net/softnet_stat")
+_SOFTNET_DROPPED = 1
+"""Column of packets dropped because a core's backlog was full (net/core/net-procfs.c)."""
+
+_Counter = tuple[str, int, int]
+"""A leaf, a destination queue pair, an arrival spine: what one verdict is about."""
+
+
+class _Detect(msgspec.Struct, frozen=True):
+    """What is needed of a DETECT record."""
+
+    node: str
+    qpn: int
+    plane: int
+    spine: int
+    src_leaf: int
+    dst_leaf: int
+    verdict: str
+
+    @property
+    def counter(self) -> _Counter:
+        return self.node, self.qpn, self.spine
+
+    @property
+    def links(self) -> tuple[str, str]:
+        """The two fabric links of the path."""
+        spine = NodeId.spine(self.plane, self.spine)
+        source, destination = NodeId.leaf(self.plane, self.src_leaf), NodeId.leaf(self.plane, self.dst_leaf)
+        return str(DirectedLink(self.plane, source, spine)), str(DirectedLink(self.plane, spine, destination))
+
+
+class _Evidence(msgspec.Struct, frozen=True):
+    node: str
+    qpn: int
+    spine: int
+    verdict: str
+
+
+class _Localize(msgspec.Struct, frozen=True):
+    """What is needed of a LOCALIZE record."""
+
+    mono_ns: int
+    state: str
+    links: tuple[str, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    evidence: tuple[_Evidence, ...]
+    pending: int
+
+
+def of_epoch(records: Iterable[Fields], epoch: int) -> list[Fields]:
+    """Records of one run of a lab."""
+    return [record for record in records if record.get("epoch") == epoch]
+
+
+def of_time(records: Iterable[Fields], since_ns: int) -> list[Fields]:
+    """Records from a moment on, by the monotonic clock."""
+    return [record for record in records if record["mono_ns"] >= since_ns]
+
+
+def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
+    """What was in force at a moment and what was changed after it."""
+    in_force: dict[str, Fields] = {}
+    for record in records:
+        if record["mono_ns"] < since_ns:
+            in_force.pop(record["link"], None)
+            if record["event"] == "FAULT_SET":
+                in_force[record["link"]] = record
+    return [*in_force.values(), *of_time(records, since_ns)]
+
+
+def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted: int) -> Conclusion:
+    """What SprayCheck said in the end, from its records of one epoch."""
+    detects, localizes = [], []
+    for record in records:
+        if record["event"] == "DETECT":
+            detects.append(msgspec.convert(record, _Detect))
+        elif record["event"] == "LOCALIZE":
+            localizes.append(msgspec.convert(record, _Localize))
+    last = localizes[-1] if localizes else None
+    return Conclusion(
+        state=last.state if last else "silent",
+        accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
+        candidates=last.candidates if last else (),
+        verdicts=dict(Counter(detect.verdict for detect in detects)),
+        verdicts_wanted=wanted,
+    )
+
+
+def is_settled(records: Sequence[Fields], wanted: int) -> bool:
+    """Whether all paths are judged and the accusation that follows from it is said."""
+    said = [record for record in records if record["event"] == "LOCALIZE"]
+    return verdict_count(records) >= wanted and (not wanted or (bool(said) and said[-1]["pending"] == 0))
+
+
+def verdict_count(records: Iterable[Fields]) -> int:
+    """How many paths have been judged."""
+    return sum(record["event"] == "DETECT" for record in records)
+
+
+def _accused(
+    link: str, detects: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
+) -> Accused:
+    """Since when a link was named without a break, and which leaves the accusation rests on."""
+    named_ns = localizes[-1].mono_ns
+    for record in reversed(localizes):
+        if link not in record.links:
+            break
+        named_ns = record.mono_ns
+    short = {item.counter for item in detects if link in item.links}
+    evidence = localizes[-1].evidence
+    by = {item.node for item in evidence if item.verdict == "failed" and (item.node, item.qpn, item.spine) in short}
+    after = None if first_packet_ns is None else (named_ns - first_packet_ns) / NS
+    return Accused(link, tuple(sorted(by)), after)
+
+
+def injected_since(before: Sequence[FaultState], now: Sequence[FaultState]) -> tuple[Injected, ...]:
+    """What each fault did between two readings; `now` is read last and has all that were in force."""
+    earlier = {(fault.link, fault.since): fault for fault in before}
+    return tuple(_injected(fault, earlier.get((fault.link, fault.since))) for fault in now)
+
+
+def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
+    data = fault.dropped_writes
+    if data is not None and earlier is not None:
+        data -= earlier.dropped_writes or 0
+    return Injected(
+        fault.link,
+        fault.kind,
+        fault.requested,
+        fault.in_force,
+        fault.mechanism,
+        fault.by,
+        seen=fault.seen - (earlier.seen if earlier else 0),
+        dropped=fault.dropped - (earlier.dropped if earlier else 0),
+        dropped_writes=data,
+    )
+
+
+def flow_results(
+    flows: Sequence[OpenFlow], progress: Sequence[FlowProgress], verified: Sequence[Verification]
+) -> tuple[FlowResult, ...]:
+    """One result a flow."""
+    return tuple(_flow_result(*parts) for parts in zip(flows, progress, verified, strict=True))
+
+
+def _flow_result(item: OpenFlow, progress: FlowProgress, verified: Verification) -> FlowResult:
+    started, finished = progress.started_ns, progress.finished_ns
+    duration_ns = None if started is None or finished is None else finished - started
+    return FlowResult(
+        source=str(NodeId.host(item.flow.source)),
+        destination=str(NodeId.host(item.flow.destination)),
+        qpn=item.destination.qpn,
+        state=progress.state,
+        payload_bytes=item.flow.payload_bytes,
+        acked_bytes=progress.acked_bytes,
+        packets=progress.packets_tx,
+        retransmissions=progress.packets_rtx,
+        timeouts=progress.timeouts,
+        seconds=seconds(duration_ns),
+        goodput_bps=per_second(progress.acked_bytes * 8, duration_ns),
+        bytes_verified=verified.bytes,
+        bytes_wrong=verified.wrong,
+    )
+
+
+def machine_counts(
+    before: Sequence[WorkerCounts], after: Sequence[WorkerCounts], softnet_before: int, softnet_after: int
+) -> MachineCounts:
+    """What this machine lost and how long engines waited, between two readings."""
+
+    def grown(total: int, earlier: int) -> int:
+        return max(0, total - earlier)
+
+    def ports(counts: Sequence[WorkerCounts], name: str) -> int:
+        return sum(getattr(port, name) for worker in counts for port in worker.ports)
+
+    return MachineCounts(
+        ring_drops=grown(ports(after, "rx_drops"), ports(before, "rx_drops")),
+        softnet_drops=grown(softnet_after, softnet_before),
+        tx_errors=grown(ports(after, "tx_errors"), ports(before, "tx_errors")),
+        engine_ns=grown(sum(w.cpu_ns for w in after), sum(w.cpu_ns for w in before)),
+        wait_ns=grown(sum(w.sched_wait_ns for w in after), sum(w.sched_wait_ns for w in before)),
+    )
+
+
+def softnet_drops() -> int:
+    """Packets that any core's backlog refused since boot."""
+    lines = _SOFTNET.read_text().splitlines()
+    return sum(int(line.split()[_SOFTNET_DROPPED], 16) for line in lines)
+
+
+def worker_records(files: Iterable[Path]) -> list[Fields]:
+    """What the agents of all workers reported."""
+    return [record for file in files for record in read_records(file)]

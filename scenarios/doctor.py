@@ -1,0 +1,106 @@
+"""What this machine can and cannot do for a lab, each with what to install or enable. Changes nothing."""
+
+import os
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from testbed.errors import MissingFeatureError
+from testbed.kernel.bpf import libbpf_version
+from testbed.kernel.features import probe_features
+
+LEAST_CPUS = 2
+LEAST_MEMORY_BYTES = 2 << 30
+"""gray-link takes about 1 GiB: data at both ends, rings, two engines (our choice, with room)."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing looked at."""
+
+    name: str
+    present: bool
+    needed: bool
+    """Whether `run` cannot do without it."""
+    use: str
+    advice: str
+    """What to do when it is not there; empty when it is."""
+    detail: str
+
+
+def examine() -> tuple[Finding, ...]:
+    """Everything, the needed before the useful."""
+    features = tuple(
+        Finding(
+            f.name,
+            f.present,
+            f.needed or f.name in _NEEDED_FEATURES,
+            f.use,
+            "" if f.present else f.advice,
+            f.detail,
+        )
+        for f in probe_features()
+    )
+    found = (*features, *(_tool(*tool) for tool in _TOOLS), _library(), *_machine())
+    return tuple(sorted(found, key=lambda finding: not finding.needed))
+
+
+_NEEDED_FEATURES = ("packet sockets", "clsact", "eBPF on ports (cls_bpf)")
+"""A bare fabric does without them, agents and SprayCheck do not."""
+
+_TOOLS = (
+    ("clang", True, "compiles the eBPF programs", "clang"),
+    ("ip", True, "starts programs inside a node", "iproute2"),
+    ("tcpdump", True, "captures", "tcpdump"),
+    ("mnexec", False, "Mininet's CLI (`up --cli`)", "mininet"),
+    ("tshark", False, "the project's own tests read captures with it", "tshark"),
+)
+
+
+def _tool(name: str, needed: bool, use: str, package: str) -> Finding:
+    path = shutil.which(name)
+    return Finding(name, path is not None, needed, use, "" if path else f"install the package {package}", path or "")
+
+
+def _library() -> Finding:
+    return _tried("libbpf", "loads the eBPF programs", libbpf_version)
+
+
+def _tried(name: str, use: str, attempt: Callable[[], str]) -> Finding:
+    try:
+        return Finding(name, True, True, use, "", attempt())
+    except MissingFeatureError as error:
+        return Finding(name, False, True, use, error.advice, "")
+
+
+def _machine() -> tuple[Finding, ...]:
+    cpus = len(os.sched_getaffinity(0))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    headers = Path("/usr/include/bpf/bpf_helpers.h")
+    return (
+        Finding(
+            "libbpf headers",
+            headers.exists(),
+            True,
+            "included by the eBPF programs",
+            "" if headers.exists() else "install the package libbpf-dev",
+            "",
+        ),
+        Finding(
+            f"{LEAST_CPUS} cores",
+            cpus >= LEAST_CPUS,
+            False,
+            "an engine worker on each",
+            "" if cpus >= LEAST_CPUS else "use small fabrics; runs say when the machine did not keep up",
+            f"{cpus} usable",
+        ),
+        Finding(
+            f"{LEAST_MEMORY_BYTES >> 30} GiB of memory",
+            memory >= LEAST_MEMORY_BYTES,
+            False,
+            "data at both ends of the flows, packet rings",
+            "" if memory >= LEAST_MEMORY_BYTES else "use gray-link-small",
+            f"{memory / 2**30:.1f} GiB",
+        ),
+    )

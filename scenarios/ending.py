@@ -1,0 +1,102 @@
+"""The last stages of a run: its records into the folder, everything recorded to a judged summary."""
+
+from collections.abc import Sequence
+
+import msgspec
+import yaml
+
+from results.event_log import Fields, read_records, stamped, timestamp, write_records
+from results.manifest import manifest
+from results.metrics import span_ns, totals_of
+from results.run_dir import RunDir
+from results.summary import VERSION, Injected, StageTime, Summary, summary_json, summary_text
+from results.topology import topology_document
+from scenarios import collect
+from scenarios.expect import checks_of, detected_of, load_of
+from scenarios.order import LabInUse, Moment, Recorded, RunOrder
+from scenarios.plan import Plan
+
+
+def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
+    """Write what is known before the first packet: scenario, machine, fabric."""
+    scenario = plan.scenario
+    resolved = scenario.model_dump(mode="json", exclude_none=True)
+    folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed)
+    folder.environment.write_bytes(_json(facts))
+    folder.topology.write_bytes(_json(topology_document(plan.fabric, order.labdir.lab)))
+
+
+def collect_records(
+    order: RunOrder, plan: Plan, folder: RunDir, lab: LabInUse, recorded: Recorded, started: Moment
+) -> None:
+    """Copy the records of this run into its folder, each stamped with the run."""
+    labdir, seed = order.labdir, plan.scenario.seed
+    truth = collect.truth_of(list(read_records(labdir.truth)), started.mono_ns)
+    truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in injected(recorded)]
+    write_records(folder.truth, truth, folder.name, seed)
+    write_records(folder.detect, list(recorded.verdicts), folder.name, seed)
+    files = [labdir.worker_events(at) for at in range(len(lab.workers))]
+    agent = collect.of_time(collect.worker_records(files), started.mono_ns) + _ev_records(recorded)
+    write_records(folder.agent, agent, folder.name, seed)
+
+
+def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:
+    """Everything recorded against everything expected; written into the folder and returned."""
+    flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified)
+    drops = injected(recorded)
+    dropping = {fault.link for fault in drops}
+    wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
+    starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
+    conclusion = collect.conclusion_of(recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted)
+    detected = detected_of(conclusion, dropping)
+    before, after = recorded.before, recorded.after
+    machine = collect.machine_counts(before.workers, after.workers, before.softnet_drops, after.softnet_drops)
+    load = load_of(machine, plan.scenario.expect, flows, drops)
+    checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops)
+    passed = all(check.ok for check in checks)
+    summary = Summary(
+        v=VERSION,
+        run=folder.name,
+        scenario=plan.scenario.name,
+        seed=plan.scenario.seed,
+        outcome="overloaded" if load.overloaded else "pass" if passed else "fail",
+        fabric=str(plan.scenario.topology),
+        folder=str(folder.path),
+        totals=totals_of(flows, span_ns((flow.started_ns, flow.finished_ns) for flow in recorded.progress)),
+        flows=flows,
+        injected=drops,
+        detected=detected,
+        checks=checks,
+        load=load,
+        captures=recorded.captures,
+        stages=tuple(stages),
+    )
+    folder.summary.write_bytes(summary_json(summary))
+    folder.summary_text.write_text(summary_text(summary), encoding="utf-8")
+    return summary
+
+
+def injected(recorded: Recorded) -> tuple[Injected, ...]:
+    """What every fault did during the run."""
+    return collect.injected_since(recorded.before.faults, recorded.after.faults)
+
+
+def _ev_records(recorded: Recorded) -> list[Fields]:
+    """What every queue pair counted path by path, one record a queue pair."""
+    by_qp: dict[tuple[int, int], list[Fields]] = {}
+    for worker in recorded.after.workers:
+        for row in worker.evs:
+            by_qp.setdefault((row["host"], row["qpn"]), []).append(
+                {name: value for name, value in row.items() if name not in ("host", "qpn")}
+            )
+    mine = {(item.source.host, item.source.qpn) for item in recorded.flows}
+    return [
+        stamped("EV_COUNTERS", f"h{host}", {"qpn": qpn, "evs": rows})
+        for (host, qpn), rows in by_qp.items()
+        if (host, qpn) in mine
+    ]
+
+
+def _json(value: object) -> bytes:
+    return msgspec.json.format(msgspec.json.encode(value)) + b"\n"

@@ -1,0 +1,168 @@
+"""What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from faults.model import parse_rate
+from results.metrics import precision, recall
+from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
+from scenarios.model import Expectation
+
+QUIET_SHARE = Fraction(1, 10_000)
+"""Packets that this machine may lose by itself, or send again without a fault, as a share of all data packets (our
+choice: a hundredth of the 1 % that the catalog looks for)."""
+
+RETRANSMISSION_SLACK = 3
+"""Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
+
+
+@dataclass(frozen=True)
+class Accused:
+    """A link named by a witness, as recorded."""
+
+    link: str
+    by: tuple[str, ...]
+    after_s: float | None
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What SprayCheck said of one run in the end."""
+
+    state: str
+    accused: tuple[Accused, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    verdicts: dict[str, int]
+    verdicts_wanted: int
+
+
+@dataclass(frozen=True)
+class MachineCounts:
+    """What this machine lost by itself during the run, and how long the engines waited for a core."""
+
+    ring_drops: int
+    softnet_drops: int
+    tx_errors: int
+    engine_ns: int
+    wait_ns: int
+
+
+def detected_of(conclusion: Conclusion, dropping: set[str]) -> Detected:
+    """The conclusion beside the truth; `dropping` are the links that did drop."""
+    accused = {item.link for item in conclusion.accused}
+    return Detected(
+        state=conclusion.state,
+        named=tuple(
+            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in dropping)
+            for item in conclusion.accused
+        ),
+        candidates=conclusion.candidates,
+        missed=tuple(sorted(dropping - accused)),
+        verdicts=conclusion.verdicts,
+        verdicts_wanted=conclusion.verdicts_wanted,
+        precision=precision(accused, dropping),
+        recall=recall(accused, dropping),
+    )
+
+
+def load_of(
+    counts: MachineCounts, expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]
+) -> Load:
+    """Whether the machine kept up.
+
+    Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself, or when more packets were sent again
+    than injected drops explain: then timers fired because an engine had to wait for its core, or worse.
+    """
+    packets = sum(flow.packets for flow in flows)
+    lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
+    unexplained = max(0, sum(flow.retransmissions for flow in flows) - _data_drops(injected))
+    limit = _allowed(expectation, flows, injected)
+    reasons = []
+    if lost_here > packets * QUIET_SHARE:
+        reasons.append(f"this machine itself lost {lost_here} packets, more than {float(QUIET_SHARE):.2%} of all")
+    if unexplained > limit:
+        reasons.append(f"{unexplained} retransmissions are not explained by injected drops, more than {limit}")
+    waited = counts.wait_ns / (counts.engine_ns + counts.wait_ns) if counts.engine_ns + counts.wait_ns else 0.0
+    return Load(
+        bool(reasons),
+        tuple(reasons),
+        counts.ring_drops,
+        counts.softnet_drops,
+        counts.tx_errors,
+        unexplained,
+        limit,
+        waited,
+    )
+
+
+def checks_of(
+    expectation: Expectation,
+    wanted: set[str],
+    detected: Detected,
+    flows: tuple[FlowResult, ...],
+    injected: tuple[Injected, ...],
+) -> tuple[Check, ...]:
+    """Everything that had to hold; `wanted` are the links that had to be named."""
+    checks = [_named_check(wanted, detected), _judged_check(detected), _data_check(flows)]
+    if expectation.within_s is not None and wanted:
+        checks.append(_time_check(expectation.within_s, wanted, detected))
+    checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected))
+    return tuple(checks)
+
+
+def _named_check(wanted: set[str], detected: Detected) -> Check:
+    named = {item.link for item in detected.named}
+    missing, false = sorted(wanted - named), sorted(named - wanted)
+    wrong = [f"{link} is not named" for link in missing] + [f"{link} is accused" for link in false]
+    wrong += [f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates]
+    right = f"{', '.join(sorted(wanted))} and no other" if wanted else "no link is accused"
+    return Check("the right links are named", not wrong, "; ".join(wrong) or right)
+
+
+def _judged_check(detected: Detected) -> Check:
+    judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
+    sure = judged - unsure
+    return Check(
+        "every path is judged",
+        sure == detected.verdicts_wanted,
+        f"{sure} of {detected.verdicts_wanted} paths" + (f", {unsure} had too few packets" if unsure else ""),
+    )
+
+
+def _data_check(flows: tuple[FlowResult, ...]) -> Check:
+    wrong = [
+        f"{flow.source}>{flow.destination}: {flow.acked_bytes} of {flow.payload_bytes} bytes acknowledged, "
+        f"{flow.bytes_wrong} wrong at the receiver ({flow.state})"
+        for flow in flows
+        if flow.bytes_wrong or flow.bytes_verified != flow.payload_bytes or flow.acked_bytes != flow.payload_bytes
+    ]
+    right = f"{len(flows)} flows arrived complete, compared byte for byte"
+    return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
+
+
+def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
+    times = {item.link: item.after_s for item in detected.named if item.link in wanted}
+    late = [link for link in sorted(wanted) if (after := times.get(link)) is None or after > within_s]
+    detail = f"{', '.join(late)} not within {within_s:g} s" if late else f"all within {within_s:g} s"
+    return Check("named in time", not late, detail)
+
+
+def _retransmission_check(allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> Check:
+    resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
+    what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
+    detail = f"{resent} resent, {dropped} {what} dropped by the injector, may differ by {allowed}"
+    return Check("retransmissions match the drops", abs(resent - dropped) <= allowed, detail)
+
+
+def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> int:
+    """Packets by which retransmissions may differ from drops."""
+    dropped = _data_drops(injected)
+    share = parse_rate(expectation.retransmissions_within) * dropped
+    if not dropped:
+        share = QUIET_SHARE * sum(flow.packets for flow in flows)
+    return max(RETRANSMISSION_SLACK, int(share))
+
+
+def _data_drops(injected: tuple[Injected, ...]) -> int:
+    """Data packets dropped on purpose; all packets where the mechanism cannot tell data from acknowledgements."""
+    return sum(fault.dropped if fault.dropped_writes is None else fault.dropped_writes for fault in injected)

@@ -1,0 +1,160 @@
+"""A lab that is up: fabric, eBPF on the leaves, faults, engine workers, SprayCheck, captures; made and unmade in order.
+
+Belongs to the owner process. What is made last is unmade first, on every way out.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from faults.inject import injector_of
+from results.event_log import timestamp
+from results.pcap import ends_of
+from scenarios import deploy
+from scenarios.captures import Captures
+from scenarios.children import Children
+from scenarios.injections import Injections
+from scenarios.interrupts import interrupts_wait, undoing
+from scenarios.lab_dir import LabDir, LabState, write_state
+from scenarios.launch import OwnerSettings
+from scenarios.processes import ProcessId
+from scenarios.protocol import CaptureState, LabStatus
+from testbed.emulation.network import EmulatedFabric
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import parse_link
+
+Told = Callable[[str], None]
+
+
+@dataclass
+class Lab:
+    """Everything that is up."""
+
+    labdir: LabDir
+    settings: OwnerSettings
+    owner: ProcessId
+    started: str
+    fabric: Fabric
+    workers: int
+    leaves: tuple[deploy.MeasuredLeaf, ...]
+    children: Children
+    injections: Injections
+    captures: Captures
+    epoch: int = 0
+    asked: tuple[str, int] = field(default=("", 0))
+    """What SprayCheck was started for: smallest rate, entropy values per path."""
+
+    def status(self) -> LabStatus:
+        """What is up, read now."""
+        spec = self.fabric.spec
+        return LabStatus(
+            self.labdir.lab,
+            self.owner,
+            self.started,
+            spec.planes,
+            spec.leaves,
+            spec.spines,
+            spec.hosts_per_leaf,
+            spec.host_stack,
+            spec.mtu,
+            self.workers,
+            self.epoch,
+            self.children.statuses(),
+            self.injections.states(),
+            self.captures.states(),
+        )
+
+    def capture(self, links: tuple[str, ...], folder: Path) -> tuple[CaptureState, ...]:
+        """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
+        chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
+        return self.captures.start([end for link in chosen for end in ends_of(link)], folder)
+
+    def new_epoch(self, min_rate: str, copies: int) -> int:
+        """Make SprayCheck ready for a run that asks for `min_rate`; a number that no earlier run has had."""
+        self.measure(min_rate, copies)
+        self.epoch += 1
+        return self.epoch
+
+    def measure(self, min_rate: str, copies: int) -> None:
+        """Start SprayCheck, anew if it was started for something else."""
+        if self.asked == (min_rate, copies):
+            return
+        self.children.end((deploy.SPRAYCHECK,))
+        for leaf in self.leaves:
+            leaf.forget()
+        said = _size(self.labdir.detect)
+        settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, min_rate, copies)
+        self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)
+        self.write_state()
+        # Its first line says that it reads the counters from here on.
+        self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
+        self.asked = (min_rate, copies)
+
+    def start_workers(self) -> None:
+        """Start all engine workers and wait until they answer."""
+        cpus = sorted(os.sched_getaffinity(0))
+        settings = deploy.worker_settings(self.fabric, self.labdir, self.workers, cpus, self.settings.seed)
+        for index, told in enumerate(settings):
+            self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told)
+        self.write_state()
+        for index in range(self.workers):
+            self.children.wait_until(deploy.worker_name(index), self.labdir.worker_socket(index).exists)
+
+    def write_state(self) -> None:
+        """Tell other processes what is up."""
+        spec = self.fabric.spec
+        state = LabState(
+            self.labdir.lab,
+            self.owner,
+            self.started,
+            spec.planes,
+            spec.leaves,
+            spec.spines,
+            spec.hosts_per_leaf,
+            spec.host_stack,
+            self.workers,
+            self.children.states(),
+        )
+        write_state(self.labdir, state)
+
+
+@contextmanager
+def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: int, told: Told) -> Iterator[Lab]:
+    """Build a lab, tear it down at the end of the body and on every error."""
+    fabric = Fabric.of(_spec(settings))
+    cpus = len(os.sched_getaffinity(0))
+    workers = deploy.worker_count(settings.workers, fabric.host_count, cpus)
+    with undoing() as stack:
+        told(f"fabric: {len(fabric.nodes())} namespaces, {len(fabric.links())} links, configured and read back")
+        with interrupts_wait():
+            stack.enter_context(EmulatedFabric(fabric, labdir.lab))
+        told("SprayCheck: eBPF on every leaf port")
+        leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir))
+        injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))
+        children = Children(labdir)
+        stack.callback(children.end)
+        captures = Captures(labdir)
+        stack.callback(captures.stop, None)
+        lab = Lab(labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures)
+        lab.write_state()
+        told(f"agents: {fabric.host_count} hosts on {workers} engine workers")
+        lab.start_workers()
+        told("SprayCheck: counter process")
+        lab.measure(settings.min_rate, settings.copies)
+        yield lab
+
+
+def _spec(settings: OwnerSettings) -> FabricSpec:
+    return FabricSpec(
+        settings.planes,
+        settings.leaves,
+        settings.spines,
+        settings.hosts_per_leaf,
+        host_stack=settings.host_stack,
+    )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

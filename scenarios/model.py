@@ -1,0 +1,164 @@
+"""A scenario as data: what fabric, what traffic, which faults, what is expected of the detectors.
+
+Says which values are allowed by themselves; whether they fit together is the business of `scenarios.plan`.
+Links and rates stay text here: a wildcard means something only on a fabric, and a rate is kept as written.
+"""
+
+import re
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+
+from agent.wire.usid import MAX_INDEX, MAX_PLANES
+from faults.model import parse_rate
+
+_SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
+_UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+
+
+def _bytes_of(value: Any) -> Any:
+    """A size such as `16MiB` in bytes; whole numbers pass unchanged."""
+    if not isinstance(value, str):
+        return value
+    match = _SIZE.fullmatch(value.strip())
+    if match is None:
+        raise ValueError(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB (B, KiB, MiB, GiB)")
+    return int(match[1]) * _UNIT_BYTES[match[2]]
+
+
+def _rate_text(value: Any) -> str:
+    """A rate as written, once it is known to carry a unit; a bare number is a ValueError with a hint."""
+    text = str(value).strip()
+    parse_rate(text)
+    return text
+
+
+Bytes = Annotated[
+    int,
+    BeforeValidator(_bytes_of),
+    Field(gt=0),
+    WithJsonSchema(
+        {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}]}
+    ),
+]
+Rate = Annotated[
+    str,
+    BeforeValidator(_rate_text),
+    WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *(%|bp)$"}),
+]
+Link = Annotated[
+    str, Field(min_length=1, description="A link such as p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*.")
+]
+HostPair = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+
+
+class _Part(BaseModel):
+    """Every part of a scenario: frozen, no unknown key, no silent conversion."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
+
+
+class Topology(_Part):
+    """The fabric's counts."""
+
+    planes: int = Field(default=2, ge=1, le=MAX_PLANES)
+    """Independent leaf/spine fabrics; a host has one port in each."""
+    leaves: int = Field(default=8, ge=1, le=MAX_INDEX)
+    """Leaves of one plane."""
+    spines: int = Field(default=8, ge=1, le=MAX_INDEX)
+    """Spines of one plane."""
+    hosts_per_leaf: int = Field(default=1, ge=1, le=MAX_INDEX)
+    """Hosts on every leaf; host h sits on leaf h // hosts_per_leaf."""
+
+    def __str__(self) -> str:
+        """As `8x8x2, 1 host a leaf`."""
+        hosts = "1 host" if self.hosts_per_leaf == 1 else f"{self.hosts_per_leaf} hosts"
+        return f"{self.leaves}x{self.spines}x{self.planes}, {hosts} a leaf"
+
+
+class Transport(_Part):
+    """How MRC sends."""
+
+    pmtu: Literal[256, 512, 1024, 2048, 4096] = 256
+    """Payload bytes of a full packet."""
+    window_pkts: int = Field(default=256, ge=1, le=16384)
+    """Packets a queue pair may have outstanding. All windows together wait in this machine's rings, for about 6 us a
+    packet, so a large window makes long round trips rather than speed."""
+    ack_timeout_ms: int = Field(default=268, ge=1, le=34_000)
+    """Silence after which a packet is sent again without evidence that it was lost. Four times MRC's default, because
+    an engine on a shared core may have to wait for it."""
+    spray: Literal["rotation", "random"] = "rotation"
+    """How entropy values are drawn: each once a turn in pseudo-random order, or independently."""
+    copies: int = Field(default=1, ge=1, le=16)
+    """Entropy values per path."""
+
+
+class Workload(_Part):
+    """One kind of traffic between hosts; `strides` or `pairs`, `packets` or `bytes`."""
+
+    type: Literal["write"] = "write"
+    """MRC Write: the data is placed in the receiver's memory and verified there."""
+    strides: tuple[int, ...] | None = Field(default=None, min_length=1)
+    """Every host h writes to host h + stride, counted around, for each stride."""
+    pairs: tuple[HostPair, ...] | None = Field(default=None, min_length=1)
+    """[source host, destination host], each one flow."""
+    packets: int | None = Field(default=None, ge=1)
+    """Full packets a flow."""
+    bytes: Bytes | None = None
+    """Payload bytes a flow."""
+    message_bytes: Bytes | None = None
+    """Payload bytes of one Write; left out, a flow is one Write."""
+
+
+class LinkFault(_Part):
+    """A gray failure: the link stays up and drops a part of the packets."""
+
+    link: Link
+    """A directed link (`p0:leaf3>spine5`), both directions (`p0:leaf3-spine5`), or a wildcard (`p*:leaf3>spine*`)."""
+    drop: Rate
+    """Share of packets dropped, with its unit: `1%`, `0.5%`, `50bp`."""
+
+
+class Detector(_Part):
+    """What is asked of SprayCheck."""
+
+    min_rate: Rate = "1%"
+    """Smallest drop rate that must not be missed: with fewer packets than that needs, a verdict is `insufficient`."""
+
+
+class Expectation(_Part):
+    """What makes the run a success."""
+
+    detected: tuple[Link, ...] | None = None
+    """Links SprayCheck must name and no other; left out, those that drop during the run, whoever made them drop."""
+    within_s: float | None = Field(default=None, gt=0)
+    """Seconds from the first packet until all of them are named."""
+    retransmissions_within: Rate = "5%"
+    """How far retransmissions may differ from the data packets that the injector dropped."""
+
+
+class Scenario(_Part):
+    """One experiment."""
+
+    version: Literal[1]
+    """Version of this format."""
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """Lower-case letters, digits and dashes; part of the run folder's name."""
+    description: str = ""
+    """One line for people."""
+    seed: int = Field(default=1, ge=0, lt=2**32)
+    """Fixes payloads and spraying."""
+    topology: Topology = Topology()
+    """The fabric."""
+    transport: Transport = Transport()
+    """How MRC sends."""
+    workloads: tuple[Workload, ...] = Field(min_length=1)
+    """The traffic, as a list of `- type: write` with its keys."""
+    faults: tuple[LinkFault, ...] = ()
+    """In force from before the first packet until after the last."""
+    detector: Detector = Detector()
+    """What is asked of SprayCheck."""
+    capture: tuple[Link, ...] = ()
+    """Links recorded at both ends."""
+    expect: Expectation = Expectation()
+    """What makes the run a success."""

@@ -1,0 +1,171 @@
+"""The owner of a lab: `python -m scenarios.owner FD`, started by `scenarios.launch` with a connection as descriptor FD.
+
+Builds the lab, answers requests, and takes the lab down when told to, when its lease ends, on a signal or an error.
+"""
+
+import logging
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faults.errors import FaultError, MechanismError, RateError
+from scenarios import protocol
+from scenarios.errors import (
+    EnvironmentLackingError,
+    InterruptedRunError,
+    LabStateError,
+    ScenariosError,
+    UsageError,
+)
+from scenarios.interrupts import interrupts_raise
+from scenarios.lab import Lab, lab_up
+from scenarios.lab_dir import LabDir, owned
+from scenarios.launch import Notice, OwnerSettings
+from scenarios.processes import ProcessId, identify
+from scenarios.protocol import Answer, Blame, Refusal
+from scenarios.serve import listening, serve
+from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
+from testbed.errors import LabStateError as TestbedLabStateError
+
+_log = logging.getLogger("owner")
+
+_BLAMES: tuple[tuple[tuple[type[Exception], ...], Blame], ...] = (
+    ((UsageError, UnknownNameError, FabricError, RateError), Blame.USAGE),
+    ((EnvironmentLackingError, MissingFeatureError, MechanismError), Blame.ENVIRONMENT),
+    ((LabStateError, TestbedLabStateError), Blame.LAB_STATE),
+)
+_EXPECTED = (ScenariosError, TestbedError, FaultError, OSError)
+
+
+class Channel:
+    """The connection to the process that started this one; it may be gone at any time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def settings(self) -> OwnerSettings:
+        """The first line that comes."""
+        line = b""
+        while not line.endswith(b"\n"):
+            data = self._link.recv(1 << 16)
+            if not data:
+                raise InterruptedRunError("the process that started this one is gone")
+            line += data
+        return msgspec.json.decode(line, type=OwnerSettings)
+
+    def tell(self, notice: Notice) -> None:
+        """Send a line; a starter that is gone while the lab is built ends the lab."""
+        try:
+            self._link.sendall(msgspec.json.encode(notice) + b"\n")
+        except OSError as error:
+            raise InterruptedRunError("the process that started this one is gone") from error
+
+    def stage(self, text: str) -> None:
+        """Tell of a stage begun."""
+        self.tell(Notice(stage=text))
+
+
+def main(arguments: list[str]) -> int:
+    """Run an owner to its end; the exit code."""
+    with socket.socket(fileno=int(arguments[0])) as link:
+        channel = Channel(link)
+        try:
+            with interrupts_raise():
+                _own(channel, link)
+        except InterruptedRunError as error:
+            _log.info("%s", error)
+        except Exception as error:  # the last place that can tell anybody
+            _log.exception("the lab is given up")
+            with suppress(InterruptedRunError):
+                channel.tell(Notice(error=_text(error), blame=blame_of(error)))
+            return 1
+    return 0
+
+
+def _own(channel: Channel, link: socket.socket) -> None:
+    settings = channel.settings()
+    labdir = LabDir(settings.lab)
+    with owned(labdir):
+        _keep_records_in(labdir)
+        owner = identify(os.getpid()) or ProcessId(os.getpid(), 0)
+        with (
+            lab_up(settings, labdir, owner, time.time_ns(), channel.stage) as lab,
+            listening(labdir.socket) as listener,
+        ):
+            channel.tell(Notice(ready=True))
+            if not settings.leased:
+                link.close()
+            serve(listener, lambda request: _answer(lab, request), link if settings.leased else None)
+
+
+def _keep_records_in(labdir: LabDir) -> None:
+    """Everything this process writes goes where `down` removes it."""
+    log = os.open(labdir.log("owner"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.dup2(log, sys.stdout.fileno())
+    os.dup2(log, sys.stderr.fileno())
+    os.close(log)
+    tempfile.tempdir = str(labdir.path)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _answer(lab: Lab, request: protocol.Request) -> Answer:
+    """Do what is asked; an expected error is an answer, too."""
+    try:
+        result = _SERVE[type(request)](lab, request)
+    except _EXPECTED as error:
+        _log.warning("%s: %s", type(request).__name__, error)
+        return Answer(refusal=Refusal(_text(error), blame_of(error)))
+    return Answer(result=msgspec.Raw(msgspec.json.encode(result)))
+
+
+def blame_of(error: Exception) -> Blame:
+    """Whose error it is."""
+    return next((blame for kinds, blame in _BLAMES if isinstance(error, kinds)), Blame.OWNER)
+
+
+def _text(error: Exception) -> str:
+    return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
+
+
+def _fault_set(lab: Lab, request: protocol.FaultSet) -> protocol.Faults:
+    return protocol.Faults(lab.injections.set(request.link, request.drop, request.mechanism, request.by))
+
+
+def _fault_clear(lab: Lab, request: protocol.FaultClear) -> protocol.Faults:
+    return protocol.Faults(lab.injections.clear(request.link))
+
+
+def _capture_start(lab: Lab, request: protocol.CaptureStart) -> protocol.Captures:
+    return protocol.Captures(lab.capture(request.links, Path(request.folder)))
+
+
+def _capture_stop(lab: Lab, request: protocol.CaptureStop) -> protocol.Captures:
+    return protocol.Captures(lab.captures.stop(Path(request.folder) if request.folder else None))
+
+
+def _new_epoch(lab: Lab, request: protocol.NewEpoch) -> protocol.Epoch:
+    return protocol.Epoch(lab.new_epoch(request.min_rate, request.copies))
+
+
+_SERVE: dict[type[Any], Callable[[Lab, Any], Any]] = {
+    protocol.Status: lambda lab, _: lab.status(),
+    protocol.FaultSet: _fault_set,
+    protocol.FaultShow: lambda lab, _: protocol.Faults(lab.injections.states()),
+    protocol.FaultClear: _fault_clear,
+    protocol.CaptureStart: _capture_start,
+    protocol.CaptureStop: _capture_stop,
+    protocol.NewEpoch: _new_epoch,
+    protocol.Shutdown: lambda _lab, _: protocol.Done(),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

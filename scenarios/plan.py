@@ -1,0 +1,271 @@
+"""A scenario on its fabric: every flow, faulty direction and captured link spelt out, before anything is started.
+
+Also says what does not fit together. A plan is a value; nothing here touches the machine.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from faults.model import RandomDrop, parse_rate, render_rate
+from scenarios.document import Place
+from scenarios.errors import Problem, ScenarioRefusedError
+from scenarios.model import LinkFault, Scenario, Topology, Transport, Workload
+from testbed.errors import UnknownNameError
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import DirectedLink, LinkId, parse_link
+
+M = TypeVar("M", bound=BaseModel)
+
+MAX_FLOWS_PER_HOST = 4095
+"""Queue pair numbers are `host << 12 | n`, n from 1."""
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """Something wrong at a place of the document."""
+
+    place: Place
+    wrong: str
+    right: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """One queue pair's writing from one host to another."""
+
+    source: int
+    destination: int
+    payload_bytes: int
+    message_bytes: int
+
+
+@dataclass(frozen=True)
+class PlannedFault:
+    """One direction and what it is to suffer."""
+
+    link: DirectedLink
+    drop: RandomDrop
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a run will do."""
+
+    scenario: Scenario
+    fabric: Fabric
+    flows: tuple[Flow, ...]
+    faults: tuple[PlannedFault, ...]
+    captures: tuple[LinkId, ...]
+    detected: tuple[DirectedLink, ...] | None
+    """Links that must be named; None: those that drop during the run."""
+
+    def drop_text(self, link: str) -> str:
+        """The rate of a planned fault as it is asked of the owner."""
+        return next(render_rate(fault.drop.rate) for fault in self.faults if str(fault.link) == link)
+
+    @property
+    def region_bytes(self) -> int:
+        """Memory that the flows' source and destination regions take together."""
+        return 2 * sum(flow.payload_bytes for flow in self.flows)
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Those parts of a document that are sound by themselves, by their position in it."""
+
+    topology: Topology | None = None
+    transport: Transport | None = None
+    workloads: Mapping[int, Workload] = field(default_factory=dict)
+    faults: Mapping[int, LinkFault] = field(default_factory=dict)
+    capture: Mapping[int, str] = field(default_factory=dict)
+    detected: Mapping[int, str] = field(default_factory=dict)
+
+
+def parts_of(values: Mapping[str, Any]) -> Parts:
+    """Whatever in `values` can be read, the rest left out."""
+    expect = values.get("expect")
+    return Parts(
+        _sound(Topology, values.get("topology", {})),
+        _sound(Transport, values.get("transport", {})),
+        _all_sound(Workload, values.get("workloads")),
+        _all_sound(LinkFault, values.get("faults")),
+        _texts(values.get("capture")),
+        _texts(expect.get("detected")) if isinstance(expect, Mapping) else {},
+    )
+
+
+def spec_of(topology: Topology) -> FabricSpec:
+    """The fabric that a scenario's topology asks for."""
+    return FabricSpec(topology.planes, topology.leaves, topology.spines, topology.hosts_per_leaf)
+
+
+def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
+    """The plan for a scenario without complaints, on its own fabric or on one that is up."""
+    fabric = fabric or Fabric.of(spec_of(scenario.topology))
+    detected = scenario.expect.detected
+    return Plan(
+        scenario,
+        fabric,
+        tuple(flow for work in scenario.workloads for flow in _flows(work, scenario.transport, fabric)),
+        tuple(
+            PlannedFault(link, RandomDrop(parse_rate(fault.drop)))
+            for fault in scenario.faults
+            for link in parse_link(fault.link, fabric)
+        ),
+        tuple(dict.fromkeys(way.link for text in scenario.capture for way in parse_link(text, fabric))),
+        None if detected is None else tuple(way for text in detected for way in parse_link(text, fabric)),
+    )
+
+
+def checked_on(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
+    """The scenario moved to a fabric of other counts. Raises `ScenarioRefusedError` when it does not fit there."""
+    moved = scenario.model_copy(update={"topology": Topology.model_validate(dict(counts))})
+    values = moved.model_dump(exclude_none=True)
+    complaints = list(complaints_of(parts_of(values)))
+    if complaints:
+        where = f"{scenario.name} on a lab of {moved.topology}"
+        raise ScenarioRefusedError([Problem(where, ".".join(map(str, c.place)), c.wrong, c.right) for c in complaints])
+    return moved
+
+
+def complaints_of(parts: Parts) -> Iterator[Complaint]:
+    """Everything that does not fit together."""
+    for at, work in parts.workloads.items():
+        yield from _volume_complaints(("workloads", at), work, parts.transport)
+    if parts.topology is not None:
+        yield from _fabric_complaints(parts, Fabric.of(spec_of(parts.topology)))
+
+
+def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
+    for at, work in parts.workloads.items():
+        yield from _pair_complaints(("workloads", at), work, fabric)
+    yield from _crowd_complaints(parts.workloads, fabric)
+    for at, text in parts.capture.items():
+        yield from _link_complaints(("capture", at), text, fabric)
+    for at, text in parts.detected.items():
+        yield from _link_complaints(("expect", "detected", at), text, fabric)
+    yield from _fault_complaints(parts.faults, fabric)
+
+
+def _volume_complaints(place: Place, work: Workload, transport: Transport | None) -> Iterator[Complaint]:
+    if (work.packets is None) == (work.bytes is None):
+        yield Complaint(place, _one_of(work.packets is None, "packets", "bytes"), "say how much a flow sends, once")
+    if (work.strides is None) == (work.pairs is None):
+        yield Complaint(place, _one_of(work.strides is None, "strides", "pairs"), "say who writes to whom, once")
+    if transport is not None:
+        yield from _multiple_complaints(place, work, transport.pmtu)
+
+
+def _multiple_complaints(place: Place, work: Workload, pmtu: int) -> Iterator[Complaint]:
+    """Full packets and whole messages only, so that packet counts are known before the run."""
+    volume, message = _volume(work, pmtu), work.message_bytes
+    if work.bytes is not None and work.bytes % pmtu:
+        yield Complaint((*place, "bytes"), *_not_packets(work.bytes, pmtu))
+    elif message is not None and message % pmtu:
+        yield Complaint((*place, "message_bytes"), *_not_packets(message, pmtu))
+    elif message is not None and volume is not None and volume % message:
+        key, unit = ("packets", pmtu) if work.bytes is None else ("bytes", 1)
+        wrong = f"{volume // unit} is not a whole number of messages of {message} bytes"
+        yield Complaint((*place, key), wrong, f"for example {_nearest(volume, message) // unit}")
+
+
+def _not_packets(size: int, pmtu: int) -> tuple[str, str]:
+    return f"{size} is not a multiple of the PMTU, {pmtu}", f"full packets only, for example {_nearest(size, pmtu)}"
+
+
+def _nearest(size: int, unit: int) -> int:
+    return max(1, round(size / unit)) * unit
+
+
+def _one_of(neither: bool, first: str, second: str) -> str:
+    return f"neither `{first}` nor `{second}` is given" if neither else f"both `{first}` and `{second}` are given"
+
+
+def _volume(work: Workload, pmtu: int) -> int | None:
+    return work.bytes if work.bytes is not None else work.packets and work.packets * pmtu
+
+
+def _pair_complaints(place: Place, work: Workload, fabric: Fabric) -> Iterator[Complaint]:
+    hosts = fabric.host_count
+    for at, stride in enumerate(work.strides or ()):
+        if stride % hosts == 0:
+            wrong = f"a stride of {stride} makes hosts write to themselves"
+            yield Complaint((*place, "strides", at), wrong, f"with {hosts} hosts, 1 to {hosts - 1} are useful")
+    for at, pair in enumerate(work.pairs or ()):
+        if max(pair) >= hosts:
+            wrong = f"there is no h{max(pair)}"
+            yield Complaint((*place, "pairs", at), wrong, f"hosts are h0 to h{hosts - 1}")
+        elif pair[0] == pair[1]:
+            yield Complaint((*place, "pairs", at), f"h{pair[0]} would write to itself", "name two different hosts")
+
+
+def _crowd_complaints(workloads: Mapping[int, Workload], fabric: Fabric) -> Iterator[Complaint]:
+    ends: dict[int, int] = {}
+    for at, work in workloads.items():
+        for source, destination in _pairs(work, fabric.host_count):
+            ends[source] = ends.get(source, 0) + 1
+            ends[destination] = ends.get(destination, 0) + 1
+        if max(ends.values(), default=0) > MAX_FLOWS_PER_HOST:
+            wrong = f"some host would have {max(ends.values())} queue pairs"
+            yield Complaint(("workloads", at), wrong, f"at most {MAX_FLOWS_PER_HOST} a host")
+            return
+
+
+def _fault_complaints(faults: Mapping[int, LinkFault], fabric: Fabric) -> Iterator[Complaint]:
+    taken: dict[DirectedLink, int] = {}
+    for at, fault in faults.items():
+        if not parse_rate(fault.drop):
+            yield Complaint(("faults", at, "drop"), "0 drops nothing", "leave the fault out")
+        yield from _link_complaints(("faults", at, "link"), fault.link, fabric)
+        for way in _links(fault.link, fabric):
+            if way in taken:
+                wrong = f"{way} already has the fault of faults.{taken[way]}"
+                yield Complaint(("faults", at, "link"), wrong, "one fault a direction")
+                break
+            taken[way] = at
+
+
+def _links(text: str, fabric: Fabric) -> tuple[DirectedLink, ...]:
+    try:
+        return parse_link(text, fabric)
+    except UnknownNameError:
+        return ()
+
+
+def _link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Complaint]:
+    try:
+        parse_link(text, fabric)
+    except UnknownNameError as error:
+        near = ", ".join(error.near)
+        yield Complaint(place, f"{text!r}: {error.reason}", f"did you mean {near}?" if near else "see the topology")
+
+
+def _pairs(work: Workload, hosts: int) -> Iterator[tuple[int, int]]:
+    yield from work.pairs or ()
+    for stride in work.strides or ():
+        yield from ((host, (host + stride) % hosts) for host in range(hosts))
+
+
+def _flows(work: Workload, transport: Transport, fabric: Fabric) -> Iterator[Flow]:
+    volume = _volume(work, transport.pmtu) or 0
+    for source, destination in _pairs(work, fabric.host_count):
+        yield Flow(source, destination, volume, work.message_bytes or volume)
+
+
+def _sound(model: type[M], values: Any) -> M | None:
+    try:
+        return model.model_validate(values)
+    except ValidationError:
+        return None
+
+
+def _all_sound(model: type[M], items: Any) -> dict[int, M]:
+    listed = enumerate(items) if isinstance(items, tuple) else ()
+    return {at: part for at, values in listed if (part := _sound(model, values)) is not None}
+
+
+def _texts(items: Any) -> dict[int, str]:
+    return {at: text for at, text in enumerate(items) if isinstance(text, str)} if isinstance(items, tuple) else {}

@@ -1,0 +1,156 @@
+"""Processes of a lab: started with its mark, bound to their parent's life, found again by mark, never by name.
+
+The mark is an environment variable, so children inherit it and `down` finds them when all files are gone.
+"""
+
+import ctypes
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+MARK = "SPRAYLAB_LAB"
+"""Environment variable that carries the lab's name."""
+
+_ROUNDS = 10
+"""A process that is being ended may start another; one that does so ten times is left to the user."""
+
+_PR_SET_PDEATHSIG = 1
+"""From linux/prctl.h."""
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+class ProcessId(msgspec.Struct, frozen=True):
+    """A process that cannot be mistaken for a later one with the same number."""
+
+    pid: int
+    start_ticks: int
+    """Field 22 of /proc/<pid>/stat: clock ticks after boot."""
+
+
+def identify(pid: int) -> ProcessId | None:
+    """Who has this number now; None for nobody."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_bytes()
+    except OSError:
+        return None
+    fields = stat.rpartition(b")")[2].split()
+    return None if fields[0] in (b"Z", b"X") else ProcessId(pid, int(fields[19]))
+
+
+def is_alive(process: ProcessId) -> bool:
+    """Whether that very process still runs."""
+    return identify(process.pid) == process
+
+
+def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """An environment that marks a process, and all it starts, as the lab's."""
+    return dict(environment) | {MARK: lab}
+
+
+def spawn(
+    command: Sequence[str], lab: str, output: Path | None = None, stderr: int | None = None
+) -> subprocess.Popen[bytes]:
+    """Start a process of the lab that dies with its parent.
+
+    `output` receives stdout and stderr; `stderr` (as for `subprocess`) overrides the latter. The caller must have
+    one thread only: the child runs Python between fork and exec.
+    """
+    log = output.open("ab") if output is not None else None
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log or subprocess.DEVNULL,
+            stderr=stderr if stderr is not None else (log or subprocess.DEVNULL),
+            env=marked_environment(lab, os.environ),
+            preexec_fn=_die_with(os.getpid()),
+            start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
+        )
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _die_with(parent: int) -> Callable[[], None]:
+    def prepare() -> None:
+        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it died before the line above
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return prepare
+
+
+def marked(lab: str) -> tuple[ProcessId, ...]:
+    """All processes with the lab's mark, except this one and those it descends from."""
+    own = set(_ancestry(os.getpid()))
+    mark = f"{MARK}={lab}".encode()
+    found = []
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit() and int(entry.name) not in own:
+            with suppress(OSError):
+                if mark in (entry / "environ").read_bytes().split(b"\0"):
+                    found.append(identify(int(entry.name)))
+    return tuple(process for process in found if process is not None)
+
+
+def _ancestry(pid: int) -> Iterable[int]:
+    while pid > 0:
+        yield pid
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_bytes()
+        except OSError:
+            return
+        pid = int(stat.rpartition(b")")[2].split()[1])
+
+
+def end(processes: Iterable[ProcessId], grace_s: float) -> tuple[ProcessId, ...]:
+    """Ask politely, wait, then kill; returns those that had to be killed."""
+    waiting = [process for process in processes if _signal(process, signal.SIGTERM)]
+    _wait_gone(waiting, grace_s)
+    killed = tuple(process for process in waiting if _signal(process, signal.SIGKILL))
+    _wait_gone(killed, 5.0)
+    return killed
+
+
+def end_marked(lab: str, grace_s: float) -> int:
+    """End everything with the lab's mark, also what is started meanwhile; returns how many processes that were."""
+    ended: set[ProcessId] = set()
+    for _ in range(_ROUNDS):
+        found = marked(lab)
+        if not found:
+            break
+        end(found, grace_s)
+        ended.update(found)
+    return len(ended)
+
+
+def wait_gone(process: ProcessId, deadline_s: float) -> bool:
+    """Wait until a process is gone; False when it outlived the deadline."""
+    _wait_gone((process,), deadline_s)
+    return not is_alive(process)
+
+
+def _wait_gone(processes: Sequence[ProcessId], deadline_s: float) -> None:
+    until = time.monotonic() + deadline_s
+    while any(is_alive(process) for process in processes) and time.monotonic() < until:
+        time.sleep(0.01)
+
+
+def _signal(process: ProcessId, number: signal.Signals) -> bool:
+    """Send a signal unless the process is gone; the check and the sending go through one pidfd."""
+    with suppress(ProcessLookupError):
+        fd = os.pidfd_open(process.pid)
+        try:
+            if is_alive(process):
+                signal.pidfd_send_signal(fd, number)
+                return True
+        finally:
+            os.close(fd)
+    return False

@@ -1,0 +1,187 @@
+"""What is said to the lab's owner over its unix socket, and what it answers: one JSON object a line.
+
+Only the words: `scenarios.client` speaks them, `scenarios.owner` answers.
+"""
+
+from enum import StrEnum
+
+import msgspec
+
+from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
+from scenarios.processes import ProcessId
+
+
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
+    pass
+
+
+class Status(_Request, frozen=True, tag="status"):
+    """What is up: `LabStatus`."""
+
+
+class FaultSet(_Request, frozen=True, tag="fault_set"):
+    """Put a drop on every direction that `link` selects, 0% takes it away: `Faults` that are now in force there."""
+
+    link: str
+    drop: str
+    mechanism: str = "auto"
+    by: str = "hand"
+
+
+class FaultShow(_Request, frozen=True, tag="fault_show"):
+    """All faults in force, with counters of this moment: `Faults`."""
+
+
+class FaultClear(_Request, frozen=True, tag="fault_clear"):
+    """Take faults away, of one link or (None) all: `Faults` with their last counters."""
+
+    link: str | None = None
+
+
+class CaptureStart(_Request, frozen=True, tag="capture_start"):
+    """Record both ends of the links that `links` select into a folder: `Captures` that are running now."""
+
+    links: tuple[str, ...]
+    folder: str
+
+
+class CaptureStop(_Request, frozen=True, tag="capture_stop"):
+    """End the captures into a folder, or (None) all: `Captures` with what they got."""
+
+    folder: str | None = None
+
+
+class NewEpoch(_Request, frozen=True, tag="new_epoch"):
+    """Make SprayCheck ready for a run; a number that no earlier run of this lab has used: `Epoch`."""
+
+    min_rate: str
+    """Smallest drop rate that must not be missed."""
+    copies: int
+    """Entropy values per path."""
+
+
+class Shutdown(_Request, frozen=True, tag="shutdown"):
+    """Take the lab down: `Done`, then the owner ends."""
+
+
+Request = Status | FaultSet | FaultShow | FaultClear | CaptureStart | CaptureStop | NewEpoch | Shutdown
+
+
+class FaultState(msgspec.Struct, frozen=True):
+    """One direction with a fault."""
+
+    link: str
+    kind: str
+    requested: str
+    in_force: str
+    """As read back from the kernel."""
+    mechanism: str
+    by: str
+    """`hand`, or the run that set it."""
+    since: str
+    seen: int
+    """Packets of this direction since the fault is in force."""
+    dropped: int
+    """Of those, dropped by it."""
+    dropped_writes: int | None
+    """Of those, MRC requests (not SACKs); None when the mechanism cannot tell."""
+
+
+class CaptureState(msgspec.Struct, frozen=True):
+    """One recorded end of a link."""
+
+    link: str
+    node: str
+    interface: str
+    file: str
+    since: str
+    captured: int | None = None
+    """None while it is running, or when tcpdump did not get to say."""
+    dropped: int | None = None
+
+
+class ChildStatus(msgspec.Struct, frozen=True):
+    """One of the lab's processes."""
+
+    name: str
+    process: ProcessId
+    state: str
+    """`running`, or `exited 1`, `killed by SIGKILL`."""
+
+
+class LabStatus(msgspec.Struct, frozen=True):
+    """What is up."""
+
+    lab: str
+    owner: ProcessId
+    started: str
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    host_stack: bool
+    mtu: int
+    workers: int
+    epoch: int
+    """Of the latest run; 0 before the first."""
+    children: tuple[ChildStatus, ...]
+    faults: tuple[FaultState, ...]
+    captures: tuple[CaptureState, ...]
+
+
+class Faults(msgspec.Struct, frozen=True):
+    """Faults asked for."""
+
+    faults: tuple[FaultState, ...]
+
+
+class Captures(msgspec.Struct, frozen=True):
+    """Captures asked for."""
+
+    captures: tuple[CaptureState, ...]
+
+
+class Epoch(msgspec.Struct, frozen=True):
+    """A fresh epoch."""
+
+    epoch: int
+
+
+class Done(msgspec.Struct, frozen=True):
+    """Nothing to tell."""
+
+
+class Blame(StrEnum):
+    """Whose error it is; decides the exit code in the end."""
+
+    USAGE = "usage"
+    ENVIRONMENT = "environment"
+    LAB_STATE = "lab_state"
+    OWNER = "owner"
+
+    @property
+    def error(self) -> type[ScenariosError]:
+        """The error that the asking side raises."""
+        return _ERRORS[self]
+
+
+_ERRORS: dict[Blame, type[ScenariosError]] = {
+    Blame.USAGE: UsageError,
+    Blame.ENVIRONMENT: EnvironmentLackingError,
+    Blame.LAB_STATE: LabStateError,
+    Blame.OWNER: OwnerFailedError,
+}
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a request was not served."""
+
+    error: str
+    blame: Blame
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """One reply line: a result or a refusal."""
+
+    result: msgspec.Raw = msgspec.Raw(b"{}")
+    refusal: Refusal | None = None

@@ -1,0 +1,64 @@
+"""The life of one run as a flat list of named stages, the same for a lab of its own and for one that is up.
+
+A stage that makes something registers how to undo it; whatever happens, everything is undone in reverse order.
+"""
+
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from results.summary import StageTime, Summary
+from scenarios import ending, stages
+from scenarios.interrupts import undoing
+from scenarios.order import Listener, Recorded, RunOrder
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Stages:
+    """Runs stages, tells of each, and keeps how long it took."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.times: list[StageTime] = []
+
+    def __call__(self, name: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one stage."""
+        self._listener.stage(name)
+        began = time.monotonic()
+        try:
+            return act(*args, **kwargs)
+        finally:
+            self.times.append(StageTime(name, round(time.monotonic() - began, 3)))
+
+
+def run_scenario(order: RunOrder, listener: Listener) -> Summary:
+    """Do what the scenario says and judge it; the run folder then holds everything.
+
+    Raises this folder's errors, those of testbed, faults and results, and `InterruptedRunError`; in each case what was
+    made is undone first.
+    """
+    stage = Stages(listener)
+    started = stages.moment()
+    with undoing() as undo:
+        plan = stage("plan", stages.plan_for, order)
+        lab = stage("lab", stages.lab_for, order, plan, listener, undo)
+        folder = stage("run folder", stages.new_folder, order, plan, undo)
+        stage("describe", ending.describe, order, plan, folder, started)
+        stage("captures", stages.start_captures, lab, plan, folder, undo)
+        faults = stage("faults", stages.set_faults, lab, plan, order, undo)
+        traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
+        before = stage("counters before", stages.readings, lab, traffic)
+        epoch = stage("write", stages.start_writing, lab, plan, traffic)
+        progress = stage("transfer", stages.wait_ended, traffic, listener)
+        verified = stage("verify", traffic.verify)
+        verdicts = stage("detection", stages.wait_judged, order.labdir, plan, epoch, listener)
+        after = stage("counters after", stages.readings, lab, traffic)
+        captures = stage("end captures", stages.end_captures, lab, plan, folder)
+        stage("clear faults", stages.clear_faults, lab, faults)
+        recorded = Recorded(
+            traffic.flows, progress, verified, verdicts, stages.verdicts_wanted(plan), before, after, captures
+        )
+        stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
+        return ending.judge(order, plan, folder, recorded, stage.times)

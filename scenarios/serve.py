@@ -1,0 +1,108 @@
+"""The owner's loop: answers requests over a unix socket, one at a time, until it is told to end.
+
+Knows sockets and lines; what a request does is decided by who passes `handle`.
+"""
+
+import os
+import selectors
+import socket
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from scenarios.protocol import Answer, Blame, Refusal, Request, Shutdown
+
+_LONGEST_LINE = 1 << 20
+"""No request is nearly as long (our choice)."""
+
+Handle = Callable[[Request], Answer]
+
+
+class _Client:
+    def __init__(self, link: socket.socket) -> None:
+        self.link = link
+        self.received = b""
+
+    def lines(self) -> list[bytes] | None:
+        """Whole lines that have come; None when the other side is gone."""
+        try:
+            data = self.link.recv(1 << 16)
+        except OSError:
+            return None
+        self.received += data
+        if not data or len(self.received) > _LONGEST_LINE:
+            return None
+        *lines, self.received = self.received.split(b"\n")
+        return lines
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """A socket at which root, and nobody else, can ask."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(os.fspath(path))
+        path.chmod(0o600)
+        listener.listen(16)
+        yield listener
+
+
+def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None) -> None:
+    """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
+    decoder = msgspec.json.Decoder(Request)
+    with selectors.DefaultSelector() as selector:
+        selector.register(listener, selectors.EVENT_READ)
+        if lease is not None:
+            selector.register(lease, selectors.EVENT_READ)
+        try:
+            _loop(selector, listener, lease, lambda line: _answered(decoder, line, handle))
+        finally:
+            for key in list(selector.get_map().values()):
+                if isinstance(key.data, _Client):
+                    key.data.link.close()
+
+
+def _loop(
+    selector: selectors.BaseSelector,
+    listener: socket.socket,
+    lease: socket.socket | None,
+    answer: Callable[[bytes], tuple[bytes, bool]],
+) -> None:
+    while True:
+        for key, _ in selector.select():
+            if key.fileobj is lease:
+                return
+            if key.fileobj is listener:
+                link, _ = listener.accept()
+                link.settimeout(5.0)
+                selector.register(link, selectors.EVENT_READ, _Client(link))
+            elif not _attended(key.data, answer):
+                return
+            elif key.data.link.fileno() < 0:
+                selector.unregister(key.fileobj)
+
+
+def _attended(client: _Client, answer: Callable[[bytes], tuple[bytes, bool]]) -> bool:
+    """Answer one client's lines; False when one of them ends the lab."""
+    lines = client.lines()
+    if lines is None:
+        client.link.close()
+        return True
+    for line in filter(None, lines):
+        reply, ends = answer(line)
+        try:
+            client.link.sendall(reply + b"\n")
+        except OSError:
+            client.link.close()
+        if ends:
+            return False
+    return True
+
+
+def _answered(decoder: msgspec.json.Decoder[Request], line: bytes, handle: Handle) -> tuple[bytes, bool]:
+    try:
+        request = decoder.decode(line)
+    except msgspec.DecodeError as error:
+        return msgspec.json.encode(Answer(refusal=Refusal(f"not a request: {error}", Blame.USAGE))), False
+    return msgspec.json.encode(handle(request)), isinstance(request, Shutdown)

@@ -1,0 +1,227 @@
+"""The stages of a run on a lab, each a function from what is known to what it found out; `runner` has their order.
+
+What a stage changes it registers to be undone, so that an error or a Ctrl-C in any later stage leaves nothing.
+"""
+
+import time
+from contextlib import ExitStack, suppress
+from fractions import Fraction
+from pathlib import Path
+
+from faults.model import parse_rate
+from results import run_dir
+from results.event_log import Fields, Tail
+from results.run_dir import RunDir
+from results.summary import CaptureResult
+from scenarios import collect, protocol
+from scenarios.client import Owner, Worker, not_up
+from scenarios.down import take_down
+from scenarios.errors import EnvironmentLackingError, LabStateError, RunStalledError, ScenariosError
+from scenarios.lab_dir import LabDir, busy, read_state
+from scenarios.launch import Launched, OwnerSettings, launch
+from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
+from scenarios.plan import Plan, checked_on, plan_of
+from scenarios.traffic import FlowProgress, Traffic
+
+STALLED_AFTER_S = 60.0
+"""Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
+
+JUDGED_WITHIN_S = 20.0
+"""SprayCheck judges a flow some tenths of a second after its last packet, also on a slow machine."""
+
+POLL_S = 0.1
+
+MEMORY_SHARE = Fraction(1, 2)
+"""Part of the free memory that a run's data may take (our choice)."""
+
+
+def moment() -> Moment:
+    """Now, by both clocks."""
+    return Moment(time.time_ns(), time.monotonic_ns())
+
+
+def plan_for(order: RunOrder) -> Plan:
+    """The plan on the lab's fabric, or on the scenario's own.
+
+    Raises `ScenarioRefusedError` when the scenario does not fit the lab, `EnvironmentLackingError` when its data does
+    not fit this machine's memory.
+    """
+    scenario = order.scenario
+    if order.attach:
+        state = read_state(order.labdir)
+        if state is None:
+            raise LabStateError(not_up(order.labdir))
+        counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
+        scenario = checked_on(scenario, counts)
+    plan = plan_of(scenario)
+    free = _free_memory_bytes()
+    if plan.region_bytes > free * MEMORY_SHARE:
+        wanted, most = plan.region_bytes >> 20, int(free * MEMORY_SHARE) >> 20
+        raise EnvironmentLackingError(
+            f"the flows' data takes {wanted} MiB, more than half of the free memory ({most} MiB)"
+        )
+    return plan
+
+
+def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
+    """Connect to the lab that is up, or build one that ends with this run."""
+    if order.attach:
+        if plan.scenario.topology != order.scenario.topology:
+            listener.note(f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}")
+    else:
+        launched = launch(_owner_settings(order, plan), listener.note)
+        undo.callback(_end_lab, launched, order.labdir)
+    owner = undo.enter_context(Owner(order.labdir))
+    undo.enter_context(busy(order.labdir))
+    status = owner.ask(protocol.Status(), protocol.LabStatus)
+    workers = [undo.enter_context(Worker(order.labdir.worker_socket(at))) for at in range(status.workers)]
+    return LabInUse(plan.fabric, owner, tuple(workers))
+
+
+def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
+    topology = plan.scenario.topology
+    return OwnerSettings(
+        lab=order.labdir.lab,
+        planes=topology.planes,
+        leaves=topology.leaves,
+        spines=topology.spines,
+        hosts_per_leaf=topology.hosts_per_leaf,
+        workers=order.workers,
+        seed=plan.scenario.seed,
+        min_rate=plan.scenario.detector.min_rate,
+        copies=plan.scenario.transport.copies,
+        leased=True,
+    )
+
+
+def _end_lab(launched: Launched, labdir: LabDir) -> None:
+    """The lease ends, and the lab with it; what an owner that was killed has left is removed by its marks."""
+    launched.release()
+    if not launched.wait_ended():
+        take_down(labdir)
+
+
+def new_folder(order: RunOrder, plan: Plan, undo: ExitStack) -> RunDir:
+    """The run's folder; handed to the invoking user at the end, whatever happens."""
+    folder = run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed), order.invoker)
+    undo.callback(folder.hand_over)
+    return folder
+
+
+def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -> None:
+    """Record the links that the scenario names, from before the first packet."""
+    if plan.captures:
+        links = tuple(str(link) for link in plan.captures)
+        undo.callback(_quietly, lab.owner, protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+        lab.owner.ask(protocol.CaptureStart(links, str(folder.pcap.absolute())), protocol.Captures)
+
+
+def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResult, ...]:
+    """What was recorded."""
+    if not plan.captures:
+        return ()
+    ended = lab.owner.ask(protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+    return tuple(CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped) for c in ended.captures)
+
+
+def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, undo: ExitStack) -> tuple[str, ...]:
+    """Put the scenario's faults in force; one that is there already, by hand and with the same rate, is left alone.
+
+    Raises `LabStateError` when the same link has a different one. Returns the links that this run has set.
+    """
+    there = {fault.link: fault for fault in lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults}
+    wanted = {str(fault.link): fault.drop for fault in plan.faults}
+    for link in wanted.keys() & there.keys():
+        if parse_rate(there[link].requested) != wanted[link].rate:
+            drops = there[link].requested
+            raise LabStateError(f"{link} drops {drops} already; `spraylab fault clear` it, or ask for the same rate")
+    mine = tuple(link for link in wanted if link not in there)
+    for link in mine:
+        undo.callback(_quietly, lab.owner, protocol.FaultClear(link), protocol.Faults)
+        drop = plan.drop_text(link)
+        lab.owner.ask(protocol.FaultSet(link, drop, order.mechanism, "scenario"), protocol.Faults)
+    return mine
+
+
+def clear_faults(lab: LabInUse, links: tuple[str, ...]) -> None:
+    """Take away what this run has set."""
+    for link in links:
+        lab.owner.ask(protocol.FaultClear(link), protocol.Faults)
+
+
+def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> None:
+    """Undo on the way out of an error; the owner may be gone, and then so is what is to be undone."""
+    with suppress(ScenariosError):
+        owner.ask(request, reply)
+
+
+def open_traffic(lab: LabInUse, plan: Plan, undo: ExitStack) -> Traffic:
+    """Memory and queue pairs for every flow."""
+    traffic = Traffic(lab.workers)
+    undo.callback(_close_quietly, traffic)
+    traffic.open(plan.flows, plan.scenario.transport, plan.scenario.seed)
+    return traffic
+
+
+def _close_quietly(traffic: Traffic) -> None:
+    with suppress(ScenariosError):
+        traffic.close()
+
+
+def readings(lab: LabInUse, traffic: Traffic) -> Readings:
+    """What this machine and the injector have counted by now."""
+    faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
+    return Readings(traffic.counters(), collect.softnet_drops(), faults)
+
+
+def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
+    """Start all flows under a fresh epoch, which is returned."""
+    detector, copies = plan.scenario.detector, plan.scenario.transport.copies
+    epoch = lab.owner.ask(protocol.NewEpoch(detector.min_rate, copies), protocol.Epoch).epoch
+    traffic.post(epoch)
+    return epoch
+
+
+def wait_ended(traffic: Traffic, listener: Listener) -> tuple[FlowProgress, ...]:
+    """Wait until every flow is acknowledged or has failed. Raises `RunStalledError`."""
+    acked, since = -1, time.monotonic()
+    while True:
+        progress = traffic.progress()
+        now_acked = sum(flow.acked_bytes for flow in progress)
+        listener.progress(
+            now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)
+        )
+        if all(flow.ended for flow in progress):
+            return progress
+        if now_acked != acked:
+            acked, since = now_acked, time.monotonic()
+        elif time.monotonic() - since > STALLED_AFTER_S:
+            waiting = sum(not flow.ended for flow in progress)
+            raise RunStalledError(f"{waiting} flows had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
+        time.sleep(POLL_S)
+
+
+def verdicts_wanted(plan: Plan) -> int:
+    """How many paths SprayCheck judges: all of every flow that crosses spines."""
+    fabric = plan.fabric
+    crossing = sum(fabric.leaf_of(flow.source) != fabric.leaf_of(flow.destination) for flow in plan.flows)
+    return crossing * fabric.spec.planes * fabric.spec.spines
+
+
+def wait_judged(labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+    """SprayCheck's records of this run, once every path is judged, or when it takes too long."""
+    tail, found = Tail(labdir.detect), list[Fields]()
+    wanted, until = verdicts_wanted(plan), time.monotonic() + JUDGED_WITHIN_S
+    while True:
+        found += collect.of_epoch(tail.fresh(), epoch)
+        if collect.is_settled(found, wanted):
+            return tuple(found)
+        if time.monotonic() > until:
+            listener.note(f"only {collect.verdict_count(found)} of {wanted} paths were judged")
+            return tuple(found)
+        time.sleep(POLL_S)
+
+
+def _free_memory_bytes() -> int:
+    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    return int(fields["MemAvailable"].split()[0]) << 10

@@ -1,0 +1,177 @@
+"""The flows of a run on the engine workers: memory and queue pairs opened, writes posted, watched, verified, closed.
+
+Speaks the workers' requests; decides nothing about success.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent.host import requests as ask
+from scenarios.client import Worker
+from scenarios.deploy import worker_of
+from scenarios.model import Transport
+from scenarios.plan import Flow
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of a flow at its host."""
+
+    host: int
+    qpn: int
+    start_psn: int
+    rkey: int
+    va: int
+
+
+@dataclass(frozen=True)
+class OpenFlow:
+    """A flow with queue pairs and memory at both ends."""
+
+    flow: Flow
+    seed: int
+    """Of the payload stream."""
+    source: _End
+    destination: _End
+
+
+class FlowProgress(msgspec.Struct, frozen=True):
+    """How far a queue pair is, as its worker tells (other fields are left aside)."""
+
+    host: int
+    qpn: int
+    state: str
+    posted_bytes: int
+    acked_bytes: int
+    packets_tx: int
+    packets_rtx: int
+    lost: int
+    timeouts: int
+    started_ns: int | None
+    finished_ns: int | None
+
+    @property
+    def ended(self) -> bool:
+        """All acknowledged, or failed."""
+        return self.state == "ERROR" or self.acked_bytes >= self.posted_bytes > 0
+
+
+class PortCounts(msgspec.Struct, frozen=True):
+    """What one host port lost by itself."""
+
+    rx_drops: int
+    tx_errors: int
+
+
+class WorkerCounts(msgspec.Struct, frozen=True):
+    """What one worker counted since its start (other fields are left aside)."""
+
+    ports: tuple[PortCounts, ...]
+    rejected: dict[str, int]
+    cpu_ns: int
+    sched_wait_ns: int
+    evs: tuple[dict[str, Any], ...]
+    """Counters of each entropy value of each queue pair, as the worker tells them."""
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """How received memory compares with what was sent."""
+
+    bytes: int
+    wrong: int
+
+
+class Traffic:
+    """The flows of one run."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers = workers
+        self._flows: list[OpenFlow] = []
+        self._regions: list[ask.RegionName] = []
+        self._qps: list[ask.QpName] = []
+
+    @property
+    def flows(self) -> tuple[OpenFlow, ...]:
+        """All that are open, in the order of the plan."""
+        return tuple(self._flows)
+
+    def open(self, flows: Sequence[Flow], transport: Transport, seed: int) -> None:
+        """Memory and a connected pair of queue pairs for every flow. Raises `WorkerFailedError`."""
+        for number, flow in enumerate(flows):
+            own = seed << 20 | number  # a stream of its own for every flow of every seed
+            config = ask.QpSettings(
+                pmtu=transport.pmtu,
+                window_pkts=transport.window_pkts,
+                policy=transport.spray,
+                seed=own,
+                copies=transport.copies,
+                ack_timeout_ns=transport.ack_timeout_ms * 1_000_000,
+            )
+            source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
+            destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
+            self._connect(source, destination)
+            self._connect(destination, source)
+            self._flows.append(OpenFlow(flow, own, source, destination))
+
+    def post(self, epoch: int) -> None:
+        """Start all writes, announced to the leaves under `epoch`."""
+        for item in self._flows:
+            write = ask.PostWrite(
+                host=item.source.host,
+                qpn=item.source.qpn,
+                rkey=item.source.rkey,
+                offset=0,
+                bytes=item.flow.payload_bytes,
+                remote_va=item.destination.va,
+                remote_rkey=item.destination.rkey,
+                message_bytes=item.flow.message_bytes,
+                epoch=epoch,
+            )
+            self._ask(item.source.host, write)
+
+    def progress(self) -> tuple[FlowProgress, ...]:
+        """How far every flow is, in the order of the plan."""
+        rows = (row for worker in self._workers for row in worker.ask(ask.Progress())["qps"])
+        found = {(row["host"], row["qpn"]): msgspec.convert(row, FlowProgress) for row in rows}
+        return tuple(found[item.source.host, item.source.qpn] for item in self._flows)
+
+    def verify(self) -> tuple[Verification, ...]:
+        """Compare what arrived with what was sent, byte for byte, in the order of the plan."""
+        return tuple(
+            msgspec.convert(
+                self._ask(item.destination.host, ask.Verify(item.destination.host, item.destination.rkey, item.seed)),
+                Verification,
+            )
+            for item in self._flows
+        )
+
+    def counters(self) -> tuple[WorkerCounts, ...]:
+        """What the workers counted so far."""
+        return tuple(msgspec.convert(worker.ask(ask.Counters()), WorkerCounts) for worker in self._workers)
+
+    def close(self) -> None:
+        """Take down all queue pairs and give the memory back; twice is safe."""
+        for index, worker in enumerate(self._workers):
+            count = len(self._workers)
+            qps = tuple(qp for qp in self._qps if worker_of(qp.host, count) == index)
+            regions = tuple(region for region in self._regions if worker_of(region.host, count) == index)
+            if qps or regions:
+                worker.ask(ask.Destroy(qps, regions))
+        self._qps, self._regions, self._flows = [], [], []
+
+    def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
+        region = self._ask(host, ask.RegisterRegion(host, size, seed, role))
+        self._regions.append(ask.RegionName(host, region["rkey"]))
+        qp = self._ask(host, ask.CreateQp(host, peer, config))
+        self._qps.append(ask.QpName(host, qp["qpn"]))
+        return _End(host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
+
+    def _connect(self, own: _End, peer: _End) -> None:
+        far = ask.PeerEnd(peer.host, peer.qpn, peer.start_psn)
+        self._ask(own.host, ask.ConnectQp(own.host, own.qpn, far))
+
+    def _ask(self, host: int, request: ask.Request) -> dict[str, Any]:
+        return self._workers[worker_of(host, len(self._workers))].ask(request)
