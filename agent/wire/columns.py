@@ -22,7 +22,7 @@ def windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _Columns:
+class Columns:
     """Rows selectable as one; a field that is an array of another length is shared, not selected."""
 
     def take(self, rows: Rows) -> Self:
@@ -41,7 +41,7 @@ class _Columns:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WriteBatch(_Columns):
+class WriteBatch(Columns):
     """Write requests of one QP to be encoded, `(n,)` each unless said. TSETH is always sent."""
 
     psn: NDArray[np.uint32]
@@ -77,7 +77,7 @@ class WriteBatch(_Columns):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class WriteColumns(_Columns):
+class WriteColumns(Columns):
     """Write requests as received, `(n,)` each unless said, of any QPs. Views the ring: use before releasing it.
 
     A trimmed row has no payload (`payload_bytes` 0) and, when cut that short, zero `va`, `rkey` and `dmalen`.
@@ -124,7 +124,7 @@ class WriteColumns(_Columns):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
-class _SackFields(_Columns):
+class _SackFields(Columns):
     """SETH and CC_STATE (MRC Tables 7-14, 7-12), `(n,)` each."""
 
     cack_psn: NDArray[np.uint32]
@@ -167,6 +167,8 @@ class SackBatch(_SackFields):
 
     ev_index: NDArray[np.uint16]
     """Reverse path: row of the FlowTemplate's EV table."""
+    port_mask: NDArray[np.uint32] | None = None
+    """Our ports that work, bit N = port N (from 1); None sends the plain SACK of OCP MRC (18.1 item 8)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -175,6 +177,9 @@ class SackColumns(_SackFields):
 
     dqpn: NDArray[np.uint32]
     plane: int
+    port_mask: NDArray[np.uint32] | None = None
+    """The peer's ports that work, bit N = port N (from 1); 0 where a row says nothing of them (it left by some port);
+    None where no row does."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -27,6 +27,7 @@ ENDPOINT_QPN = 2
 # Header lengths in bytes, MRC 6.2.2 and Tables 7-12 to 7-22.
 ETHERNET_BYTES = 14
 IPV6_BYTES = 40
+IPV6_ADDRESS_BYTES = 16
 UDP_BYTES = 8
 BTH_BYTES = 12
 METH_BYTES = 4
@@ -36,6 +37,7 @@ IMMDT_BYTES = 4
 AETH_BYTES = 4
 SETH_BYTES = 28
 CC_STATE_BYTES = 8
+PORT_MASK_BYTES = 4
 NETH_BYTES = 20
 PETH_BYTES = 16
 ERTH_BYTES = 16
@@ -72,6 +74,8 @@ TX_TIMESTAMP_TICK_NS = 8192
 AETH_ACK = 0x1F
 AETH_NAK = 0x60
 NETH_CC_TYPE = 0x2
+SETH_NXT_PORT_MASK = 0x1F
+"""SETH.nxt when a port mask follows the CC_STATE. Our choice (18.1 item 8): the highest value, not used by MRC."""
 
 
 class Opcode(IntEnum):

@@ -1,6 +1,7 @@
 """Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +9,15 @@ from numpy.typing import NDArray
 from agent.wire import constants as c
 from agent.wire.columns import SackColumns, WriteColumns
 from agent.wire.constants import Ecn
-from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, WRITE_FRAME, word_of
+from agent.wire.control import RECEIVED
+from agent.wire.control_columns import (
+    AckColumns,
+    EndpointRequestColumns,
+    EndpointResponseColumns,
+    NackColumns,
+    ProbeColumns,
+)
+from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
 from agent.wire.judge import JudgedBlock, has_tseth, judge, pad_bytes, selection
 from agent.wire.rules import Kind, RejectReason
@@ -31,15 +40,21 @@ _SETH = word_of(SACK_FRAME, "seth")
 _SETH_CACK = word_of(SACK_FRAME, "seth", "cack_word")
 _SETH_CC = word_of(SACK_FRAME, "seth", "cc")
 _CC_STATE = word_of(SACK_FRAME, "cc_state")
+_PORT_MASK = word_of(SACK_MASK_FRAME, "ports")
+_MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a block of frames held."""
+    """What a block of frames held; columns are None where there were no such packets."""
 
-    writes: WriteColumns | None
-    """None when there were none."""
-    sacks: SackColumns | None
+    writes: WriteColumns | None = None
+    sacks: SackColumns | None = None
+    acks: AckColumns | None = None
+    nacks: NackColumns | None = None
+    probes: ProbeColumns | None = None
+    endpoint_requests: EndpointRequestColumns | None = None
+    endpoint_responses: EndpointResponseColumns | None = None
     rejected: dict[RejectReason, int]
     """Rows by reason, without ACCEPTED."""
     reasons: NDArray[np.uint8]
@@ -55,20 +70,24 @@ def decode(
     check_icrc: bool = True,
     codec: EvCodec | None = None,
 ) -> Decoded:
-    """Split a block of received frames into write requests, SACKs and counted rest.
+    """Split a block of received frames into columns by kind of packet, and counted rest.
 
     `frames` is `(n, stride)`, row i holding `lengths[i]` bytes (bytes past a row's length are never trusted); `plane`
     is the port they came by, `own_address` this host's 16-byte inner address. The result views `frames`.
     """
     if len(frames) == 0:
-        return Decoded(None, None, {}, np.zeros(0, np.uint8))
+        return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
+    codec = codec or EvCodec()
     block = judge(frames, lengths, own_address, check_icrc=check_icrc)
     accepted = block.accepted()
     is_write = accepted & (block.kinds >= Kind.WRITE.value)
-    is_sack = accepted & (block.kinds == Kind.SACK.value)
+    sacks = None
+    if block.lowest_kind <= Kind.SACK.value and (is_sack := accepted & (block.kinds == Kind.SACK.value)).any():
+        sacks = _sacks_of(block, selection(is_sack), plane)
     return Decoded(
-        writes=_writes_of(block, selection(is_write), plane, codec or EvCodec()) if is_write.any() else None,
-        sacks=_sacks_of(block, selection(is_sack), plane) if is_sack.any() else None,
+        writes=_writes_of(block, selection(is_write), plane, codec) if is_write.any() else None,
+        sacks=sacks,
+        **(_seldom_of(block, accepted, plane, codec) if block.lowest_kind < Kind.SACK.value else {}),
         rejected=_tally(block.reasons),
         reasons=block.reasons,
     )
@@ -128,6 +147,7 @@ def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDAr
 def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) -> SackColumns:
     words = block.words[:, rows]
     first, windows, rcvd = words[_SETH], words[_SETH_CC], words[_CC_STATE + 1]
+    masked = block.payload_start[rows] == _MASKED_END
     return SackColumns(
         cack_psn=words[_SETH_CACK] & _PSN_MASK,
         ack_psn_offset=_low(first).view(np.int16),
@@ -145,9 +165,20 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
         restore_cwnd=rcvd >> np.uint32(31) != 0,
         rcv_cwnd_pen=_octet(rcvd, 24) & np.uint8(0x7F),
         rcvd_bytes=rcvd & np.uint32(c.RCVD_BYTES_MASK),
+        port_mask=words[_PORT_MASK] * masked if masked.any() else None,
         dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
         plane=plane,
     )
+
+
+def _seldom_of(block: JudgedBlock, accepted: NDArray[np.bool_], plane: int, codec: EvCodec) -> dict[str, Any]:
+    """What Decoded holds besides writes and SACKs."""
+    found = {}
+    for name, received in RECEIVED.items():
+        rows = accepted & (block.kinds == received.kind.value)
+        if rows.any():
+            found[name] = received.columns_of(block.words[:, rows], plane, codec)
+    return found
 
 
 def _is_ce(class_word: NDArray[np.uint32]) -> NDArray[np.bool_]:

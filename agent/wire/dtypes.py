@@ -5,7 +5,7 @@ its bits. Sources: MRC 6.2.2, 7.5 and Tables 7-12 to 7-22, RFC 8200, RFC 768.
 """
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -61,6 +61,7 @@ CC_STATE = np.dtype(
         ("rcvd_word", ">u4"),  # restore_cwnd(1) rcv_cwnd_pen(7) rcvd_bytes(24)
     ]
 )
+PORT_MASK = np.dtype([("port_mask", ">u4")])
 NETH = np.dtype(
     [
         ("res0", ">u2"),
@@ -135,6 +136,13 @@ WRITE_FRAME = np.dtype([*_REQUEST, ("meth", METH), ("tseth", TSETH), ("reth", RE
 """A write request up to its payload (or ImmDt), 138 bytes."""
 SACK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("icrc", "<u4")])
 """A whole SACK, 154 bytes."""
+SACK_MASK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("ports", PORT_MASK), ("icrc", "<u4")])
+"""A whole SACK with the port mask of 18.1 item 8, 158 bytes."""
+ACK_FRAME = np.dtype([*_REQUEST, ("aeth", AETH), ("icrc", "<u4")])
+NACK_FRAME = np.dtype([*_REQUEST, ("neth", NETH), ("icrc", "<u4")])
+PROBE_FRAME = np.dtype([*_REQUEST, ("peth", PETH), ("icrc", "<u4")])
+ENDPOINT_REQUEST_FRAME = np.dtype([*_REQUEST, ("erth", ERTH), ("icrc", "<u4")])
+ENDPOINT_RESPONSE_FRAME = np.dtype([*_REQUEST, ("eeth", EETH), ("icrc", "<u4")])
 ANNOUNCE_FRAME = np.dtype([*_TUNNEL, ("announce", ANNOUNCE)])
 """A whole flow announcement, 138 bytes."""
 
@@ -168,6 +176,30 @@ WORD_LEAD_BYTES = 2
 def word_of(frame: Record, *path: str) -> int:
     """Number of the 32-bit word that holds a field, counted from WORD_LEAD_BYTES: see `header_words`."""
     return (offset_of(frame, *path) - WORD_LEAD_BYTES) // 4
+
+
+class Bits(NamedTuple):
+    """A field of at most 32 bits within a frame's words (see `header_words`)."""
+
+    word: int
+    shift: int
+    width: int
+
+    def read(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """The field of all frames, `(n,)`, from `(w, n)` words."""
+        value: NDArray[np.uint32] = words[self.word] >> np.uint32(self.shift) & np.uint32((1 << self.width) - 1)
+        return value
+
+
+def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -> Bits:
+    """`width` bits of a field from its bit `low` up (bit 0 the least significant); by default the whole field."""
+    layout = frame
+    for name in path:
+        assert layout.fields is not None
+        layout = layout.fields[name][0]
+    word, place = divmod(offset_of(frame, *path) - WORD_LEAD_BYTES, 4)
+    shift = 8 * (4 - place - layout.itemsize) + low
+    return Bits(word, shift, 8 * layout.itemsize if width is None else width)
 
 
 def header_words(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:

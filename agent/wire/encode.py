@@ -12,6 +12,7 @@ from agent.wire.dtypes import (
     INNER_OFFSET,
     PAYLOAD_OFFSET,
     SACK_FRAME,
+    SACK_MASK_FRAME,
     UDP_OFFSET,
     WRITE_FRAME,
     records,
@@ -45,7 +46,7 @@ def encode_writes(template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uin
     if template.retransmission_class is not None:
         effect = _stamp_retransmission_class(rows, batch, template.retransmission_class, effect)
     _stamp_payloads(rows, batch, starts)
-    _stamp_icrc(rows, effect, ends)
+    stamp_icrc(rows, effect, ends)
     return ends + np.uint32(c.ICRC_BYTES)
 
 
@@ -118,8 +119,11 @@ def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int
     rows[chosen, end : end + -width % 4] = 0
 
 
-def _stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
-    """Append the ICRC; `effect` is what masking changes at the end of the masked headers."""
+def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
+    """Append the ICRC to frames complete but for it, in place.
+
+    `effect` `(n,)` is what masking changes at the end of the masked headers, `ends` `(n,)` where the ICRC goes.
+    """
     memory = flat_bytes(rows)
     base = np.arange(len(rows)) * rows.strides[0]
     raw = raw_crcs(memory, base + INNER_OFFSET, base + ends)
@@ -128,23 +132,31 @@ def _stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArr
 
 
 def encode_sacks(template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Write row i of the batch as a SACK frame (154 bytes) into `out[i]`; the frames' lengths, `(n,)`."""
+    """Write row i of the batch as a SACK frame into `out[i]`; the frames' lengths, `(n,)`.
+
+    154 bytes each, or 158 if the batch has a port mask.
+    """
     rows = out[: len(batch)]
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
-    rows[:, : SACK_FRAME.itemsize] = template.sack_frame[batch.ev_index]
-    frame = records(rows, SACK_FRAME)
+    layout, nxt = (SACK_FRAME, 0) if batch.port_mask is None else (SACK_MASK_FRAME, c.SETH_NXT_PORT_MASK)
+    frames = template.sack_frame if batch.port_mask is None else template.sack_mask_frame
+    rows[:, : layout.itemsize] = frames[batch.ev_index]
+    frame = records(rows, layout)
     flags = batch.rtx * np.uint32(c.BTH_RETRANSMISSION)
     frame["bth"]["psn_word"] = flags << np.uint32(c.PSN_BITS) | batch.cack_psn
-    _stamp_seth(frame["seth"], batch)
+    _stamp_seth(frame["seth"], batch, nxt)
     _stamp_cc_state(frame["cc_state"], batch)
-    ends = np.full(len(batch), SACK_FRAME.itemsize - c.ICRC_BYTES, np.uint32)
-    _stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], ends)
+    if batch.port_mask is not None:
+        frame["ports"]["port_mask"] = batch.port_mask
+    ends = np.full(len(batch), layout.itemsize - c.ICRC_BYTES, np.uint32)
+    stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], ends)
     return ends + np.uint32(c.ICRC_BYTES)
 
 
-def _stamp_seth(seth: NDArray[np.void], batch: SackBatch) -> None:
-    seth["m_pr"] = batch.m.astype(np.uint16) << np.uint16(5) | batch.pr.astype(np.uint16) << np.uint16(1)
+def _stamp_seth(seth: NDArray[np.void], batch: SackBatch, nxt: int) -> None:
+    verdict = batch.m.astype(np.uint16) << np.uint16(5) | batch.pr.astype(np.uint16) << np.uint16(1)
+    seth["m_pr"] = np.uint16(nxt << 7) | verdict
     seth["ack_psn_offset"] = batch.ack_psn_offset
     seth["entropy"] = batch.ev
     seth["spdcid"] = batch.spdcid

@@ -24,7 +24,7 @@ from agent.wire.dtypes import (
     word_of,
 )
 from agent.wire.icrc import flat_bytes, icrc_is_right
-from agent.wire.rules import KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
+from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
 
 _HEADERS_END = SACK_FRAME.itemsize
 """No header of ours ends later; so much of every frame is copied side by side before it is read."""
@@ -43,6 +43,8 @@ _DSCP_SHIFT = 22
 _DSCP_BITS = np.uint32(0x3F << _DSCP_SHIFT)
 _VERSION_AND_KEY = np.uint32(0x000FFFFF)
 _RESERVED_VERDICT = np.uint32(3 << 21)
+_NXT = np.uint32(0x1F << 23)
+_NXT_PORT_MASK = np.uint32(c.SETH_NXT_PORT_MASK << 23)
 _CC_UNIT = np.uint32(1 << 24)
 _LOW_HALF = np.uint32(0xFFFF)
 _HIGH_HALF = np.uint32(16)
@@ -60,6 +62,8 @@ class JudgedBlock:
     """Where the row starts in `memory`."""
     lengths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
+    lowest_kind: int
+    """The least of them: tells the usual block of writes alone, or of SACKs alone, from any other."""
     trimmed: NDArray[np.bool_]
     trimmed_lasthop: NDArray[np.bool_]
     """Subset of `trimmed`."""
@@ -92,7 +96,7 @@ def judge(
     _judge_tunnel(block, own_address)
     _judge_bth(block)
     _judge_lengths(block)
-    _judge_sack_fields(block)
+    _judge_control_fields(block)
     if check_icrc:
         _judge_icrc(block, headers)
     return block
@@ -110,26 +114,39 @@ def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: N
     dscp_bits = words[_OUTER_CLASS] & _DSCP_BITS
     lasthop = dscp_bits == Dscp.TRIMMED_LASTHOP << _DSCP_SHIFT
     opcodes = headers[:, BTH_OFFSET - WORD_LEAD_BYTES]
+    kinds = KIND_OF_OPCODE[opcodes]
+    lowest_kind = int(kinds.min())
     return JudgedBlock(
         words=words,
         memory=flat_bytes(frames),
         row_offset=np.arange(len(frames)) * frames.strides[0],
         lengths=lengths.astype(np.int32),
-        kinds=KIND_OF_OPCODE[opcodes],
+        kinds=kinds,
+        lowest_kind=lowest_kind,
         trimmed=lasthop | (dscp_bits == Dscp.TRIMMED << _DSCP_SHIFT),
         trimmed_lasthop=lasthop,
-        payload_start=_payload_starts(words, opcodes),
+        payload_start=_payload_starts(words, opcodes, kinds, lowest_kind),
         payload_end=_length_at(words, _UDP_LENGTH) + np.int32(UDP_OFFSET - c.ICRC_BYTES),
         reasons=np.zeros(len(frames), np.uint8),
     )
 
 
-def _payload_starts(words: NDArray[np.uint32], opcodes: NDArray[np.uint8]) -> NDArray[np.int32]:
+def _payload_starts(
+    words: NDArray[np.uint32], opcodes: NDArray[np.uint8], kinds: NDArray[np.uint8], lowest_kind: int
+) -> NDArray[np.int32]:
     starts = PAYLOAD_OF_OPCODE[opcodes]
     tseth_bits = words[_BTH_PSN] & _TSETH_BIT
-    if not tseth_bits.all():
-        starts[(tseth_bits == 0) & (KIND_OF_OPCODE[opcodes] >= Kind.WRITE.value)] -= c.TSETH_BYTES
+    if not tseth_bits.all() and (short := (tseth_bits == 0) & (kinds >= Kind.WRITE.value)).any():
+        starts[short] -= c.TSETH_BYTES
+    if lowest_kind <= Kind.SACK.value and (masked := _has_port_mask(words)).any():
+        starts[masked & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
     return starts
+
+
+def _has_port_mask(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Whether a port mask follows the CC_STATE; meaningful for SACKs only."""
+    masked: NDArray[np.bool_] = words[_SETH_FIRST] & _NXT == _NXT_PORT_MASK
+    return masked
 
 
 def _length_at(words: NDArray[np.uint32], word: int) -> NDArray[np.int32]:
@@ -160,13 +177,12 @@ def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
 
 def _judge_bth(block: JudgedBlock) -> None:
     block.reject(block.words[_BTH_FIRST] & _VERSION_AND_KEY != c.PKEY, RejectReason.BAD_BTH)
-    if block.kinds.min() <= Kind.UNHANDLED.value:
+    if block.lowest_kind == Kind.UNKNOWN.value:
         block.reject(block.kinds == Kind.UNKNOWN.value, RejectReason.UNKNOWN_OPCODE)
-        block.reject(block.kinds == Kind.UNHANDLED.value, RejectReason.UNHANDLED_OPCODE)
 
 
 def _judge_lengths(block: JudgedBlock) -> None:
-    """Bits left over in `misfit` are contradictions; a SACK must end where its payload would start."""
+    """Bits left over in `misfit` are contradictions; a control packet must end where a payload would start."""
     outer_bytes = _length_at(block.words, _OUTER_LENGTH)
     inner_bytes = _length_at(block.words, _INNER_LENGTH)
     udp_bytes = _length_at(block.words, _UDP_LENGTH)
@@ -174,8 +190,8 @@ def _judge_lengths(block: JudgedBlock) -> None:
     padded = block.payload_end - block.payload_start
     misfit = (inner_bytes ^ udp_bytes) | (outer_bytes - inner_bytes ^ np.int32(c.IPV6_BYTES))
     misfit |= padded & np.int32(3) | padded - pad_bytes(block.words) >> np.int32(31)
-    if block.kinds.min() < Kind.WRITE.value:
-        misfit |= padded * (block.kinds == Kind.SACK.value)
+    if block.lowest_kind < Kind.WRITE.value:
+        misfit |= padded * (block.kinds < Kind.WRITE.value)
     if block.trimmed.any():
         misfit = np.where(block.trimmed, _trimmed_misfit(block, outer_bytes + INNER_OFFSET), misfit)
     if misfit.any():
@@ -188,11 +204,18 @@ def _trimmed_misfit(block: JudgedBlock, outer_end: NDArray[np.int32]) -> NDArray
     return (outer_end < kept) | (block.kinds < Kind.WRITE.value)
 
 
-def _judge_sack_fields(block: JudgedBlock) -> None:
-    if block.kinds.min() >= Kind.WRITE.value:
+def _judge_control_fields(block: JudgedBlock) -> None:
+    if block.lowest_kind >= Kind.WRITE.value:
         return
     reserved = (block.words[_SETH_FIRST] & _RESERVED_VERDICT == _RESERVED_VERDICT) | (block.words[_SETH_CC] >= _CC_UNIT)
-    block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
+    if reserved.any():
+        block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
+    if block.lowest_kind >= Kind.SACK.value:
+        return
+    for rule in FIELD_RULES:
+        rows = block.kinds == rule.kind.value
+        if rows.any():
+            block.reject(rows & ~np.isin(rule.bits.read(block.words), rule.allowed), RejectReason.BAD_FIELD)
 
 
 def _judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:

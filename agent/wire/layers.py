@@ -202,6 +202,18 @@ class CC_STATE(Packet):  # noqa: N801 - the specification's name
         ThreeBytesField("rcvd_bytes", 0),
     )
 
+    def guess_payload_class(self, payload: bytes) -> Any:
+        """The port mask if the SETH says so."""
+        seth = self.underlayer
+        return PortMask if isinstance(seth, SETH) and seth.nxt == c.SETH_NXT_PORT_MASK else Raw
+
+
+class PortMask(Packet):
+    """Ports that work at the sender of a SACK whose `nxt` is 0x1F; bit N = port N (18.1 item 8, not in OCP MRC)."""
+
+    name = "MRC port mask"
+    fields_desc = (XIntField("port_mask", 0),)
+
 
 class NETH(Packet):
     """Negative acknowledgement of one PSN with its reason (Table 7-16)."""

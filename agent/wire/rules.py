@@ -11,8 +11,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.constants import Opcode
-from agent.wire.dtypes import BASE_FRAME, ETHERNET, INNER_OFFSET, PAYLOAD_OFFSET, SACK_FRAME, UDP_OFFSET, word_of
+from agent.wire.constants import EndpointOp, NackReason, NakCode, Opcode
+from agent.wire.dtypes import (
+    ACK_FRAME,
+    BASE_FRAME,
+    ENDPOINT_REQUEST_FRAME,
+    ENDPOINT_RESPONSE_FRAME,
+    ETHERNET,
+    INNER_OFFSET,
+    NACK_FRAME,
+    PAYLOAD_OFFSET,
+    PROBE_FRAME,
+    SACK_FRAME,
+    UDP_OFFSET,
+    Bits,
+    Record,
+    bits_of,
+    word_of,
+)
 
 
 class RejectReason(IntEnum):
@@ -33,45 +49,91 @@ class RejectReason(IntEnum):
     BAD_BTH = 7
     """Transport version or P_Key (18.1 item 16)."""
     UNKNOWN_OPCODE = 8
-    UNHANDLED_OPCODE = 9
-    """An MRC opcode that has no columns yet."""
-    BAD_LENGTH = 10
+    BAD_LENGTH = 9
     """Lengths of the headers contradict each other, or the opcode."""
-    BAD_FIELD = 11
+    BAD_FIELD = 10
     """A field holds a value the specification reserves."""
-    BAD_ICRC = 12
+    BAD_ICRC = 11
 
 
 class Kind(IntEnum):
-    """What an opcode's rows become. Compare arrays with `.value`: numpy takes five times as long over a member."""
+    """What an opcode's rows become. Compare arrays with `.value`: numpy takes five times as long over a member.
+
+    From WRITE on there is a payload; below SACK is what comes seldom.
+    """
 
     UNKNOWN = 0
-    UNHANDLED = 1
-    SACK = 2
-    WRITE = 3
-    WRITE_IMM = 4
+    ACK = 1
+    NACK = 2
+    PROBE = 3
+    ENDPOINT_REQUEST = 4
+    ENDPOINT_RESPONSE = 5
+    SACK = 6
+    WRITE = 7
+    WRITE_IMM = 8
+
+
+class ControlFrame(NamedTuple):
+    """A packet without payload: its opcode, what becomes of it, its whole frame."""
+
+    opcode: Opcode
+    kind: Kind
+    layout: Record
+
+
+CONTROL_FRAMES = (
+    ControlFrame(Opcode.ACKNOWLEDGE, Kind.ACK, ACK_FRAME),
+    ControlFrame(Opcode.NACK, Kind.NACK, NACK_FRAME),
+    ControlFrame(Opcode.PROBE_REQUEST, Kind.PROBE, PROBE_FRAME),
+    ControlFrame(Opcode.ENDPOINT_REQUEST, Kind.ENDPOINT_REQUEST, ENDPOINT_REQUEST_FRAME),
+    ControlFrame(Opcode.ENDPOINT_RESPONSE, Kind.ENDPOINT_RESPONSE, ENDPOINT_RESPONSE_FRAME),
+    ControlFrame(Opcode.SACK, Kind.SACK, SACK_FRAME),
+)
 
 
 def _kind_table() -> NDArray[np.uint8]:
     table = np.zeros(256, np.uint8)
-    table[list(Opcode)] = Kind.UNHANDLED
-    table[Opcode.SACK] = Kind.SACK
     table[list(c.WRITE_OPCODES)] = Kind.WRITE
     table[list(c.IMMEDIATE_OPCODES)] = Kind.WRITE_IMM
+    for frame in CONTROL_FRAMES:
+        table[frame.opcode] = frame.kind
     return table
 
 
 def _payload_table() -> NDArray[np.int32]:
     table = np.full(256, PAYLOAD_OFFSET, np.int32)
     table[list(c.IMMEDIATE_OPCODES)] += c.IMMDT_BYTES
-    table[Opcode.SACK] = SACK_FRAME.itemsize - c.ICRC_BYTES
+    for frame in CONTROL_FRAMES:
+        table[frame.opcode] = frame.layout.itemsize - c.ICRC_BYTES
     return table
 
 
 KIND_OF_OPCODE = _kind_table()
 """(256,) uint8"""
 PAYLOAD_OF_OPCODE = _payload_table()
-"""(256,) int32: where the payload starts in the frame, TSETH counted; a SACK's is empty."""
+"""(256,) int32: where the payload starts in the frame, TSETH counted; a control packet's is empty."""
+
+
+class FieldRule(NamedTuple):
+    """A field of one kind of packet that must hold one of some values; else BAD_FIELD."""
+
+    kind: Kind
+    bits: Bits
+    allowed: tuple[int, ...]
+
+
+FIELD_RULES = (
+    FieldRule(Kind.ACK, bits_of(ACK_FRAME, "aeth", "syndrome"), (c.AETH_ACK, *(c.AETH_NAK + code for code in NakCode))),
+    FieldRule(Kind.NACK, bits_of(NACK_FRAME, "neth", "nack_reason"), tuple(NackReason)),
+    FieldRule(Kind.NACK, bits_of(NACK_FRAME, "neth", "cc", low=4, width=4), (c.NETH_CC_TYPE,)),
+    FieldRule(Kind.ENDPOINT_REQUEST, bits_of(BASE_FRAME, "bth", "dqp_word", width=24), (c.ENDPOINT_QPN,)),
+    FieldRule(Kind.ENDPOINT_REQUEST, bits_of(ENDPOINT_REQUEST_FRAME, "erth", "op_word", width=2), tuple(EndpointOp)),
+    FieldRule(Kind.ENDPOINT_RESPONSE, bits_of(BASE_FRAME, "bth", "dqp_word", width=24), (c.ENDPOINT_QPN,)),
+    FieldRule(
+        Kind.ENDPOINT_RESPONSE, bits_of(ENDPOINT_RESPONSE_FRAME, "eeth", "op_word", low=2, width=2), tuple(EndpointOp)
+    ),
+)
+"""Of the packets that come seldom; a SACK's are judged in judge.py."""
 
 
 class Rule(NamedTuple):

@@ -10,12 +10,15 @@ from numpy.typing import NDArray
 
 from agent.wire import constants as c
 from agent.wire.constants import Dscp, Ecn
-from agent.wire.dtypes import INNER_OFFSET, SACK_FRAME, UDP_OFFSET, WRITE_FRAME, Record
+from agent.wire.dtypes import BTH_OFFSET, INNER_OFFSET, SACK_FRAME, SACK_MASK_FRAME, UDP_OFFSET, WRITE_FRAME, Record
 from agent.wire.errors import EvError
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import HEADER_BYTES, mask_effect
 
 IPV6_VERSION = 6 << 28
+
+DATA_ROW, CONTROL_ROW = 0, 1
+"""Rows of `FlowTemplate.tunnel_prefix`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,14 @@ class FlowTemplate:
     """Traffic class octet of retransmissions where it is another than that of first transmissions."""
     sack_frame: NDArray[np.uint8] = field(repr=False)
     """(E, 154): a whole SACK frame in class CONTROL, likewise."""
+    sack_mask_frame: NDArray[np.uint8] = field(repr=False)
+    """(E, 158): a whole SACK with a port mask."""
     sack_icrc_effect: NDArray[np.uint32] = field(repr=False)
     """(E,)"""
+    tunnel_prefix: NDArray[np.uint8] = field(repr=False)
+    """(2, E, 102): Ethernet to UDP, lengths aside, in the class of first transmissions and in CONTROL."""
+    tunnel_icrc_effect: NDArray[np.uint32] = field(repr=False)
+    """(2, E)"""
 
     @classmethod
     def for_peer(
@@ -81,24 +90,27 @@ class FlowTemplate:
         data_class = class_octet(dscp, Ecn.ECT0)
         again_class = data_class if retransmission_dscp is None else class_octet(retransmission_dscp, Ecn.ECT0)
         writes = tunnel_frames(source, peer, evs, codec, WRITE_FRAME, data_class)
-        sacks = tunnel_frames(source, peer, evs, codec, SACK_FRAME, CONTROL_CLASS)
+        sacks = tunnel_frames(source, peer, evs, codec, SACK_MASK_FRAME, CONTROL_CLASS)
         for frames in (writes, sacks):
             frames["udp"]["dport"] = udp_port
             frames["bth"]["pkey"] = c.PKEY
             frames["bth"]["dqp_word"] = dqpn
         writes["tseth"]["tsr_ftype"] = c.TSETH_TSR | c.TSETH_FTYPE
         sacks["bth"]["opcode"] = c.Opcode.SACK
-        sacks["outer"]["plen"] = SACK_FRAME.itemsize - INNER_OFFSET
-        sacks["inner"]["plen"] = sacks["udp"]["len"] = SACK_FRAME.itemsize - UDP_OFFSET
+        prefixes = (_as_bytes(writes), _as_bytes(sacks))
+        effects = (_icrc_effect(writes), _icrc_effect(sacks))
         return cls(
             evs=evs.astype(np.uint32),
             planes=codec.plane_of(evs),
             dqpn=dqpn,
-            write_prefix=_as_bytes(writes),
-            write_icrc_effect=_icrc_effect(writes),
+            write_prefix=prefixes[DATA_ROW],
+            write_icrc_effect=effects[DATA_ROW],
             retransmission_class=None if again_class == data_class else again_class,
-            sack_frame=_as_bytes(sacks),
-            sack_icrc_effect=_icrc_effect(sacks),
+            sack_frame=_with_lengths(sacks, SACK_FRAME.itemsize),
+            sack_mask_frame=_with_lengths(sacks, SACK_MASK_FRAME.itemsize),
+            sack_icrc_effect=effects[CONTROL_ROW],
+            tunnel_prefix=np.stack([prefix[:, :BTH_OFFSET] for prefix in prefixes]),
+            tunnel_icrc_effect=np.stack(effects),
         )
 
 
@@ -140,6 +152,14 @@ def tunnel_frames(
         frames[header]["src"] = _octets(source.address)
     frames["udp"]["sport"] = codec.sport(evs)
     return frames
+
+
+def _with_lengths(frames: NDArray[np.void], length: int) -> NDArray[np.uint8]:
+    """The frames cut to so many bytes, their headers saying so; a copy."""
+    cut = frames.copy()
+    cut["outer"]["plen"] = length - INNER_OFFSET
+    cut["inner"]["plen"] = cut["udp"]["len"] = length - UDP_OFFSET
+    return _as_bytes(cut)[:, :length].copy()
 
 
 def _icrc_effect(frames: NDArray[np.void]) -> NDArray[np.uint32]:

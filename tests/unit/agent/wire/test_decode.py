@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scapy.layers.inet import UDP
 from scapy.layers.inet6 import ICMPv6EchoRequest, IPv6, IPv6ExtHdrSegmentRouting
 from scapy.layers.l2 import ARP, Ether
-from scapy.packet import Raw
+from scapy.packet import Packet, Raw
 
 from agent.wire import constants as c
 from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_announcement
-from agent.wire.layers import BTH, METH, PETH, RETH
+from agent.wire.layers import AETH, BTH, EETH, ERTH, METH, NETH, PETH, RETH, SETH
 from tests.unit.agent.wire.wire_frames import (
     DQPN,
     EVS,
@@ -25,6 +25,7 @@ from tests.unit.agent.wire.wire_frames import (
     SOURCE_MEMORY,
     WRITE_ROW,
     block_of,
+    edges,
     scapy_sack,
     scapy_tunnel,
     scapy_write,
@@ -54,12 +55,12 @@ def decoded(frames: list[bytes], **options) -> Decoded:
 
 def assert_consistent(result: Decoded, rows: np.ndarray, lengths: np.ndarray) -> None:
     """Every row is delivered once or counted once, and no payload reaches past its frame."""
-    writes = 0 if result.writes is None else len(result.writes)
-    sacks = 0 if result.sacks is None else len(result.sacks)
-    assert writes + sacks + sum(result.rejected.values()) == len(rows)
+    names = ("writes", "sacks", "acks", "nacks", "probes", "endpoint_requests", "endpoint_responses")
+    delivered = sum(len(getattr(result, name) or ()) for name in names)
+    assert delivered + sum(result.rejected.values()) == len(rows)
     for reason, count in result.rejected.items():
         assert count == (result.reasons == reason).sum() > 0
-    assert writes + sacks == (result.reasons == RejectReason.ACCEPTED).sum()
+    assert delivered == (result.reasons == RejectReason.ACCEPTED).sum()
     if result.writes is not None:
         accepted = np.flatnonzero(result.reasons == RejectReason.ACCEPTED)
         row = result.writes.payload_offset // rows.shape[1]
@@ -96,10 +97,15 @@ def test_writes_come_back(rows, timestamps, port, check_icrc):
         assert (writes.payload(np.array([i]), row["payload_bytes"])[0] == expected).all()
 
 
-@given(rows=st.lists(SACK_ROW, min_size=1, max_size=6), port=st.sampled_from([c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT]))
+@given(
+    drawn=st.lists(st.tuples(SACK_ROW, st.none() | edges(32)), min_size=1, max_size=6),
+    port=st.sampled_from([c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT]),
+)
 @settings(max_examples=60, deadline=None)
-def test_sacks_come_back(rows, port):
-    result = decoded([bytes(scapy_sack(row, dport=port)) for row in rows])
+def test_sacks_come_back(drawn, port):
+    """With and without a port mask mixed in one block."""
+    rows, masks = map(list, zip(*drawn, strict=True))
+    result = decoded([bytes(scapy_sack(row, dport=port, port_mask=mask)) for row, mask in drawn])
     assert result.writes is None
     assert result.rejected == {}
     for name, dtype in SACK_TYPES.items():
@@ -108,6 +114,11 @@ def test_sacks_come_back(rows, port):
             assert column.tolist() == [row[name] for row in rows], name
             assert column.dtype == dtype
     assert result.sacks.dqpn.tolist() == [DQPN] * len(rows)
+    if set(masks) == {None}:
+        assert result.sacks.port_mask is None
+    else:
+        assert result.sacks.port_mask.tolist() == [mask or 0 for mask in masks]
+        assert result.sacks.port_mask.dtype == np.uint32
 
 
 def test_columns_have_the_declared_types():
@@ -238,6 +249,17 @@ def with_segment_list() -> bytes:
     return bytes(frame / IPv6ExtHdrSegmentRouting(addresses=["5f00::1"]) / inner)
 
 
+def bare(opcode: Opcode, header: Packet, **bth: int) -> Packet:
+    """A control packet to DQPN."""
+    return scapy_tunnel(int(EVS[0]), 0) / BTH(**{"opcode": opcode, "dqp": DQPN, **bth}) / header
+
+
+def sack_without_mask() -> Packet:
+    frame = scapy_sack(PLAIN_SACK)
+    frame[SETH].nxt = c.SETH_NXT_PORT_MASK
+    return frame
+
+
 WRITE_FRAME = bytes(scapy_write(PLAIN_WRITE))
 SACK_FRAME = bytes(scapy_sack(PLAIN_SACK))
 OTHERS_UDP = bytes(scapy_tunnel(int(EVS[0]), 0, dport=53) / Raw(b"x" * 40))
@@ -261,10 +283,6 @@ BAD_FRAMES = {
     "partition key": (rebuilt(pkey=0x7FFF), RejectReason.BAD_BTH),
     "classic RoCE write": (rebuilt(opcode=0x0A), RejectReason.UNKNOWN_OPCODE),
     "unassigned opcode": (rebuilt(opcode=0xC5), RejectReason.UNKNOWN_OPCODE),
-    "probe request": (
-        bytes(scapy_tunnel(int(EVS[0]), 0) / BTH(opcode=Opcode.PROBE_REQUEST) / PETH()),
-        RejectReason.UNHANDLED_OPCODE,
-    ),
     "cut payload": (WRITE_FRAME[:-1], RejectReason.TRUNCATED),
     "inner length": (changed(WRITE_FRAME, b59=WRITE_FRAME[59] - 4), RejectReason.BAD_LENGTH),
     "UDP length": (changed(WRITE_FRAME, b99=WRITE_FRAME[99] - 4), RejectReason.BAD_LENGTH),
@@ -282,6 +300,19 @@ BAD_FRAMES = {
         RejectReason.BAD_LENGTH,
     ),
     "long SACK": (bytes(scapy_sack(PLAIN_SACK) / Raw(b"more")), RejectReason.BAD_LENGTH),
+    "SACK without the mask it speaks of": (bytes(sack_without_mask()), RejectReason.BAD_LENGTH),
+    "long probe": (bytes(bare(Opcode.PROBE_REQUEST, PETH()) / Raw(b"more")), RejectReason.BAD_LENGTH),
+    "padded probe": (bytes(bare(Opcode.PROBE_REQUEST, PETH(), pad=1)), RejectReason.BAD_LENGTH),
+    "short NACK": (bytes(bare(Opcode.NACK, AETH())), RejectReason.BAD_LENGTH),
+    "trimmed NACK": (trim(bytes(bare(Opcode.NACK, NETH())), 138, Dscp.TRIMMED), RejectReason.BAD_LENGTH),
+    "ACK with credits": (bytes(bare(Opcode.ACKNOWLEDGE, AETH(syndrome=0x05))), RejectReason.BAD_FIELD),
+    "RNR NAK": (bytes(bare(Opcode.ACKNOWLEDGE, AETH(syndrome=0x21))), RejectReason.BAD_FIELD),
+    "NACK for no known reason": (bytes(bare(Opcode.NACK, NETH(nack_reason=3))), RejectReason.BAD_FIELD),
+    "NACK of another congestion control": (bytes(bare(Opcode.NACK, NETH(cc_type=0))), RejectReason.BAD_FIELD),
+    "endpoint request to a QP": (bytes(bare(Opcode.ENDPOINT_REQUEST, ERTH())), RejectReason.BAD_FIELD),
+    "endpoint response to a QP": (bytes(bare(Opcode.ENDPOINT_RESPONSE, EETH())), RejectReason.BAD_FIELD),
+    "reserved request": (bytes(bare(Opcode.ENDPOINT_REQUEST, ERTH(op=2), dqp=2)), RejectReason.BAD_FIELD),
+    "reserved response": (bytes(bare(Opcode.ENDPOINT_RESPONSE, EETH(op=3), dqp=2)), RejectReason.BAD_FIELD),
     "trimmed SACK": (trim(SACK_FRAME, 130, Dscp.TRIMMED), RejectReason.BAD_LENGTH),
     "reserved verdict": (bytes(scapy_sack(PLAIN_SACK | {"m": 3})), RejectReason.BAD_FIELD),
     "payload bit": (changed(WRITE_FRAME, b150=WRITE_FRAME[150] ^ 1), RejectReason.BAD_ICRC),
@@ -333,13 +364,24 @@ def test_random_bytes_never_raise(frames, check_icrc):
     assert_consistent(decode(rows, lengths, OWN, 0, check_icrc=check_icrc), rows, lengths)
 
 
+CONTROL_FRAMES = [
+    bytes(scapy_sack(PLAIN_SACK, port_mask=2)),
+    bytes(bare(Opcode.ACKNOWLEDGE, AETH())),
+    bytes(bare(Opcode.NACK, NETH())),
+    bytes(bare(Opcode.PROBE_REQUEST, PETH())),
+    bytes(bare(Opcode.ENDPOINT_REQUEST, ERTH(), dqp=2)),
+    bytes(bare(Opcode.ENDPOINT_RESPONSE, EETH(), dqp=2)),
+]
 HEADER_VALUES = st.sampled_from([0x00, 0x01, 0x03, 0x10, 0x29, 0x2B, 0x60, 0x86, 0xC9, 0xCA, 0xDC, 0xFF])
 MUTATIONS = st.lists(st.tuples(st.integers(0, 160), HEADER_VALUES | st.integers(0, 255)), max_size=4)
 
 
 @given(
     st.lists(
-        st.tuples(st.sampled_from([frame for frame, _ in BAD_FRAMES.values()] + [WRITE_FRAME, SACK_FRAME]), MUTATIONS),
+        st.tuples(
+            st.sampled_from([frame for frame, _ in BAD_FRAMES.values()] + [WRITE_FRAME, SACK_FRAME, *CONTROL_FRAMES]),
+            MUTATIONS,
+        ),
         min_size=1,
         max_size=6,
     ),
@@ -358,6 +400,18 @@ def test_mutated_and_cut_frames_never_raise(frames, cut, check_icrc):
     blocks[0] = blocks[0][:cut]
     rows, lengths = block_of(blocks)
     assert_consistent(decode(rows, lengths, OWN, 0, check_icrc=check_icrc), rows, lengths)
+
+
+def test_what_is_said_of_a_row_depends_on_no_other_row():
+    """All frames of this module alone, together, and together but for the writes."""
+    frames = [WRITE_FRAME, SACK_FRAME, *CONTROL_FRAMES, *(frame for frame, _ in BAD_FRAMES.values())]
+    frames += [changed(frame, b110=frame[110] ^ 0x10) for frame in frames if len(frame) > 110]
+    alone = [decoded([frame], check_icrc=False).reasons[0] for frame in frames]
+    assert decoded(frames, check_icrc=False).reasons.tolist() == alone
+    others = [(frame, reason) for frame, reason in zip(frames, alone, strict=True) if frame[102:103] >= b"\xd0"]
+    assert decoded([frame for frame, _ in others], check_icrc=False).reasons.tolist() == [
+        reason for _, reason in others
+    ]
 
 
 @given(st.integers(54, len(WRITE_FRAME) - 1), st.integers(0, 7))

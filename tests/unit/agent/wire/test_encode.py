@@ -11,7 +11,7 @@ from scapy.layers.l2 import Ether
 from agent.wire import constants as c
 from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
-from agent.wire.dtypes import SACK_FRAME
+from agent.wire.dtypes import SACK_FRAME, SACK_MASK_FRAME
 from agent.wire.encode import encode_announcement, encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.errors import EvError
 from agent.wire.ev import EvCodec, EvOrder
@@ -27,6 +27,7 @@ from tests.unit.agent.wire.wire_frames import (
     SOURCE_BYTES,
     SOURCE_MEMORY,
     WRITE_ROW,
+    edges,
     sack_batch,
     scapy_sack,
     scapy_tunnel,
@@ -70,6 +71,17 @@ def test_sacks_are_scapys(rows):
     out = np.full((len(rows), SACK_FRAME.itemsize), 0xEE, np.uint8)
     lengths = encode_sacks(template(), sack_batch(rows), out)
     assert frames_of(out, lengths) == [bytes(scapy_sack(row)) for row in rows]
+
+
+@given(st.lists(st.tuples(SACK_ROW, edges(32)), min_size=1, max_size=6))
+@settings(max_examples=60, deadline=None)
+def test_sacks_with_a_port_mask_are_scapys(drawn):
+    rows, masks = map(list, zip(*drawn, strict=True))
+    out = np.full((len(rows), SACK_MASK_FRAME.itemsize), 0xEE, np.uint8)
+    lengths = encode_sacks(template(), sack_batch(rows, masks), out)
+    expected = [bytes(scapy_sack(row, port_mask=mask)) for row, mask in zip(rows, masks, strict=True)]
+    assert frames_of(out, lengths) == expected
+    assert lengths.tolist() == [158] * len(rows)
 
 
 @pytest.mark.parametrize("payload_bytes", [0, 1, 2, 3, 4, 24, 256, 1024])

@@ -86,6 +86,7 @@ HEADERS = {
         dtypes.CC_STATE,
         {"ooo_count": "r:1 ooo_count:15", "rcvd_word": "restore_cwnd:1 rcv_cwnd_pen:7 rcvd_bytes:24"},
     ),
+    "port_mask": Header(layers.PortMask, dtypes.PORT_MASK, {}),
     "neth": Header(NETH, dtypes.NETH, {"nack_word": "res:8 nack_psn:24", "cc": "cc_type:4 cc_fl:4"}),
     "peth": Header(PETH, dtypes.PETH, {"tsr_ftype": "tsr:1 res14:11 ftype:4"}),
     "erth": Header(ERTH, dtypes.ERTH, {"op_word": "res0:14 op:2", "tsr_ftype": "tsr:1 res14:11 ftype:4"}),
@@ -147,6 +148,7 @@ CONTROL = [
     (Opcode.ENDPOINT_REQUEST, ERTH(op=0, port_status_mask=0b110, tx_timestamp=9)),
     (Opcode.ENDPOINT_RESPONSE, EETH(op=1, tx_timestamp=9)),
     (Opcode.SACK, SETH(pr=1, ack_psn_offset=-3) / CC_STATE(rcv_cwnd_pen=64)),
+    (Opcode.SACK, SETH(nxt=c.SETH_NXT_PORT_MASK) / CC_STATE() / layers.PortMask(port_mask=0b110)),
     (Opcode.NACK, NETH(nack_reason=0x0B, nack_psn=0xFFFFFF)),
     (Opcode.PROBE_REQUEST, PETH(probe_id=0xBEEF)),
 ]

@@ -14,7 +14,7 @@ from agent.wire import constants as c
 from agent.wire.columns import SackBatch, WriteBatch
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.ev import EvCodec
-from agent.wire.layers import BTH, CC_STATE, METH, RETH, SETH, TSETH, ImmDt
+from agent.wire.layers import BTH, CC_STATE, METH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
 PLANES, SPINES = 2, 4
@@ -129,8 +129,9 @@ SACK_TYPES = {
 }
 
 
-def sack_batch(rows: list[dict[str, int]]) -> SackBatch:
-    return SackBatch(**{name: np.array([row[name] for row in rows], dtype) for name, dtype in SACK_TYPES.items()})
+def sack_batch(rows: list[dict[str, int]], port_masks: list[int] | None = None) -> SackBatch:
+    columns = {name: np.array([row[name] for row in rows], dtype) for name, dtype in SACK_TYPES.items()}
+    return SackBatch(**columns, port_mask=None if port_masks is None else np.array(port_masks, np.uint32))
 
 
 def scapy_tunnel(ev: int, traffic_class: int, dport: int = c.UDP_PORT_MRC) -> Any:
@@ -167,9 +168,10 @@ def scapy_write(
     return frame / Raw(payload) if payload else frame
 
 
-def scapy_sack(row: dict[str, int], dport: int = c.UDP_PORT_MRC) -> Any:
+def scapy_sack(row: dict[str, int], dport: int = c.UDP_PORT_MRC, port_mask: int | None = None) -> Any:
     bth = BTH(opcode=Opcode.SACK, dqp=DQPN, psn=row["cack_psn"], rtx=int(row["rtx"]))
     seth = SETH(
+        nxt=0 if port_mask is None else c.SETH_NXT_PORT_MASK,
         m=row["m"],
         pr=int(row["pr"]),
         ack_psn_offset=row["ack_psn_offset"],
@@ -188,7 +190,8 @@ def scapy_sack(row: dict[str, int], dport: int = c.UDP_PORT_MRC) -> Any:
         rcv_cwnd_pen=row["rcv_cwnd_pen"],
         rcvd_bytes=row["rcvd_bytes"],
     )
-    return scapy_tunnel(int(EVS[row["ev_index"]]), Dscp.CONTROL << 2, dport) / bth / seth / cc_state
+    sack = scapy_tunnel(int(EVS[row["ev_index"]]), Dscp.CONTROL << 2, dport) / bth / seth / cc_state
+    return sack if port_mask is None else sack / PortMask(port_mask=port_mask)
 
 
 def block_of(frames: list[bytes], stride: int | None = None) -> tuple[np.ndarray, np.ndarray]:

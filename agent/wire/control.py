@@ -1,0 +1,219 @@
+"""The control packets besides SACKs, both ways by one table: which column is which bits of which header.
+
+They come seldom, so one short loop over a packet's fields serves all five kinds. SACKs, which come by the thousand,
+have their own code in encode.py and decode.py. Sources: MRC Tables 7-6, 7-16 to 7-22.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.columns import Columns
+from agent.wire.constants import Ecn, EndpointOp
+from agent.wire.control_columns import (
+    AckBatch,
+    AckColumns,
+    ControlBatch,
+    EndpointRequestBatch,
+    EndpointRequestColumns,
+    EndpointResponseBatch,
+    EndpointResponseColumns,
+    NackBatch,
+    NackColumns,
+    ProbeBatch,
+    ProbeColumns,
+)
+from agent.wire.dtypes import (
+    ACK_FRAME,
+    BASE_FRAME,
+    BTH_OFFSET,
+    ENDPOINT_REQUEST_FRAME,
+    ENDPOINT_RESPONSE_FRAME,
+    NACK_FRAME,
+    PROBE_FRAME,
+    UDP_OFFSET,
+    Bits,
+    Record,
+    bits_of,
+    records,
+    word_of,
+)
+from agent.wire.encode import stamp_icrc
+from agent.wire.ev import EvCodec
+from agent.wire.rules import CONTROL_FRAMES, Kind
+from agent.wire.template import CONTROL_ROW, DATA_ROW, FlowTemplate
+
+_BTH_FIRST = word_of(BASE_FRAME, "bth")
+_OUTER_CLASS = bits_of(BASE_FRAME, "outer", "class_word", low=20, width=2)
+_INNER_CLASS = bits_of(BASE_FRAME, "inner", "class_word", low=20, width=2)
+_FLOW_LABEL = bits_of(BASE_FRAME, "inner", "class_word", width=16)
+_SPORT = bits_of(BASE_FRAME, "udp", "sport")
+_DQPN = bits_of(BASE_FRAME, "bth", "dqp_word", width=24)
+_PSN = bits_of(BASE_FRAME, "bth", "psn_word", width=24)
+_REQUEST_ID = bits_of(BASE_FRAME, "bth", "psn_word", width=16)
+_SOURCE = word_of(BASE_FRAME, "inner", "src")
+_TIMESTAMP_FORM = c.TSETH_TSR | c.TSETH_FTYPE
+_DTYPE_OF_WIDTH = {1: np.bool_, 2: np.uint8, 8: np.uint8, 16: np.uint16, 24: np.uint32, 32: np.uint32}
+
+
+class Sent(NamedTuple):
+    """How a batch becomes frames."""
+
+    opcode: c.Opcode
+    layout: Record
+    columns: Mapping[str, tuple[Bits, ...]]
+    """Where each column goes; NACK's PSN goes to two places."""
+    constants: tuple[tuple[Bits, int], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """How accepted frames of one kind become columns."""
+
+    kind: Kind
+    columns: type[Columns]
+    bits: dict[str, Bits]
+    """Columns that are bits of the transport headers; the rest belong to the frame."""
+
+    def columns_of(self, words: NDArray[np.uint32], plane: int, codec: EvCodec) -> Columns:
+        """The columns of frames given as `(w, n)` words (see `dtypes.header_words`)."""
+        values: dict[str, Any] = {"plane": plane}
+        for name, bits in self.bits.items():
+            values[name] = bits.read(words).astype(_DTYPE_OF_WIDTH[bits.width])
+        for field in fields(self.columns):
+            if field.name not in values:
+                values[field.name] = _OF_FRAME[field.name](words, codec)
+        return self.columns(**values)
+
+
+def _ev(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.uint32]:
+    return codec.join(_SPORT.read(words).astype(np.uint16), _FLOW_LABEL.read(words).astype(np.uint16))
+
+
+def _ce(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.bool_]:
+    ce: NDArray[np.bool_] = (_OUTER_CLASS.read(words) == Ecn.CE.value) | (_INNER_CLASS.read(words) == Ecn.CE.value)
+    return ce
+
+
+def _source_address(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.uint8]:
+    address = words[_SOURCE : _SOURCE + c.IPV6_ADDRESS_BYTES // 4]
+    return np.ascontiguousarray(address.T, ">u4").view(np.uint8)
+
+
+_OF_FRAME: dict[str, Callable[[NDArray[np.uint32], EvCodec], NDArray[Any]]] = {
+    "ev": _ev,
+    "ce": _ce,
+    "source_address": _source_address,
+}
+
+_ACK = {
+    "psn": _PSN,
+    "syndrome": bits_of(ACK_FRAME, "aeth", "syndrome"),
+    "msn": bits_of(ACK_FRAME, "aeth", "msn_word", width=24),
+}
+_NACK = {
+    "nack_psn": bits_of(NACK_FRAME, "neth", "nack_word", width=24),
+    "nack_reason": bits_of(NACK_FRAME, "neth", "nack_reason"),
+    "vendor_info": bits_of(NACK_FRAME, "neth", "vendor_info"),
+    "ev": bits_of(NACK_FRAME, "neth", "entropy"),
+    "spdcid": bits_of(NACK_FRAME, "neth", "spdcid"),
+    "dpdcid": bits_of(NACK_FRAME, "neth", "dpdcid"),
+    "tx_timestamp": bits_of(NACK_FRAME, "neth", "tx_timestamp"),
+}
+_PROBE = {name: bits_of(PROBE_FRAME, "peth", name) for name in ("probe_id", "spdcid", "dpdcid", "tx_timestamp")}
+_REQUEST = {
+    "op": bits_of(ENDPOINT_REQUEST_FRAME, "erth", "op_word", width=2),
+    "request_id": _REQUEST_ID,
+    "port_status_mask": bits_of(ENDPOINT_REQUEST_FRAME, "erth", "port_status_mask"),
+    "tx_timestamp": bits_of(ENDPOINT_REQUEST_FRAME, "erth", "tx_timestamp"),
+}
+_RESPONSE = {
+    "op": bits_of(ENDPOINT_RESPONSE_FRAME, "eeth", "op_word", low=2, width=2),
+    "request_id": _REQUEST_ID,
+    "tx_timestamp": bits_of(ENDPOINT_RESPONSE_FRAME, "eeth", "tx_timestamp"),
+}
+
+
+def _received(kind: Kind, columns: type[Columns], bits: dict[str, Bits]) -> Received:
+    return Received(kind, columns, {"dqpn": _DQPN, **bits})
+
+
+RECEIVED = {
+    "acks": _received(Kind.ACK, AckColumns, _ACK),
+    "nacks": _received(Kind.NACK, NackColumns, _NACK),
+    "probes": _received(
+        Kind.PROBE, ProbeColumns, _PROBE | {"tsr": bits_of(PROBE_FRAME, "peth", "tsr_ftype", low=15, width=1)}
+    ),
+    "endpoint_requests": _received(Kind.ENDPOINT_REQUEST, EndpointRequestColumns, _REQUEST),
+    "endpoint_responses": _received(Kind.ENDPOINT_RESPONSE, EndpointResponseColumns, _RESPONSE),
+}
+"""By name in `Decoded`."""
+
+
+def _sent(kind: Kind, bits: dict[str, Bits], *constants: tuple[Bits, int], also: dict[str, Bits] | None = None) -> Sent:
+    frame = next(frame for frame in CONTROL_FRAMES if frame.kind is kind)
+    again = also or {}
+    columns = {name: (place, again[name]) if name in again else (place,) for name, place in bits.items()}
+    return Sent(frame.opcode, frame.layout, columns, constants)
+
+
+_SENT: dict[type[Columns], Sent] = {
+    AckBatch: _sent(Kind.ACK, _ACK),
+    NackBatch: _sent(
+        Kind.NACK,
+        _NACK,
+        (bits_of(NACK_FRAME, "neth", "cc", low=4, width=4), c.NETH_CC_TYPE),
+        also={"nack_psn": _PSN},
+    ),
+    ProbeBatch: _sent(Kind.PROBE, _PROBE, (bits_of(PROBE_FRAME, "peth", "tsr_ftype"), _TIMESTAMP_FORM)),
+    EndpointRequestBatch: _sent(
+        Kind.ENDPOINT_REQUEST, _REQUEST, (bits_of(ENDPOINT_REQUEST_FRAME, "erth", "tsr_ftype"), _TIMESTAMP_FORM)
+    ),
+    EndpointResponseBatch: _sent(Kind.ENDPOINT_RESPONSE, _RESPONSE),
+}
+
+
+def encode_control(template: FlowTemplate, batch: ControlBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
+
+    `out` as for `encode_writes`. The template leads to the peer's QP, that of endpoint packets to ENDPOINT_QPN.
+    """
+    rows = out[: len(batch)]
+    if len(batch) == 0:
+        return np.zeros(0, np.uint32)
+    sent = _SENT[type(batch)]
+    length = sent.layout.itemsize
+    traffic_class = _class_rows(batch)
+    rows[:, :BTH_OFFSET] = template.tunnel_prefix[traffic_class, batch.ev_index]
+    frame = records(rows, BASE_FRAME)
+    frame["outer"]["plen"] = length - UDP_OFFSET + c.IPV6_BYTES
+    frame["inner"]["plen"] = frame["udp"]["len"] = length - UDP_OFFSET
+    rows[:, BTH_OFFSET : length - c.ICRC_BYTES] = _transport_headers(sent, template.dqpn, batch)
+    ends = np.full(len(batch), length - c.ICRC_BYTES, np.uint32)
+    stamp_icrc(rows, template.tunnel_icrc_effect[traffic_class, batch.ev_index], ends)
+    return ends + np.uint32(c.ICRC_BYTES)
+
+
+def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:
+    """CONTROL, but for what asks about the paths of data (MRC 3.1)."""
+    if isinstance(batch, EndpointRequestBatch):
+        return np.where(batch.op == EndpointOp.EV_PROBE.value, DATA_ROW, CONTROL_ROW)
+    return DATA_ROW if isinstance(batch, ProbeBatch) and not batch.in_control else CONTROL_ROW
+
+
+def _transport_headers(sent: Sent, dqpn: int, batch: ControlBatch) -> NDArray[np.uint8]:
+    """BTH and what follows it but for the ICRC, `(n, bytes)`."""
+    words = np.zeros((len(batch), (sent.layout.itemsize - c.ICRC_BYTES - BTH_OFFSET) // 4), np.uint32)
+    words[:, 0] = sent.opcode << 24 | c.PKEY
+    words[:, 1] = dqpn
+    for bits, value in sent.constants:
+        words[:, bits.word - _BTH_FIRST] |= np.uint32(value << bits.shift)
+    for name, places in sent.columns.items():
+        column = getattr(batch, name).astype(np.uint32)
+        for bits in places:
+            words[:, bits.word - _BTH_FIRST] |= column << np.uint32(bits.shift)
+    return words.astype(">u4").view(np.uint8)
