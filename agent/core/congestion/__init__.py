@@ -1,0 +1,1 @@
+"""How much may be in flight: one interface, one algorithm per file."""

@@ -1,0 +1,137 @@
+"""Settings of NSCC by the names of the API's `nscc_cfg`, and the numbers that follow from them.
+
+Emulated round trips are milliseconds where the reference network has 12 us: what UET states against that network is
+stated against ours (18.3 items 33, 35, 37, 38), so that a network K times slower behaves the same, K times slower.
+"""
+
+from dataclasses import dataclass
+
+from agent.core.errors import ConfigError
+
+_REFERENCE_BDP_MTUS = 36.6
+"""150000 bytes at an MTU of 4096 (18.3 item 33)."""
+
+
+@dataclass(frozen=True, slots=True)
+class NsccConfig:
+    """Settings of one controller. None takes the default of UEC 1.0.3 as given, scaled to our network."""
+
+    base_rtt_ns: int = 1_000_000
+    """Round trip of one full packet over the longest path of the empty network. Our choice: an emulated one."""
+
+    base_rtt_floor_ns: int = 250_000
+    """Measured round trips lower the base no further. Our choice: a host answers in turns, and one that idles answers
+    many times sooner than one at work; its round trip would leave too small a window. 0 is UET's rule."""
+
+    port_bps: int = 10_000_000_000
+    """Rate of one port, bit/s. Our choice: more than a kernel fabric forwards; set it where links are shaped."""
+
+    trimming: bool = False
+    """Whether switches trim; sets the default target."""
+
+    target_delay_ns: int | None = None
+    """Queueing delay aimed at: 0.75 base RTT with trimming, 1 without."""
+
+    max_cwnd_bytes: int | None = None
+    """Largest window and the first one: 1.5 BDP, which follows base RTT and ports."""
+
+    fi_bytes: float | None = None
+    """Fair increase a round trip: 5 MTU * scaling_a."""
+
+    fi_scale: float | None = None
+    """Fast increase, share of what is received: 0.25 * scaling_a."""
+
+    eta_bytes: float | None = None
+    """Increase every adjust period, whatever the signals: 0.15 MTU * scaling_a."""
+
+    gamma: float = 0.8
+    """Strength of the decrease."""
+
+    max_md_jump: float = 0.5
+    """Least factor of one decrease."""
+
+    qa_gate: int = 3
+    """Quick adapt fires if less than max_cwnd >> qa_gate was achieved in a period."""
+
+    qa_threshold_ns: int | None = None
+    """Delay that fires it without loss: 4 times the target."""
+
+    disable_qa: bool = False
+    """No quick adapt."""
+
+    adjust_bytes_threshold_bytes: int | None = None
+    """Collected increases take effect after so much is received: 8 MTU."""
+
+    adjust_period_threshold_ns: int | None = None
+    """Or after so long: 1 base RTT."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError with everything that is out of range."""
+        problems = tuple(
+            f"{name} is {getattr(self, name)}, must be {low}..{high}"
+            for name, (low, high) in _RANGES.items()
+            if getattr(self, name) is not None and not low <= getattr(self, name) <= high
+        )
+        if problems:
+            raise ConfigError(problems)
+
+
+_RANGES: dict[str, tuple[float, float]] = {
+    "base_rtt_ns": (1_000, 10**10),
+    "base_rtt_floor_ns": (0, 10**10),
+    "port_bps": (1_000, 10**13),
+    "target_delay_ns": (1, 10**10),
+    "max_cwnd_bytes": (1, 2**40),
+    "fi_bytes": (0, 2**40),
+    "fi_scale": (0, 1000),
+    "eta_bytes": (0, 2**40),
+    "gamma": (0, 1),
+    "max_md_jump": (0, 1),
+    "qa_gate": (0, 31),
+    "qa_threshold_ns": (1, 10**11),
+    "adjust_bytes_threshold_bytes": (1, 2**40),
+    "adjust_period_threshold_ns": (1, 10**10),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class NsccNumbers:
+    """NsccConfig with every default resolved, for so many ports and one size of packet (mrc.md 12.3)."""
+
+    target_delay_ns: float
+    alpha: float
+    """Proportional increase: bytes squared per byte received and nanosecond below the target."""
+    fi_bytes: float
+    fi_scale: float
+    eta_bytes: float
+    qa_threshold_ns: float
+    adjust_bytes: int
+    adjust_period_ns: int
+
+    @classmethod
+    def of(cls, config: NsccConfig, mtu_bytes: int, ports_up: int) -> "NsccNumbers":
+        """`mtu_bytes` is the nominal size of a full packet."""
+        target_ns = given(config.target_delay_ns, config.base_rtt_ns * (0.75 if config.trimming else 1.0))
+        scaling_a = bdp_bytes(config, config.base_rtt_ns, ports_up) / (_REFERENCE_BDP_MTUS * mtu_bytes)
+        # 12 us of the reference become our base RTT.
+        scaling_b = target_ns / config.base_rtt_ns
+        return cls(
+            target_delay_ns=target_ns,
+            alpha=4 * scaling_a * scaling_b * mtu_bytes / target_ns,
+            fi_bytes=given(config.fi_bytes, 5 * mtu_bytes * scaling_a),
+            fi_scale=given(config.fi_scale, 0.25 * scaling_a),
+            eta_bytes=given(config.eta_bytes, 0.15 * mtu_bytes * scaling_a),
+            qa_threshold_ns=given(config.qa_threshold_ns, 4 * target_ns),
+            adjust_bytes=int(given(config.adjust_bytes_threshold_bytes, 8 * mtu_bytes)),
+            adjust_period_ns=int(given(config.adjust_period_threshold_ns, config.base_rtt_ns)),
+        )
+
+
+def bdp_bytes(config: NsccConfig, base_rtt_ns: int, ports_up: int) -> float:
+    """What the ports together send in a base RTT (18.3 item 38)."""
+    return config.port_bps * ports_up * base_rtt_ns / 8e9
+
+
+def given(setting: float | None, default: float) -> float:
+    """The setting, or the default if it is None."""
+    return default if setting is None else setting
