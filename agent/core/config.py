@@ -4,13 +4,14 @@ Frozen, complete and checked on construction; no defaults are looked up anywhere
 follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argued in docs/transport.md.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError
+from agent.core.ev_config import EvConfig
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS
 
@@ -26,6 +27,19 @@ class SprayPolicy(Enum):
 
     RANDOM = "random"
     """Planes in turn; inside the plane an independent uniform draw for every packet."""
+
+
+class LossRule(Enum):
+    """What proves a packet lost, besides timeouts and NACKs (mrc.md 18.1 item 5)."""
+
+    SAME_EV = "same-ev"
+    """A packet sent later on the same EV has arrived: exact where one EV is one FIFO path."""
+
+    GENERIC = "generic"
+    """Several packets sent later have arrived, and time has passed: for paths that reorder."""
+
+    BOTH = "both"
+    """Either: also a path on which nothing arrives any more is found out without a timeout."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +80,30 @@ class QpConfig:
     sack_delay_ns: int = 300_000
     """News is never kept longer than this. Our choice, from measurements of the data path."""
 
+    transport_ack: bool = True
+    """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends alike."""
+
+    ack_coalesce_ns: int = 100_000
+    """Transport ACKs keep this distance; about one base round trip (18.1 item 11)."""
+
+    max_wimm: int = 128
+    """Write-with-Immediates the peer may have in flight, 1..65535; the API's example."""
+
+    max_wimm_dest: int = 128
+    """As many the peer allows us."""
+
+    nack_out_of_window: bool = False
+    """Packets beyond the window are NACKed (Table 7-3) rather than dropped in silence (6.3.1 rule 6)."""
+
+    loss_rule: LossRule = LossRule.SAME_EV
+    """What proves a packet lost."""
+
+    reorder_pkts: int = 3
+    """Arrivals of packets sent later that prove a loss under GENERIC, if also time has passed (18.1 item 5)."""
+
+    reorder_floor_ns: int = 100_000
+    """Least time of it; otherwise 1.25 smoothed round trips and the spread of the round trips. Our choice."""
+
     ack_timeout_ns: int = 67_108_864
     """A packet without any answer for this long is resent; 1.024 µs * 2^16. Our choice of n."""
 
@@ -74,6 +112,9 @@ class QpConfig:
 
     exp_cnt: int = 7
     """Doublings before the queue pair fails, 0..24; 25 never gives up."""
+
+    ev: EvConfig = field(default_factory=EvConfig)
+    """What becomes of EVs that lose, are marked or answer probes."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError with everything that is out of range."""
@@ -108,6 +149,11 @@ _RANGES = {
     "rotations_per_order": (1, 4096),
     "sack_delay_ns": (0, 10**10),
     "ack_timeout_ns": (1000, 2**35),
+    "ack_coalesce_ns": (0, 10**10),
+    "max_wimm": (1, 65535),
+    "max_wimm_dest": (1, 65535),
+    "reorder_pkts": (1, 1 << 16),
+    "reorder_floor_ns": (0, 10**10),
     "linear_cnt": (0, 7),
     "exp_cnt": (0, EXP_CNT_INFINITE),
 }
@@ -151,3 +197,15 @@ class PeerQp:
 
     start_psn: int
     """The first PSN it will send, 24 bits."""
+
+    mpr: int | None = None
+    """Receive window it offers, unit 128 PSNs; bounds our `mpr_dest`."""
+
+    max_wimm: int | None = None
+    """Write-with-Immediates it allows in flight; bounds our `max_wimm_dest`."""
+
+    dynamic_mpr: bool | None = None
+    """Whether it follows and advertises windows; off unless both ends do. None: as ours."""
+
+    trim_nack: bool = True
+    """It answers trimmed packets with NACKs; otherwise ours must not be trimmed (DSCP NO_TRIM)."""

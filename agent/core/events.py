@@ -6,6 +6,8 @@ Facts about packets come in bulk: one event may speak for many packets or messag
 from dataclasses import dataclass
 from enum import Enum
 
+from agent.core.ev_state import EvSignal, EvState
+
 
 class QpState(Enum):
     """States of a queue pair (MRC API)."""
@@ -21,6 +23,16 @@ class QpErrorReason(Enum):
     """Why a queue pair failed."""
 
     RETRY_EXCEEDED = "retry counter exceeded"
+    REMOTE_OPERATION_ERROR = "remote operation error"
+    REMOTE_ACCESS_ERROR = "remote access error"
+    REMOTE_INVALID_REQUEST = "remote invalid request"
+    LOCAL_ACCESS_ERROR = "local access error"
+    """The peer named memory it may not write."""
+    LOCAL_WIMM_OVERFLOW = "local write-with-immediate overflow"
+    """The peer has more of them in flight than agreed."""
+    LOCAL_NO_RECEIVE = "no receive posted"
+    """The peer's immediate found none; there is no RNR in MRC."""
+    ASKED = "by request"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,4 +82,26 @@ class QpFailed:
     flushed: int
 
 
-Event = QpStateChanged | MessagesCompleted | PacketsLost | PacketsTimedOut | QpFailed
+@dataclass(frozen=True, slots=True)
+class EvStatesChanged:
+    """EV rows `ev_indices` went to `state`; `replacement` is the row that took the place of a single one, or -1."""
+
+    now_ns: int
+    ev_indices: tuple[int, ...]
+    state: EvState
+    signal: EvSignal
+    replacement: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class PacketsNacked:
+    """The peer refused packets for `reason`, counted as `PacketsLost` does."""
+
+    now_ns: int
+    ev_indices: tuple[int, ...]
+    counts: tuple[int, ...]
+    reason: int
+    """NackReason."""
+
+
+Event = QpStateChanged | MessagesCompleted | PacketsLost | PacketsTimedOut | QpFailed | EvStatesChanged | PacketsNacked

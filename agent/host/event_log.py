@@ -13,9 +13,12 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from agent.core import events as core
 from agent.io.runtime import QpEvent
+from agent.wire.constants import NackReason
 
 _VERSION = 1
 
@@ -51,8 +54,10 @@ class EventLog:
                     self._crowd(item, "LOSS", rows, counts)
                 case core.PacketsTimedOut(ev_indices=rows, counts=counts):
                     self._crowd(item, "ACK_TIMEOUT", rows, counts)
+                case core.PacketsNacked(ev_indices=rows, counts=counts, reason=reason):
+                    self._crowd(item, f"NACK_{NackReason(reason).name}", rows, counts)
                 case _:
-                    self._write(item.host, item.qpn, item.event.now_ns, *_told(item.event))
+                    self._write(item.host, item.qpn, item.event.now_ns, *_told(item.event, item.evs))
 
     def flush(self, now_ns: int) -> None:
         """Write the sums so far, and hand everything to the kernel."""
@@ -77,12 +82,16 @@ class EventLog:
         self._file.write(msgspec.json.encode(record) + b"\n")
 
 
-def _told(event: core.Event) -> tuple[str, dict[str, Any]]:
+def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, Any]]:
     match event:
         case core.QpStateChanged(old=old, new=new):
             return "QP_STATE", {"old": old.value, "new": new.value}
         case core.MessagesCompleted(first_wr_id=first, count=count, length_bytes=size):
             return "MESSAGE_COMPLETE", {"first_wr_id": first, "messages": count, "bytes": size}
+        case core.EvStatesChanged(ev_indices=rows, state=state, signal=signal, replacement=replacement):
+            replaced_by = {"replaced_by": f"{int(evs[replacement]):#010x}"} if replacement >= 0 else {}
+            named = [f"{int(evs[row]):#010x}" for row in rows]
+            return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, **replaced_by}
         case core.QpFailed(reason=reason, flushed=flushed):
             return "QP_ERROR", {"reason": reason.value, "flushed": flushed}
         case _:

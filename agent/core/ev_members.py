@@ -1,0 +1,94 @@
+"""The EVs of a queue pair as they stand: state of each, which are active in which slot, which planes' ports are up.
+
+A slot is a place in the spray schedule and belongs to a plane for ever; an EV of that plane sits in it. The other EVs
+are the backup set. Decides nothing: `ev_set.py` says who moves. MRC 4.3, 4.4.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.ev_state import EvState
+
+_PLANES = 256
+
+
+class Pool(NamedTuple):
+    """Rows that may be used now, by plane: plane p has `rows[first[p]:first[p] + size[p]]`."""
+
+    rows: NDArray[np.int64]
+    first: NDArray[np.int64]
+    size: NDArray[np.int64]
+    place: NDArray[np.int64]
+    """(e,) where in its plane's part a row stands, -1 where it may not be used."""
+
+
+class EvMembers:
+    """States, slots and ports; call `refresh` after changing any of them."""
+
+    def __init__(self, profile: EvProfile, active: NDArray[np.int64], rng: np.random.Generator) -> None:
+        count = len(profile.evs)
+        self._rng = rng
+        self.planes = profile.planes
+        self.states = np.zeros(count, np.uint8)
+        self.row_of_slot = active.astype(np.uint16)
+        self.slot_of_row = np.full(count, -1, np.int64)
+        self.slot_of_row[active] = np.arange(len(active))
+        self.local_up = np.ones(_PLANES, np.bool_)
+        self.remote_up = np.ones(_PLANES, np.bool_)
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Recompute what the selection reads."""
+        self.plane_up = self.local_up & self.remote_up
+        self.usable = (self.states <= EvState.SKIP) & self.plane_up[self.planes]
+        seated = self.row_of_slot.astype(np.int64)
+        self.vacant = ~self.usable[seated]
+        """(slots,) the EV sitting there may not be used."""
+        self.skipping = ~self.vacant & (self.states[seated] == EvState.SKIP)
+        """(slots,) the EV there is to be passed over."""
+        self.vacancies = int(np.count_nonzero(self.vacant))
+        self.skips = int(np.count_nonzero(self.skipping))
+        self.straight = bool(np.array_equal(seated, np.arange(len(self.states))))
+        """Slot numbers are row numbers: nothing was swapped and there is no backup."""
+        self.pool = self._pool(seated[~self.vacant & ~self.skipping], seated[~self.vacant])
+
+    @property
+    def sendable(self) -> bool:
+        """Whether any EV may be used."""
+        return len(self.pool.rows) > 0
+
+    def in_use(self) -> NDArray[np.int64]:
+        """Active EVs that are GOOD or SKIP, by plane (256,), whatever their ports do."""
+        seated = self.row_of_slot[self.states[self.row_of_slot] <= EvState.SKIP]
+        return np.bincount(self.planes[seated], minlength=_PLANES)
+
+    def spare(self, plane: int) -> int:
+        """A random GOOD backup EV of a plane; -1 if it has none."""
+        found = np.flatnonzero((self.slot_of_row < 0) & (self.states == EvState.GOOD) & (self.planes == plane))
+        return int(self._rng.choice(found)) if len(found) else -1
+
+    def vacant_seat(self, plane: int) -> int:
+        """A row that holds a slot of the plane and is neither GOOD nor SKIP; -1 if there is none."""
+        seated = self.row_of_slot[(self.states[self.row_of_slot] > EvState.SKIP)]
+        seated = seated[self.planes[seated] == plane]
+        return int(seated[0]) if len(seated) else -1
+
+    def swap(self, out: int, into: int) -> None:
+        """Backup row `into` takes the slot of active row `out`, which becomes a backup."""
+        slot = int(self.slot_of_row[out])
+        self.row_of_slot[slot] = into
+        self.slot_of_row[into], self.slot_of_row[out] = slot, -1
+
+    def _pool(self, good: NDArray[np.int64], usable: NDArray[np.int64]) -> Pool:
+        # A plane whose EVs are all congested still has them; others do without.
+        has_good = np.bincount(self.planes[good], minlength=_PLANES) > 0
+        rows = np.concatenate((good, usable[~has_good[self.planes[usable]]]))
+        rows = rows[np.argsort(self.planes[rows], kind="stable")]
+        size = np.bincount(self.planes[rows], minlength=_PLANES)
+        first = np.cumsum(size) - size
+        place = np.full(len(self.states), -1, np.int64)
+        place[rows] = np.arange(len(rows)) - first[self.planes[rows]]
+        return Pool(rows, first, size, place)

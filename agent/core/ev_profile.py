@@ -1,0 +1,121 @@
+"""Where a profile's entropy values come from: picked (AUTO), given (EXP) or generated from fields (GEN).
+
+Pure: candidates and fields in, arrays out; which path a value names is the caller's business. MRC API, EV profiles.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.errors import ConfigError
+
+_MAX_INDEX_BITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class GenField:
+    """One field of a generated EV: `init_val`, with the bits of `mask` replaced by bits of the EV's index."""
+
+    width: int
+    """Bits."""
+    init_val: int
+    min: int = 0
+    """Least and greatest value of the replaced bits, read as a number; others are left out."""
+    max: int = 0
+    mask: int = 0
+    """Zero: a fixed field."""
+
+
+def auto_profile(evs: NDArray[np.uint32], planes: NDArray[np.uint8], count: int, rng: np.random.Generator) -> EvProfile:
+    """A random choice of `count` of the candidates (e,), equally many of each plane, in random order.
+
+    A plane with fewer candidates than its share gives them several times: duplicates are legal. Raises ConfigError if
+    the planes cannot share `count` equally.
+    """
+    numbers = np.unique(planes)
+    share, rest = divmod(count, len(numbers))
+    if rest or not share:
+        raise ConfigError((f"{count} EVs cannot be split equally over {len(numbers)} planes",))
+    chosen = [_drawn(np.flatnonzero(planes == plane), share, rng) for plane in numbers]
+    rows = np.stack(chosen, axis=1).reshape(-1)
+    return EvProfile(evs[rows], planes[rows])
+
+
+def exp_profile(evs: Sequence[int], planes: Sequence[int]) -> EvProfile:
+    """Exactly the values a controller supplies. Raises ConfigError if they do not fit."""
+    problems = [f"EV {ev:#x} does not fit 32 bits" for ev in evs if not 0 <= ev < 1 << 32]
+    problems += [f"plane {plane} is not 0..255" for plane in planes if not 0 <= plane <= 255]
+    if problems:
+        raise ConfigError(tuple(problems))
+    return EvProfile(np.array(evs, np.uint32), np.array(planes, np.uint8))
+
+
+def generated_evs(fields: Sequence[GenField], count: int, bits: int = 32) -> NDArray[np.uint32]:
+    """The first `count` values that the fields generate, by rising index (count,) uint32.
+
+    The index is as wide as all masks together; each mask bit, most significant first, takes the index's next bit, most
+    significant first; fields are joined in order, the first highest. Raises ConfigError for impossible fields or when
+    there are fewer values.
+    """
+    problems = tuple(_problems_of(fields, bits))
+    if problems:
+        raise ConfigError(problems)
+    index_bits = sum(field.mask.bit_count() for field in fields)
+    index = np.arange(1 << index_bits, dtype=np.uint64)
+    values = np.zeros(len(index), np.uint64)
+    valid = np.ones(len(index), np.bool_)
+    left = index_bits
+    for field in fields:
+        left -= field.mask.bit_count()
+        drawn = (index >> np.uint64(left)) & np.uint64((1 << field.mask.bit_count()) - 1)
+        if field.mask:
+            valid &= (drawn >= field.min) & (drawn <= field.max)
+        values = (values << np.uint64(field.width)) | _placed(field, drawn)
+    found = values[valid]
+    if len(found) < count:
+        raise ConfigError((f"the fields generate {len(found)} EVs, {count} are asked for",))
+    return found[:count].astype(np.uint32)
+
+
+def active_rows(planes: NDArray[np.uint8], count: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
+    """Rows of a profile that start active, equally many of each plane, in profile order; None: all rows."""
+    if count is None or count >= len(planes):
+        return np.arange(len(planes))
+    numbers = np.unique(planes)
+    share = max(1, count // len(numbers))
+    chosen = [rng.permutation(np.flatnonzero(planes == plane))[:share] for plane in numbers]
+    return np.sort(np.concatenate(chosen))
+
+
+def _drawn(rows: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    rounds = [rng.permutation(rows) for _ in range(-(-count // len(rows)))]
+    return np.concatenate(rounds)[:count]
+
+
+def _placed(field: GenField, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """The field's value with the drawn bits put where the mask has ones."""
+    value = np.full(len(drawn), field.init_val & ~field.mask, np.uint64)
+    # One turn a bit of the mask.
+    source = 0
+    for place in range(field.width):
+        if field.mask >> place & 1:
+            value |= ((drawn >> np.uint64(source)) & np.uint64(1)) << np.uint64(place)
+            source += 1
+    return value
+
+
+def _problems_of(fields: Sequence[GenField], bits: int) -> list[str]:
+    found = []
+    if (total := sum(field.width for field in fields)) > bits:
+        found.append(f"the fields take {total} bits, the format has {bits}")
+    if (index_bits := sum(field.mask.bit_count() for field in fields)) > _MAX_INDEX_BITS:
+        found.append(f"the masks have {index_bits} bits, at most {_MAX_INDEX_BITS} are supported")
+    for number, field in enumerate(fields):
+        if field.width < 1 or field.init_val >> field.width or field.mask >> field.width:
+            found.append(f"field {number}: init_val or mask does not fit {field.width} bits")
+        if not 0 <= field.min <= field.max < 1 << field.mask.bit_count():
+            found.append(f"field {number}: {field.min}..{field.max} does not fit its mask {field.mask:#x}")
+    return found

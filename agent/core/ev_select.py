@@ -1,0 +1,110 @@
+"""Which EV each of the next packets gets: the walk over the rotation, and another EV for what is sent again.
+
+Vectorised: turns are counted in rotations and in EVs met in SKIP, never in packets, and where every EV is GOOD a
+selection is a slice of the schedule. MRC 9.3.1, 11.2.2.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.ev_members import EvMembers
+from agent.core.spray import SpraySchedule
+
+
+class EvSelector:
+    """Walks the schedule over the slots of `members`."""
+
+    def __init__(
+        self,
+        members: EvMembers,
+        schedule: SpraySchedule,
+        skip_share: float,
+        passed: Callable[[NDArray[np.int64]], None],
+        rng: np.random.Generator,
+    ) -> None:
+        self._members = members
+        self._schedule = schedule
+        self._rng = rng
+        self._passed = passed
+        self._most_skips = skip_share * len(members.row_of_slot)
+        self.position = 0
+        """Next place in the schedule; equals the number of first transmissions while nothing was passed over."""
+
+    def take(self, count: int) -> NDArray[np.uint16]:
+        """EV rows of the next `count` first transmissions, (count,); `members` must be sendable."""
+        members = self._members
+        if members.skips and members.skips <= self._most_skips:
+            slots = self._walk(count)
+        else:
+            slots = self._schedule.run(self.position, count)
+            self.position += count
+        rows = slots if members.straight else members.row_of_slot[slots]
+        return self._filled(slots, rows) if members.vacancies else rows
+
+    def other_than(self, failed: NDArray[np.uint16], away: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
+        """For each of (m,) failed rows another one: of its plane, uniformly, if that has another and is not `away`.
+
+        `away` (256,) names planes to be avoided, None: not even a plane without another EV is left. Then, and when
+        nothing else is usable, the failed EV itself is used again.
+        """
+        pool, planes = self._members.pool, self._members.planes[failed]
+        size, place = pool.size[planes], pool.place[failed]
+        others = size - (place >= 0)
+        draw = (self._rng.random(len(failed)) * others).astype(np.int64)
+        draw += (place >= 0) & (draw >= place)
+        found = pool.rows[np.minimum(pool.first[planes] + draw, len(pool.rows) - 1)]
+        stuck = others < 1
+        found = np.where(stuck, failed, found)
+        leave = stuck & (size == 0) if away is None else stuck | away[planes]
+        if np.count_nonzero(leave):
+            found[leave] = self._elsewhere(found[leave], planes[leave])
+        return found.astype(np.uint16)
+
+    def _walk(self, count: int) -> NDArray[np.uint16]:
+        """Pass over slots in SKIP; of neighbours in SKIP only the first is reset, so at most one a packet."""
+        members = self._members
+        stretch = len(members.row_of_slot)
+        parts: list[NDArray[np.uint16]] = []
+        before = False
+        # One turn a rotation.
+        while count:
+            slots = self._schedule.run(self.position, min(count, stretch))
+            self.position += len(slots)
+            met = members.skipping[slots]
+            if np.count_nonzero(met):
+                reset = met.copy()
+                reset[1:] &= ~met[:-1]
+                reset[0] &= not before
+                before = bool(met[-1])
+                self._passed(members.row_of_slot[slots[reset]].astype(np.int64))
+                slots = slots[~met]
+            else:
+                before = False
+            parts.append(slots)
+            count -= len(slots)
+        return np.concatenate(parts)
+
+    def _filled(self, slots: NDArray[np.uint16], rows: NDArray[np.uint16]) -> NDArray[np.uint16]:
+        """Rows with those of vacant slots replaced: by another of the plane, or of any plane if that has none."""
+        holes = self._members.vacant[slots].nonzero()[0]
+        if not len(holes):
+            return rows
+        filled = rows.copy()
+        filled[holes] = self.other_than(rows[holes], _NOWHERE)
+        return filled
+
+    def _elsewhere(self, failed: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.int64]:
+        pool = self._members.pool
+        size, first = pool.size[planes], pool.first[planes]
+        others = len(pool.rows) - size
+        draw = (self._rng.random(len(failed)) * others).astype(np.int64)
+        draw += np.where(draw >= first, size, 0)
+        found = pool.rows[np.minimum(draw, len(pool.rows) - 1)]
+        rows: NDArray[np.int64] = np.where(others < 1, failed, found)
+        return rows
+
+
+_NOWHERE = np.zeros(256, np.bool_)
+"""No plane is to be avoided."""

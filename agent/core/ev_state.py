@@ -1,0 +1,88 @@
+"""States of an entropy value as a literal table: state by signal. What is not in the table changes nothing.
+
+Knows one EV's state and nothing of sets, planes, floors or time. MRC Figure 5, 9.3.1, 11.2.2. SKIP is internal to the
+transport; the API knows GOOD, ASSUMED_BAD and DENIED only.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class EvState(IntEnum):
+    """Where an EV stands."""
+
+    GOOD = 0
+    SKIP = 1
+    """Congested: passed over for one rotation."""
+    ASSUMED_BAD = 2
+    """Lost a packet: out until probes say otherwise."""
+    DENIED = 3
+    """Forbidden by a controller: out until it says otherwise."""
+
+
+class EvSignal(IntEnum):
+    """What may move an EV from one state to another."""
+
+    MARKED = 0
+    """A SACK says SKIP_ONCE of it: its packet met congestion (ECN)."""
+    TRIMMED = 1
+    """A NACK says that its packet was trimmed inside the fabric; at the last hop does not count."""
+    ALWAYS_SKIP = 2
+    """A SACK says ALWAYS_SKIP of it."""
+    LOST = 3
+    """Packets on it vanished without a trace, as often as the loss policy tolerates."""
+    PASSED = 4
+    """The rotation passed it over once, or its time is up."""
+    REVIVED = 5
+    """Enough probes were answered."""
+    REVIVED_MARKED = 6
+    """Enough probes were answered, and the last answer says SKIP_ONCE."""
+    DENY = 7
+    ALLOW = 8
+
+
+_G, _S, _B, _D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
+
+TRANSITIONS: dict[EvState, dict[EvSignal, EvState]] = {
+    _G: {
+        EvSignal.MARKED: _S,
+        EvSignal.TRIMMED: _S,
+        EvSignal.ALWAYS_SKIP: _B,
+        EvSignal.LOST: _B,
+        EvSignal.DENY: _D,
+    },
+    _S: {
+        EvSignal.ALWAYS_SKIP: _B,
+        EvSignal.LOST: _B,
+        EvSignal.PASSED: _G,
+        # Sources disagree whether only a GOOD EV can be denied; the API sets any state.
+        EvSignal.DENY: _D,
+    },
+    _B: {
+        EvSignal.REVIVED: _G,
+        # SKIP or GOOD (18.2): SKIP, or a path that is just congested would be used at once.
+        EvSignal.REVIVED_MARKED: _S,
+        EvSignal.DENY: _D,
+    },
+    _D: {EvSignal.ALLOW: _G},
+}
+"""Which signal leads from which state to which (mrc.md 4.4)."""
+
+
+def _table() -> NDArray[np.uint8]:
+    table = np.repeat(np.arange(len(EvState), dtype=np.uint8)[:, None], len(EvSignal), axis=1)
+    for state, moves in TRANSITIONS.items():
+        for signal, after in moves.items():
+            table[state, signal] = after
+    return table
+
+
+_NEXT = _table()
+
+
+def after(states: NDArray[np.uint8], signal: EvSignal) -> NDArray[np.uint8]:
+    """The states (n,) that follow `states` (n,) on a signal."""
+    following: NDArray[np.uint8] = _NEXT[states, signal]
+    return following
