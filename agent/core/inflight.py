@@ -1,9 +1,11 @@
 """Packets sent and not acknowledged, and the proof that one of them is lost.
 
 One EV is one FIFO path (docs/transport.md, Loss), so a packet is lost if and only if some SACK shows it missing and
-a packet sent later on the same EV had arrived when that SACK was written. Refuses to know messages, timers
-and windows.
+a packet sent later on the same EV had arrived when that SACK was written. Where paths reorder, several later arrivals
+and some time take the place of that proof. Refuses to know messages, timers and windows.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +14,17 @@ from agent.core.ring import read_run, ring_size, write_run
 
 ACKED, SENT, LOST = 0, 1, 2
 """Slots of the state ring: not outstanding, in flight, waiting to be sent again."""
+
+
+_COPIES_MAX = 255
+_NO_EVS = np.empty(0, np.uint16)
+
+
+class Tolerance(NamedTuple):
+    """The generic rule: what was last sent at or before `before_ns` and before `pkts` arrivals is lost."""
+
+    pkts: int
+    before_ns: int
 
 
 class InFlight:
@@ -24,9 +37,10 @@ class InFlight:
         self._ev = np.zeros(size, np.uint16)
         self._order = np.zeros(size, np.int64)
         self._sent_ns = np.zeros(size, np.int64)
-        self._resent = np.zeros(size, np.bool_)
+        self._copies = np.zeros(size, np.uint8)
         self._ambiguous = np.zeros(size, np.bool_)
         self._seen_order = np.full(ev_count, -1, np.int64)
+        self._newest_orders = np.full(0, -1, np.int64)
         self._next_order = 0
         self._suspect_end = 0
         self.base = 0
@@ -63,7 +77,7 @@ class InFlight:
         write_run(self._ev, start, stop, evs)
         write_run(self._order, start, stop, np.arange(self._next_order, self._next_order + count))
         write_run(self._sent_ns, start, stop, now_ns)
-        write_run(self._resent, start, stop, 0)
+        write_run(self._copies, start, stop, 1)
         write_run(self._ambiguous, start, stop, 0)
         self._next_order += count
         self.end = stop
@@ -77,7 +91,7 @@ class InFlight:
         self._ev[slots] = evs
         self._order[slots] = np.arange(self._next_order, self._next_order + count)
         self._sent_ns[slots] = now_ns
-        self._resent[slots] = True
+        self._copies[slots] = np.minimum(self._copies[slots], _COPIES_MAX - 1) + 1
         self._next_order += count
         self.lost -= count
         self.sent += count
@@ -106,6 +120,53 @@ class InFlight:
         evs: NDArray[np.uint16] = self._ev[slots]
         self._learn(slots, evs)
         return evs
+
+    def refuse(self, offsets: NDArray[np.int64]) -> None:
+        """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
+        self._mark_lost(offsets & self._mask, _NO_EVS)
+
+    def in_flight_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(n,) whether each packet is sent, and neither acknowledged nor waiting to be sent again."""
+        known = (offsets >= self.base) & (offsets < self.end)
+        known &= self._state[offsets & self._mask] == SENT
+        return known
+
+    def sent_ns_of(self, offset: int) -> tuple[int, int] | None:
+        """When the packet at `offset` was last sent, and how often it was sent; None if that is forgotten."""
+        if not self.end - len(self._state) <= offset < self.end or offset < 0:
+            return None
+        slot = offset & self._mask
+        return int(self._sent_ns[slot]), int(self._copies[slot])
+
+    def order_now(self) -> int:
+        """The place in the order of transmission of something sent now that is no packet, a probe."""
+        self._next_order += 1
+        return self._next_order - 1
+
+    def heard_of(self, ev_row: int, order: int) -> None:
+        """What was sent on an EV at that place in the order has arrived."""
+        self._seen_order[ev_row] = max(int(self._seen_order[ev_row]), order)
+        self._suspect_end = self.end
+
+    def waiting_evs(self, before_ns: int, limit: int) -> NDArray[np.uint16]:
+        """EV rows of packets in flight last sent at or before `before_ns`, each once, oldest first, (m <= limit,)."""
+        slots = self._suspects(None, self.end)
+        evs = self._ev[slots[self._sent_ns[slots] <= before_ns]]
+        first = np.unique(evs, return_index=True)[1]
+        rows: NDArray[np.uint16] = evs[np.sort(first)[:limit]]
+        return rows
+
+    def infer_lost_late(self, missing: NDArray[np.bool_] | None, tolerance: Tolerance) -> NDArray[np.uint16]:
+        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`."""
+        slots = self._suspects(missing, self.end)
+        if not len(slots) or len(self._newest_orders) < tolerance.pkts:
+            return _NO_EVS
+        late = (self._order[slots] < self._newest_orders.min()) & (self._sent_ns[slots] <= tolerance.before_ns)
+        return self._mark_lost(slots[late], self._ev[slots[late]])
+
+    def note_arrivals(self, orders: int) -> None:
+        """Keep the `orders` newest places in the order of transmission known to have arrived, for the generic rule."""
+        self._newest_orders = np.full(orders, -1, np.int64)
 
     def infer_lost(self, missing: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
         """Mark as lost what is missing and older on its EV than an arrival; EV rows they were last sent on, (m,).
@@ -148,7 +209,10 @@ class InFlight:
 
     def _learn(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> None:
         order = self._order[slots]
-        if np.count_nonzero(self._resent[slots]):
+        if len(self._newest_orders):
+            kept = len(self._newest_orders)
+            self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
+        if np.count_nonzero(self._copies[slots] > 1):
             self._suspect_end = self.end
             clear = ~self._ambiguous[slots]
             evs, order = evs[clear], order[clear]

@@ -1,9 +1,10 @@
 """Posted writes and their segmentation: which bytes and which message a packet offset stands for.
 
 One table row a message, no object; rows leave when their message completes. A message's number (its work request)
-counts from 0, and its low 16 bits are the MSN. MRC 6.2.2, 7.5.
+counts from 0, and its low 16 bits are the MSN; immediates have a count of their own, the RQMSN. MRC 6.2.2, 7.5.
 """
 
+from collections import deque
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,8 +13,9 @@ from numpy.typing import NDArray
 from agent.core.errors import RegionError
 from agent.wire.constants import Opcode
 
-_LENGTH, _VA, _RKEY, _OFFSET, _SOURCE, _NUMBER = range(6)
-_COLUMNS = 6
+_LENGTH, _VA, _RKEY, _OFFSET, _SOURCE, _NUMBER, _IMM, _RQMSN = range(8)
+_COLUMNS = 8
+_NO_IMM = -1
 _INITIAL_ROWS = 16
 
 _OPCODES = np.array(
@@ -21,6 +23,9 @@ _OPCODES = np.array(
     np.uint8,
 )
 """Indexed by [is first packet, is last packet]."""
+
+_WITH_IMM = np.uint8(Opcode.WRITE_LAST_IMM - Opcode.WRITE_LAST)
+"""What an immediate adds to the opcode of a last or only packet."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,6 +40,9 @@ class Segments:
     source_offset: NDArray[np.int64]
     payload_bytes: NDArray[np.uint32]
     source: NDArray[np.uint8]
+    rqmsn: NDArray[np.uint16]
+    imm: NDArray[np.uint32] | None
+    """None where no packet carries one."""
 
     def __len__(self) -> int:
         """How many packets."""
@@ -53,6 +61,9 @@ class MessageTable:
         self._head = 0
         self._tail = 0
         self._sources: list[NDArray[np.uint8]] = []
+        self._immediates: deque[tuple[int, int]] = deque()
+        """First and last offset of each incomplete message with an immediate."""
+        self._immediates_posted = 0
         self.posted = 0
         self.completed = 0
         self.end = 0
@@ -61,14 +72,23 @@ class MessageTable:
         self.completed_bytes = 0
 
     def post(
-        self, source: NDArray[np.uint8], offset: int, length: int, va: int, rkey: int, message_bytes: int
+        self,
+        source: NDArray[np.uint8],
+        offset: int,
+        length: int,
+        va: int,
+        rkey: int,
+        message_bytes: int,
+        imm: int | None = None,
     ) -> range:
         """Write `source[offset:offset + length]` to (`va`, `rkey`) in messages of `message_bytes`; their numbers.
 
-        The last message takes what remains. Raises RegionError if the bytes are not inside `source`, a message is not
-        of 1 .. 2^32 - 1 bytes, or the remote addresses leave 64 bits.
+        The last message takes what remains; with `imm` each is a Write-with-Immediate. Raises RegionError if the bytes
+        are not inside `source`, a message is not of 1 .. 2^32 - 1 bytes, or the remote addresses leave 64 bits.
         """
         self._check(len(source), offset, length, va, rkey, message_bytes)
+        if imm is not None and not 0 <= imm < 1 << 32:
+            raise RegionError(f"immediate {imm:#x} does not fit 32 bits")
         count = -(-length // message_bytes)
         self._make_room(count)
         start = np.arange(count, dtype=np.int64) * message_bytes
@@ -83,6 +103,12 @@ class MessageTable:
         rows[:, _OFFSET] = start + offset
         rows[:, _SOURCE] = self._source_number(source)
         rows[:, _NUMBER] = np.arange(self.posted, self.posted + count)
+        rows[:, _IMM] = _NO_IMM
+        if imm is not None:
+            rows[:, _IMM] = imm
+            rows[:, _RQMSN] = np.arange(self._immediates_posted, self._immediates_posted + count)
+            self._immediates_posted += count
+            self._immediates.extend(zip(first.tolist(), last.tolist(), strict=True))
         self._tail += count
         self.end = int(last[-1]) + 1
         self.posted_bytes += length
@@ -103,8 +129,16 @@ class MessageTable:
         into = offsets - self._first[message]
         is_first, is_last = into == 0, offsets == self._last[message]
         into *= self._pmtu
+        opcode = _OPCODES[is_first.view(np.int8), is_last.view(np.int8)]
+        imm = None
+        rqmsn = np.zeros(len(rows), np.uint16)
+        if self._immediates:
+            has_imm = rows[:, _IMM] != _NO_IMM
+            opcode += _WITH_IMM * (is_last & has_imm)
+            rqmsn[has_imm] = rows[has_imm, _RQMSN].astype(np.uint16)
+            imm = rows[:, _IMM].astype(np.uint32)
         return Segments(
-            opcode=_OPCODES[is_first.view(np.int8), is_last.view(np.int8)],
+            opcode=opcode,
             msn=rows[:, _NUMBER].astype(np.uint16),
             va=(rows[:, _VA] + into).view(np.uint64),
             rkey=rows[:, _RKEY].astype(np.uint32),
@@ -112,7 +146,17 @@ class MessageTable:
             source_offset=rows[:, _OFFSET] + into,
             payload_bytes=np.minimum(length - into, self._pmtu).astype(np.uint32),
             source=self._sources[int(rows[0, _SOURCE])],
+            rqmsn=rqmsn,
+            imm=imm,
         )
+
+    def end_within(self, immediates: int) -> int:
+        """The packet offset up to which may be sent with so many immediates in flight."""
+        return self._immediates[immediates][0] if len(self._immediates) > immediates else self.end
+
+    def has_ended_below(self, offset: int) -> bool:
+        """Whether some incomplete message has all its packets below `offset`."""
+        return self._head < self._tail and int(self._last[self._head]) < offset
 
     def complete_below(self, offset: int) -> tuple[int, int, int]:
         """Drop the messages that end before `offset`: (number of the first, how many, their bytes)."""
@@ -123,13 +167,19 @@ class MessageTable:
         self._head += count
         self.completed += count
         self.completed_bytes += length
+        while self._immediates and self._immediates[0][1] < offset:
+            self._immediates.popleft()
         return first, count, length
 
     def bytes_below(self, offset: int) -> int:
-        """Posted bytes in the packets before `offset`, which lies in the first incomplete message or at its start."""
+        """Posted bytes in the packets before `offset`, which lies not below the first incomplete message."""
         if self._head == self._tail:
             return self.completed_bytes
-        return self.completed_bytes + (offset - int(self._first[self._head])) * self._pmtu
+        ended = int(self._last[self._head : self._tail].searchsorted(offset))
+        whole = int(self._rows[self._head : self._head + ended, _LENGTH].sum()) if ended else 0
+        if self._head + ended == self._tail:
+            return self.completed_bytes + whole
+        return self.completed_bytes + whole + (offset - int(self._first[self._head + ended])) * self._pmtu
 
     def _make_room(self, count: int) -> None:
         if self._tail + count <= len(self._rows):

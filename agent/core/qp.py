@@ -1,8 +1,8 @@
 """A queue pair: a requester and a responder behind five verbs, and the states that allow them.
 
-    receive_writes / receive_sacks   columns decoded by agent.wire, rows of this queue pair only
-    on_timer                         act on the time that has passed
-    acknowledge / transmit           what must go out: SACKs first, then at most `limit` writes
+    receive_...                      columns decoded by agent.wire, rows of this queue pair only
+    on_timer, on_port_state          act on the time that has passed, on a port that went up or down
+    control, acknowledge, transmit   what must go out, in this order: NACKs, ACKs, probes; SACKs; at most `limit` writes
     next_deadline_ns                 when to come back although nothing arrives
     drain_events                     what happened
 
@@ -12,16 +12,20 @@ Time and chance are arguments: the same inputs give the same outputs, always. St
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
+from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, WritesDone
 from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.errors import StateError
-from agent.core.events import Event, QpErrorReason, QpFailed, QpState, QpStateChanged
+from agent.core.events import Event, MessagesCompleted, QpErrorReason, QpFailed, QpState, QpStateChanged
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import psn_of
-from agent.core.requester import EvCounters, Requester, RequesterCounters
+from agent.core.requester import Requester
 from agent.core.responder import Responder, ResponderCounters
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
-from agent.wire.constants import PSN_MASK
+from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, NackReason, NakCode
+from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 
 TRANSITIONS: dict[QpState, frozenset[QpState]] = {
     QpState.RESET: frozenset({QpState.INIT, QpState.ERROR}),
@@ -33,6 +37,15 @@ TRANSITIONS: dict[QpState, frozenset[QpState]] = {
 """Which state may follow which."""
 
 _RECEIVING = (QpState.RTR, QpState.RTS)
+
+Control = NackBatch | AckBatch | ProbeBatch
+
+_NAK_REASONS: dict[int, tuple[QpErrorReason, CompletionStatus]] = {
+    NakCode.INVALID_REQUEST: (QpErrorReason.REMOTE_INVALID_REQUEST, CompletionStatus.REMOTE_INVALID_REQUEST),
+    NakCode.REMOTE_ACCESS_ERROR: (QpErrorReason.REMOTE_ACCESS_ERROR, CompletionStatus.REMOTE_ACCESS_ERROR),
+    NakCode.REMOTE_OPERATIONAL_ERROR: (QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR),
+}
+"""What a transport NAK makes of the queue pair and of the message it refuses."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +87,26 @@ class QueuePair:
         profile: EvProfile,
         regions: RegionTable,
         rng: np.random.Generator,
+        completions: CompletionQueue | None = None,
     ) -> None:
         self.qpn = qpn
         self.config = config
         self.profile = profile
         self.start_psn = int(rng.integers(PSN_MASK + 1)) if config.start_psn is None else config.start_psn
+        self.receives = ReceiveQueue()
+        """Receives posted for the peer's immediates."""
+        self.completions = CompletionQueue() if completions is None else completions
+        """Immediates of the peer, and our own writes if the queue was given by whoever polls it."""
+        self._tells_writes = completions is not None
         self._state = QpState.RESET
         self._events: list[Event] = []
-        self._requester = Requester(config, profile, self.start_psn, rng, self._events.append)
-        self._responder = Responder(config, profile, regions, qpn)
+        self._requester = Requester(config, profile, self.start_psn, rng, self._note, qpn)
+        self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
+        self._planes = np.unique(profile.planes)
+        self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
+        self._heard_writes_ns: int | None = None
+        self._reverse_probe_ns: int | None = None
+        self._tell_ports()
 
     @property
     def state(self) -> QpState:
@@ -94,58 +118,180 @@ class QueuePair:
         """Packets posted since the start; the next posted message starts at this offset."""
         return self._requester.messages.end
 
+    def offer(self) -> PeerQp:
+        """What the other end is to be told out of band (MRC Table 10-1)."""
+        config = self.config
+        return PeerQp(self.qpn, self.start_psn, config.mpr, config.max_wimm, config.dynamic_mpr)
+
     def connect(self, peer: PeerQp, now_ns: int) -> None:
         """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
         self._go(QpState.INIT, now_ns)
         self._responder.expect(peer.qpn, peer.start_psn)
         self._go(QpState.RTR, now_ns)
+        follows = self.config.dynamic_mpr and peer.dynamic_mpr is not False
+        self._requester.expect(peer.qpn, peer.mpr, peer.max_wimm, follows)
         self._go(QpState.RTS, now_ns)
 
-    def post_write(self, region: MemoryRegion, offset: int, length: int, remote_va: int, remote_rkey: int) -> int:
+    def post_write(
+        self,
+        region: MemoryRegion,
+        offset: int,
+        length: int,
+        remote_va: int,
+        remote_rkey: int,
+        imm: int | None = None,
+    ) -> int:
         """Write `region.data[offset:offset + length]` to the peer as one message; its number, counting from 0.
 
-        Raises StateError unless in RTS, RegionError if the bytes are not inside the region.
+        With `imm`, 32 bits, the peer is told when it and all before it are there. Raises StateError unless in RTS,
+        RegionError if the bytes are not inside the region.
         """
-        return self.post_writes(region, offset, length, remote_va, remote_rkey, length)[0]
+        return self.post_writes(region, offset, length, remote_va, remote_rkey, length, imm)[0]
 
     def post_writes(
-        self, region: MemoryRegion, offset: int, length: int, remote_va: int, remote_rkey: int, message_bytes: int
+        self,
+        region: MemoryRegion,
+        offset: int,
+        length: int,
+        remote_va: int,
+        remote_rkey: int,
+        message_bytes: int,
+        imm: int | None = None,
     ) -> range:
         """As `post_write`, cut into messages of `message_bytes`, the last one shorter; their numbers."""
         if self._state is not QpState.RTS:
             raise StateError(self._state.value, "posting")
-        return self._requester.messages.post(region.data, offset, length, remote_va, remote_rkey, message_bytes)
+        messages = self._requester.messages
+        return messages.post(region.data, offset, length, remote_va, remote_rkey, message_bytes, imm)
+
+    def post_receives(self, wr_id: int, count: int = 1) -> None:
+        """Post `count` receives for immediates, numbered from `wr_id`. Raises StateError in RESET and ERROR."""
+        if self._state in (QpState.RESET, QpState.ERROR):
+            raise StateError(self._state.value, "posting a receive")
+        self.receives.post(wr_id, count)
 
     def plane_shares(self, first: int, packets: int) -> list[PlaneShare]:
         """How the packets at offsets first .. first + packets - 1 will fall on the planes; planes with none absent.
 
-        Offsets count from the queue pair's start, as `posted_pkts` does; posted or not makes no difference.
+        Offsets count from the queue pair's start, as `posted_pkts` does; posted or not makes no difference. Exact
+        while no port changes and no EV is passed over; replacement of EVs keeps to the planes.
         """
-        schedule = self._requester.schedule
-        last = schedule.last_index_per_plane(first, packets)
-        counts = schedule.count_per_plane(first, packets)
-        return [PlaneShare(p, counts[p], psn_of(last[p], self.start_psn)) for p in sorted(last)]
+        schedule = self._requester.ev_set.schedule
+        start = first + self._requester.schedule_lead
+        last = schedule.last_index_per_plane(start, packets)
+        counts = schedule.count_per_plane(start, packets)
+        lead = start - first
+        return [PlaneShare(p, counts[p], psn_of(last[p] - lead, self.start_psn)) for p in sorted(last)]
 
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
         """Place and note arrived write packets."""
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_writes(cols, now_ns)
+            self._heard_writes_ns = now_ns
+            if self._responder.failure is not None:
+                self._fail(self._responder.failure, CompletionStatus.FLUSHED, now_ns)
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn from arrived SACKs, oldest first."""
         if len(cols) and self._state is QpState.RTS:
+            if cols.port_mask is not None:
+                self._follow_mask(cols.port_mask, now_ns)
             self._requester.receive_sacks(cols, now_ns)
+            self._learn_reverse(int(cols.ev[-1]))
+
+    def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
+        """Obey arrived NACKs; to be given before the SACKs of the same drain."""
+        if len(cols) and self._state is QpState.RTS:
+            if not self._requester.receive_nacks(cols, now_ns):
+                self._fail(QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR, now_ns)
+            else:
+                self._check_retries(now_ns)
+
+    def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
+        """Complete what transport ACKs cover; a NAK ends the queue pair."""
+        if not len(cols) or self._state is not QpState.RTS:
+            return
+        positive = cols.syndrome == AETH_ACK
+        if np.count_nonzero(positive):
+            self._requester.receive_acks(cols.take(positive), now_ns)
+        refused = (~positive).nonzero()[0]
+        if len(refused):
+            row = int(refused[0])
+            self._requester.fail_acked(cols, row, now_ns)
+            reason, status = _NAK_REASONS[int(cols.syndrome[row]) - AETH_NAK]
+            self._fail(reason, status, now_ns)
+
+    def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:
+        """Answer arrived reliability probes with the next `acknowledge`."""
+        if len(cols) and self._state in _RECEIVING:
+            self._responder.receive_probes(cols, now_ns)
+
+    def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
+        """Our port of a plane went up or down: its EVs are out at once, and back at once (18.2 item 26)."""
+        ev_set = self._requester.ev_set
+        ports = ev_set.local_up.copy()
+        ports[plane] = up
+        ev_set.on_local_ports(ports, now_ns)
+        self._ports_changed(now_ns)
+        self._tell_ports()
+
+    def on_peer_ports(self, mask: int, now_ns: int) -> None:
+        """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK)."""
+        self._follow_mask(np.array([mask], np.uint32), now_ns)
+
+    def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
+        """A controller forbids EV rows."""
+        self._requester.ev_set.deny(rows, now_ns)
+
+    def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
+        """A controller allows them again."""
+        self._requester.ev_set.allow(rows, now_ns)
+
+    def refuse(self, reason: NackReason, packets: int) -> None:
+        """Refuse the next packets for a reason, as a responder short of something would; for experiments."""
+        self._responder.feign(reason, packets)
+
+    def probe(self, rows: NDArray[np.uint16]) -> None:
+        """Send a reliability probe on each of these EV rows with the next `control`."""
+        self._requester.prober.ask(rows)
+
+    def wanted_ev_probe(self, now_ns: int) -> int | None:
+        """The EV row that the reverse set would have probed now: one an interval while we only receive."""
+        interval_ns, heard_ns = self.config.ev.reverse_probe_ns, self._heard_writes_ns
+        if interval_ns is None or heard_ns is None or self._state is not QpState.RTS:
+            return None
+        if now_ns - heard_ns > interval_ns or self._requester.in_flight_pkts:
+            return None
+        if self._reverse_probe_ns is not None and now_ns - self._reverse_probe_ns < interval_ns:
+            return None
+        if not self._requester.ev_set.sendable:
+            return None
+        self._reverse_probe_ns = now_ns
+        return int(self._requester.ev_set.any_rows(1)[0])
+
+    def on_ev_probe_answered(self, row: int) -> None:
+        """An EV probe on this row came back: it becomes its plane's reverse EV."""
+        self._responder.reverse.learn(row)
 
     def on_timer(self, now_ns: int) -> None:
         """Act on timeouts. Receive what has arrived first, or a late caller resends what is already answered."""
         if self._state is not QpState.RTS:
             return
         self._requester.on_timer(now_ns)
-        if self._requester.timer.exhausted:
-            self._fail(QpErrorReason.RETRY_EXCEEDED, now_ns)
+        self._check_retries(now_ns)
+
+    def control(self, now_ns: int) -> list[Control]:
+        """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
+        if self._state in _RECEIVING:
+            found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.prober.batch(now_ns))
+            return [batch for batch in found if batch is not None]
+        if self._state is QpState.ERROR and self._responder.failure is not None:
+            nak = self._responder.acks(now_ns)
+            return [] if nak is None else [nak]
+        return []
 
     def acknowledge(self, now_ns: int) -> SackBatch | None:
-        """The SACKs that are due; call once after all arrivals of a drain were given."""
+        """The SACKs that are due; after all arrivals of a drain were given, ask until None."""
         return self._responder.acknowledge(now_ns) if self._state in _RECEIVING else None
 
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
@@ -159,11 +305,16 @@ class QueuePair:
         return self._requester.transmit(limit, now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """The earliest time at which `on_timer` or `acknowledge` will have something to do; None if never."""
+        """The earliest time at which a verb will have something to do although nothing arrives; None if never."""
         if self._state not in _RECEIVING:
             return None
-        due = [d for d in (self._requester.timer.deadline_ns, self._responder.sack_deadline_ns) if d is not None]
+        due = [d for d in (self._requester.deadline_ns, self._responder.deadline_ns) if d is not None]
         return min(due, default=None)
+
+    def fail(self, now_ns: int) -> None:
+        """Go to ERROR by request; what is posted is flushed."""
+        if self._state is not QpState.ERROR:
+            self._fail(QpErrorReason.ASKED, CompletionStatus.FLUSHED, now_ns)
 
     def drain_events(self) -> list[Event]:
         """The events since the last call, oldest first."""
@@ -189,10 +340,47 @@ class QueuePair:
 
     def ev_counters(self) -> EvCounters:
         """Packets by row of the EV profile, copied."""
-        evs = self._requester.evs
-        return EvCounters(
-            evs.tx_first.copy(), evs.tx_rtx.copy(), evs.acked.copy(), evs.lost.copy(), evs.timed_out.copy()
-        )
+        return self._requester.evs.copy()
+
+    def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """EvState and whether active, by row of the EV profile, copied."""
+        ev_set = self._requester.ev_set
+        return ev_set.states.copy(), ev_set.active.copy()
+
+    def _note(self, event: Event) -> None:
+        self._events.append(event)
+        if self._tells_writes and isinstance(event, MessagesCompleted):
+            done = WritesDone(self.qpn, event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
+            self.completions.add(done)
+
+    def _follow_mask(self, masks: NDArray[np.uint32], now_ns: int) -> None:
+        told = masks[masks != 0]
+        if not len(told):
+            return
+        up = np.ones(256, np.bool_)
+        up[self._planes] = (int(told[-1]) >> (self._planes.astype(np.int64) + 1)) & 1
+        ev_set = self._requester.ev_set
+        if not np.array_equal(up, ev_set.remote_up):
+            ev_set.on_remote_ports(up, now_ns)
+            self._ports_changed(now_ns)
+
+    def _ports_changed(self, now_ns: int) -> None:
+        self._responder.reverse.on_ports(self._requester.ev_set.plane_up)
+        self._requester.prober.follow(now_ns)
+
+    def _tell_ports(self) -> None:
+        if self.config.ev.port_mask:
+            up = self._planes[self._requester.ev_set.local_up[self._planes]]
+            self._responder.port_mask = sum(2 << plane for plane in up.tolist())
+
+    def _learn_reverse(self, ev: int) -> None:
+        row = self._row_of_ev.get(ev)
+        if row is not None:
+            self._responder.reverse.learn(row)
+
+    def _check_retries(self, now_ns: int) -> None:
+        if self._requester.timer.exhausted:
+            self._fail(QpErrorReason.RETRY_EXCEEDED, CompletionStatus.RETRY_EXCEEDED, now_ns)
 
     def _go(self, state: QpState, now_ns: int) -> None:
         if state not in TRANSITIONS[self._state]:
@@ -200,7 +388,15 @@ class QueuePair:
         self._events.append(QpStateChanged(now_ns, self._state, state))
         self._state = state
 
-    def _fail(self, reason: QpErrorReason, now_ns: int) -> None:
+    def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:
+        """Go to ERROR: the oldest incomplete message ends as `first`, the rest is flushed."""
         messages = self._requester.messages
         self._go(QpState.ERROR, now_ns)
-        self._events.append(QpFailed(now_ns, reason, messages.posted - messages.completed))
+        left = messages.posted - messages.completed
+        self._events.append(QpFailed(now_ns, reason, left))
+        self.receives.flush()
+        if self._tells_writes and left:
+            self.completions.add(WritesDone(self.qpn, messages.completed, 1, 0, first))
+            if left > 1:
+                rest = WritesDone(self.qpn, messages.completed + 1, left - 1, 0, CompletionStatus.FLUSHED)
+                self.completions.add(rest)

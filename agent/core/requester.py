@@ -1,72 +1,44 @@
 """The send half of a queue pair: admission, spraying, acknowledgements in, selective retransmission.
 
-Composes the message table, the in-flight rings, the spray schedule and the retry timer; knows no clock and no
-queue pair state. MRC Tables 7-1, 7-4. EV states, congestion control, NACKs and probes are not built yet: an EV
-state would filter what `_record` takes from the schedule, a congestion window would bound `_room`.
+Composes the message table, the in-flight rings, the EV set, probes and the retry timer; knows no clock and no queue
+pair state. MRC Tables 7-1, 7-3, 7-4.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile, QpConfig
-from agent.core.events import Event, MessagesCompleted, PacketsLost, PacketsTimedOut
-from agent.core.inflight import InFlight
+from agent.core.config import EvProfile, LossRule, QpConfig
+from agent.core.counters import EvCounters, RequesterCounters
+from agent.core.ev_set import EvSet
+from agent.core.events import Event, MessagesCompleted, PacketsLost, PacketsNacked, PacketsTimedOut
+from agent.core.inflight import InFlight, Tolerance
 from agent.core.messages import MessageTable
+from agent.core.probe import Prober
 from agent.core.psn import offsets_of, psns_of
 from agent.core.retry import RetryTimer
-from agent.core.sack import bits_of, spread
+from agent.core.round_trip import RoundTrip
+from agent.core.sack_reader import SackNews, SackReader
 from agent.core.spray import SpraySchedule
 from agent.wire.columns import SackColumns, WriteBatch
-from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, MPR_UNIT_PSNS, TX_TIMESTAMP_TICK_NS
+from agent.wire.constants import (
+    BTH_ACK_REQUEST,
+    BTH_RETRANSMISSION,
+    MPR_UNIT_PSNS,
+    TX_TIMESTAMP_TICK_NS,
+    NackReason,
+)
+from agent.wire.control_columns import AckColumns, NackColumns
 
 _TIMEOUT_RESENDS = 4
 """Packets sent again at a timeout before anything is heard. Our choice: one of four gets through 20 % loss 998 times
 of 1000, and four for nothing do no harm."""
 
-_Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]
-"""SACK bitmaps: first positions (r,) and bits (r, 64)."""
+_TAIL_PROBES = 8
+"""EVs asked at a time about packets that nobody speaks of. Our choice."""
 
-
-@dataclass(slots=True)
-class EvCounters:
-    """Packets by EV row since the start, (e,) each."""
-
-    tx_first: NDArray[np.int64]
-    tx_rtx: NDArray[np.int64]
-    acked: NDArray[np.int64]
-    """By the EV of the last transmission."""
-    lost: NDArray[np.int64]
-    """Proven lost by a later arrival on the same EV."""
-    timed_out: NDArray[np.int64]
-    """No answer for a whole timeout."""
-
-    @classmethod
-    def zeros(cls, ev_count: int) -> "EvCounters":
-        """All counters of `ev_count` EVs at zero."""
-        return cls(*(np.zeros(ev_count, np.int64) for _ in range(5)))
-
-
-@dataclass(slots=True)
-class RequesterCounters:
-    """Totals since the start."""
-
-    packets_tx: int = 0
-    """First transmissions."""
-    packets_rtx: int = 0
-    """Retransmissions."""
-    lost: int = 0
-    timed_out: int = 0
-    """Packets sent again for want of an answer."""
-    sacks: int = 0
-    sacks_stale: int = 0
-    """Written before one already read: used for what arrived, not for what is missing."""
-    sacks_rejected: int = 0
-    """They acknowledge what was never sent."""
-    first_tx_ns: int | None = None
-    last_completed_ns: int | None = None
+_TRIMS = (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP)
 
 
 class Requester:
@@ -79,23 +51,41 @@ class Requester:
         start_psn: int,
         rng: np.random.Generator,
         report: Callable[[Event], None],
+        qpn: int = 0,
     ) -> None:
         ev_count = len(profile.evs)
+        self._config = config
+        self._profile = profile
         self._start_psn = start_psn
         self._dynamic_mpr = config.dynamic_mpr
         self._most_psns = config.window_pkts
         self._window_psns = config.send_window_psns
-        self._rng = rng
+        self._max_wimm = config.max_wimm_dest
         self._report = report
         self._in_flight = InFlight(config.window_pkts, ev_count)
+        self._reader = SackReader(start_psn)
         self._ack_asked = -1
-        self._known_received = 0
-        self._newest_received = 0
+        self._acked = 0
+        self._missing: NDArray[np.bool_] | None = None
+        self._late_ns: int | None = None
+        self._tail_ns: int | None = None
+        self._unacked_ns: int | None = None
+        self._resend_from_ns = 0
+        self.rtt = RoundTrip()
         self.messages = MessageTable(config.pmtu)
-        self.schedule = SpraySchedule(config.policy, config.seed, profile.planes, config.rotations_per_order)
+        self.ev_set = EvSet(
+            config.ev,
+            profile,
+            lambda planes: SpraySchedule(config.policy, config.seed, planes, config.rotations_per_order),
+            rng,
+            report,
+        )
+        self.prober = Prober(config.ev, self.ev_set, self._in_flight.order_now, qpn, rng)
         self.timer = RetryTimer(config.ack_timeout_ns, config.linear_cnt, config.exp_cnt)
         self.counters = RequesterCounters()
         self.evs = EvCounters.zeros(ev_count)
+        if config.loss_rule is not LossRule.SAME_EV:
+            self._in_flight.note_arrivals(config.reorder_pkts)
 
     @property
     def in_flight_pkts(self) -> int:
@@ -112,14 +102,39 @@ class Requester:
         """Bytes below the cumulative point."""
         return self.messages.bytes_below(self._in_flight.base)
 
+    @property
+    def schedule_lead(self) -> int:
+        """How far the spray schedule is ahead of the packet offset: EVs passed over take a place too."""
+        return self.ev_set.position - self._in_flight.end
+
+    @property
+    def deadline_ns(self) -> int | None:
+        """When `on_timer` has something to do at the latest; None if never."""
+        due = (self.timer.deadline_ns, self.prober.deadline_ns, self._late_ns, self._tail_ns, self._unacked_ns)
+        return min((time for time in due if time is not None), default=None)
+
+    def expect(self, peer_qpn: int, mpr_dest: int | None, max_wimm: int | None, dynamic_mpr: bool) -> None:
+        """What the peer allows us."""
+        self.prober.expect(peer_qpn)
+        if mpr_dest is not None:
+            self._window_psns = min(self._window_psns, mpr_dest * MPR_UNIT_PSNS)
+        if max_wimm is not None:
+            self._max_wimm = min(self._max_wimm, max_wimm)
+        self._dynamic_mpr &= dynamic_mpr
+
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
         """Up to `limit` packets, lost ones first, oldest first; None if there is nothing to send or no room.
 
         One batch reads from one source memory: it ends early where the next message lies in another.
         """
         flight = self._in_flight
-        resend = flight.lost_offsets(limit, flight.base + self._window_psns) if flight.lost else None
-        again = 0 if resend is None else len(resend)
+        if not self.ev_set.sendable:
+            return None
+        again = 0
+        resend = None
+        if flight.lost and now_ns >= self._resend_from_ns:
+            resend = flight.lost_offsets(limit, flight.base + self._window_psns)
+            again = len(resend)
         fresh = np.arange(flight.end, flight.end + self._room(limit - again), dtype=np.int64)
         offsets = fresh if resend is None else np.concatenate((resend, fresh))
         if not len(offsets):
@@ -135,7 +150,7 @@ class Requester:
             flags=self._flags(offsets, again),
             ev_index=ev_index,
             msn=segments.msn,
-            rqmsn=np.zeros(count, np.uint16),
+            rqmsn=segments.rqmsn,
             va=segments.va,
             rkey=segments.rkey,
             dmalen=segments.dmalen,
@@ -143,37 +158,68 @@ class Requester:
             payload_bytes=segments.payload_bytes,
             tx_timestamp=(now_ns // TX_TIMESTAMP_TICK_NS) & 0xFFFF,
             source=segments.source,
+            imm=segments.imm,
         )
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
-        flight = self._in_flight
-        cack = offsets_of(cols.cack_psn, self._start_psn, flight.base)
-        received = cack + cols.ooo_count
-        received += 1
-        if int(np.maximum.reduce(received)) > flight.end:
-            cols, cack, received = self._reject(cols, cack, received)
-            if not len(cack):
-                return
-        self._newest_received = max(self._newest_received, int(np.maximum.reduce(received)))
-        newest = received == self._newest_received
-        self.counters.sacks += len(received)
-        self.counters.sacks_stale += len(received) - int(np.count_nonzero(newest))
-        self._follow_mpr(cols, newest)
-        base = max(flight.base, int(np.maximum.reduce(cack)) + 1)
-        progress = base > flight.base
-        shown = self._shown(cols, cack, base)
-        evs = flight.acknowledge(base, None if shown is None else spread(*shown, flight.end - base))
+        flight, reader = self._in_flight, self._reader
+        news = reader.read(cols, flight.base, flight.end)
+        counters = self.counters
+        counters.sacks, counters.sacks_stale, counters.sacks_rejected = reader.read_count, reader.stale, reader.rejected
+        if news is None:
+            return
+        self._follow_peer(news, now_ns)
+        self._sample_rtt(news, now_ns)
+        progress = news.base > flight.base
+        evs = flight.acknowledge(news.base, news.received(flight.end))
         if len(evs):
-            self._known_received += len(evs)
+            reader.known_received += len(evs)
             self.evs.acked += np.bincount(evs, minlength=len(self.evs.acked))
-        settled = bool(np.count_nonzero(newest & cols.rtx))
-        self._find_lost(self._missing(cack, newest, shown, base), settled, now_ns)
+            self.ev_set.on_arrivals(evs)
+        if np.count_nonzero(news.cols.pr):
+            self._hear_probes(news.cols, now_ns)
+        self._missing = reader.missing(news, flight.end)
+        self._find_lost(bool(np.count_nonzero(news.newest & news.cols.rtx)), now_ns)
         if progress:
             self.timer.on_progress()
+            self._resend_from_ns = 0
             self._complete(now_ns)
         if not flight.sent:
             self.timer.disarm()
+        self._watch_tail(now_ns)
+
+    def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
+        """Send again what the responder refused (n,); False if it says that the queue pair has failed."""
+        flight, counters = self._in_flight, self.counters
+        offsets = offsets_of(cols.nack_psn, self._start_psn, flight.base)
+        offsets, first = np.unique(offsets, return_index=True)
+        cols = cols.take(first)
+        # A NACK of an earlier copy must not touch the one sent since.
+        current = flight.in_flight_at(offsets)
+        current &= self._profile.evs[flight.evs_of(offsets)] == cols.ev
+        counters.nacks_stale += int(len(current) - np.count_nonzero(current))
+        # One turn a reason.
+        for reason in np.unique(cols.nack_reason[current]).tolist():
+            refused = offsets[current & (cols.nack_reason == reason)]
+            evs = flight.evs_of(refused)
+            flight.refuse(refused)
+            counters.nacked += len(refused)
+            self._on_refused(NackReason(reason), refused, evs, now_ns)
+        if not flight.sent:
+            self.timer.disarm()
+        return not np.count_nonzero(cols.nack_reason == NackReason.UNEXP_EVENT)
+
+    def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
+        """Complete the messages that (n,) positive transport ACKs cover, as far as SACKs have told the same."""
+        flight = self._in_flight
+        ends = offsets_of(cols.psn, self._start_psn, flight.base) + 1
+        possible = ends <= flight.end
+        self.counters.acks += len(ends)
+        self.counters.acks_rejected += int(len(ends) - np.count_nonzero(possible))
+        if np.count_nonzero(possible):
+            self._acked = max(self._acked, int(ends[possible].max()))
+            self._complete(now_ns)
 
     def on_timer(self, now_ns: int) -> None:
         """After a timeout put the oldest packets back in line; the caller looks at `timer.exhausted` afterwards.
@@ -181,6 +227,7 @@ class Requester:
         Only a few are sent again at once: their SACK will tell which of the others are missing, so that a lost SACK
         or a process that slept does not send a whole window twice.
         """
+        self._on_early_timers(now_ns)
         deadline_ns = self.timer.deadline_ns
         if deadline_ns is None or now_ns < deadline_ns:
             return
@@ -192,27 +239,51 @@ class Requester:
         else:
             self.timer.arm(flight.oldest_sent_ns(now_ns))
 
+    def fail_acked(self, cols: AckColumns, row: int, now_ns: int) -> None:
+        """Complete what a transport NAK still acknowledges: the messages before the one it refuses."""
+        end = int(offsets_of(cols.psn[row : row + 1], self._start_psn, self._in_flight.base)[0])
+        self._acked = max(self._acked, min(end, self._in_flight.base))
+        self._complete(now_ns)
+
+    def _on_early_timers(self, now_ns: int) -> None:
+        """What comes before a timeout: probes, late packets, silence at the tail, a lost transport ACK."""
+        prober = self.prober
+        if prober.deadline_ns is not None and now_ns >= prober.deadline_ns:
+            prober.on_timer(now_ns)
+        if self._late_ns is not None and now_ns >= self._late_ns:
+            self._find_late(now_ns)
+        if self._tail_ns is not None and now_ns >= self._tail_ns:
+            self._probe_tail(now_ns)
+        if self._unacked_ns is not None and now_ns >= self._unacked_ns:
+            self.timer.retries += 1
+            self._unacked_ns = now_ns + self.timer.interval_ns
+            if self.ev_set.sendable:
+                prober.ask(self.ev_set.any_rows(1))
+
     def _room(self, limit: int) -> int:
         flight = self._in_flight
-        return max(0, min(limit, flight.base + self._window_psns - flight.end, self.messages.end - flight.end))
+        stop = min(flight.base + self._window_psns, self.messages.end_within(self._max_wimm))
+        return max(0, min(limit, stop - flight.end))
 
     def _record(self, offsets: NDArray[np.int64], again: int, now_ns: int) -> NDArray[np.uint16]:
         """Choose an EV for each packet, `again` resends first, and enter them as sent; (n,) EV rows."""
         flight = self._in_flight
         fresh = len(offsets) - again
-        ev_index = self.schedule.run(flight.end, fresh)
         ev_count = len(self.evs.tx_first)
         if again:
-            evs = self.schedule.retransmit_evs(flight.evs_of(offsets[:again]), self._rng)
+            evs = self.ev_set.other_than(flight.evs_of(offsets[:again]))
             flight.record_again(offsets[:again], evs, now_ns)
             self.counters.packets_rtx += again
             self.evs.tx_rtx += np.bincount(evs, minlength=ev_count)
+        ev_index = self.ev_set.take(fresh, now_ns)
         if fresh:
             flight.record_first(flight.end + fresh, ev_index, now_ns)
             self.counters.packets_tx += fresh
             self.evs.tx_first += np.bincount(ev_index, minlength=ev_count)
         if self.timer.deadline_ns is None:
             self.timer.arm(now_ns)
+        if self._tail_ns is None and self._config.ev.tail_probe_ns is not None:
+            self._tail_ns = now_ns + self._config.ev.tail_probe_ns
         if self.counters.first_tx_ns is None:
             self.counters.first_tx_ns = now_ns
         return np.concatenate((evs, ev_index)) if again else ev_index
@@ -230,72 +301,117 @@ class Requester:
             self._ack_asked = int(offsets[-1])
         return flags
 
-    def _reject(
-        self, cols: SackColumns, cack: NDArray[np.int64], received: NDArray[np.int64]
-    ) -> tuple[SackColumns, NDArray[np.int64], NDArray[np.int64]]:
-        possible = received <= self._in_flight.end
-        self.counters.sacks_rejected += int(len(possible) - np.count_nonzero(possible))
-        return cols.take(possible), cack[possible], received[possible]
-
-    def _follow_mpr(self, cols: SackColumns, newest: NDArray[np.bool_]) -> None:
+    def _follow_peer(self, news: SackNews, now_ns: int) -> None:
+        """What SACKs say besides arrivals: the peer's window and ports, and paths that met congestion."""
+        cols, newest = news.cols, news.newest
         if self._dynamic_mpr and np.count_nonzero(newest):
             mpr = int(cols.mpr[newest][-1])
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
+        if np.count_nonzero(cols.m):
+            self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
+            self.prober.follow(now_ns)
 
-    def _shown(self, cols: SackColumns, cack: NDArray[np.int64], base: int) -> _Shown | None:
-        """The bitmaps relative to `base`; None if they hold nothing above it, as while all arrives in order."""
-        if base == self._in_flight.end or not np.count_nonzero(cols.ooo_count):
-            return None
-        starts = cack + cols.sack_offset
-        starts -= base
-        return starts, bits_of(cols.bitmap)
+    def _sample_rtt(self, news: SackNews, now_ns: int) -> None:
+        """One sample a drain, from its last SACK, if it is clear which copy of the packet it answers (UET)."""
+        cols = news.cols
+        if cols.pr[-1]:
+            return
+        sent = self._in_flight.sent_ns_of(int(news.cack[-1]) + int(cols.ack_psn_offset[-1]))
+        if sent is not None and sent[1] == 1 + bool(cols.rtx[-1]):
+            self.rtt.add(now_ns - sent[0])
 
-    def _missing(
-        self, cack: NDArray[np.int64], newest: NDArray[np.bool_], shown: _Shown | None, base: int
-    ) -> NDArray[np.bool_] | None:
-        """Which packets from `base` on had not arrived when the newest SACK was written, (m,); None: all unknown ones.
+    def _hear_probes(self, cols: SackColumns, now_ns: int) -> None:
+        rows = cols.pr
+        for answer in self.prober.on_answers(cols.ack_psn_offset[rows], cols.m[rows], now_ns):
+            self._in_flight.heard_of(answer.row, answer.order)
+            self.ev_set.on_arrivals(np.array([answer.row], np.uint16))
+            self.rtt.add(answer.rtt_ns)
+            self.counters.probes_answered += 1
 
-        Older SACKs tell nothing here: what they show as missing may have arrived since.
-        """
-        if self._known_received == self._newest_received:
-            # We know of as many arrivals as the responder had counted, so there were no others.
-            return None
-        if shown is None:
-            missing = np.zeros(1, np.bool_)
-        else:
-            starts, bits = shown
-            telling = newest & bits.any(axis=1)
-            missing = spread(starts[telling], ~bits[telling], self._in_flight.end - base)
-        # The PSN after the cumulative point is missing by definition.
-        missing[:1] |= bool(np.count_nonzero(newest & (cack + 1 == base)))
-        return missing
-
-    def _find_lost(self, missing: NDArray[np.bool_] | None, settled: bool, now_ns: int) -> None:
+    def _find_lost(self, settled: bool, now_ns: int) -> None:
         """Mark what is proven lost, and, if a resend was answered (`settled`), what was doubted and is missing."""
-        flight, doubt_ns = self._in_flight, self.timer.doubt_ns
-        evs = flight.infer_lost(missing)
-        if len(evs):
-            self.counters.lost += len(evs)
-            self._report(PacketsLost(now_ns, *self._tally(evs, self.evs.lost)))
+        flight, doubt_ns, missing = self._in_flight, self.timer.doubt_ns, self._missing
+        rule = self._config.loss_rule
+        if rule is not LossRule.GENERIC:
+            self._report_lost(flight.infer_lost(missing), now_ns)
+        if rule is not LossRule.SAME_EV:
+            self._find_late(now_ns)
         if settled and doubt_ns is not None:
             evs = flight.expire(missing, doubt_ns, flight.sent)
             self.timer.doubt_ns = None if missing is None else doubt_ns
             if len(evs):
                 self._report_timed_out(evs, now_ns)
 
+    def _find_late(self, now_ns: int) -> None:
+        """The generic rule, and when to look again."""
+        flight = self._in_flight
+        tolerance_ns = self.rtt.tolerance_ns(self._config.reorder_floor_ns)
+        late = Tolerance(self._config.reorder_pkts, now_ns - tolerance_ns)
+        self._report_lost(flight.infer_lost_late(self._missing, late), now_ns)
+        self._late_ns = (
+            flight.oldest_sent_ns(now_ns) + tolerance_ns if flight.sent and flight.base < flight.top else None
+        )
+        if self._late_ns is not None and self._late_ns <= now_ns:
+            self._late_ns = now_ns + tolerance_ns // 2
+
+    def _on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
+        self._report(PacketsNacked(now_ns, *self._tally(evs, self.evs.trimmed if reason in _TRIMS else None), reason))
+        if reason is NackReason.TRIMMED:
+            self.ev_set.on_trimmed(evs, now_ns)
+        if int(offsets[0]) == self._in_flight.base:
+            # A retry each time the oldest packet is refused: any move of the cumulative point gives them back.
+            self.timer.retries += 1
+        if reason not in _TRIMS:
+            # What the responder is short of takes a while; twice as long each time it is refused in a row.
+            self._resend_from_ns = now_ns + (self.rtt.tolerance_ns(0) << min(self.timer.retries, 7))
+
+    def _probe_tail(self, now_ns: int) -> None:
+        """Ask about packets that nobody has spoken of for a while, on their own EVs (MRC 11.2, tail loss)."""
+        after_ns = self._config.ev.tail_probe_ns
+        if after_ns is None or not self._in_flight.sent:
+            self._tail_ns = None
+            return
+        rows = self._in_flight.waiting_evs(now_ns - after_ns, _TAIL_PROBES)
+        self.prober.ask(rows)
+        self._tail_ns = now_ns + (2 * after_ns if len(rows) else after_ns)
+
+    def _watch_tail(self, now_ns: int) -> None:
+        after_ns = self._config.ev.tail_probe_ns
+        if after_ns is not None:
+            self._tail_ns = now_ns + after_ns if self._in_flight.sent else None
+
+    def _report_lost(self, evs: NDArray[np.uint16], now_ns: int) -> None:
+        if len(evs):
+            self.counters.lost += len(evs)
+            self._report(PacketsLost(now_ns, *self._tally(evs, self.evs.lost)))
+            self.ev_set.on_losses(evs, now_ns)
+            self.prober.follow(now_ns)
+
     def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
         self.counters.timed_out += len(evs)
         self._report(PacketsTimedOut(now_ns, *self._tally(evs, self.evs.timed_out), self.timer.retries))
+        self.ev_set.on_losses(evs, now_ns)
+        self.prober.follow(now_ns)
 
-    def _tally(self, evs: NDArray[np.uint16], counter: NDArray[np.int64]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        counts = np.bincount(evs, minlength=len(counter))
-        counter += counts
+    def _tally(
+        self, evs: NDArray[np.uint16], counter: NDArray[np.int64] | None
+    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        counts = np.bincount(evs, minlength=len(self.evs.lost))
+        if counter is not None:
+            counter += counts
         indices = counts.nonzero()[0]
         return tuple(indices.tolist()), tuple(counts[indices].tolist())
 
     def _complete(self, now_ns: int) -> None:
-        # The transport ACK (AETH) will decide this once it exists; until then the cumulative point does.
-        first, count, length = self.messages.complete_below(self._in_flight.base)
+        """Complete messages up to the transport ACK, and never beyond what SACKs have told."""
+        flight, messages = self._in_flight, self.messages
+        stop = min(self._acked, flight.base) if self._config.transport_ack else flight.base
+        first, count, length = messages.complete_below(stop)
         if count:
             self.counters.last_completed_ns = now_ns
             self._report(MessagesCompleted(now_ns, first, count, length))
+        waits = self._config.transport_ack and not flight.sent and messages.has_ended_below(flight.base)
+        if not waits:
+            self._unacked_ns = None
+        elif self._unacked_ns is None:
+            self._unacked_ns = now_ns + self.timer.interval_ns

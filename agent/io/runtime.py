@@ -6,7 +6,7 @@ Decides nothing about the protocol (agent.core does) and nothing about bytes (ag
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile
 from agent.core.events import Event
 from agent.core.memory import RegionTable
-from agent.core.qp import QueuePair
+from agent.core.qp import Control, QueuePair
 from agent.io.port import FramePort
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
+from agent.wire.control import encode_control
+from agent.wire.control_columns import AckColumns, NackColumns, ProbeColumns
 from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_sacks, encode_writes
 from agent.wire.template import FlowTemplate, HostAddress
@@ -32,8 +34,18 @@ _BACKLOG_FRAMES = 4 * TURN_FRAMES
 """Frames taken from one port before the others get their turn. After a stall nearly all that waits is read before a
 timer is looked at, or packets would be resent whose SACK is already here."""
 
-Columns = TypeVar("Columns", WriteColumns, SackColumns)
-Batch = TypeVar("Batch", WriteBatch, SackBatch)
+Columns = TypeVar("Columns", WriteColumns, SackColumns, AckColumns, NackColumns, ProbeColumns)
+Batch = TypeVar("Batch", WriteBatch, SackBatch, Control)
+
+
+_TAKEN: tuple[tuple[str, Callable[[QueuePair, Any, int], None]], ...] = (
+    ("nacks", QueuePair.receive_nacks),
+    ("sacks", QueuePair.receive_sacks),
+    ("acks", QueuePair.receive_acks),
+    ("probes", QueuePair.receive_probes),
+    ("writes", QueuePair.receive_writes),
+)
+"""By name in `Decoded`, in the order of delivery: NACKs before SACKs, or what was refused is taken for lost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,12 +134,11 @@ class HostRuntime:
     def _deliver(self, decoded: Decoded, now_ns: int) -> None:
         if decoded.rejected:
             self.rejected.update(decoded.rejected)
-        if decoded.sacks is not None:
-            for channel, sacks in self._by_channel(decoded.sacks):
-                channel.qp.receive_sacks(sacks, now_ns)
-        if decoded.writes is not None:
-            for channel, writes in self._by_channel(decoded.writes):
-                channel.qp.receive_writes(writes, now_ns)
+        for name, give in _TAKEN:
+            columns = getattr(decoded, name)
+            if columns is not None:
+                for channel, group in self._by_channel(columns):
+                    give(channel.qp, group, now_ns)
 
     def _by_channel(self, columns: Columns) -> Iterator[tuple[Channel, Columns]]:
         qpns = columns.dqpn
@@ -147,7 +158,9 @@ class HostRuntime:
         due_ns = channel.qp.next_deadline_ns()
         if due_ns is not None and due_ns <= now_ns:
             channel.qp.on_timer(now_ns)
-        if sacks := channel.qp.acknowledge(now_ns):
+        for batch in channel.qp.control(now_ns):
+            self._put(channel.template, batch, encode_control)
+        while sacks := channel.qp.acknowledge(now_ns):
             self._put(channel.template, sacks, encode_sacks)
 
     def _send_round(self, channels: list[Channel], now_ns: int) -> int:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
-from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.completion import CompletionQueue
+from agent.core.config import EvProfile, QpConfig
 from agent.core.events import Event, QpState
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of
 from agent.core.qp import QueuePair
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, windows
+from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 
 LOCAL_VA, REMOTE_VA = 0x10_0000, 0x7000_0000
 RKEY = 0xBEEF
@@ -30,18 +32,26 @@ class Weather:
     jitter_ns: int = 0
     """Per packet; order within a path is kept."""
     dead_evs: frozenset[int] = frozenset()
+    trim: float = 0.0
+    """Share of the writes that arrive without payload."""
+    trim_lasthop: bool = False
+    marked_evs: frozenset[int] = frozenset()
+    """EV rows on which writes meet congestion."""
 
 
 class Direction:
     """Packets on their way, by arrival time."""
 
-    def __init__(self, weather: Weather, evs: int, rng: np.random.Generator) -> None:
+    def __init__(self, weather: Weather, evs: int, rng: np.random.Generator, beside: "Direction | None" = None) -> None:
+        """`beside`: on the same paths as another direction, behind what it carries."""
         self.weather = weather
         self._rng = rng
         self._delay = weather.base_delay_ns + rng.integers(0, weather.spread_ns + 1, evs)
         self._last_arrival = np.zeros(evs, np.int64)
+        if beside is not None:
+            self._delay, self._last_arrival = beside._delay, beside._last_arrival
         self._parts: list[tuple[np.ndarray, object]] = []
-        self.sent = self.dropped = self.duplicated = 0
+        self.sent = self.dropped = self.duplicated = self.trimmed = 0
 
     def send(self, columns, ev_index: np.ndarray, now_ns: int) -> None:
         rng, weather = self._rng, self.weather
@@ -57,7 +67,22 @@ class Direction:
         for i, ev in enumerate(ev_index[rows].tolist()):
             arrival[i] = self._last_arrival[ev] = max(arrival[i], self._last_arrival[ev])
         if len(rows):
-            self._parts.append((arrival, columns.take(rows)))
+            columns = columns.take(rows)
+            if isinstance(columns, WriteColumns):
+                columns = self._touched(columns, ev_index[rows])
+            self._parts.append((arrival, columns))
+
+    def _touched(self, columns: WriteColumns, ev_index: np.ndarray) -> WriteColumns:
+        weather = self.weather
+        cut = self._rng.random(len(columns)) < weather.trim
+        self.trimmed += int(cut.sum())
+        return replace(
+            columns,
+            trimmed=cut,
+            trimmed_lasthop=cut & weather.trim_lasthop,
+            payload_bytes=np.where(cut, 0, columns.payload_bytes).astype(np.uint32),
+            ce=np.isin(ev_index, list(weather.marked_evs)),
+        )
 
     def next_ns(self) -> int | None:
         return min((int(arrival.min()) for arrival, _ in self._parts), default=None)
@@ -114,7 +139,7 @@ def write_columns(batch: WriteBatch, profile: EvProfile, dqpn: int) -> WriteColu
         va=batch.va,
         rkey=batch.rkey,
         dmalen=batch.dmalen,
-        imm=np.zeros(n, np.uint32),
+        imm=np.zeros(n, np.uint32) if batch.imm is None else batch.imm,
         payload_bytes=batch.payload_bytes,
         payload_offset=np.arange(n, dtype=np.int64) * width,
         memory=windows(padded, width)[batch.source_offset].reshape(-1),
@@ -126,6 +151,16 @@ def sack_columns(batch: SackBatch, dqpn: int) -> SackColumns:
     """What a perfect wire would make of SACKs."""
     values = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name != "ev_index"}
     return SackColumns(**values, dqpn=np.full(len(batch), dqpn, np.uint32), plane=0)
+
+
+def control_columns(batch, profile: EvProfile, dqpn: int):
+    """What a perfect wire would make of NACKs, transport ACKs and probes."""
+    kind = {AckBatch: AckColumns, NackBatch: NackColumns, ProbeBatch: ProbeColumns}[type(batch)]
+    n = len(batch)
+    values = {f.name: getattr(batch, f.name) for f in fields(batch) if f.name not in ("ev_index", "in_control")}
+    if kind is ProbeColumns:
+        values |= {"tsr": np.ones(n, bool), "ce": np.zeros(n, bool), "ev": profile.evs[batch.ev_index]}
+    return kind(**values, dqpn=np.full(n, dqpn, np.uint32), plane=0)
 
 
 def profile_of(planes: int = 2, evs_per_plane: int = 8) -> EvProfile:
@@ -142,6 +177,7 @@ class End:
     sink: MemoryRegion
     writes: Direction
     sacks: Direction
+    controls: dict[type, Direction]
     events: list[Event] = field(default_factory=list)
     batches: list[WriteBatch] = field(default_factory=list)
     top: int = 0
@@ -172,6 +208,7 @@ class QpPair:
         profile: EvProfile | None = None,
         tick_ns: int = 5_000,
         limit: int = 256,
+        completions: bool = False,
     ) -> None:
         self.now_ns = 1_000_000_000
         self.profile = profile or profile_of()
@@ -180,16 +217,22 @@ class QpPair:
         evs = len(self.profile.evs)
         self.ends = []
         for number in range(2):
+            queue = CompletionQueue() if completions else None
             source = MemoryRegion(LOCAL_VA, 1, rng.integers(0, 256, memory_bytes, dtype=np.uint8))
             sink = MemoryRegion(REMOTE_VA, RKEY, np.zeros(memory_bytes, np.uint8))
             regions = RegionTable()
             regions.register(sink)
-            qp = QueuePair(100 + number, replace(config, seed=seed + number), self.profile, regions, rng.spawn(1)[0])
+            config_here = replace(config, seed=seed + number)
+            qp = QueuePair(100 + number, config_here, self.profile, regions, rng.spawn(1)[0], queue)
             ways = [Direction(w or Weather(), evs, rng.spawn(1)[0]) for w in (writes, sacks)]
-            self.ends.append(End(qp, source, sink, *ways))
+            controls = {
+                kind: Direction(way.weather, evs, rng.spawn(1)[0], beside=way)
+                for kind, way in ((NackColumns, ways[1]), (AckColumns, ways[1]), (ProbeColumns, ways[0]))
+            }
+            self.ends.append(End(qp, source, sink, *ways, controls))
         one, two = self.ends
-        one.qp.connect(PeerQp(two.qp.qpn, two.qp.start_psn), self.now_ns)
-        two.qp.connect(PeerQp(one.qp.qpn, one.qp.start_psn), self.now_ns)
+        one.qp.connect(two.qp.offer(), self.now_ns)
+        two.qp.connect(one.qp.offer(), self.now_ns)
 
     def post(self, end: int, length: int, message_bytes: int, offset: int = 0) -> None:
         """Write the source's bytes to the same place in the other end's sink."""
@@ -200,7 +243,8 @@ class QpPair:
         """One turn of both ends; then to the next tick or event. False when nothing will ever happen."""
         for this, other in ((self.ends[0], self.ends[1]), (self.ends[1], self.ends[0])):
             self._turn(this, other)
-        due = [t for e in self.ends for t in (e.writes.next_ns(), e.sacks.next_ns(), e.qp.next_deadline_ns())]
+        ways = [way for e in self.ends for way in (e.writes, e.sacks, *e.controls.values())]
+        due = [*(way.next_ns() for way in ways), *(e.qp.next_deadline_ns() for e in self.ends)]
         due = [t for t in due if t is not None]
         if not due:
             return False
@@ -215,14 +259,23 @@ class QpPair:
 
     def _turn(self, this: End, other: End) -> None:
         writes, sacks = other.writes.arrived(self.now_ns), other.sacks.arrived(self.now_ns)
+        nacks, acks, probes = (other.controls[k].arrived(self.now_ns) for k in (NackColumns, AckColumns, ProbeColumns))
+        if nacks is not None:
+            this.qp.receive_nacks(nacks, self.now_ns)
         if writes is not None:
             this.qp.receive_writes(writes, self.now_ns)
         if sacks is not None:
             this.note_sacks(sacks)
             this.qp.receive_sacks(sacks, self.now_ns)
+        if acks is not None:
+            this.qp.receive_acks(acks, self.now_ns)
+        if probes is not None:
+            this.qp.receive_probes(probes, self.now_ns)
         this.qp.on_timer(self.now_ns)
-        answer = this.qp.acknowledge(self.now_ns)
-        if answer is not None:
+        for control in this.qp.control(self.now_ns):
+            columns = control_columns(control, self.profile, other.qp.qpn)
+            this.controls[type(columns)].send(columns, control.ev_index, self.now_ns)
+        while (answer := this.qp.acknowledge(self.now_ns)) is not None:
             this.sacks.send(sack_columns(answer, other.qp.qpn), answer.ev_index, self.now_ns)
         while (batch := this.qp.transmit(self.limit, self.now_ns)) is not None:
             assert 1 <= len(batch) <= self.limit
@@ -236,7 +289,7 @@ class QpPair:
             mine, theirs = this.qp.progress(), other.qp.progress()
             assert mine.state is QpState.RTS
             assert mine.acked_bytes == mine.posted_bytes == theirs.responder.received_bytes
-            assert mine.completed_messages == mine.posted_messages
+            assert mine.completed_messages == mine.posted_messages == theirs.responder.messages
             assert theirs.responder.received == this.qp.posted_pkts == mine.requester.packets_tx
             assert (mine.backlog_pkts, mine.in_flight_pkts, theirs.held_pkts) == (0, 0, 0)
             size = mine.posted_bytes

@@ -11,7 +11,7 @@ from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, Opcode
 
 START_PSN = (1 << 24) - 3
 PROFILE = EvProfile(np.arange(8, dtype=np.uint32), np.array([0, 0, 0, 0, 1, 1, 1, 1], np.uint8))
-CONFIG = QpConfig(pmtu=10, window_pkts=16, ack_timeout_ns=100_000, linear_cnt=1, exp_cnt=2)
+CONFIG = QpConfig(pmtu=10, window_pkts=16, ack_timeout_ns=100_000, linear_cnt=1, exp_cnt=2, transport_ack=False)
 
 
 class Sender:

@@ -1,0 +1,135 @@
+"""Messages at the responder: where they end, immediates in order, and the transport ACK that says so.
+
+A message is complete when the cumulative point passes its last packet; an immediate is delivered then, so all that was
+sent before it is in memory. Knows opcodes and offsets, not memory or SACKs. MRC chapter 8; mrc.md 18.1 item 11.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.completion import CompletionQueue, ImmediateArrived, ReceiveQueue
+from agent.core.config import QpConfig
+from agent.core.psn import psn_of
+from agent.core.ring import read_run, write_run
+from agent.wire.columns import Rows, WriteColumns
+from agent.wire.constants import AETH_ACK, AETH_NAK, NakCode, Opcode
+from agent.wire.control_columns import AckBatch
+
+_MSN_MASK = 0xFFFFFF
+_RQMSN_MASK = 0xFFFF
+
+
+class Delivery:
+    """Message ends of one responder."""
+
+    def __init__(
+        self, config: QpConfig, qpn: int, slots: int, receives: ReceiveQueue, completions: CompletionQueue
+    ) -> None:
+        self._acks = config.transport_ack
+        self._coalesce_ns = config.ack_coalesce_ns
+        self._max_wimm = config.max_wimm
+        self._qpn = qpn
+        self._start_psn = 0
+        self._ends = np.zeros(slots, np.uint8)
+        """Opcode of a message's last packet in its slot, 0 elsewhere."""
+        self._immediates: dict[int, tuple[int, int]] = {}
+        """Of offsets not yet delivered: immediate and message length."""
+        self._receives = receives
+        self._completions = completions
+        self._end = 0
+        """Offset after the last packet of the last complete message."""
+        self._told_ns: int | None = None
+        self._nak: tuple[NakCode, int] | None = None
+        self.messages = 0
+        """Complete ones."""
+        self.delivered = 0
+        """Immediates among them."""
+        self.ack_deadline_ns: int | None = None
+        """When the transport ACK must go; None without news."""
+
+    def expect(self, start_psn: int) -> None:
+        """The first PSN the peer will send."""
+        self._start_psn = start_psn
+
+    def note(self, offsets: NDArray[np.int64], cols: WriteColumns, rows: Rows) -> bool:
+        """Remember which of the new packets at (m,) offsets, rows `rows` of `cols`, end a message.
+
+        False if the peer has more immediates in flight than agreed.
+        """
+        opcodes = cols.opcode[rows]
+        ending = opcodes >= Opcode.WRITE_LAST
+        if not np.count_nonzero(ending):
+            return True
+        ends = offsets[ending]
+        self._ends[ends & (len(self._ends) - 1)] = opcodes[ending]
+        with_imm = (ending & (opcodes & 1 == 1)).nonzero()[0]
+        if not len(with_imm):
+            return True
+        ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & _RQMSN_MASK
+        values = zip(offsets[with_imm], cols.imm[rows][with_imm], cols.dmalen[rows][with_imm], strict=True)
+        # One turn an immediate, and few of those are in flight.
+        for offset, imm, length in values:
+            self._immediates[int(offset)] = (int(imm), int(length))
+        return int(ahead.max()) < self._max_wimm
+
+    def advance(self, start: int, stop: int, now_ns: int) -> bool:
+        """The cumulative point moved over offsets start .. stop - 1; False if an immediate found no receive."""
+        run = read_run(self._ends, start, stop)
+        count = int(np.count_nonzero(run))
+        if not count:
+            return True
+        self.messages += count
+        places = run.nonzero()[0]
+        self._end = start + int(places[-1]) + 1
+        write_run(self._ends, start, stop, 0)
+        self._want_ack(now_ns)
+        return not self._immediates or self._deliver(stop)
+
+    def again(self, now_ns: int) -> None:
+        """A duplicate or a probe: the peer may have missed a transport ACK."""
+        if self.messages:
+            self._want_ack(now_ns)
+
+    def refuse(self, code: NakCode, offset: int) -> None:
+        """Send a NAK, once; the first counts."""
+        if self._nak is None:
+            self._nak = code, offset
+
+    def ack(self, ev_index: int, now_ns: int) -> AckBatch | None:
+        """The transport ACK or NAK that is due."""
+        if self._nak is not None:
+            code, offset = self._nak
+            if code is not NakCode(0):
+                self._nak = NakCode(0), 0
+                return self._batch(offset, AETH_NAK | code, ev_index)
+            return None
+        if self.ack_deadline_ns is None or now_ns < self.ack_deadline_ns:
+            return None
+        self._told_ns, self.ack_deadline_ns = now_ns, None
+        return self._batch(self._end - 1, AETH_ACK, ev_index)
+
+    def _deliver(self, stop: int) -> bool:
+        # One turn an immediate; they are in memory in order of offset.
+        for offset in sorted(self._immediates):
+            if offset >= stop:
+                break
+            imm, length = self._immediates.pop(offset)
+            wr_id = self._receives.take()
+            if wr_id is None:
+                return False
+            self.delivered += 1
+            self._completions.add(ImmediateArrived(self._qpn, wr_id, imm, length))
+        return True
+
+    def _want_ack(self, now_ns: int) -> None:
+        if self._acks and self.ack_deadline_ns is None:
+            earliest = now_ns if self._told_ns is None else self._told_ns + self._coalesce_ns
+            self.ack_deadline_ns = max(now_ns, earliest)
+
+    def _batch(self, offset: int, syndrome: int, ev_index: int) -> AckBatch:
+        return AckBatch(
+            psn=np.array([psn_of(offset, self._start_psn)], np.uint32),
+            syndrome=np.array([syndrome], np.uint8),
+            msn=np.array([self.messages & _MSN_MASK], np.uint32),
+            ev_index=np.array([ev_index], np.uint16),
+        )

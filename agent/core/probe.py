@@ -1,0 +1,157 @@
+"""Reliability probes of one queue pair: which EVs are asked, which answers came, and which EVs they revive.
+
+An EV assumed bad is asked at growing intervals until enough answers in a row say that it works (18.2 items 23 to 25).
+Other EVs are asked when somebody wants to know (`ask`). Probes are rare, so each is an object. MRC 5.1.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.ev_config import EvConfig
+from agent.core.ev_set import EvSet
+from agent.core.ev_state import EvState
+from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EcnVerdict
+from agent.wire.control_columns import ProbeBatch
+
+_NEVER = 1 << 62
+_JITTER = 0.2
+_ID_MASK = 0xFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """A probe without an answer."""
+
+    row: int
+    sent_ns: int
+    order: int
+    """Its place in the order of transmission."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProbeAnswer:
+    """What an answered probe tells."""
+
+    row: int
+    order: int
+    rtt_ns: int
+
+
+class Prober:
+    """Asks, matches and revives; `order_now` gives a probe its place among the packets of its EV."""
+
+    def __init__(
+        self, config: EvConfig, ev_set: EvSet, order_now: Callable[[], int], qpn: int, rng: np.random.Generator
+    ) -> None:
+        count = len(ev_set.states)
+        self._config = config
+        self._set = ev_set
+        self._order_now = order_now
+        self._qpn = qpn
+        self._rng = rng
+        self._peer_qpn = 0
+        self._next_id = 0
+        self._open: dict[int, _Open] = {}
+        self._wanted: list[int] = []
+        self._next_ns = np.full(count, _NEVER, np.int64)
+        self._interval_ns = np.full(count, config.probe_interval_ns, np.int64)
+        self._successes = np.zeros(count, np.int64)
+        self._first_success_ns = np.zeros(count, np.int64)
+        self._seen = -1
+        self.deadline_ns: int | None = None
+        """When `on_timer` has something to do; None if never."""
+
+    def expect(self, peer_qpn: int) -> None:
+        """The peer's queue pair."""
+        self._peer_qpn = peer_qpn
+
+    def ask(self, rows: NDArray[np.uint16]) -> None:
+        """Probe these rows with the next batch."""
+        self._wanted += rows.tolist()
+
+    def on_timer(self, now_ns: int) -> None:
+        """Give up old probes, and line up those of EVs whose turn has come."""
+        config = self._config
+        late = [number for number, probe in self._open.items() if now_ns - probe.sent_ns >= config.probe_timeout_ns]
+        for number in late:
+            self._fail(self._open.pop(number).row)
+        self._follow_states(now_ns)
+        due = np.flatnonzero(self._next_ns <= now_ns)
+        if len(due):
+            self._wanted += due.tolist()
+            jitter = 1 + _JITTER * (2 * self._rng.random(len(due)) - 1)
+            self._next_ns[due] = now_ns + (self._interval_ns[due] * jitter).astype(np.int64)
+        self._set_deadline()
+
+    def batch(self, now_ns: int) -> ProbeBatch | None:
+        """The probes that are wanted, (p,)."""
+        if not self._wanted:
+            return None
+        rows, self._wanted = self._wanted, []
+        ids = [(self._next_id + number) & _ID_MASK for number in range(len(rows))]
+        self._next_id = (self._next_id + len(rows)) & _ID_MASK
+        # One turn a probe.
+        for number, row in zip(ids, rows, strict=True):
+            self._open[number] = _Open(row, now_ns, self._order_now())
+        self._set_deadline()
+        count = len(rows)
+        return ProbeBatch(
+            probe_id=np.array(ids, np.uint16),
+            spdcid=np.full(count, self._qpn & 0xFFFF, np.uint16),
+            dpdcid=np.full(count, self._peer_qpn & 0xFFFF, np.uint16),
+            tx_timestamp=np.full(count, (now_ns // TX_TIMESTAMP_TICK_NS) & 0xFFFF, np.uint16),
+            ev_index=np.array(rows, np.uint16),
+        )
+
+    def on_answers(self, ids: NDArray[np.int16], verdicts: NDArray[np.uint8], now_ns: int) -> list[ProbeAnswer]:
+        """SACKs with `pr` arrived: probe ids (a,) and what each says of its path; those never asked tell nothing."""
+        found = []
+        for number, verdict in zip(ids.view(np.uint16).tolist(), verdicts.tolist(), strict=True):
+            probe = self._open.pop(number, None)
+            if probe is not None:
+                found.append(ProbeAnswer(probe.row, probe.order, now_ns - probe.sent_ns))
+                self._succeed(probe.row, verdict == EcnVerdict.SKIP_ONCE, now_ns)
+        if found:
+            self._set_deadline()
+        return found
+
+    def follow(self, now_ns: int) -> None:
+        """States may have changed: plan for EVs that are bad now."""
+        if self._seen != self._set.version:
+            self._follow_states(now_ns)
+            self._set_deadline()
+
+    def _follow_states(self, now_ns: int) -> None:
+        self._seen = self._set.version
+        bad = (self._set.states == EvState.ASSUMED_BAD) & self._set.row_up
+        new = bad & (self._next_ns == _NEVER)
+        self._next_ns[new] = now_ns + self._config.probe_interval_ns
+        self._interval_ns[new] = self._config.probe_interval_ns
+        self._successes[new] = 0
+        self._next_ns[~bad] = _NEVER
+
+    def _succeed(self, row: int, marked: bool, now_ns: int) -> None:
+        if self._next_ns[row] == _NEVER:
+            return
+        config = self._config
+        if not self._successes[row]:
+            self._first_success_ns[row] = now_ns
+            self._interval_ns[row] = config.probe_interval_ns
+            self._next_ns[row] = min(int(self._next_ns[row]), now_ns + config.probe_interval_ns)
+        self._successes[row] += 1
+        lasted_ns = now_ns - int(self._first_success_ns[row])
+        if self._successes[row] >= config.revive_after and lasted_ns >= config.revive_ns:
+            self._set.revive(row, marked, now_ns)
+            self._follow_states(now_ns)
+
+    def _fail(self, row: int) -> None:
+        self._successes[row] = 0
+        self._interval_ns[row] = min(2 * int(self._interval_ns[row]), self._config.probe_max_interval_ns)
+
+    def _set_deadline(self) -> None:
+        due = [int(self._next_ns.min())]
+        due += [probe.sent_ns + self._config.probe_timeout_ns for probe in self._open.values()]
+        self.deadline_ns = min(due) if min(due) < _NEVER else None

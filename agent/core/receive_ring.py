@@ -1,0 +1,86 @@
+"""Which packets have been received: a ring of slots from the cumulative point on, and the counts a SACK carries.
+
+Knows offsets, not headers, memory or SACKs. MRC Table 7-5.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.congestion.base import NOMINAL_HEADER_BYTES
+from agent.core.ring import read_run, ring_size, write_run
+from agent.core.sack import EMPTY, NEWS, REPORTED, Bitmaps, bitmaps_of
+from agent.wire.constants import OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
+
+_NO_BITMAPS = Bitmaps(np.zeros(1, np.int64), np.zeros(1, np.uint64))
+"""One block that says nothing: all there is while nothing is held above the cumulative point."""
+
+
+class ReceiveRing:
+    """Each offset is entered once; offsets up to `window_psns` above the cumulative point fit."""
+
+    def __init__(self, window_psns: int) -> None:
+        self._ring = np.zeros(ring_size(window_psns), np.uint8)
+        self._row_of_slot = np.zeros(len(self._ring), np.int32)
+        self._nominal_bytes = 0
+        self._walk = 0
+        self.next = 0
+        """Offset after the cumulative point."""
+        self.top = 0
+        """Offset after the highest received."""
+        self.received = 0
+        """Packets entered."""
+
+    @property
+    def size(self) -> int:
+        """Slots, a power of two."""
+        return len(self._ring)
+
+    @property
+    def held(self) -> int:
+        """Packets above the cumulative point."""
+        return self.received - self.next
+
+    @property
+    def ooo_count(self) -> int:
+        """`held` as a SACK carries it."""
+        return min(self.held, OOO_COUNT_MAX)
+
+    @property
+    def rcvd_bytes(self) -> int:
+        """Nominal bytes received as a SACK carries them: units of 256, 24 bits."""
+        return -(-self._nominal_bytes // RCVD_BYTES_UNIT) & RCVD_BYTES_MASK
+
+    def fresh(self, offsets: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
+        """Which candidate rows (n,) bring a packet not yet entered; of equal ones only the last."""
+        slots = offsets & (len(self._ring) - 1)
+        rows = np.arange(len(offsets), dtype=np.int32)
+        fresh: NDArray[np.bool_] = candidates & (self._ring[slots] == EMPTY)
+        if np.count_nonzero(fresh) < len(fresh):
+            slots, rows = slots[fresh], rows[fresh]
+        self._row_of_slot[slots] = rows
+        fresh[rows] = self._row_of_slot[slots] == rows
+        return fresh
+
+    def enter(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32]) -> None:
+        """Mark (m,) new packets, m >= 1, as held, count them and move the cumulative point."""
+        self._ring[offsets & (len(self._ring) - 1)] = NEWS
+        self.received += len(offsets)
+        self._nominal_bytes += int(np.add.reduce(payload_bytes)) + NOMINAL_HEADER_BYTES * len(offsets)
+        self.top = max(self.top, int(np.maximum.reduce(offsets)) + 1)
+        held = read_run(self._ring, self.next, self.top)
+        gaps = held == EMPTY
+        first_gap = int(gaps.argmax())
+        filled = first_gap if gaps[first_gap] else len(held)
+        write_run(self._ring, self.next, self.next + filled, EMPTY)
+        self.next += filled
+
+    def bitmaps(self) -> Bitmaps:
+        """What is held, all news at least; the next call repeats another part of the rest."""
+        if self.top == self.next:
+            self._walk = 0
+            return _NO_BITMAPS
+        held = read_run(self._ring, self.next, self.top)
+        bitmaps = bitmaps_of(held, self._walk)
+        self._walk += 1
+        write_run(self._ring, self.next, self.top, np.minimum(held, 1) * np.uint8(REPORTED))
+        return bitmaps

@@ -1,0 +1,30 @@
+"""Smoothed round trip and its deviation, and what loss detection makes of them. Times from the local send table.
+
+Kept apart from congestion control: this one wants to be late rather than wrong. RFC 6298 weights.
+"""
+
+
+class RoundTrip:
+    """One queue pair's estimate over all its paths."""
+
+    def __init__(self) -> None:
+        self.smoothed_ns = 0
+        """0 before the first sample."""
+        self.deviation_ns = 0
+        self.least_ns = 0
+        self.samples = 0
+
+    def add(self, rtt_ns: int) -> None:
+        """One valid sample."""
+        self.samples += 1
+        if self.samples == 1:
+            self.smoothed_ns = self.least_ns = rtt_ns
+            self.deviation_ns = rtt_ns // 2
+            return
+        self.deviation_ns += (abs(rtt_ns - self.smoothed_ns) - self.deviation_ns) // 4
+        self.smoothed_ns += (rtt_ns - self.smoothed_ns) // 8
+        self.least_ns = min(self.least_ns, rtt_ns)
+
+    def tolerance_ns(self, floor_ns: int) -> int:
+        """How long a packet may be late before its absence means something: 1.25 round trips and their spread."""
+        return max(floor_ns, self.smoothed_ns * 5 // 4 + 4 * self.deviation_ns)

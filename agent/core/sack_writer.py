@@ -1,0 +1,209 @@
+"""When a SACK is due and what it says: the five triggers, and columns made from one moment of the receive ring.
+
+Decides nothing about acceptance and nothing about the reverse path. MRC chapter 10, Tables 7-12, 7-14.
+"""
+
+from enum import IntEnum
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import QpConfig
+from agent.core.psn import psn_of
+from agent.core.receive_ring import ReceiveRing
+from agent.wire.columns import SackBatch, WriteColumns
+from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
+from agent.wire.control_columns import ProbeColumns
+
+T = TypeVar("T", bound=np.generic)
+
+_INT16_MIN = -(1 << 15)
+
+_TRIGGER_MIN_BYTES = 1024
+"""Trigger 1 counts at least this much a packet (MRC, SACK triggers)."""
+
+
+class _Urgency(IntEnum):
+    """What a SACK would rather answer: a mark before a resend before anything else."""
+
+    PLAIN = 0
+    RESENT = 1
+    MARKED = 2
+
+
+class _Trigger(NamedTuple):
+    """The packets a SACK answers, one or one for each marked EV; copied out, since receive memory is reused."""
+
+    urgency: _Urgency
+    offset: list[int]
+    ev: list[int]
+    tx_timestamp: list[int]
+    rtx: list[bool]
+
+    def then(self, later: "_Trigger") -> "_Trigger":
+        """What remains to be answered when `later` comes before the SACK has gone out."""
+        if self.urgency < later.urgency or self.urgency == later.urgency != _Urgency.MARKED:
+            return later
+        if later.urgency < self.urgency:
+            return self
+        return _Trigger(
+            self.urgency,
+            self.offset + later.offset,
+            self.ev + later.ev,
+            self.tx_timestamp + later.tx_timestamp,
+            self.rtx + later.rtx,
+        )
+
+
+class _Answered(NamedTuple):
+    """What the rows of a SACK batch answer, (a,) each."""
+
+    ack_psn_offset: NDArray[np.int16]
+    ev: NDArray[np.uint32]
+    tx_timestamp: NDArray[np.uint16]
+    rtx: NDArray[np.bool_]
+    m: NDArray[np.uint8]
+    pr: bool
+
+
+class SackWriter:
+    """One responder's SACKs."""
+
+    def __init__(self, config: QpConfig, qpn: int) -> None:
+        self._mpr = config.mpr if config.dynamic_mpr else 0
+        self._threshold_bytes = config.sack_threshold_bytes
+        self._delay_ns = config.sack_delay_ns
+        self._qpn = qpn
+        self._peer_qpn = 0
+        self._start_psn = 0
+        self._bytes_since = 0
+        self._trigger: _Trigger | None = None
+        self._probes: list[ProbeColumns] = []
+        self._due = False
+        self.deadline_ns: int | None = None
+        """When the news must be told at the latest; None without news."""
+        self.ce_marked = 0
+        self.written = 0
+
+    def expect(self, peer_qpn: int, start_psn: int) -> None:
+        """The peer's queue pair and the first PSN it will send."""
+        self._peer_qpn = peer_qpn
+        self._start_psn = start_psn
+
+    def note(
+        self,
+        cols: WriteColumns,
+        offsets: NDArray[np.int64],
+        answered: NDArray[np.bool_],
+        has_duplicate: bool,
+        now_ns: int,
+    ) -> None:
+        """Triggers 1 to 4 (docs/transport.md, Receiving) and duplicates make a SACK due; otherwise the delay starts."""
+        self._bytes_since += int(np.add.reduce(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES)))
+        if self._bytes_since > self._threshold_bytes or has_duplicate:
+            self._due = True
+        flags = cols.flags & answered.view(np.uint8) * np.uint8(BTH_ACK_REQUEST | BTH_RETRANSMISSION)
+        if np.count_nonzero(flags):
+            self._due = True
+            # A resend is answered before a request: its echo tells the requester that a doubt is settled.
+            resent = (flags & BTH_RETRANSMISSION).nonzero()[0]
+            row = int(resent[-1] if len(resent) else flags.nonzero()[0][-1])
+        else:
+            row = int(answered.nonzero()[0][-1])
+        self._note_trigger(cols, offsets, row, answered)
+        if self.deadline_ns is None:
+            self.deadline_ns = now_ns + self._delay_ns
+
+    def note_probes(self, cols: ProbeColumns) -> None:
+        """Trigger 5: every probe is answered, and by the next `write`."""
+        self._probes.append(cols)
+
+    def write(self, ring: ReceiveRing, ev_index: int, port_mask: int | None, now_ns: int) -> SackBatch | None:
+        """The SACKs that are due, (r,): one snapshot, in as many rows as the news takes; ask until None."""
+        if self._probes:
+            answered = _answers_of(self._probes)
+            self._probes = []
+            return self._batch(answered, ring, ev_index, port_mask)
+        trigger, deadline_ns = self._trigger, self.deadline_ns
+        if trigger is None or not (self._due or (deadline_ns is not None and now_ns >= deadline_ns)):
+            return None
+        offset = np.array(trigger.offset) - (ring.next - 1)
+        verdict = EcnVerdict.SKIP_ONCE if trigger.urgency is _Urgency.MARKED else EcnVerdict.NONE
+        answered = _Answered(
+            np.maximum(offset, _INT16_MIN).astype(np.int16),
+            np.array(trigger.ev, np.uint32),
+            np.array(trigger.tx_timestamp, np.uint16),
+            np.array(trigger.rtx),
+            _column(verdict, len(offset), np.uint8),
+            False,
+        )
+        self._trigger, self._due, self.deadline_ns, self._bytes_since = None, False, None, 0
+        return self._batch(answered, ring, ev_index, port_mask)
+
+    def _note_trigger(
+        self, cols: WriteColumns, offsets: NDArray[np.int64], row: int, answered: NDArray[np.bool_]
+    ) -> None:
+        """Remember what the SACK answers: row `row`, or instead all EVs that were marked on the way (trigger 3)."""
+        marked = (cols.ce & answered).nonzero()[0] if np.count_nonzero(cols.ce) else ()
+        if len(marked):
+            self._due = True
+            self.ce_marked += len(marked)
+            # Each marked EV is named once: the requester learns from nothing else.
+            rows = marked[np.unique(cols.ev[marked], return_index=True)[1]]
+            urgency = _Urgency.MARKED
+        else:
+            rows = np.array([row])
+            urgency = _Urgency.RESENT if cols.flags[row] & BTH_RETRANSMISSION else _Urgency.PLAIN
+        columns = (offsets, cols.ev, cols.tx_timestamp, (cols.flags & BTH_RETRANSMISSION) != 0)
+        new = _Trigger(urgency, *(column[rows].tolist() for column in columns))
+        self._trigger = new if self._trigger is None else self._trigger.then(new)
+
+    def _batch(self, answered: _Answered, ring: ReceiveRing, ev_index: int, port_mask: int | None) -> SackBatch:
+        """As many SACKs as there are blocks or answered packets, whichever is more; the last of the fewer repeats."""
+        bitmaps = ring.bitmaps()
+        blocks, answers = len(bitmaps.starts), len(answered.ev)
+        count = max(blocks, answers)
+        block = np.minimum(np.arange(count), blocks - 1)
+        answer = np.minimum(np.arange(count), answers - 1)
+        self.written += count
+        return SackBatch(
+            cack_psn=_column(psn_of(ring.next - 1, self._start_psn), count, np.uint32),
+            ack_psn_offset=answered.ack_psn_offset[answer],
+            pr=_column(answered.pr, count, np.bool_),
+            rtx=answered.rtx[answer],
+            m=answered.m[answer],
+            ev=answered.ev[answer],
+            spdcid=_column(self._peer_qpn & 0xFFFF, count, np.uint16),
+            dpdcid=_column(self._qpn & 0xFFFF, count, np.uint16),
+            mpr=_column(self._mpr, count, np.uint8),
+            sack_offset=(bitmaps.starts[block] + 1).astype(np.int16),
+            bitmap=bitmaps.bits[block],
+            tx_timestamp=answered.tx_timestamp[answer],
+            ooo_count=_column(ring.ooo_count, count, np.uint16),
+            restore_cwnd=_column(0, count, np.bool_),
+            rcv_cwnd_pen=_column(0, count, np.uint8),
+            rcvd_bytes=_column(ring.rcvd_bytes, count, np.uint32),
+            ev_index=_column(ev_index, count, np.uint16),
+            port_mask=None if port_mask is None else _column(port_mask, count, np.uint32),
+        )
+
+
+def _answers_of(probes: list[ProbeColumns]) -> _Answered:
+    """Probes of a drain, oldest first; a probe that met congestion is told so."""
+    ce = np.concatenate([cols.ce for cols in probes])
+    return _Answered(
+        np.concatenate([cols.probe_id for cols in probes]).view(np.int16),
+        np.concatenate([cols.ev for cols in probes]),
+        np.concatenate([cols.tx_timestamp for cols in probes]),
+        np.zeros(len(ce), np.bool_),
+        np.where(ce, np.uint8(EcnVerdict.SKIP_ONCE), np.uint8(EcnVerdict.NONE)),
+        True,
+    )
+
+
+def _column(value: int, count: int, dtype: type[T]) -> NDArray[T]:
+    """`value` `count` times; a third of the cost of np.full, and a SACK has nine such columns."""
+    column = np.empty(count, dtype)
+    column.fill(value)
+    return column
