@@ -53,6 +53,8 @@ class InFlight:
         """Packets in flight."""
         self.lost = 0
         """Packets waiting to be sent again."""
+        self.newly_lost = np.empty(0, np.int64)
+        """Slots of those that joined them last."""
 
     def is_outstanding(self, offset: int) -> bool:
         """Whether a sent packet is not yet known to have arrived."""
@@ -121,6 +123,11 @@ class InFlight:
         self._learn(slots, evs)
         return evs
 
+    def forget(self) -> None:
+        """Nothing is in flight any more and nothing will be sent again."""
+        self._state.fill(ACKED)
+        self.sent = self.lost = 0
+
     def refuse(self, offsets: NDArray[np.int64]) -> None:
         """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
         self._mark_lost(offsets & self._mask, _NO_EVS)
@@ -131,12 +138,11 @@ class InFlight:
         known &= self._state[offsets & self._mask] == SENT
         return known
 
-    def sent_ns_of(self, offset: int) -> tuple[int, int] | None:
-        """When the packet at `offset` was last sent, and how often it was sent; None if that is forgotten."""
-        if not self.end - len(self._state) <= offset < self.end or offset < 0:
-            return None
-        slot = offset & self._mask
-        return int(self._sent_ns[slot]), int(self._copies[slot])
+    def sendings_of(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
+        """When packets at (n,) offsets were last sent, ns, how often they were sent again, whether that is known."""
+        known = (offsets >= max(0, self.end - len(self._state))) & (offsets < self.end)
+        slots = offsets & self._mask
+        return self._sent_ns[slots], self._copies[slots].astype(np.int64) - 1, known
 
     def order_now(self) -> int:
         """The place in the order of transmission of something sent now that is no packet, a probe."""
@@ -220,6 +226,7 @@ class InFlight:
 
     def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:
         self._state[slots] = LOST
+        self.newly_lost = slots
         self.sent -= len(slots)
         self.lost += len(slots)
         return evs

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, WritesDone
 from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.errors import StateError
 from agent.core.events import Event, MessagesCompleted, QpErrorReason, QpFailed, QpState, QpStateChanged
@@ -88,7 +89,9 @@ class QueuePair:
         regions: RegionTable,
         rng: np.random.Generator,
         completions: CompletionQueue | None = None,
+        control: CongestionControl | None = None,
     ) -> None:
+        """`control` is this queue pair's own or shared by all to one destination; None: only PSN windows limit."""
         self.qpn = qpn
         self.config = config
         self.profile = profile
@@ -100,7 +103,8 @@ class QueuePair:
         self._tells_writes = completions is not None
         self._state = QpState.RESET
         self._events: list[Event] = []
-        self._requester = Requester(config, profile, self.start_psn, rng, self._note, qpn)
+        self._requester = Requester(config, profile, self.start_psn, rng, self._note, qpn, control)
+        self._congestion = control
         self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
@@ -367,6 +371,8 @@ class QueuePair:
     def _ports_changed(self, now_ns: int) -> None:
         self._responder.reverse.on_ports(self._requester.ev_set.plane_up)
         self._requester.prober.follow(now_ns)
+        if self._congestion is not None:
+            self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
 
     def _tell_ports(self) -> None:
         if self.config.ev.port_mask:
@@ -394,6 +400,7 @@ class QueuePair:
         self._go(QpState.ERROR, now_ns)
         left = messages.posted - messages.completed
         self._events.append(QpFailed(now_ns, reason, left))
+        self._requester.close()
         self.receives.flush()
         if self._tells_writes and left:
             self.completions.add(WritesDone(self.qpn, messages.completed, 1, 0, first))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile, LossRule, QpConfig
+from agent.core.congestion.base import CongestionControl, RttSamples
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev_set import EvSet
 from agent.core.events import Event, MessagesCompleted, PacketsLost, PacketsNacked, PacketsTimedOut
@@ -19,7 +20,9 @@ from agent.core.probe import Prober
 from agent.core.psn import offsets_of, psns_of
 from agent.core.retry import RetryTimer
 from agent.core.round_trip import RoundTrip
+from agent.core.rtt import samples_of
 from agent.core.sack_reader import SackNews, SackReader
+from agent.core.send_window import SendWindow
 from agent.core.spray import SpraySchedule
 from agent.wire.columns import SackColumns, WriteBatch
 from agent.wire.constants import (
@@ -52,6 +55,7 @@ class Requester:
         rng: np.random.Generator,
         report: Callable[[Event], None],
         qpn: int = 0,
+        control: CongestionControl | None = None,
     ) -> None:
         ev_count = len(profile.evs)
         self._config = config
@@ -64,6 +68,7 @@ class Requester:
         self._report = report
         self._in_flight = InFlight(config.window_pkts, ev_count)
         self._reader = SackReader(start_psn)
+        self._window = None if control is None else SendWindow(control, config.window_pkts)
         self._ack_asked = -1
         self._acked = 0
         self._missing: NDArray[np.bool_] | None = None
@@ -128,7 +133,9 @@ class Requester:
         One batch reads from one source memory: it ends early where the next message lies in another.
         """
         flight = self._in_flight
-        if not self.ev_set.sendable:
+        if self._window is not None:
+            limit = self._window.room(limit)
+        if limit < 1 or not self.ev_set.sendable:
             return None
         again = 0
         resend = None
@@ -144,6 +151,8 @@ class Requester:
         again = min(again, count)
         offsets = offsets[:count]
         ev_index = self._record(offsets, again, now_ns)
+        if self._window is not None:
+            self._window.on_sent(offsets, segments.payload_bytes)
         return WriteBatch(
             psn=psns_of(offsets, self._start_psn),
             opcode=segments.opcode,
@@ -170,7 +179,9 @@ class Requester:
         if news is None:
             return
         self._follow_peer(news, now_ns)
-        self._sample_rtt(news, now_ns)
+        samples = self._sample_rtt(news, now_ns)
+        if self._window is not None:
+            self._window.on_sacks(news, samples, now_ns)
         progress = news.base > flight.base
         evs = flight.acknowledge(news.base, news.received(flight.end))
         if len(evs):
@@ -186,7 +197,7 @@ class Requester:
             self._resend_from_ns = 0
             self._complete(now_ns)
         if not flight.sent:
-            self.timer.disarm()
+            self._rest()
         self._watch_tail(now_ns)
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
@@ -207,7 +218,7 @@ class Requester:
             counters.nacked += len(refused)
             self._on_refused(NackReason(reason), refused, evs, now_ns)
         if not flight.sent:
-            self.timer.disarm()
+            self._rest()
         return not np.count_nonzero(cols.nack_reason == NackReason.UNEXP_EVENT)
 
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
@@ -244,6 +255,11 @@ class Requester:
         end = int(offsets_of(cols.psn[row : row + 1], self._start_psn, self._in_flight.base)[0])
         self._acked = max(self._acked, min(end, self._in_flight.base))
         self._complete(now_ns)
+
+    def close(self) -> None:
+        """The queue pair has failed: nothing more is sent, and the controller is left to others."""
+        self._in_flight.forget()
+        self._rest()
 
     def _on_early_timers(self, now_ns: int) -> None:
         """What comes before a timeout: probes, late packets, silence at the tail, a lost transport ACK."""
@@ -295,6 +311,7 @@ class Requester:
         flight = self._in_flight
         backlog_ends = flight.end == self.messages.end
         window_ends = flight.end == flight.base + self._window_psns
+        window_ends |= self._window is not None and not self._window.room(1)
         # While an asked-for SACK is still due, a full window needs no second one.
         if backlog_ends or (window_ends and not flight.is_outstanding(self._ack_asked)):
             flags[-1] |= BTH_ACK_REQUEST
@@ -311,14 +328,19 @@ class Requester:
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)
 
-    def _sample_rtt(self, news: SackNews, now_ns: int) -> None:
-        """One sample a drain, from its last SACK, if it is clear which copy of the packet it answers (UET)."""
+    def _sample_rtt(self, news: SackNews, now_ns: int) -> RttSamples | None:
+        """Round trips of the packets that SACKs answer, by the table of send times; probes have their own."""
         cols = news.cols
-        if cols.pr[-1]:
-            return
-        sent = self._in_flight.sent_ns_of(int(news.cack[-1]) + int(cols.ack_psn_offset[-1]))
-        if sent is not None and sent[1] == 1 + bool(cols.rtx[-1]):
-            self.rtt.add(now_ns - sent[0])
+        sent_ns, resends, known = self._in_flight.sendings_of(news.cack + cols.ack_psn_offset)
+        known &= ~cols.pr
+        if np.count_nonzero(known) < len(known):
+            sent_ns, resends = sent_ns[known], resends[known]
+            samples = samples_of(sent_ns, resends, cols.rtx[known], now_ns)
+        else:
+            samples = samples_of(sent_ns, resends, cols.rtx, now_ns)
+        if samples is not None:
+            self.rtt.add(int(samples.mean_ns))
+        return samples
 
     def _hear_probes(self, cols: SackColumns, now_ns: int) -> None:
         rows = cols.pr
@@ -356,6 +378,10 @@ class Requester:
 
     def _on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
         self._report(PacketsNacked(now_ns, *self._tally(evs, self.evs.trimmed if reason in _TRIMS else None), reason))
+        if self._window is not None and reason in _TRIMS:
+            self._window.on_trimmed(self._in_flight.newly_lost, now_ns)
+        elif self._window is not None:
+            self._window.on_refused(self._in_flight.newly_lost)
         if reason is NackReason.TRIMMED:
             self.ev_set.on_trimmed(evs, now_ns)
         if int(offsets[0]) == self._in_flight.base:
@@ -380,14 +406,24 @@ class Requester:
         if after_ns is not None:
             self._tail_ns = now_ns + after_ns if self._in_flight.sent else None
 
+    def _rest(self) -> None:
+        """Nothing is in flight."""
+        self.timer.disarm()
+        if self._window is not None:
+            self._window.settle()
+
     def _report_lost(self, evs: NDArray[np.uint16], now_ns: int) -> None:
         if len(evs):
+            if self._window is not None:
+                self._window.on_lost(self._in_flight.newly_lost)
             self.counters.lost += len(evs)
             self._report(PacketsLost(now_ns, *self._tally(evs, self.evs.lost)))
             self.ev_set.on_losses(evs, now_ns)
             self.prober.follow(now_ns)
 
     def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
+        if self._window is not None:
+            self._window.on_lost(self._in_flight.newly_lost)
         self.counters.timed_out += len(evs)
         self._report(PacketsTimedOut(now_ns, *self._tally(evs, self.evs.timed_out), self.timer.retries))
         self.ev_set.on_losses(evs, now_ns)

@@ -1,0 +1,82 @@
+"""What one requester tells its congestion control: nominal bytes sent, received, lost and given up, packet by packet.
+
+A controller may serve several queue pairs, so each keeps account of its own part and takes it out when it is idle or
+fails. Knows no algorithm. MRC chapter 8; mrc.md 12.4.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, RttSamples
+from agent.core.ring import ring_size
+from agent.core.sack_reader import SackNews
+from agent.wire.constants import RCVD_BYTES_MASK, RCVD_BYTES_UNIT, EcnVerdict
+
+
+class SendWindow:
+    """The account of one queue pair with its controller; slots are those of the in-flight rings."""
+
+    def __init__(self, control: CongestionControl, window_psns: int) -> None:
+        self.control = control
+        self._nominal_bytes = np.zeros(ring_size(window_psns), np.int64)
+        self._outstanding_bytes = 0
+        """Ours of the controller's in-flight bytes; signed."""
+        self._clock = 0
+        """Newest rcvd_bytes of the peer, in its units, unwrapped."""
+
+    def room(self, limit: int) -> int:
+        """Packets that may go now, at most `limit`."""
+        return min(limit, self.control.room_pkts())
+
+    def on_sent(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32]) -> None:
+        """Packets at (n,) offsets go out."""
+        nominal = payload_bytes.astype(np.int64) + NOMINAL_HEADER_BYTES
+        self._nominal_bytes[offsets & (len(self._nominal_bytes) - 1)] = nominal
+        total = int(nominal.sum())
+        self._outstanding_bytes += total
+        self.control.on_sent(total)
+
+    def on_sacks(self, news: SackNews, rtt: RttSamples | None, now_ns: int) -> None:
+        """The SACKs of a drain: the byte clock never goes back, however they overtake one another."""
+        cols = news.cols
+        ahead = (cols.rcvd_bytes.astype(np.int64) - self._clock) & RCVD_BYTES_MASK
+        ahead[ahead > RCVD_BYTES_MASK >> 1] = 0
+        grown = int(ahead.max())
+        self._clock += grown
+        newest = int(ahead.argmax())
+        self._outstanding_bytes -= grown * RCVD_BYTES_UNIT
+        feedback = Feedback(
+            newly_received_bytes=grown * RCVD_BYTES_UNIT,
+            sacks=len(cols),
+            marked=int(np.count_nonzero(cols.m != EcnVerdict.NONE)),
+            rtt=rtt,
+            penalty=int(cols.rcv_cwnd_pen[newest]),
+            restore=bool(cols.restore_cwnd[newest]),
+        )
+        self.control.on_sacks(feedback, now_ns)
+
+    def on_lost(self, slots: NDArray[np.int64]) -> None:
+        """Packets in these slots are inferred lost."""
+        if total := self._taken(slots):
+            self.control.on_lost(total)
+
+    def on_trimmed(self, slots: NDArray[np.int64], now_ns: int) -> None:
+        """Packets in these slots were trimmed."""
+        if total := self._taken(slots):
+            self.control.on_trimmed(total, len(slots), now_ns)
+
+    def on_refused(self, slots: NDArray[np.int64]) -> None:
+        """Packets in these slots were refused for no fault of the network."""
+        if total := self._taken(slots):
+            self.control.on_discarded(total)
+
+    def settle(self) -> None:
+        """Nothing of ours is in flight: what is left of our account is rounding, or arrivals thought lost."""
+        if self._outstanding_bytes:
+            self.control.on_discarded(self._outstanding_bytes)
+            self._outstanding_bytes = 0
+
+    def _taken(self, slots: NDArray[np.int64]) -> int:
+        total = int(self._nominal_bytes[slots].sum())
+        self._outstanding_bytes -= total
+        return total
