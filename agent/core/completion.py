@@ -72,6 +72,8 @@ class ReceiveQueue:
 
     def __init__(self) -> None:
         self._posted: deque[int] = deque()
+        self.next_wr_id = 0
+        """After the highest number posted."""
 
     def __len__(self) -> int:
         """Receives waiting."""
@@ -80,6 +82,7 @@ class ReceiveQueue:
     def post(self, wr_id: int, count: int = 1) -> None:
         """Post `count` receives numbered from `wr_id`."""
         self._posted.extend(range(wr_id, wr_id + count))
+        self.next_wr_id = max(self.next_wr_id, wr_id + count)
 
     def take(self) -> int | None:
         """The oldest; None if there is none."""

@@ -40,6 +40,7 @@ class Delivery:
         """Offset after the last packet of the last complete message."""
         self._told_ns: int | None = None
         self._nak: tuple[NakCode, int] | None = None
+        self._nak_told = False
         self.messages = 0
         """Complete ones."""
         self.delivered = 0
@@ -99,10 +100,8 @@ class Delivery:
         """The transport ACK or NAK that is due."""
         if self._nak is not None:
             code, offset = self._nak
-            if code is not NakCode(0):
-                self._nak = NakCode(0), 0
-                return self._batch(offset, AETH_NAK | code, ev_index)
-            return None
+            told, self._nak_told = self._nak_told, True
+            return None if told else self._batch(offset, AETH_NAK | code, ev_index)
         if self.ack_deadline_ns is None or now_ns < self.ack_deadline_ns:
             return None
         self._told_ns, self.ack_deadline_ns = now_ns, None

@@ -198,9 +198,9 @@ class QueuePair:
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn from arrived SACKs, oldest first."""
         if len(cols) and self._state is QpState.RTS:
-            if cols.port_mask is not None:
-                self._follow_mask(cols.port_mask, now_ns)
             self._requester.receive_sacks(cols, now_ns)
+            if cols.port_mask is not None and self._requester.peer_mask is not None:
+                self.on_peer_ports(self._requester.peer_mask, now_ns)
             self._learn_reverse(int(cols.ev[-1]))
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
@@ -241,7 +241,12 @@ class QueuePair:
 
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
         """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK)."""
-        self._follow_mask(np.array([mask], np.uint32), now_ns)
+        up = np.ones(256, np.bool_)
+        up[self._planes] = (mask >> (self._planes.astype(np.int64) + 1)) & 1
+        ev_set = self._requester.ev_set
+        if not np.array_equal(up, ev_set.remote_up):
+            ev_set.on_remote_ports(up, now_ns)
+            self._ports_changed(now_ns)
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller forbids EV rows."""
@@ -260,7 +265,7 @@ class QueuePair:
         self._requester.prober.ask(rows)
 
     def wanted_ev_probe(self, now_ns: int) -> int | None:
-        """The EV row that the reverse set would have probed now: one an interval while we only receive."""
+        """The EV that the reverse set would have probed now: a random one an interval while we only receive."""
         interval_ns, heard_ns = self.config.ev.reverse_probe_ns, self._heard_writes_ns
         if interval_ns is None or heard_ns is None or self._state is not QpState.RTS:
             return None
@@ -271,11 +276,11 @@ class QueuePair:
         if not self._requester.ev_set.sendable:
             return None
         self._reverse_probe_ns = now_ns
-        return int(self._requester.ev_set.any_rows(1)[0])
+        return int(self.profile.evs[self._requester.ev_set.any_rows(1)[0]])
 
-    def on_ev_probe_answered(self, row: int) -> None:
-        """An EV probe on this row came back: it becomes its plane's reverse EV."""
-        self._responder.reverse.learn(row)
+    def on_ev_probe_answered(self, ev: int) -> None:
+        """A probe of this EV came back: it becomes its plane's reverse EV."""
+        self._learn_reverse(ev)
 
     def on_timer(self, now_ns: int) -> None:
         """Act on timeouts. Receive what has arrived first, or a late caller resends what is already answered."""
@@ -287,7 +292,7 @@ class QueuePair:
     def control(self, now_ns: int) -> list[Control]:
         """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
         if self._state in _RECEIVING:
-            found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.prober.batch(now_ns))
+            found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.probes(now_ns))
             return [batch for batch in found if batch is not None]
         if self._state is QpState.ERROR and self._responder.failure is not None:
             nak = self._responder.acks(now_ns)
@@ -356,17 +361,6 @@ class QueuePair:
         if self._tells_writes and isinstance(event, MessagesCompleted):
             done = WritesDone(self.qpn, event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
             self.completions.add(done)
-
-    def _follow_mask(self, masks: NDArray[np.uint32], now_ns: int) -> None:
-        told = masks[masks != 0]
-        if not len(told):
-            return
-        up = np.ones(256, np.bool_)
-        up[self._planes] = (int(told[-1]) >> (self._planes.astype(np.int64) + 1)) & 1
-        ev_set = self._requester.ev_set
-        if not np.array_equal(up, ev_set.remote_up):
-            ev_set.on_remote_ports(up, now_ns)
-            self._ports_changed(now_ns)
 
     def _ports_changed(self, now_ns: int) -> None:
         self._responder.reverse.on_ports(self._requester.ev_set.plane_up)

@@ -32,7 +32,7 @@ from agent.wire.constants import (
     TX_TIMESTAMP_TICK_NS,
     NackReason,
 )
-from agent.wire.control_columns import AckColumns, NackColumns
+from agent.wire.control_columns import AckColumns, NackColumns, ProbeBatch
 
 _TIMEOUT_RESENDS = 4
 """Packets sent again at a timeout before anything is heard. Our choice: one of four gets through 20 % loss 998 times
@@ -76,6 +76,8 @@ class Requester:
         self._tail_ns: int | None = None
         self._unacked_ns: int | None = None
         self._resend_from_ns = 0
+        self.peer_mask: int | None = None
+        """The peer's ports as the newest SACK told them, bit N = port N; None before one did."""
         self.rtt = RoundTrip()
         self.messages = MessageTable(config.pmtu)
         self.ev_set = EvSet(
@@ -169,6 +171,14 @@ class Requester:
             source=segments.source,
             imm=segments.imm,
         )
+
+    def probes(self, now_ns: int) -> ProbeBatch | None:
+        """The reliability probes that are wanted, to leave before what `transmit` gives next."""
+        batch = self.prober.batch(now_ns)
+        if batch is not None:
+            self.counters.probes += len(batch)
+            self.evs.probes += np.bincount(batch.ev_index, minlength=len(self.evs.probes))
+        return batch
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
@@ -324,6 +334,8 @@ class Requester:
         if self._dynamic_mpr and np.count_nonzero(newest):
             mpr = int(cols.mpr[newest][-1])
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
+        if cols.port_mask is not None and np.count_nonzero(told := cols.port_mask[newest]):
+            self.peer_mask = int(told[told != 0][-1])
         if np.count_nonzero(cols.m):
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agent.core.completion import ImmediateArrived
 from agent.core.config import PeerQp
 from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
@@ -55,12 +56,13 @@ class Commands:
         """Make a queue pair; it can receive and send once connected."""
         runtime = self._host(request.host)
         channel = self.wiring.create(runtime, request.peer_host, request.config)
-        return {"qpn": channel.qpn, "start_psn": channel.qp.start_psn}
+        return {**asdict(channel.qp.offer())}
 
     def connect_qp(self, request: requests.ConnectQp) -> Reply:
         """Take a queue pair to RTS."""
         runtime = self._host(request.host)
-        peer = PeerQp(request.peer.qpn, request.peer.start_psn)
+        end = request.peer
+        peer = PeerQp(end.qpn, end.start_psn, end.mpr, end.max_wimm, end.dynamic_mpr, end.trim_nack)
         self.wiring.connect(runtime, self._channel(request.host, request.qpn), request.peer.host, peer, self.now_ns())
         return {}
 
@@ -75,9 +77,45 @@ class Commands:
         if request.epoch is not None:
             self.wiring.announce(runtime, channel, request.epoch, packets)
         messages = channel.qp.post_writes(
-            region, request.offset, request.bytes, request.remote_va, request.remote_rkey, request.message_bytes
+            region,
+            request.offset,
+            request.bytes,
+            request.remote_va,
+            request.remote_rkey,
+            request.message_bytes,
+            request.imm,
         )
         return {"messages": len(messages), "packets": packets}
+
+    def post_receives(self, request: requests.PostReceives) -> Reply:
+        """Post receives for immediates; their numbers go on where the last ones ended."""
+        qp = self._channel(request.host, request.qpn).qp
+        qp.post_receives(qp.receives.next_wr_id, request.count)
+        return {}
+
+    def immediates(self, request: requests.Immediates) -> Reply:
+        """Take what arrived."""
+        arrived = self._channel(request.host, request.qpn).qp.completions.poll()
+        rows = [item for item in arrived if isinstance(item, ImmediateArrived)]
+        return {"immediates": [{"wr_id": r.wr_id, "imm": r.imm, "bytes": r.length_bytes} for r in rows]}
+
+    def port_state(self, request: requests.PortState) -> Reply:
+        """Take a port out of use, or put it back."""
+        runtime = self._host(request.host)
+        if request.plane not in runtime.ports:
+            raise RequestError(f"h{request.host} has no port in plane {request.plane}")
+        runtime.hold_port(request.plane, request.up, self.now_ns())
+        return {}
+
+    def deny_evs(self, request: requests.DenyEvs) -> Reply:
+        """What a controller does with a denylist."""
+        channel = self._channel(request.host, request.qpn)
+        rows = np.flatnonzero(np.isin(channel.profile.evs, np.array(request.evs, np.uint32)))
+        if request.allow:
+            channel.qp.allow(rows, self.now_ns())
+        else:
+            channel.qp.deny(rows, self.now_ns())
+        return {}
 
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""
@@ -140,6 +178,10 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.CreateQp: Commands.create_qp,
     requests.ConnectQp: Commands.connect_qp,
     requests.PostWrite: Commands.post_write,
+    requests.PostReceives: Commands.post_receives,
+    requests.Immediates: Commands.immediates,
+    requests.PortState: Commands.port_state,
+    requests.DenyEvs: Commands.deny_evs,
     requests.Progress: Commands.progress,
     requests.Verify: Commands.verify,
     requests.Counters: Commands.counters,
@@ -172,7 +214,10 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "packets_rtx": requester.packets_rtx,
         "lost": requester.lost,
         "timeouts": requester.timed_out,
+        "nacked": requester.nacked,
         "sacks_rx": requester.sacks,
+        "probes_tx": requester.probes,
+        "probes_answered": requester.probes_answered,
         "started_ns": requester.first_tx_ns,
         "finished_ns": requester.last_completed_ns if not progress.posted_bytes - progress.acked_bytes else None,
         "received_pkts": responder.received,
@@ -181,6 +226,10 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "out_of_window": responder.out_of_window,
         "access_errors": responder.access_errors,
         "sacks_tx": responder.sacks,
+        "nacks_tx": responder.nacks,
+        "trimmed": responder.trimmed,
+        "ce_marked": responder.ce_marked,
+        "immediates": responder.immediates,
     }
 
 

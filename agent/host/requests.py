@@ -24,6 +24,39 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
     """A target is filled with the complement of its stream, so that a byte nobody wrote is wrong."""
 
 
+class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Treatment of EVs and probes; names and units are those of `agent.core.ev_config.EvConfig`, None its default."""
+
+    loss_policy: Literal["off", "paper", "threshold"] | None = None
+    bad_after: int | None = None
+    bad_window_ns: int | None = None
+    active: int | None = None
+    min_active: int | None = None
+    skip_ns: int | None = None
+    skip_share: float | None = None
+    swap_after: int | None = None
+    plane_silent_after: int | None = None
+    probe_interval_ns: int | None = None
+    probe_max_interval_ns: int | None = None
+    probe_timeout_ns: int | None = None
+    revive_after: int | None = None
+    revive_ns: int | None = None
+    tail_probe_ns: int | None = None
+    reverse_probe_ns: int | None = None
+    port_mask: bool | None = None
+
+
+class NsccSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Congestion control; names and units are those of `NsccConfig`, None its default."""
+
+    base_rtt_ns: int | None = None
+    port_bps: int | None = None
+    target_delay_ns: int | None = None
+    max_cwnd_bytes: int | None = None
+    shared: bool = False
+    """One window for all queue pairs from this host to that peer; else one each."""
+
+
 class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Settings of a queue pair; names and units are those of `agent.core.config.QpConfig`."""
 
@@ -38,10 +71,21 @@ class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ack_timeout_ns: int | None = None
     linear_cnt: int | None = None
     exp_cnt: int | None = None
+    mpr: int | None = None
+    dynamic_mpr: bool | None = None
+    max_wimm: int | None = None
+    transport_ack: bool | None = None
+    nack_out_of_window: bool | None = None
+    loss_rule: Literal["same-ev", "generic", "both"] | None = None
+    trimming: bool = False
+    """Data may be trimmed by switches: it goes out in the classes TRIMMABLE and TRIMMABLE_RETX."""
+    ev: EvSettings = EvSettings()
+    nscc: NsccSettings | None = None
+    """None: congestion control off, only PSN windows limit."""
 
 
 class CreateQp(_Request, frozen=True, tag="create_qp"):
-    """Make a queue pair on `host` towards `peer_host`: {qpn, start_psn}."""
+    """Make a queue pair on `host` towards `peer_host`: {qpn, start_psn, mpr, max_wimm, dynamic_mpr, trim_nack}."""
 
     host: int
     peer_host: int
@@ -49,11 +93,15 @@ class CreateQp(_Request, frozen=True, tag="create_qp"):
 
 
 class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The other end of a queue pair."""
+    """The other end of a queue pair: what its own `create_qp` replied (MRC Table 10-1), None where not told."""
 
     host: int
     qpn: int
     start_psn: int
+    mpr: int | None = None
+    max_wimm: int | None = None
+    dynamic_mpr: bool | None = None
+    trim_nack: bool = True
 
 
 class ConnectQp(_Request, frozen=True, tag="connect_qp"):
@@ -82,6 +130,40 @@ class PostWrite(_Request, frozen=True, tag="post_write"):
     remote_rkey: int
     message_bytes: int
     epoch: int | None = None
+    imm: int | None = None
+    """32 bits told to the peer with each message, which must have posted a receive for it."""
+
+
+class PostReceives(_Request, frozen=True, tag="post_receives"):
+    """Post receives for the peer's immediates: {}."""
+
+    host: int
+    qpn: int
+    count: int
+
+
+class Immediates(_Request, frozen=True, tag="immediates"):
+    """Take the immediates that arrived at a queue pair, oldest first: {immediates: [{wr_id, imm, bytes}]}."""
+
+    host: int
+    qpn: int
+
+
+class PortState(_Request, frozen=True, tag="port_state"):
+    """Take a port of `host` out of use whatever its carrier says, or no longer so: {}."""
+
+    host: int
+    plane: int
+    up: bool
+
+
+class DenyEvs(_Request, frozen=True, tag="deny_evs"):
+    """Forbid EVs to a queue pair, or allow them again: {}."""
+
+    host: int
+    qpn: int
+    evs: tuple[int, ...]
+    allow: bool = False
 
 
 class Progress(_Request, frozen=True, tag="progress"):
@@ -125,4 +207,19 @@ class Shutdown(_Request, frozen=True, tag="shutdown"):
     """End the worker: {} and the connection closes."""
 
 
-Request = Hello | RegisterRegion | CreateQp | ConnectQp | PostWrite | Progress | Verify | Counters | Destroy | Shutdown
+Request = (
+    Hello
+    | RegisterRegion
+    | CreateQp
+    | ConnectQp
+    | PostWrite
+    | PostReceives
+    | Immediates
+    | PortState
+    | DenyEvs
+    | Progress
+    | Verify
+    | Counters
+    | Destroy
+    | Shutdown
+)

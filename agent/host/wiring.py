@@ -8,17 +8,24 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any
 
+import msgspec
 import numpy as np
 
-from agent.core.config import MPR_UNIT_PSNS, EvProfile, PeerQp, QpConfig, SprayPolicy
+from agent.core.config import MPR_UNIT_PSNS, EvProfile, LossRule, PeerQp, QpConfig, SprayPolicy
+from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
+from agent.core.congestion.nscc import Nscc
+from agent.core.congestion.nscc_config import NsccConfig
+from agent.core.ev_config import EvConfig, LossPolicy
+from agent.core.ev_state import EvState
 from agent.core.psn import psn_of
 from agent.core.qp import QueuePair
 from agent.host.errors import RequestError
-from agent.host.requests import QpSettings
+from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
+from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.columns import Announcement
-from agent.wire.constants import Dscp, SprayPolicyCode
+from agent.wire.constants import ENDPOINT_QPN, Dscp, SprayPolicyCode
 from agent.wire.encode import encode_announcement
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress
@@ -31,6 +38,8 @@ _REGION_ALIGN = 1 << 21
 
 _LEAST_MPR = 8
 """Endpoints should support a window of 1024 PSNs (mrc.md section 7)."""
+
+_EV_COLUMNS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
 
 _POLICY_CODE = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
 
@@ -45,6 +54,9 @@ class Wiring:
     seed: int
     udp_port: int
     codec: EvCodec = field(default_factory=EvCodec)
+    _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
+    """Windows for all queue pairs from one host to another."""
+    _trimmable: dict[int, bool] = field(default_factory=dict)
     _qp_numbers: dict[int, Iterator[int]] = field(default_factory=dict)
     _regions: dict[int, Iterator[int]] = field(default_factory=dict)
     _next_va: dict[int, int] = field(default_factory=dict)
@@ -61,8 +73,10 @@ class Wiring:
         qpn = runtime.host << _QPN_BITS | next(self._qp_numbers.setdefault(runtime.host, count(1)))
         profile = self._profile(runtime, peer_host, settings.copies)
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
-        qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng)
+        control = self._control(runtime, peer_host, settings)
+        qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, control=control)
         channel = Channel(qpn, peer_host, qp, profile, self._template(runtime, peer_host, 0, profile))
+        self._trimmable[qpn] = settings.trimming
         runtime.channels[qpn] = channel
         return channel
 
@@ -71,8 +85,12 @@ class Wiring:
         if peer_host != channel.peer_host:
             raise RequestError(f"queue pair {channel.qpn:#x} was made for h{channel.peer_host}, not for h{peer_host}")
         channel.qp.connect(peer, now_ns)
-        template = self._template(runtime, peer_host, peer.qpn, channel.profile)
-        runtime.channels[channel.qpn] = replace(channel, template=template)
+        profile = channel.profile
+        trimmable = self._trimmable[channel.qpn] and peer.trim_nack
+        template = self._template(runtime, peer_host, peer.qpn, profile, trimmable)
+        towards_host = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
+        neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
+        runtime.adopt(replace(channel, template=template), neighbour, now_ns)
 
     def announce(self, runtime: HostRuntime, channel: Channel, epoch: int, packets: int) -> None:
         """Queue the announcement of the next `packets` packets to be posted: one on every path of every plane.
@@ -105,8 +123,10 @@ class Wiring:
     def ev_counters(self, runtime: HostRuntime, channel: Channel) -> Iterator[dict[str, Any]]:
         """What a queue pair counted, EV by EV; the spine is None for a path that turns at the leaf."""
         counters = channel.qp.ev_counters()
-        columns = (counters.tx_first, counters.tx_rtx, counters.acked, counters.lost, counters.timed_out)
-        for ev, *counts in zip(channel.profile.evs.tolist(), *(column.tolist() for column in columns), strict=True):
+        columns = tuple(getattr(counters, name) for name in _EV_COLUMNS)
+        states, active = channel.qp.ev_states()
+        named = zip(channel.profile.evs.tolist(), states.tolist(), active.tolist(), strict=True)
+        for (ev, state, is_active), *counts in zip(named, *(column.tolist() for column in columns), strict=True):
             path = self.codec.path_of(ev)
             yield {
                 "host": runtime.host,
@@ -114,7 +134,9 @@ class Wiring:
                 "ev": ev,
                 "plane": path.plane,
                 "spine": path.spine,
-                **dict(zip(("tx_first", "tx_rtx", "acked", "lost", "timed_out"), counts, strict=True)),
+                "state": EvState(state).name,
+                "active": is_active,
+                **dict(zip(_EV_COLUMNS, counts, strict=True)),
             }
 
     def _profile(self, runtime: HostRuntime, peer_host: int, copies: int) -> EvProfile:
@@ -137,13 +159,31 @@ class Wiring:
         values = np.array(evs, np.uint32)
         return EvProfile(values, self.codec.plane_of(values))
 
-    def _template(self, runtime: HostRuntime, peer_host: int, dqpn: int, profile: EvProfile) -> FlowTemplate:
+    def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
+        """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""
+        nscc = settings.nscc
+        if nscc is None:
+            return None
+        pair = runtime.host, peer_host
+        if nscc.shared and pair in self._shared:
+            return self._shared[pair]
+        given = _given(nscc, ("base_rtt_ns", "port_bps", "target_delay_ns", "max_cwnd_bytes"))
+        config = NsccConfig(trimming=settings.trimming, **given)
+        control = Nscc(config, settings.pmtu + NOMINAL_HEADER_BYTES, self.fabric.planes)
+        if nscc.shared:
+            self._shared[pair] = control
+        return control
+
+    def _template(
+        self, runtime: HostRuntime, peer_host: int, dqpn: int, profile: EvProfile, trimmable: bool = False
+    ) -> FlowTemplate:
         return FlowTemplate.for_peer(
             runtime.address,
             self.peers[peer_host],
             dqpn,
             profile.evs,
-            dscp=Dscp.NO_TRIM,
+            dscp=Dscp.TRIMMABLE if trimmable else Dscp.NO_TRIM,
+            retransmission_dscp=Dscp.TRIMMABLE_RETX if trimmable else None,
             udp_port=self.udp_port,
             codec=self.codec,
         )
@@ -152,14 +192,41 @@ class Wiring:
 def _config_of(settings: QpSettings) -> QpConfig:
     """With what the request leaves open taken from QpConfig's defaults; both ends offer a window's worth of PSNs."""
     mpr = max(_LEAST_MPR, -(-settings.window_pkts // MPR_UNIT_PSNS))
-    optional = ("start_psn", "sack_delay_ns", "ack_timeout_ns", "linear_cnt", "exp_cnt")
-    given = {name: getattr(settings, name) for name in optional if getattr(settings, name) is not None}
+    given = _given(settings, _OPTIONAL)
+    if settings.loss_rule is not None:
+        given["loss_rule"] = LossRule(settings.loss_rule)
     return QpConfig(
         pmtu=settings.pmtu,
         window_pkts=settings.window_pkts,
-        mpr=mpr,
         mpr_dest=mpr,
         policy=SprayPolicy(settings.policy),
         seed=settings.seed,
-        **given,
+        ev=_ev_config_of(settings.ev),
+        **{"mpr": mpr, **given},
     )
+
+
+def _ev_config_of(settings: EvSettings) -> EvConfig:
+    given = _given(settings, settings.__struct_fields__)
+    if settings.loss_policy is not None:
+        given["loss_policy"] = LossPolicy(settings.loss_policy)
+    return EvConfig(**given)
+
+
+_OPTIONAL = (
+    "start_psn",
+    "sack_delay_ns",
+    "ack_timeout_ns",
+    "linear_cnt",
+    "exp_cnt",
+    "mpr",
+    "dynamic_mpr",
+    "max_wimm",
+    "transport_ack",
+    "nack_out_of_window",
+)
+
+
+def _given(settings: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
+    """Those of the named settings that are not left open."""
+    return {name: value for name in names if (value := getattr(settings, name)) is not None}

@@ -189,6 +189,8 @@ class MemoryPort:
             np.zeros(0, np.int64),
         )
         self._rx_frames = self._tx_frames = 0
+        self.is_up = True
+        """A port that is down drops what it is given and what arrives."""
 
     @property
     def plane(self) -> int:
@@ -208,6 +210,10 @@ class MemoryPort:
         )
         self._waiting = merged.take(np.argsort(due, kind="stable"))
 
+    def carrier(self) -> bool:
+        """Whether the port is up."""
+        return self.is_up
+
     def next_due_ns(self) -> int | None:
         """When the next frame arrives."""
         due = self._waiting.due_ns
@@ -215,6 +221,8 @@ class MemoryPort:
 
     def receive(self, limit: int) -> FrameBlock | None:
         """Frames that have arrived by now."""
+        if not self.is_up:
+            self._waiting = self._waiting.take(self._waiting.due_ns > self._fabric.now_ns)
         count = min(limit, int(np.searchsorted(self._waiting.due_ns, self._fabric.now_ns, "right")))
         if not count:
             return None
@@ -241,7 +249,7 @@ class MemoryPort:
     def send(self) -> int:
         """Give the rows to the fabric."""
         count, self._filled = self._filled, 0
-        if count:
+        if count and self.is_up:
             self._fabric.carry(self, self._rows[:count], self._lengths[:count])
         self._tx_frames += count
         return count

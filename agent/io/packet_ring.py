@@ -7,6 +7,7 @@ Ring words are read without barriers: right on x86-64, whose loads and stores ar
 
 import contextlib
 import errno
+import fcntl
 import math
 import mmap
 import socket
@@ -24,6 +25,8 @@ _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
 _PACKET_TX_RING, _PACKET_IGNORE_OUTGOING = 13, 23
 _SO_SNDBUFFORCE = 32
+_SIOCGIFFLAGS = 0x8913
+_IFF_CARRIER = 0x1 | 0x40  # IFF_UP and IFF_RUNNING
 _TPACKET_V2 = 1
 _ETH_P_ALL = 3
 # The tap must sit before clsact ingress, where frames of a host with an IP stack are dropped, and before
@@ -95,6 +98,7 @@ class PacketRingPort:
         raw = np.frombuffer(mapping, np.uint8)
         self._plane = plane
         self._socket = sock
+        self._name = str(sock.getsockname()[0])
         self._rx = _Ring(raw[: rx.total_bytes], rx, _RX_DATA, _OFFSET_SNAPLEN)
         self._tx = _Ring(raw[rx.total_bytes :], tx, _TX_DATA, _OFFSET_LENGTH)
         # Asking one word of an idle ring through a memoryview costs a third of asking numpy.
@@ -188,6 +192,16 @@ class PacketRingPort:
         self._tx_tail = (tail + done) % ring.slots
         if end == ring.slots and done == end - tail and ring.head:
             self._reclaim()  # the other half, behind the end of the ring
+
+    def carrier(self) -> bool:
+        """Whether the interface is up and running, asked of the kernel in the interface's own namespace."""
+        request = struct.pack("16s24x", self._name.encode())
+        try:
+            answer = fcntl.ioctl(self._socket.fileno(), _SIOCGIFFLAGS, request)
+        except OSError:
+            return False
+        flags: int = struct.unpack_from("16xH", answer)[0]
+        return flags & _IFF_CARRIER == _IFF_CARRIER
 
     def counters(self) -> PortCounters:
         """Counters, with the kernel's own count of frames that found the ring full."""

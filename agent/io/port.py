@@ -59,6 +59,9 @@ class FramePort(Protocol):
     def send(self) -> int:
         """Hand all filled rows over, in order; returns how many were taken."""
 
+    def carrier(self) -> bool:
+        """Whether the link is up, as this end of it sees."""
+
     def counters(self) -> PortCounters:
         """The counters so far."""
 

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile
 from agent.core.events import Event
 from agent.core.memory import RegionTable
-from agent.core.qp import Control, QueuePair
+from agent.core.qp import QueuePair
+from agent.io.neighbours import Neighbour, Neighbours
 from agent.io.port import FramePort
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
 from agent.wire.control import encode_control
-from agent.wire.control_columns import AckColumns, NackColumns, ProbeColumns
+from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
 from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_sacks, encode_writes
 from agent.wire.template import FlowTemplate, HostAddress
@@ -34,8 +35,11 @@ _BACKLOG_FRAMES = 4 * TURN_FRAMES
 """Frames taken from one port before the others get their turn. After a stall nearly all that waits is read before a
 timer is looked at, or packets would be resent whose SACK is already here."""
 
+_CARRIER_PERIOD_NS = 10_000_000
+"""How often carriers are looked at. Our choice: 1 us a port, and a fallen port is out a sixth of a timeout later."""
+
 Columns = TypeVar("Columns", WriteColumns, SackColumns, AckColumns, NackColumns, ProbeColumns)
-Batch = TypeVar("Batch", WriteBatch, SackBatch, Control)
+Batch = TypeVar("Batch", WriteBatch, SackBatch, ControlBatch)
 
 
 _TAKEN: tuple[tuple[str, Callable[[QueuePair, Any, int], None]], ...] = (
@@ -85,7 +89,11 @@ class HostRuntime:
         """Packets for a queue pair that does not exist."""
         self.overflowed = 0
         """Frames dropped because a port had no room; the transport sees them as lost."""
+        self.neighbours = Neighbours()
         self._check_icrc = check_icrc
+        self._up = np.ones(256, np.bool_)
+        self._held_down: set[int] = set()
+        self._ports_checked_ns: int | None = None
         self._ready_frames: deque[tuple[int, bytes]] = deque()
         self._first = 0
 
@@ -95,10 +103,12 @@ class HostRuntime:
 
     def transmit(self, now_ns: int) -> int:
         """Serve due timers, then send what every queue pair has to say, SACKs first; frames sent."""
+        self._watch_ports(now_ns)
         self._put_ready_frames()
         channels = list(self.channels.values())
         for channel in channels:
             self._serve(channel, now_ns)
+        self._serve_neighbours(now_ns)
         sent = self._send()
         while channels and (more := self._send_round(channels, now_ns)):
             sent += more
@@ -113,7 +123,33 @@ class HostRuntime:
     def next_deadline_ns(self) -> int | None:
         """When the next timer of a queue pair is due."""
         due = [channel.qp.next_deadline_ns() for channel in self.channels.values()]
+        due.append(self.neighbours.next_deadline_ns())
         return min((value for value in due if value is not None), default=None)
+
+    def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
+        """A port of ours went up or down: all queue pairs follow at once, all neighbours are told."""
+        if bool(self._up[plane]) is up:
+            return
+        self._up[plane] = up
+        for channel in self.channels.values():
+            channel.qp.on_port_state(plane, up, now_ns)
+        self.neighbours.tell_ports(self._up, sorted(self.ports), now_ns)
+
+    def hold_port(self, plane: int, up: bool, now_ns: int) -> None:
+        """Treat a port as down whatever its carrier says, or no longer so."""
+        if up:
+            self._held_down.discard(plane)
+        else:
+            self._held_down.add(plane)
+        self.on_port_state(plane, up and self.ports[plane].carrier(), now_ns)
+
+    def adopt(self, channel: Channel, neighbour: Neighbour, now_ns: int) -> None:
+        """Drive a connected queue pair, in place of what had its number; it learns of ports that are down."""
+        self.channels[channel.qpn] = channel
+        self.neighbours.meet(neighbour)
+        for plane in self.ports:
+            if not self._up[plane]:
+                channel.qp.on_port_state(plane, False, now_ns)
 
     def drain_events(self) -> Iterator[QpEvent]:
         """What the queue pairs reported since last asked."""
@@ -134,6 +170,13 @@ class HostRuntime:
     def _deliver(self, decoded: Decoded, now_ns: int) -> None:
         if decoded.rejected:
             self.rejected.update(decoded.rejected)
+        if decoded.endpoint_requests is not None:
+            for host, mask in self.neighbours.receive_requests(decoded.endpoint_requests):
+                for channel in self.channels.values():
+                    if channel.peer_host == host:
+                        channel.qp.on_peer_ports(mask, now_ns)
+        if decoded.endpoint_responses is not None:
+            self.neighbours.receive_responses(decoded.endpoint_responses, now_ns)
         for name, give in _TAKEN:
             columns = getattr(decoded, name)
             if columns is not None:
@@ -162,6 +205,26 @@ class HostRuntime:
             self._put(channel.template, batch, encode_control)
         while sacks := channel.qp.acknowledge(now_ns):
             self._put(channel.template, sacks, encode_sacks)
+        ev = channel.qp.wanted_ev_probe(now_ns)
+        if ev is not None:
+            self.neighbours.probe(channel.peer_host, ev, channel.qpn)
+
+    def _serve_neighbours(self, now_ns: int) -> None:
+        """What is to be said to hosts rather than queue pairs."""
+        for template, batch in self.neighbours.batches(now_ns):
+            self._put(template, batch, encode_control)
+        for ev, answer in self.neighbours.answers(now_ns):
+            channel = self.channels.get(answer.qpn)
+            if channel is not None and answer.rtt_ns is not None:
+                channel.qp.on_ev_probe_answered(ev)
+
+    def _watch_ports(self, now_ns: int) -> None:
+        """Look for ports that lost or regained their carrier, now and then: it costs a system call each."""
+        if self._ports_checked_ns is not None and now_ns - self._ports_checked_ns < _CARRIER_PERIOD_NS:
+            return
+        self._ports_checked_ns = now_ns
+        for plane, port in self.ports.items():
+            self.on_port_state(plane, port.carrier() and plane not in self._held_down, now_ns)
 
     def _send_round(self, channels: list[Channel], now_ns: int) -> int:
         """One batch of every queue pair that has something to send; nobody is always first when room is short."""

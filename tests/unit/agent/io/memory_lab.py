@@ -5,12 +5,14 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.config import EvProfile, QpConfig
 from agent.core.memory import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
+from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime, QpEvent
+from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
@@ -84,10 +86,19 @@ class Lab:
 
     def _connect(self, channel: Channel, other: Channel) -> Channel:
         runtime, peer = self.engine.hosts[other.peer_host], self.engine.hosts[channel.peer_host]
-        channel.qp.connect(PeerQp(other.qpn, other.qp.start_psn), self.fabric.now_ns)
-        template = FlowTemplate.for_peer(runtime.address, peer.address, other.qpn, channel.profile.evs)
+        channel.qp.connect(other.qp.offer(), self.fabric.now_ns)
+        template = FlowTemplate.for_peer(
+            runtime.address,
+            peer.address,
+            other.qpn,
+            channel.profile.evs,
+            dscp=Dscp.TRIMMABLE,
+            retransmission_dscp=Dscp.TRIMMABLE_RETX,
+        )
         connected = replace(channel, template=template)
-        runtime.channels[channel.qpn] = connected
+        towards_host = FlowTemplate.for_peer(runtime.address, peer.address, ENDPOINT_QPN, channel.profile.evs)
+        neighbour = Neighbour.of(channel.peer_host, peer.address.address, channel.profile, towards_host)
+        runtime.adopt(connected, neighbour, self.fabric.now_ns)
         return connected
 
     def _region(self, host: int, data: NDArray[np.uint8]) -> MemoryRegion:

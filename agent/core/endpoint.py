@@ -1,0 +1,190 @@
+"""What two hosts say to one another outside queue pairs: EV probes and Port Status Updates. MRC 5.2 to 5.4.
+
+An EV probe asks whether one path works; an update tells which of our ports do, on three planes one interval apart and
+then until it is answered (18.1 item 8). Knows rows of an EV profile towards the peer, no queue pairs and no sockets.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.reverse_evs import ReverseEvs
+from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EndpointOp
+from agent.wire.control_columns import (
+    EndpointRequestBatch,
+    EndpointRequestColumns,
+    EndpointResponseBatch,
+    EndpointResponseColumns,
+)
+
+_ID_MASK = 0xFFFF
+_LEAST_UPDATES = 3
+"""Copies of a Port Status Update, whatever is answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class EndpointSettings:
+    """Times of the node pair's packets; our choices."""
+
+    probe_timeout_ns: int = 10_000_000
+    """An EV probe without an answer for this long has failed."""
+
+    update_interval_ns: int = 1_000_000
+    """Between two copies of a Port Status Update; about one base round trip."""
+
+    most_updates: int = 64
+    """After so many without an answer the peer is taken for gone; SACKs may still tell it."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvProbeAnswer:
+    """What became of an EV probe."""
+
+    qpn: int
+    """Who asked."""
+    row: int
+    rtt_ns: int | None
+    """None: no answer in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    qpn: int
+    row: int
+    sent_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """A request of the peer to be answered."""
+
+    ops: NDArray[np.uint8]
+    request_ids: NDArray[np.uint16]
+    tx_timestamps: NDArray[np.uint16]
+
+
+class Endpoint:
+    """One host's end towards one other host."""
+
+    def __init__(self, profile: EvProfile, settings: EndpointSettings | None = None) -> None:
+        self._settings = settings or EndpointSettings()
+        self._reverse = ReverseEvs(profile)
+        self._next_id = 0
+        self._asked: dict[int, _Asked] = {}
+        self._wanted: list[tuple[int, int]] = []
+        self._answers: list[EvProbeAnswer] = []
+        self._waiting: list[_Waiting] = []
+        self._mask = 0
+        self._updates: set[int] = set()
+        """Ids of the update under way."""
+        self._copies = 0
+        self._heard = True
+        self._update_ns: int | None = None
+        self.peer_mask: int | None = None
+        """The peer's ports as it told last, bit N = port N; None before it told."""
+        self.probes_sent = 0
+        self.probes_answered = 0
+        self.updates_sent = 0
+
+    def probe(self, row: int, qpn: int) -> None:
+        """Ask whether an EV row works, for a queue pair."""
+        self._wanted.append((row, qpn))
+
+    def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
+        """Our ports changed to `mask`, bit N = port N; `up` (256,) says the same by plane."""
+        self._mask = mask
+        self._reverse.on_ports(up)
+        self._updates, self._copies, self._heard, self._update_ns = set(), 0, False, now_ns
+
+    def receive_requests(self, cols: EndpointRequestColumns) -> bool:
+        """Note (n,) requests to be answered; True if the peer's ports changed."""
+        self._waiting.append(_Waiting(cols.op.copy(), cols.request_id.copy(), cols.tx_timestamp.copy()))
+        told = cols.port_status_mask[cols.op == EndpointOp.PORT_STATUS_UPDATE]
+        if not len(told) or int(told[-1]) == self.peer_mask:
+            return False
+        self.peer_mask = int(told[-1])
+        return True
+
+    def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
+        """Match (n,) answers; those not asked for are ignored."""
+        # One turn an answer: they come one a round trip.
+        for number in cols.request_id.tolist():
+            asked = self._asked.pop(number, None)
+            if asked is not None:
+                self.probes_answered += 1
+                self._reverse.learn(asked.row)
+                self._answers.append(EvProbeAnswer(asked.qpn, asked.row, now_ns - asked.sent_ns))
+            self._heard |= number in self._updates
+
+    def batches(self, now_ns: int) -> list[EndpointRequestBatch | EndpointResponseBatch]:
+        """Answers, probes and updates that are due."""
+        found: list[EndpointRequestBatch | EndpointResponseBatch] = []
+        if self._waiting:
+            found.append(self._responses())
+        if self._wanted:
+            found.append(self._probes(now_ns))
+        if self._update_ns is not None and now_ns >= self._update_ns:
+            found.append(self._update(now_ns))
+        return found
+
+    def drain_answers(self, now_ns: int) -> list[EvProbeAnswer]:
+        """Answers since the last call, and probes that ran out of time."""
+        limit_ns = now_ns - self._settings.probe_timeout_ns
+        for number in [number for number, asked in self._asked.items() if asked.sent_ns <= limit_ns]:
+            asked = self._asked.pop(number)
+            self._answers.append(EvProbeAnswer(asked.qpn, asked.row, None))
+        answers, self._answers = self._answers, []
+        return answers
+
+    def next_deadline_ns(self) -> int | None:
+        """When `batches` or `drain_answers` has something although nothing arrives."""
+        due = [asked.sent_ns + self._settings.probe_timeout_ns for asked in self._asked.values()]
+        if self._update_ns is not None:
+            due.append(self._update_ns)
+        return min(due, default=None)
+
+    def _responses(self) -> EndpointResponseBatch:
+        waiting, self._waiting = self._waiting, []
+        ids = np.concatenate([part.request_ids for part in waiting])
+        self._reverse.turn()
+        return EndpointResponseBatch(
+            op=np.concatenate([part.ops for part in waiting]),
+            request_id=ids,
+            tx_timestamp=np.concatenate([part.tx_timestamps for part in waiting]),
+            ev_index=np.full(len(ids), self._reverse.row, np.uint16),
+        )
+
+    def _probes(self, now_ns: int) -> EndpointRequestBatch:
+        wanted, self._wanted = self._wanted, []
+        ids = [self._take_id() for _ in wanted]
+        self._asked |= {number: _Asked(qpn, row, now_ns) for number, (row, qpn) in zip(ids, wanted, strict=True)}
+        self.probes_sent += len(ids)
+        return self._requests(EndpointOp.EV_PROBE, ids, [row for row, _ in wanted], 0, now_ns)
+
+    def _update(self, now_ns: int) -> EndpointRequestBatch:
+        settings = self._settings
+        number = self._take_id()
+        self._updates.add(number)
+        self._copies += 1
+        self.updates_sent += 1
+        over = self._copies >= _LEAST_UPDATES and (self._heard or self._copies >= settings.most_updates)
+        self._update_ns = None if over else now_ns + settings.update_interval_ns
+        self._reverse.turn()
+        return self._requests(EndpointOp.PORT_STATUS_UPDATE, [number], [self._reverse.row], self._mask, now_ns)
+
+    def _take_id(self) -> int:
+        self._next_id = (self._next_id + 1) & _ID_MASK
+        return self._next_id
+
+    @staticmethod
+    def _requests(op: EndpointOp, ids: list[int], rows: list[int], mask: int, now_ns: int) -> EndpointRequestBatch:
+        count = len(ids)
+        return EndpointRequestBatch(
+            op=np.full(count, op, np.uint8),
+            request_id=np.array(ids, np.uint16),
+            port_status_mask=np.full(count, mask, np.uint32),
+            tx_timestamp=np.full(count, (now_ns // TX_TIMESTAMP_TICK_NS) & 0xFFFF, np.uint16),
+            ev_index=np.array(rows, np.uint16),
+        )

@@ -1,0 +1,115 @@
+"""The hosts that one host has queue pairs with, and the endpoint packets that pass between them.
+
+Joins `agent.core.endpoint` with addresses and templates; decides nothing about probes or ports.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.endpoint import Endpoint, EvProbeAnswer
+from agent.wire.control_columns import (
+    EndpointRequestBatch,
+    EndpointRequestColumns,
+    EndpointResponseBatch,
+    EndpointResponseColumns,
+)
+from agent.wire.template import FlowTemplate
+
+Batch = EndpointRequestBatch | EndpointResponseBatch
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Neighbour:
+    """One other host."""
+
+    host: int
+    address: bytes
+    """Its inner address, 16 bytes."""
+    profile: EvProfile
+    template: FlowTemplate
+    """Towards its endpoint (ENDPOINT_QPN) over the profile's EVs."""
+    endpoint: Endpoint
+    rows: dict[int, int]
+    """Row of each EV."""
+
+    @classmethod
+    def of(cls, host: int, address: bytes, profile: EvProfile, template: FlowTemplate) -> "Neighbour":
+        """A neighbour nobody has spoken with yet."""
+        rows = {ev: row for row, ev in enumerate(profile.evs.tolist())}
+        return cls(host, address, profile, template, Endpoint(profile), rows)
+
+
+@dataclass(slots=True)
+class Neighbours:
+    """All of one host's, by address."""
+
+    unknown: int = 0
+    """Endpoint packets from hosts we have no queue pair with."""
+    _by_host: dict[int, Neighbour] = field(default_factory=dict)
+    _by_address: dict[bytes, Neighbour] = field(default_factory=dict)
+
+    def __iter__(self) -> Iterator[Neighbour]:
+        """In the order they were met."""
+        return iter(self._by_host.values())
+
+    def meet(self, neighbour: Neighbour) -> None:
+        """Keep a neighbour, unless its host is known already."""
+        if neighbour.host not in self._by_host:
+            self._by_host[neighbour.host] = neighbour
+            self._by_address[neighbour.address] = neighbour
+
+    def probe(self, host: int, ev: int, qpn: int) -> None:
+        """Send an EV probe for a queue pair; an EV that the neighbour's profile lacks is not probed."""
+        neighbour = self._by_host.get(host)
+        if neighbour is not None and ev in neighbour.rows:
+            neighbour.endpoint.probe(neighbour.rows[ev], qpn)
+
+    def tell_ports(self, up: NDArray[np.bool_], planes: list[int], now_ns: int) -> None:
+        """Announce our ports, `up` (256,) by plane, to all."""
+        mask = sum(2 << plane for plane in planes if up[plane])
+        for neighbour in self:
+            neighbour.endpoint.tell_ports(mask, up, now_ns)
+
+    def receive_requests(self, cols: EndpointRequestColumns) -> list[tuple[int, int]]:
+        """Take in requests; (host, port mask) of those whose ports changed."""
+        changed = []
+        for neighbour, rows in self._senders(cols.source_address):
+            if neighbour.endpoint.receive_requests(cols.take(rows)) and neighbour.endpoint.peer_mask is not None:
+                changed.append((neighbour.host, neighbour.endpoint.peer_mask))
+        return changed
+
+    def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
+        """Take in answers."""
+        for neighbour, rows in self._senders(cols.source_address):
+            neighbour.endpoint.receive_responses(cols.take(rows), now_ns)
+
+    def batches(self, now_ns: int) -> Iterator[tuple[FlowTemplate, Batch]]:
+        """What is to be sent, with the template for it."""
+        for neighbour in self:
+            for batch in neighbour.endpoint.batches(now_ns):
+                yield neighbour.template, batch
+
+    def answers(self, now_ns: int) -> Iterator[tuple[int, EvProbeAnswer]]:
+        """EV probes that were answered or ran out of time, with the EV asked about."""
+        for neighbour in self:
+            for answer in neighbour.endpoint.drain_answers(now_ns):
+                yield int(neighbour.profile.evs[answer.row]), answer
+
+    def next_deadline_ns(self) -> int | None:
+        """When one of them has something to say although nothing arrives."""
+        due = [neighbour.endpoint.next_deadline_ns() for neighbour in self]
+        return min((time for time in due if time is not None), default=None)
+
+    def _senders(self, addresses: NDArray[np.uint8]) -> Iterator[tuple[Neighbour, NDArray[np.intp]]]:
+        # One turn a sender: endpoint packets come one a round trip and neighbour.
+        for address in np.unique(addresses, axis=0):
+            rows = np.flatnonzero((addresses == address).all(axis=1))
+            neighbour = self._by_address.get(address.tobytes())
+            if neighbour is None:
+                self.unknown += len(rows)
+            else:
+                yield neighbour, rows
