@@ -5,10 +5,12 @@ Reads files and records; judges nothing.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
+from faults.model import render_rate
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected
@@ -132,10 +134,46 @@ def _accused(
     return Accused(link, tuple(sorted(by)), after)
 
 
-def injected_since(before: Sequence[FaultState], now: Sequence[FaultState]) -> tuple[Injected, ...]:
-    """What each fault did between two readings; `now` is read last and has all that were in force."""
+def injected_since(
+    before: Sequence[FaultState], now: Sequence[FaultState], gone: Sequence[FaultState] = ()
+) -> tuple[Injected, ...]:
+    """What each fault did between two readings; those that went in between are told with their last counters."""
     earlier = {(fault.link, fault.since): fault for fault in before}
-    return tuple(_injected(fault, earlier.get((fault.link, fault.since))) for fault in now)
+    return tuple(_injected(fault, earlier.get((fault.link, fault.since))) for fault in (*gone, *now))
+
+
+def gone_between(records: Iterable[Fields], since_ns: int) -> tuple[FaultState, ...]:
+    """Faults that were cleared after a moment, as the truth has them."""
+    told: dict[str, Fields] = {}
+    gone = []
+    for record in records:
+        link = record["link"]
+        if record["event"] == "FAULT_SET":
+            told[link] = record
+        elif link in told:
+            was = told.pop(link)
+            if record["mono_ns"] >= since_ns:
+                gone.append(_last_state(was, record))
+    return tuple(gone)
+
+
+def _last_state(was: Fields, cleared: Fields) -> FaultState:
+    return FaultState(
+        link=was["link"],
+        kind=was["kind"],
+        requested=_percent(was["requested"]),
+        in_force=_percent(was["in_force"]),
+        mechanism=was["mechanism"],
+        by=was["by"],
+        since=was["ts"],
+        seen=cleared["seen"],
+        dropped=cleared["dropped"],
+        dropped_writes=cleared["dropped_writes"],
+    )
+
+
+def _percent(fraction: float) -> str:
+    return render_rate(Fraction(fraction))
 
 
 def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:

@@ -79,7 +79,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
 
 def injected(recorded: Recorded) -> tuple[Injected, ...]:
     """What every fault did during the run."""
-    return collect.injected_since(recorded.before.faults, recorded.after.faults)
+    return collect.injected_since(recorded.before.faults, recorded.after.faults, recorded.after.gone)
 
 
 def _ev_records(recorded: Recorded) -> list[Fields]:

@@ -19,8 +19,9 @@ from agent.wire.control_columns import (
 )
 from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
-from agent.wire.judge import JudgedBlock, has_tseth, judge, pad_bytes, selection
+from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes, selection
 from agent.wire.rules import Kind, RejectReason
+from agent.wire.verdicts import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 
@@ -81,12 +82,10 @@ def decode(
     block = judge(frames, lengths, own_address, check_icrc=check_icrc)
     accepted = block.accepted()
     is_write = accepted & (block.kinds >= Kind.WRITE.value)
-    sacks = None
-    if block.lowest_kind <= Kind.SACK.value and (is_sack := accepted & (block.kinds == Kind.SACK.value)).any():
-        sacks = _sacks_of(block, selection(is_sack), plane)
+    is_sack = accepted & (block.kinds == Kind.SACK.value)
     return Decoded(
-        writes=_writes_of(block, selection(is_write), plane, codec) if is_write.any() else None,
-        sacks=sacks,
+        writes=_writes_of(block, selection(is_write), plane, codec) if np.count_nonzero(is_write) else None,
+        sacks=_sacks_of(block, selection(is_sack), plane) if np.count_nonzero(is_sack) else None,
         **(_seldom_of(block, accepted, plane, codec) if block.lowest_kind < Kind.SACK.value else {}),
         rejected=_tally(block.reasons),
         reasons=block.reasons,
@@ -94,7 +93,7 @@ def decode(
 
 
 def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
-    if not reasons.any():
+    if not np.count_nonzero(reasons):
         return {}
     counts = np.bincount(reasons)
     return {RejectReason(code): int(counts[code]) for code in np.flatnonzero(counts).tolist() if code}
@@ -102,7 +101,7 @@ def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
 
 def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, codec: EvCodec) -> WriteColumns:
     words, trimmed = block.words[:, rows], block.trimmed[rows]
-    if trimmed.any() or not has_tseth(words).all():
+    if np.count_nonzero(trimmed) or np.count_nonzero(has_tseth(words)) < len(trimmed):
         words = _in_usual_layout(block, rows)
     start = block.payload_start[rows]
     payload_bytes = block.payload_end[rows] - start - pad_bytes(words)
@@ -165,7 +164,7 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
         restore_cwnd=rcvd >> np.uint32(31) != 0,
         rcv_cwnd_pen=_octet(rcvd, 24) & np.uint8(0x7F),
         rcvd_bytes=rcvd & np.uint32(c.RCVD_BYTES_MASK),
-        port_mask=words[_PORT_MASK] * masked if masked.any() else None,
+        port_mask=words[_PORT_MASK] * masked if np.count_nonzero(masked) else None,
         dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
         plane=plane,
     )
@@ -176,7 +175,7 @@ def _seldom_of(block: JudgedBlock, accepted: NDArray[np.bool_], plane: int, code
     found = {}
     for name, received in RECEIVED.items():
         rows = accepted & (block.kinds == received.kind.value)
-        if rows.any():
+        if np.count_nonzero(rows):
             found[name] = received.columns_of(block.words[:, rows], plane, codec)
     return found
 

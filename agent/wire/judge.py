@@ -75,7 +75,7 @@ class JudgedBlock:
 
     def reject(self, bad: NDArray[np.bool_], reason: RejectReason) -> None:
         """Give the reason to the bad rows that have none yet."""
-        if bad.any():
+        if np.count_nonzero(bad):
             self.reasons[bad & (self.reasons == RejectReason.ACCEPTED.value)] = reason
 
     def accepted(self) -> NDArray[np.bool_]:
@@ -84,25 +84,23 @@ class JudgedBlock:
         return accepted
 
 
-def judge(
-    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], own_address: bytes, *, check_icrc: bool
+def judge_headers(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
 ) -> JudgedBlock:
-    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address."""
-    if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
-        frames = np.ascontiguousarray(frames)
-    headers = _headers_of(frames)
+    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
+
+    `headers` are those of `headers_of`; the ICRC is not looked at.
+    """
     block = _block_of(frames, lengths, headers)
     block.reject(lengths > frames.shape[1], RejectReason.TRUNCATED)
     _judge_tunnel(block, own_address)
     _judge_bth(block)
     _judge_lengths(block)
     _judge_control_fields(block)
-    if check_icrc:
-        _judge_icrc(block, headers)
     return block
 
 
-def _headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The frames' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
     seen = frames[:, WORD_LEAD_BYTES:_HEADERS_END]
     missing = _HEADERS_END - WORD_LEAD_BYTES - seen.shape[1]
@@ -136,10 +134,10 @@ def _payload_starts(
 ) -> NDArray[np.int32]:
     starts = PAYLOAD_OF_OPCODE[opcodes]
     tseth_bits = words[_BTH_PSN] & _TSETH_BIT
-    if not tseth_bits.all() and (short := (tseth_bits == 0) & (kinds >= Kind.WRITE.value)).any():
-        starts[short] -= c.TSETH_BYTES
-    if lowest_kind <= Kind.SACK.value and (masked := _has_port_mask(words)).any():
-        starts[masked & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
+    if np.count_nonzero(tseth_bits) < len(tseth_bits):
+        starts[(tseth_bits == 0) & (kinds >= Kind.WRITE.value)] -= c.TSETH_BYTES
+    if lowest_kind <= Kind.SACK.value:
+        starts[_has_port_mask(words) & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
     return starts
 
 
@@ -161,7 +159,8 @@ def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
     wrong = (block.words[rules.words] ^ rules.values) & rules.masks != 0
     port = block.words[_UDP_PORTS] & _LOW_HALF
     other_port = (port != c.UDP_PORT_MRC) & (port != c.UDP_PORT_MRC_ALT)
-    if not (wrong.any() or other_port.any() or block.lengths.min() < BASE_FRAME.itemsize):
+    too_short = block.lengths < BASE_FRAME.itemsize
+    if not (np.count_nonzero(wrong) or np.count_nonzero(other_port) or np.count_nonzero(too_short)):
         return
     for rule, wrong_rows in zip(rules.rules, wrong, strict=True):
         block.reject(block.lengths < rule.end, RejectReason.TRUNCATED)
@@ -172,7 +171,7 @@ def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
     block.reject(block.lengths < BTH_OFFSET, RejectReason.TRUNCATED)
     block.reject(port == c.UDP_PORT_ANNOUNCE, RejectReason.ANNOUNCEMENT)
     block.reject(other_port, RejectReason.NOT_MRC)
-    block.reject(block.lengths < BASE_FRAME.itemsize, RejectReason.TRUNCATED)
+    block.reject(too_short, RejectReason.TRUNCATED)
 
 
 def _judge_bth(block: JudgedBlock) -> None:
@@ -192,9 +191,9 @@ def _judge_lengths(block: JudgedBlock) -> None:
     misfit |= padded & np.int32(3) | padded - pad_bytes(block.words) >> np.int32(31)
     if block.lowest_kind < Kind.WRITE.value:
         misfit |= padded * (block.kinds < Kind.WRITE.value)
-    if block.trimmed.any():
+    if np.count_nonzero(block.trimmed):
         misfit = np.where(block.trimmed, _trimmed_misfit(block, outer_bytes + INNER_OFFSET), misfit)
-    if misfit.any():
+    if np.count_nonzero(misfit):
         block.reject(misfit != 0, RejectReason.BAD_LENGTH)
 
 
@@ -208,29 +207,28 @@ def _judge_control_fields(block: JudgedBlock) -> None:
     if block.lowest_kind >= Kind.WRITE.value:
         return
     reserved = (block.words[_SETH_FIRST] & _RESERVED_VERDICT == _RESERVED_VERDICT) | (block.words[_SETH_CC] >= _CC_UNIT)
-    if reserved.any():
-        block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
+    block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
     if block.lowest_kind >= Kind.SACK.value:
         return
     for rule in FIELD_RULES:
         rows = block.kinds == rule.kind.value
-        if rows.any():
+        if np.count_nonzero(rows):
             block.reject(rows & ~np.isin(rule.bits.read(block.words), rule.allowed), RejectReason.BAD_FIELD)
 
 
-def _judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
-    """A trimmed packet has no valid ICRC (18.1 item 12)."""
+def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
+    """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (18.1 item 12)."""
     checked = selection(block.accepted() & ~block.trimmed)
     rows = block.row_offset[checked]
     starts, ends = rows + INNER_OFFSET, rows + (block.payload_end[checked] + np.int32(c.ICRC_BYTES))
     right = icrc_is_right(block.memory, starts, ends, headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :])
-    if not right.all():
+    if np.count_nonzero(right) < len(right):
         block.reasons[np.arange(len(headers))[checked][~right]] = RejectReason.BAD_ICRC
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
     """The rows as an index; all of them as a slice, which selects without copying."""
-    return slice(None) if rows.all() else np.flatnonzero(rows)
+    return slice(None) if np.count_nonzero(rows) == len(rows) else np.flatnonzero(rows)
 
 
 def has_tseth(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
