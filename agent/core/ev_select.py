@@ -35,7 +35,7 @@ class EvSelector:
     def take(self, count: int) -> NDArray[np.uint16]:
         """EV rows of the next `count` first transmissions, (count,); `members` must be sendable."""
         members = self._members
-        if members.skips and members.skips <= self._most_skips:
+        if count and members.skips and members.skips <= self._most_skips:
             slots = self._walk(count)
         else:
             slots = self._schedule.run(self.position, count)

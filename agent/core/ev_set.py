@@ -141,10 +141,14 @@ class EvSet:
             self._unheard[self._members.planes[rows]] = 0
             self._in_doubt = bool(np.count_nonzero(self._unheard))
 
-    def on_losses(self, rows: NDArray[np.uint16], now_ns: int) -> None:
-        """Packets on these rows (m,), a row as often as it lost, vanished without a trace."""
+    def on_losses(self, rows: NDArray[np.uint16], unheard: NDArray[np.bool_], now_ns: int) -> None:
+        """Packets on these rows (m,), a row as often as it lost, vanished without a trace.
+
+        `unheard` (m,) says of which nothing sent later in their plane is known to have arrived.
+        """
         members, config = self._members, self._config
-        rows = rows[members.plane_up[members.planes[rows]]]
+        up = members.plane_up[members.planes[rows]]
+        rows, unheard = rows[up], unheard[up]
         if not config.adapts or not len(rows):
             return
         counts = np.bincount(rows, minlength=len(members.states))
@@ -153,7 +157,7 @@ class EvSet:
         self._losses[fresh] = 0
         self._losses_since_ns[fresh] = now_ns
         self._losses[hit] += counts[hit]
-        self._unheard += np.bincount(members.planes[rows], minlength=256)
+        self._unheard += np.bincount(members.planes[rows[unheard]], minlength=256)
         self._in_doubt = True
         # One turn a silent plane and one an EV that failed: neither happens to packets.
         for plane in np.flatnonzero(self._unheard >= config.plane_silent_after).tolist():

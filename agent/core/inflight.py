@@ -56,6 +56,11 @@ class InFlight:
         self.newly_lost = np.empty(0, np.int64)
         """Slots of those that joined them last."""
 
+    @property
+    def base_copies(self) -> int:
+        """How often the oldest unacknowledged packet was sent, 255 at most; 0 if there is none."""
+        return int(self._copies[self.base & self._mask]) if self.base < self.end else 0
+
     def is_outstanding(self, offset: int) -> bool:
         """Whether a sent packet is not yet known to have arrived."""
         return offset >= self.base and self._state[offset & self._mask] != ACKED
@@ -143,6 +148,17 @@ class InFlight:
         known = (offsets >= max(0, self.end - len(self._state))) & (offsets < self.end)
         slots = offsets & self._mask
         return self._sent_ns[slots], self._copies[slots].astype(np.int64) - 1, known
+
+    def newly_lost_unheard(self, planes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Of `newly_lost`, (m,): whether nothing sent later is known to have arrived in their plane.
+
+        `planes` (e,) is the plane of each EV row.
+        """
+        seen = np.full(256, -1, np.int64)
+        np.maximum.at(seen, planes, self._seen_order)
+        slots = self.newly_lost
+        unheard: NDArray[np.bool_] = self._order[slots] > seen[planes[self._ev[slots]]]
+        return unheard
 
     def order_now(self) -> int:
         """The place in the order of transmission of something sent now that is no packet, a probe."""

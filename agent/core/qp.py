@@ -199,6 +199,7 @@ class QueuePair:
         """Learn from arrived SACKs, oldest first."""
         if len(cols) and self._state is QpState.RTS:
             self._requester.receive_sacks(cols, now_ns)
+            self._check_retries(now_ns)
             if cols.port_mask is not None and self._requester.peer_mask is not None:
                 self.on_peer_ports(self._requester.peer_mask, now_ns)
             self._learn_reverse(int(cols.ev[-1]))

@@ -41,6 +41,10 @@ of 1000, and four for nothing do no harm."""
 _TAIL_PROBES = 8
 """EVs asked at a time about packets that nobody speaks of. Our choice."""
 
+_MOST_COPIES = 64
+"""So many transmissions of the oldest packet, each proven lost: further ones use a retry each, or a path that carries
+probes but no data would be tried for ever. Our choice."""
+
 _TRIMS = (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP)
 
 
@@ -72,6 +76,8 @@ class Requester:
         self._ack_asked = -1
         self._acked = 0
         self._missing: NDArray[np.bool_] | None = None
+        self._news_ns = 0
+        """When the newest SACK came."""
         self._late_ns: int | None = None
         self._tail_ns: int | None = None
         self._unacked_ns: int | None = None
@@ -136,8 +142,12 @@ class Requester:
         """
         flight = self._in_flight
         if self._window is not None:
-            limit = self._window.room(limit)
-        if limit < 1 or not self.ev_set.sendable:
+            limit = self._window.room(limit, not self._in_flight.sent)
+        if not self.ev_set.sendable:
+            if self.timer.deadline_ns is None and self.backlog_pkts:
+                self.timer.arm(now_ns)
+            return None
+        if limit < 1:
             return None
         again = 0
         resend = None
@@ -201,6 +211,8 @@ class Requester:
         if np.count_nonzero(news.cols.pr):
             self._hear_probes(news.cols, now_ns)
         self._missing = reader.missing(news, flight.end)
+        if np.count_nonzero(news.newest):
+            self._news_ns = now_ns
         self._find_lost(bool(np.count_nonzero(news.newest & news.cols.rtx)), now_ns)
         if progress:
             self.timer.on_progress()
@@ -257,6 +269,9 @@ class Requester:
         if len(evs):
             self.timer.on_timeout(now_ns)
             self._report_timed_out(evs, now_ns)
+        elif not self.ev_set.sendable:
+            # No port is left: nothing can be sent, and that cannot last for ever either.
+            self.timer.on_timeout(now_ns)
         else:
             self.timer.arm(flight.oldest_sent_ns(now_ns))
 
@@ -277,7 +292,7 @@ class Requester:
         if prober.deadline_ns is not None and now_ns >= prober.deadline_ns:
             prober.on_timer(now_ns)
         if self._late_ns is not None and now_ns >= self._late_ns:
-            self._find_late(now_ns)
+            self._ask_late(now_ns)
         if self._tail_ns is not None and now_ns >= self._tail_ns:
             self._probe_tail(now_ns)
         if self._unacked_ns is not None and now_ns >= self._unacked_ns:
@@ -321,7 +336,7 @@ class Requester:
         flight = self._in_flight
         backlog_ends = flight.end == self.messages.end
         window_ends = flight.end == flight.base + self._window_psns
-        window_ends |= self._window is not None and not self._window.room(1)
+        window_ends |= self._window is not None and not self._window.room(1, False)
         # While an asked-for SACK is still due, a full window needs no second one.
         if backlog_ends or (window_ends and not flight.is_outstanding(self._ack_asked)):
             flags[-1] |= BTH_ACK_REQUEST
@@ -377,16 +392,20 @@ class Requester:
                 self._report_timed_out(evs, now_ns)
 
     def _find_late(self, now_ns: int) -> None:
-        """The generic rule, and when to look again."""
+        """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
         flight = self._in_flight
         tolerance_ns = self.rtt.tolerance_ns(self._config.reorder_floor_ns)
-        late = Tolerance(self._config.reorder_pkts, now_ns - tolerance_ns)
+        late = Tolerance(self._config.reorder_pkts, self._news_ns - tolerance_ns)
         self._report_lost(flight.infer_lost_late(self._missing, late), now_ns)
-        self._late_ns = (
-            flight.oldest_sent_ns(now_ns) + tolerance_ns if flight.sent and flight.base < flight.top else None
-        )
-        if self._late_ns is not None and self._late_ns <= now_ns:
-            self._late_ns = now_ns + tolerance_ns // 2
+        waits = flight.sent and flight.base < flight.top
+        self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + tolerance_ns if waits else None
+
+    def _ask_late(self, now_ns: int) -> None:
+        """Packets are overdue and no SACK has come since: have one sent."""
+        self._late_ns = None
+        if self._in_flight.sent and self.ev_set.sendable:
+            self.prober.ask(self.ev_set.any_rows(1))
+            self._late_ns = now_ns + 2 * self.rtt.tolerance_ns(self._config.reorder_floor_ns)
 
     def _on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
         self._report(PacketsNacked(now_ns, *self._tally(evs, self.evs.trimmed if reason in _TRIMS else None), reason))
@@ -428,18 +447,24 @@ class Requester:
         if len(evs):
             if self._window is not None:
                 self._window.on_lost(self._in_flight.newly_lost)
+            if self._in_flight.base_copies >= _MOST_COPIES:
+                self.timer.retries += 1
             self.counters.lost += len(evs)
             self._report(PacketsLost(now_ns, *self._tally(evs, self.evs.lost)))
-            self.ev_set.on_losses(evs, now_ns)
-            self.prober.follow(now_ns)
+            self._blame(evs, now_ns)
 
     def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
         if self._window is not None:
             self._window.on_lost(self._in_flight.newly_lost)
         self.counters.timed_out += len(evs)
         self._report(PacketsTimedOut(now_ns, *self._tally(evs, self.evs.timed_out), self.timer.retries))
-        self.ev_set.on_losses(evs, now_ns)
-        self.prober.follow(now_ns)
+        self._blame(evs, now_ns)
+
+    def _blame(self, evs: NDArray[np.uint16], now_ns: int) -> None:
+        """The packets just marked as lost speak against their EVs, (m,) rows."""
+        if self._config.ev.adapts:
+            self.ev_set.on_losses(evs, self._in_flight.newly_lost_unheard(self._profile.planes), now_ns)
+            self.prober.follow(now_ns)
 
     def _tally(
         self, evs: NDArray[np.uint16], counter: NDArray[np.int64] | None

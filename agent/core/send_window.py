@@ -24,9 +24,14 @@ class SendWindow:
         self._clock = 0
         """Newest rcvd_bytes of the peer, in its units, unwrapped."""
 
-    def room(self, limit: int) -> int:
-        """Packets that may go now, at most `limit`."""
-        return min(limit, self.control.room_pkts())
+    def room(self, limit: int, idle: bool) -> int:
+        """Packets that may go now, at most `limit`; one at least if `idle`, when nothing of ours is in flight.
+
+        Otherwise nothing would ever come that could open the window.
+        """
+        if idle:
+            self.settle()
+        return min(limit, max(self.control.room_pkts(), int(idle)))
 
     def on_sent(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32]) -> None:
         """Packets at (n,) offsets go out."""

@@ -3,12 +3,14 @@
 Columns are handed across directly, without frames; loss, duplication and jitter are drawn from a seed.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
 
 from agent.core.completion import CompletionQueue
 from agent.core.config import EvProfile, QpConfig
+from agent.core.congestion.base import CongestionControl
 from agent.core.events import Event, QpState
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of
@@ -209,6 +211,7 @@ class QpPair:
         tick_ns: int = 5_000,
         limit: int = 256,
         completions: bool = False,
+        control: Callable[[], CongestionControl] | None = None,
     ) -> None:
         self.now_ns = 1_000_000_000
         self.profile = profile or profile_of()
@@ -223,7 +226,8 @@ class QpPair:
             regions = RegionTable()
             regions.register(sink)
             config_here = replace(config, seed=seed + number)
-            qp = QueuePair(100 + number, config_here, self.profile, regions, rng.spawn(1)[0], queue)
+            window = control() if control else None
+            qp = QueuePair(100 + number, config_here, self.profile, regions, rng.spawn(1)[0], queue, window)
             ways = [Direction(w or Weather(), evs, rng.spawn(1)[0]) for w in (writes, sacks)]
             controls = {
                 kind: Direction(way.weather, evs, rng.spawn(1)[0], beside=way)

@@ -27,7 +27,7 @@ class Set:
         )
 
     def lose(self, *rows, now_ns=0):
-        self.set.on_losses(np.array(rows, np.uint16), now_ns)
+        self.set.on_losses(np.array(rows, np.uint16), np.ones(len(rows), bool), now_ns)
 
     def mark(self, *rows, verdict=EcnVerdict.SKIP_ONCE, now_ns=0):
         evs = self.profile.evs[list(rows)]
@@ -146,7 +146,6 @@ def test_an_ev_marked_again_and_again_is_swapped_for_a_backup():
 def test_the_floor_keeps_the_last_of_each_plane():
     ours = Set()
     for row in range(8):
-        ours.set.on_arrivals(np.array([15 - row], np.uint16))
         ours.lose(row, now_ns=row)
         ours.set.on_arrivals(np.arange(16, dtype=np.uint16))
     assert sum(state is EvState.GOOD for state in ours.states(*range(8))) == 1

@@ -1,11 +1,13 @@
 """A whole lab in memory: hosts, queue pairs and regions on one engine over a `MemoryFabric`, run in virtual time."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile, QpConfig
+from agent.core.congestion.base import CongestionControl
 from agent.core.memory import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.engine import Engine
@@ -34,7 +36,7 @@ class Flow:
 
     def is_complete(self) -> bool:
         progress = self.source.qp.progress()
-        return progress.acked_bytes == progress.posted_bytes
+        return progress.completed_messages == progress.posted_messages
 
 
 @dataclass
@@ -48,29 +50,44 @@ class Lab:
     rng: np.random.Generator
     events: list[QpEvent] = field(default_factory=list)
 
-    def flow(self, source: int, target: int, size: int, *, message_bytes: int | None = None, **config: object) -> Flow:
+    def flow(
+        self,
+        source: int,
+        target: int,
+        size: int,
+        *,
+        message_bytes: int | None = None,
+        imm: int | None = None,
+        control: Callable[[], CongestionControl] | None = None,
+        **config: object,
+    ) -> Flow:
         """Connect two hosts, register memory at both and post one write."""
         settings = {"pmtu": 256, "window_pkts": 512, "ack_timeout_ns": 5_000_000, **config}
-        ends = [self._channel(a, b, QpConfig(**settings)) for a, b in ((source, target), (target, source))]
+        config_here = QpConfig(**settings)
+        ends = [self._channel(a, b, config_here, control) for a, b in ((source, target), (target, source))]
         ends = [self._connect(end, other) for end, other in (ends, ends[::-1])]
         sent = self._region(source, np.frombuffer(self.rng.bytes(size), np.uint8).copy())
         received = self._region(target, ~sent.data)
-        ends[0].qp.post_writes(sent, 0, size, received.va, received.rkey, message_bytes or size)
+        if imm is not None:
+            ends[1].qp.post_receives(0, -(-size // (message_bytes or size)))
+        ends[0].qp.post_writes(sent, 0, size, received.va, received.rkey, message_bytes or size, imm)
         return Flow(ends[0], ends[1], sent, received)
 
-    def run(self, *flows: Flow, until_ns: int = 2_000_000_000) -> None:
+    def run(self, *flows: Flow, until_ns: int = 2_000_000_000, step_ns: int = STEP_NS) -> None:
         """Turn the engine until the flows are complete; skips the time in which nothing can happen."""
         while not all(flow.is_complete() for flow in flows):
             moved = self.engine.step(self.fabric.now_ns)
             self.events += self.engine.drain_events()
-            next_ns = self.fabric.now_ns + STEP_NS
+            next_ns = self.fabric.now_ns + step_ns
             if not moved:
                 due = [self.fabric.next_arrival_ns(), self.engine.next_deadline_ns()]
                 next_ns = max(next_ns, min((time for time in due if time is not None), default=next_ns))
             assert next_ns < until_ns, "the flows did not end in time"
             self.fabric.advance(next_ns)
 
-    def _channel(self, host: int, peer: int, config: QpConfig) -> Channel:
+    def _channel(
+        self, host: int, peer: int, config: QpConfig, control: Callable[[], CongestionControl] | None
+    ) -> Channel:
         runtime = self.engine.hosts[host]
         codec = EvCodec()
         local = runtime.address.leaf == self.engine.hosts[peer].address.leaf
@@ -78,7 +95,8 @@ class Lab:
         evs = np.array([codec.ev_of(p, s, runtime.address.leaf) for p in range(self.planes) for s in turns], np.uint32)
         profile = EvProfile(evs, codec.plane_of(evs))
         qpn = host << 12 | len(runtime.channels) + 1
-        qp = QueuePair(qpn, config, profile, runtime.regions, np.random.default_rng(qpn))
+        window = control() if control else None
+        qp = QueuePair(qpn, config, profile, runtime.regions, np.random.default_rng(qpn), control=window)
         template = FlowTemplate.for_peer(runtime.address, self.engine.hosts[peer].address, 0, evs)
         channel = Channel(qpn, peer, qp, profile, template)
         runtime.channels[qpn] = channel
@@ -117,8 +135,9 @@ def build(
     rules: tuple[PathRule, ...] = (),
     seed: int = 1,
     per_leaf: int = 1,
+    frame_bytes: int = 576,
 ) -> Lab:
-    """A lab of `hosts` hosts, `per_leaf` on each leaf."""
+    """A lab of `hosts` hosts, `per_leaf` on each leaf; packets of 256 bytes fit the default frame."""
     rng = np.random.default_rng(seed)
     fabric = MemoryFabric(rng, rules)
     runtimes = []
@@ -128,6 +147,6 @@ def build(
             PortAddress(bytes((2, 0x30 | p, 0, host, 0x20, 0)), bytes((2, 0x20 | p, 0, host, 0x30, 0)))
             for p in range(planes)
         ]
-        ports = [fabric.open_port(host, plane, address) for plane in range(planes)]
+        ports = [fabric.open_port(host, plane, address, frame_bytes=frame_bytes) for plane in range(planes)]
         runtimes.append(HostRuntime(host, HostAddress(address, host // per_leaf, host % per_leaf, tuple(macs)), ports))
     return Lab(Engine(runtimes), fabric, planes, spines, rng)

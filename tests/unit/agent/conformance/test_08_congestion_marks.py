@@ -1,0 +1,26 @@
+"""CE on one path: SKIP of that EV only."""
+
+import numpy as np
+
+from agent.io.memory import PathRule
+from tests.unit.agent.conformance.agents import DATA, PAPER, mark_congestion, retired
+from tests.unit.agent.io.memory_lab import build
+
+
+def test_a_marked_path_is_used_less_and_no_other_suffers():
+    lab = build(rules=(PathRule(source=0, spine=3, plane=0, opcodes=DATA, alter=mark_congestion),))
+    flow = lab.flow(0, 1, 4000 * 256, ev=PAPER, window_pkts=64)
+    lab.run(flow)
+    counters, skips = flow.source.qp.ev_counters(), flow.source.qp._requester.ev_set.skips
+    assert flow.is_right()
+    assert skips.nonzero()[0].tolist() == [3]
+    assert counters.tx_first[3] < 0.9 * np.median(counters.tx_first)
+    assert not retired(lab)
+    assert flow.source.qp.progress().requester.packets_rtx == 0
+
+
+def test_oblivious_spraying_ignores_marks():
+    lab = build(rules=(PathRule(source=0, spine=3, plane=0, opcodes=DATA, alter=mark_congestion),))
+    flow = lab.flow(0, 1, 800 * 256)
+    lab.run(flow)
+    assert np.ptp(flow.source.qp.ev_counters().tx_first) == 0

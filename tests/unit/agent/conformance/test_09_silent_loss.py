@@ -1,0 +1,60 @@
+"""A single silent loss: ASSUMED_BAD, same-plane replacement, retransmission with rtx=1 on another EV."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from agent.core.ev_state import EvState
+from agent.core.events import EvStatesChanged
+from agent.io.memory import PathRule
+from agent.wire.constants import BTH_RETRANSMISSION
+from tests.unit.agent.conformance.agents import DATA, PAPER, Wiretap, retired, states_of
+from tests.unit.agent.io.memory_lab import build
+
+
+def test_one_loss_moves_the_traffic_to_the_spare_of_the_same_plane():
+    """Paper 5.2.4: EV-A active, EV-B its spare in the same plane; EV-A loses its first packet."""
+    tap = Wiretap()
+    lab = build(rules=(PathRule(), PathRule(source=0, opcodes=DATA, alter=tap)))
+    flow = lab.flow(0, 1, 2000 * 256, ev=replace(PAPER, active=4), window_pkts=8)
+    planes, active = flow.source.profile.planes, flow.source.qp.ev_states()[1]
+    ev_a = int(np.flatnonzero(active & (planes == 1))[0])
+    lost_once = PathRule(source=0, plane=1, spine=ev_a % 4, opcodes=DATA, loss=1.0, end_ns=1)
+    lab.fabric.rules = (lost_once, *lab.fabric.rules[1:])
+    lab.run(flow)
+    assert flow.is_right()
+    dropped = lab.fabric.counts[0].dropped
+    assert dropped == 2
+    changes = [item.event for item in lab.events if isinstance(item.event, EvStatesChanged)]
+    (event,) = [event for event in changes if event.state is EvState.ASSUMED_BAD]
+    assert event.ev_indices == (ev_a,)
+    assert planes[event.replacement] == 1
+    assert not active[event.replacement]
+    writes = tap.decoded(lab.engine.hosts[1].address.address).writes
+    again = (writes.flags & BTH_RETRANSMISSION) != 0
+    assert again.sum() == dropped
+    assert (writes.ev[again] != flow.source.profile.evs[ev_a]).all()
+
+
+def test_a_lossy_path_is_left_at_once_and_stays_left():
+    """20 % drop on one EV of each of two planes with spares: it leaves, its spare takes over (paper 5.2.4)."""
+    lab = build(planes=2, spines=4, rules=(PathRule(source=0, plane=0, spine=1, opcodes=DATA, loss=0.2),), seed=5)
+    flow = lab.flow(0, 1, 6000 * 256, ev=replace(PAPER, active=4, revive_after=64), window_pkts=64)
+    lab.run(flow)
+    assert flow.is_right()
+    sent = flow.source.qp.progress().requester
+    assert set(retired(lab)) <= {1}
+    assert sent.lost <= 8
+    active = flow.source.qp.ev_states()[1]
+    assert np.bincount(flow.source.profile.planes[active]).tolist() == [2, 2]
+    if 1 in retired(lab):
+        assert states_of(flow)[1] is EvState.ASSUMED_BAD
+
+
+def test_planes_carry_equal_shares_whatever_is_retired():
+    lab = build(planes=2, spines=4, rules=(PathRule(source=0, plane=0, spine=1, opcodes=DATA, loss=0.2),), seed=5)
+    flow = lab.flow(0, 1, 6000 * 256, ev=replace(PAPER, active=4, revive_after=64), window_pkts=64)
+    lab.run(flow)
+    counters, planes = flow.source.qp.ev_counters(), flow.source.profile.planes
+    shares = np.bincount(planes, weights=counters.tx_first)
+    assert abs(shares[0] - shares[1]) <= 2

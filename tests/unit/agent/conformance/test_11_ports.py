@@ -1,0 +1,89 @@
+"""Port down: the plane leaves both ends' rotation; restored promptly."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.core.ev_state import EvState
+from agent.core.events import QpErrorReason, QpFailed, QpState
+from agent.io.memory import PathRule
+from agent.wire.constants import Opcode
+from tests.unit.agent.conformance.agents import PAPER, states_of, step_for
+from tests.unit.agent.io.memory_lab import build
+
+MASKED = replace(PAPER, port_mask=True)
+PLANE = 1
+
+
+def sent_per_plane(flow):
+    return np.bincount(flow.source.profile.planes, weights=flow.source.qp.ev_counters().tx_first)
+
+
+@pytest.mark.parametrize(
+    ("falls", "told_by"), [(0, "mask"), (1, "update"), (1, "mask"), (0, "mask and update")], ids=str
+)
+def test_the_plane_of_a_fallen_port_is_left_by_both_ends_and_taken_back(falls, told_by):
+    rules = () if "update" in told_by else (PathRule(opcodes=(Opcode.ENDPOINT_REQUEST,), loss=1.0),)
+    lab = build(planes=4, rules=rules)
+    ev = MASKED if "mask" in told_by else PAPER
+    flow = lab.flow(0, 1, 200_000 * 256 // 16, ev=ev, ack_timeout_ns=2_000_000, pmtu=16, window_pkts=64)
+    back = lab.flow(1, 0, 200_000 * 256 // 16, ev=ev, ack_timeout_ns=2_000_000, pmtu=16, window_pkts=64)
+    step_for(lab, 1_000_000)
+    port = lab.engine.hosts[falls].ports[PLANE]
+    port.is_up = False
+    step_for(lab, 13_000_000)
+    before = [sent_per_plane(one) for one in (flow, back)]
+    step_for(lab, 2_000_000)
+    sent = [sent_per_plane(one) - was for one, was in zip((flow, back), before, strict=True)]
+    for shares in sent:
+        assert shares[PLANE] == 0
+        assert shares.sum() > 0
+        others = np.delete(shares, PLANE)
+        assert np.ptp(others) <= 0.1 * others.mean()
+    port.is_up = True
+    step_for(lab, 12_000_000)
+    before = [sent_per_plane(one) for one in (flow, back)]
+    step_for(lab, 2_000_000)
+    for one, was in zip((flow, back), before, strict=True):
+        shares = sent_per_plane(one) - was
+        assert shares[PLANE] > 0.8 * shares.mean(), "the plane did not come back"
+        assert set(states_of(one)) == {EvState.GOOD}
+    assert flow.source.qp.state is back.source.qp.state is QpState.RTS
+
+
+def test_all_ports_down_cannot_be_ridden_out():
+    lab = build()
+    flow = lab.flow(0, 1, 2000 * 256, linear_cnt=1, exp_cnt=2, ev=PAPER)
+    for port in lab.engine.hosts[0].ports.values():
+        port.is_up = False
+    step_for(lab, 400_000_000)
+    failed = [item.event.reason for item in lab.events if isinstance(item.event, QpFailed)]
+    assert failed == [QpErrorReason.RETRY_EXCEEDED]
+    assert flow.source.qp.state is QpState.ERROR
+
+
+def test_a_lost_update_is_repeated_until_it_is_answered():
+    lab = build(rules=(PathRule(opcodes=(Opcode.ENDPOINT_REQUEST,), loss=1.0, end_ns=30_000_000),))
+    lab.flow(0, 1, 256)
+    step_for(lab, 1_000_000)
+    lab.engine.hosts[0].ports[1].is_up = False
+    step_for(lab, 60_000_000)
+    (neighbour,) = lab.engine.hosts[1].neighbours
+    assert neighbour.endpoint.peer_mask == 0b10
+    (sender,) = lab.engine.hosts[0].neighbours
+    sent = sender.endpoint.updates_sent
+    step_for(lab, 20_000_000)
+    assert sender.endpoint.updates_sent == sent
+
+
+def test_ev_probes_find_a_reverse_path_when_only_receiving():
+    """The first EV of each plane is dead towards the sender: SACKs get through once a probe has found another."""
+    rules = (PathRule(source=1, spine=0, loss=1.0),)
+    lab = build(rules=rules)
+    flow = lab.flow(0, 1, 4000 * 256, ev=replace(PAPER, reverse_probe_ns=100_000), window_pkts=64)
+    lab.run(flow)
+    assert flow.is_right()
+    (neighbour,) = lab.engine.hosts[1].neighbours
+    assert neighbour.endpoint.probes_answered > 0
+    assert int(flow.target.profile.evs[flow.target.qp._responder.reverse.row]) & 0xFF != 0
