@@ -15,9 +15,10 @@ from typing import Self
 from faults.errors import MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
 from faults.mechanism import Applied, Mechanism, Tally, Target
-from faults.model import RandomDrop, rate_of_threshold, render_rate
+from faults.model import RandomDrop
 from faults.netem import NetemMechanism
 from faults.packet import PacketMechanism
+from faults.quantities import rate_of_threshold, render_rate
 from faults.records import FaultClear, FaultRecord, FaultSet, Moment
 from testbed.errors import MissingFeatureError, TestbedError
 

@@ -6,9 +6,10 @@ netem drops a packet when a 32-bit random number is at most `loss`, and never wh
 from fractions import Fraction
 
 from faults.mechanism import Applied, Tally, Target
-from faults.model import RandomDrop, rate_of_threshold
-from testbed.kernel.qdisc import Netem, read_netem, remove_netem, set_netem
+from faults.model import RandomDrop
+from faults.quantities import rate_of_threshold
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import Netem, read_netem, remove_netem, set_netem
 
 
 class NetemMechanism:

@@ -12,7 +12,8 @@ import numpy as np
 
 from agent.wire import dtypes
 from faults.mechanism import Applied, Tally, Target
-from faults.model import RandomDrop, rate_of_threshold
+from faults.model import RandomDrop
+from faults.quantities import rate_of_threshold
 from testbed.kernel.bpf import BpfObject, build, load
 from testbed.kernel.qdisc import (
     Direction,

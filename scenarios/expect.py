@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 from results.metrics import precision, recall
 from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
 from scenarios.model import Expectation

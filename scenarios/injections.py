@@ -12,7 +12,8 @@ import msgspec
 
 from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
-from faults.model import RandomDrop, parse_rate, render_rate
+from faults.model import RandomDrop
+from faults.quantities import parse_rate, render_rate
 from faults.records import FaultClear, FaultRecord
 from results.event_log import EventLog
 from scenarios.lab_dir import LabDir

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 
 _SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
 _UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}

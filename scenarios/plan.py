@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from faults.model import RandomDrop, parse_rate, render_rate
+from faults.model import RandomDrop
+from faults.quantities import parse_rate, render_rate
 from scenarios.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.model import LinkFault, Scenario, Topology, Transport, Workload

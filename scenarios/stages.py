@@ -8,7 +8,7 @@ from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
 
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 from results import run_dir
 from results.event_log import Fields, Tail
 from results.run_dir import RunDir

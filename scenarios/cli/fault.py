@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import click
 
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.client import Owner

@@ -15,14 +15,16 @@ from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector, injector_of
 from faults.journal import Journal, outstanding
 from faults.mechanism import Target
-from faults.model import RandomDrop, parse_rate
+from faults.model import RandomDrop
 from faults.netem import NetemMechanism
 from faults.packet import PRIORITY, PacketMechanism
+from faults.quantities import parse_rate
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel import qdisc
 from testbed.kernel.bpf import load
-from testbed.kernel.qdisc import Direction, Netem, detach_program, read_netem, set_netem
+from testbed.kernel.qdisc import Direction, detach_program
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import Netem, read_netem, remove_netem, set_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import write_frame
 
@@ -195,7 +197,7 @@ def test_a_fault_that_someone_removed_is_reported_as_not_in_force(tmp_path, mech
         if mechanism == "ebpf":
             detach_program(rtnl, a.ifindex(), Direction.EGRESS, PRIORITY)
         else:
-            qdisc.remove_netem(rtnl, a.ifindex())
+            remove_netem(rtnl, a.ifindex())
         assert injector.status()[0].in_force is None
 
 

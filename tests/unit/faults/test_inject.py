@@ -11,7 +11,8 @@ from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector
 from faults.journal import Journal, outstanding
 from faults.mechanism import Tally, Target, target_of
-from faults.model import RandomDrop, parse_rate
+from faults.model import RandomDrop
+from faults.quantities import parse_rate
 from faults.records import FaultClear, FaultSet
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.model.addressing import ifindex_of

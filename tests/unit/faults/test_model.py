@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.errors import FaultError, RateError
-from faults.model import CERTAIN, RandomDrop, parse_rate, rate_of_threshold, render_rate
+from faults.model import RandomDrop
 from faults.netem import loss_of, rate_of_loss
+from faults.quantities import CERTAIN, parse_rate, rate_of_threshold, render_rate
 
 
 @pytest.mark.parametrize(
