@@ -186,8 +186,8 @@ class CountedDrop:
         return Fraction(1, self.every) if self.every else Fraction(0)
 
     def __str__(self) -> str:
-        """As `one in 100`."""
-        return f"one in {self.every}{self.only}"
+        """As `one-in 100`."""
+        return f"one-in {self.every}{self.only}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,8 +207,8 @@ class BlackHole:
         return Only(host=self.host)
 
     def __str__(self) -> str:
-        """As `black hole to h3`."""
-        return f"black hole to h{self.host}"
+        """As `black-hole to h3`."""
+        return f"black-hole to h{self.host}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,7 +227,7 @@ class Hang:
 
     def __str__(self) -> str:
         """What it is."""
-        return "hang: up, forwards nothing"
+        return "hang"
 
 
 @dataclass(frozen=True, slots=True)
@@ -367,8 +367,8 @@ class Reboot:
     makers: ClassVar[tuple[By, ...]] = (By.LINK,)
 
     def __str__(self) -> str:
-        """As `reboot, down for 2s`."""
-        return f"reboot, down for {render_duration(self.down_ns)}"
+        """As `reboot down for 2s`."""
+        return f"reboot down for {render_duration(self.down_ns)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,7 +382,7 @@ class Crash:
 
     def __str__(self) -> str:
         """What it is."""
-        return "crash: all ports down"
+        return "crash"
 
 
 Drop = RandomDrop | BurstDrop | CountedDrop | BlackHole | Hang
@@ -431,9 +431,12 @@ def only_of(fault: Fault) -> Only:
 
 def name_of(fault: Fault) -> str:
     """What identifies a fault among those of one port: its word and its selection. The same name replaces."""
-    if isinstance(fault, PortDown):
-        return fault.word
-    return f"{fault.word}{only_of(fault)}"
+    return fault.word if fault.kind == Hang.kind else f"{fault.word}{only_of(fault)}"
+
+
+def amount_of(fault: Fault) -> str:
+    """A fault in words without its kind: `1%`, `10ms +- 2ms normal`; empty where the kind says it all."""
+    return str(fault).removeprefix(fault.word).strip()
 
 
 def is_nothing(fault: Fault) -> bool:

@@ -20,7 +20,7 @@ from scenarios.plan import Plan
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
     """Write what is known before the first packet: scenario, machine, fabric."""
     scenario = plan.scenario
-    resolved = scenario.model_dump(mode="json", exclude_none=True)
+    resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
     facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed)
     folder.environment.write_bytes(_json(facts))

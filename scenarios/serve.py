@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -18,6 +19,18 @@ _LONGEST_LINE = 1 << 20
 """No request is nearly as long (our choice)."""
 
 Handle = Callable[[Request], Answer]
+
+
+class Chore(Protocol):
+    """What is to be done between requests when its time comes."""
+
+    def due_in_s(self) -> float | None:
+        """Seconds until then; None when nothing is planned."""
+        ...
+
+    def run(self) -> None:
+        """Do what is due."""
+        ...
 
 
 class _Client:
@@ -48,7 +61,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None) -> None:
+def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, chore: Chore | None = None) -> None:
     """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
     decoder = msgspec.json.Decoder(Request)
     with selectors.DefaultSelector() as selector:
@@ -56,7 +69,7 @@ def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None) 
         if lease is not None:
             selector.register(lease, selectors.EVENT_READ)
         try:
-            _loop(selector, listener, lease, lambda line: _answered(decoder, line, handle))
+            _loop(selector, listener, lease, lambda line: _answered(decoder, line, handle), chore)
         finally:
             for key in list(selector.get_map().values()):
                 if isinstance(key.data, _Client):
@@ -68,9 +81,13 @@ def _loop(
     listener: socket.socket,
     lease: socket.socket | None,
     answer: Callable[[bytes], tuple[bytes, bool]],
+    chore: Chore | None,
 ) -> None:
     while True:
-        for key, _ in selector.select():
+        events = selector.select(chore.due_in_s() if chore else None)
+        if chore:
+            chore.run()
+        for key, _ in events:
             if key.fileobj is lease:
                 return
             if key.fileobj is listener:
