@@ -1,4 +1,4 @@
-"""The requests a worker understands, as records; `op` says which. docs/architecture.md lists the replies."""
+"""The requests a worker understands, as records; `op` says which, the reply's fields stand in braces."""
 
 from typing import Literal
 

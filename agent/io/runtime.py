@@ -21,14 +21,10 @@ from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_sacks, encode_writes
 from agent.wire.template import FlowTemplate, HostAddress
 
-BATCH_LIMIT = 256
-"""Frames one queue pair sends, or one port hands over, at a time (datapath.md section 8)."""
+BLOCK_FRAMES = 1024
+"""Received frames read at a time: what a block costs whatever it holds is spread over them."""
 
-TURN_FRAMES = 512
-"""A host whose queue pairs send less than this in one round goes another: what a turn costs whatever it moves is then
-spread over more frames. Forwarding happens inside send(), about 5 us a frame: a turn takes about 3 ms."""
-
-_BACKLOG_FRAMES = 4 * TURN_FRAMES
+_BACKLOG_FRAMES = 2048
 """Frames taken from one port before the others get their turn. After a stall nearly all that waits is read before a
 timer is looked at, or packets would be resent whose SACK is already here."""
 
@@ -75,24 +71,29 @@ class HostRuntime:
         """Frames dropped because a port had no room; the transport sees them as lost."""
         self._check_icrc = check_icrc
         self._ready_frames: deque[tuple[int, bytes]] = deque()
-        self._first = 0
 
     def receive(self, now_ns: int) -> int:
         """Take in what waits at every port; frames taken."""
         return sum(self._receive_port(port, now_ns) for port in self.ports.values())
 
-    def transmit(self, now_ns: int) -> int:
-        """Serve due timers, then send what every queue pair has to say, SACKs first; frames sent."""
+    def serve(self, now_ns: int) -> int:
+        """Act on due timers and send what does not wait its turn: whole frames, then SACKs; frames sent."""
         self._put_ready_frames()
-        channels = list(self.channels.values())
-        for channel in channels:
-            self._serve(channel, now_ns)
-        sent = self._send()
-        while channels and (more := self._send_round(channels, now_ns)):
-            sent += more
-            if sent >= TURN_FRAMES:
-                break
-        return sent
+        for channel in self.channels.values():
+            due_ns = channel.qp.next_deadline_ns()
+            if due_ns is not None and due_ns <= now_ns:
+                channel.qp.on_timer(now_ns)
+            if sacks := channel.qp.acknowledge(now_ns):
+                self._put(channel.template, sacks, encode_sacks)
+        return self._send()
+
+    def transmit(self, channel: Channel, limit: int, now_ns: int) -> int:
+        """Send at most `limit` data packets of one queue pair; frames sent."""
+        room = min(port.room() for port in self.ports.values())
+        if not room or not (writes := channel.qp.transmit(min(limit, room), now_ns)):
+            return 0
+        self._put(channel.template, writes, encode_writes)
+        return self._send()
 
     def send_frame(self, plane: int, frame: bytes) -> None:
         """Queue a whole frame to leave before any packet made later."""
@@ -111,7 +112,7 @@ class HostRuntime:
 
     def _receive_port(self, port: FramePort, now_ns: int) -> int:
         taken = 0
-        while taken < _BACKLOG_FRAMES and (block := port.receive(TURN_FRAMES)):
+        while taken < _BACKLOG_FRAMES and (block := port.receive(BLOCK_FRAMES)):
             frames = len(block.lengths)
             decoded = decode(block.frames, block.lengths, self.address.address, port.plane, check_icrc=self._check_icrc)
             self._deliver(decoded, now_ns)
@@ -141,25 +142,6 @@ class HostRuntime:
                 self.unknown_qp += len(group)
             else:
                 yield channel, group
-
-    def _serve(self, channel: Channel, now_ns: int) -> None:
-        """Act on a due timer and say what has to be said about arrivals."""
-        due_ns = channel.qp.next_deadline_ns()
-        if due_ns is not None and due_ns <= now_ns:
-            channel.qp.on_timer(now_ns)
-        if sacks := channel.qp.acknowledge(now_ns):
-            self._put(channel.template, sacks, encode_sacks)
-
-    def _send_round(self, channels: list[Channel], now_ns: int) -> int:
-        """One batch of every queue pair that has something to send; nobody is always first when room is short."""
-        self._first = (self._first + 1) % len(channels)
-        sent = 0
-        for channel in channels[self._first :] + channels[: self._first]:
-            room = min(port.room() for port in self.ports.values())
-            if room and (writes := channel.qp.transmit(min(BATCH_LIMIT, room), now_ns)):
-                self._put(channel.template, writes, encode_writes)
-                sent += self._send()
-        return sent
 
     def _send(self) -> int:
         return sum(port.send() for port in self.ports.values())

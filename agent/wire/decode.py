@@ -10,8 +10,9 @@ from agent.wire.columns import SackColumns, WriteColumns
 from agent.wire.constants import Ecn
 from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
-from agent.wire.judge import JudgedBlock, has_tseth, judge, pad_bytes, selection
+from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes, selection
 from agent.wire.rules import Kind, RejectReason
+from agent.wire.verdicts import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 
@@ -67,15 +68,17 @@ def decode(
     is_write = accepted & (block.kinds >= Kind.WRITE.value)
     is_sack = accepted & (block.kinds == Kind.SACK.value)
     return Decoded(
-        writes=_writes_of(block, selection(is_write), plane, codec or EvCodec()) if is_write.any() else None,
-        sacks=_sacks_of(block, selection(is_sack), plane) if is_sack.any() else None,
+        writes=_writes_of(block, selection(is_write), plane, codec or EvCodec())
+        if np.count_nonzero(is_write)
+        else None,
+        sacks=_sacks_of(block, selection(is_sack), plane) if np.count_nonzero(is_sack) else None,
         rejected=_tally(block.reasons),
         reasons=block.reasons,
     )
 
 
 def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
-    if not reasons.any():
+    if not np.count_nonzero(reasons):
         return {}
     counts = np.bincount(reasons)
     return {RejectReason(code): int(counts[code]) for code in np.flatnonzero(counts).tolist() if code}
@@ -83,7 +86,7 @@ def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
 
 def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, codec: EvCodec) -> WriteColumns:
     words, trimmed = block.words[:, rows], block.trimmed[rows]
-    if trimmed.any() or not has_tseth(words).all():
+    if np.count_nonzero(trimmed) or np.count_nonzero(has_tseth(words)) < len(trimmed):
         words = _in_usual_layout(block, rows)
     start = block.payload_start[rows]
     payload_bytes = block.payload_end[rows] - start - pad_bytes(words)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, windows
+from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, rows_at, windows
 from agent.wire.dtypes import (
     ANNOUNCE_FRAME,
     INNER_OFFSET,
@@ -103,7 +103,7 @@ def _stamp_payloads(rows: NDArray[np.uint8], batch: WriteBatch, starts: NDArray[
         octets = batch.imm[with_imm].astype(">u4").view(np.uint8).reshape(-1, c.IMMDT_BYTES)
         rows[with_imm, PAYLOAD_OFFSET : PAYLOAD_OFFSET + c.IMMDT_BYTES] = octets
     shapes = starts.astype(np.int64) << 32 | batch.payload_bytes
-    if (shapes == shapes[0]).all():
+    if not np.count_nonzero(shapes != shapes[0]):
         _gather(rows, slice(None), batch, int(shapes[0]))
         return
     for shape in np.unique(shapes).tolist():
@@ -114,7 +114,7 @@ def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int
     start, width = shape >> 32, shape & 0xFFFFFFFF
     end = start + width
     if width:
-        rows[chosen, start:end] = windows(batch.source, width)[batch.source_offset[chosen]]
+        rows[chosen, start:end] = rows_at(batch.source, batch.source_offset[chosen], width)
     rows[chosen, end : end + -width % 4] = 0
 
 

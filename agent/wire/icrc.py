@@ -73,7 +73,7 @@ def mask_effect(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
 
 def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArray[np.uint32]:
     """CRC differences carried over so many further bytes each, `(n,)`. Cheap when few counts differ."""
-    if len(byte_counts) and (byte_counts == byte_counts[0]).all():
+    if len(byte_counts) and not np.count_nonzero(byte_counts != byte_counts[0]):
         return _carried(effect, int(byte_counts[0]))
     result = np.empty_like(effect)
     for count in np.unique(byte_counts).tolist():

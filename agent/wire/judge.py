@@ -71,7 +71,7 @@ class JudgedBlock:
 
     def reject(self, bad: NDArray[np.bool_], reason: RejectReason) -> None:
         """Give the reason to the bad rows that have none yet."""
-        if bad.any():
+        if np.count_nonzero(bad):
             self.reasons[bad & (self.reasons == RejectReason.ACCEPTED.value)] = reason
 
     def accepted(self) -> NDArray[np.bool_]:
@@ -80,25 +80,23 @@ class JudgedBlock:
         return accepted
 
 
-def judge(
-    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], own_address: bytes, *, check_icrc: bool
+def judge_headers(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
 ) -> JudgedBlock:
-    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address."""
-    if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
-        frames = np.ascontiguousarray(frames)
-    headers = _headers_of(frames)
+    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
+
+    `headers` are those of `headers_of`; the ICRC is not looked at.
+    """
     block = _block_of(frames, lengths, headers)
     block.reject(lengths > frames.shape[1], RejectReason.TRUNCATED)
     _judge_tunnel(block, own_address)
     _judge_bth(block)
     _judge_lengths(block)
     _judge_sack_fields(block)
-    if check_icrc:
-        _judge_icrc(block, headers)
     return block
 
 
-def _headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
+def headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     """The frames' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
     seen = frames[:, WORD_LEAD_BYTES:_HEADERS_END]
     missing = _HEADERS_END - WORD_LEAD_BYTES - seen.shape[1]
@@ -127,7 +125,7 @@ def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: N
 def _payload_starts(words: NDArray[np.uint32], opcodes: NDArray[np.uint8]) -> NDArray[np.int32]:
     starts = PAYLOAD_OF_OPCODE[opcodes]
     tseth_bits = words[_BTH_PSN] & _TSETH_BIT
-    if not tseth_bits.all():
+    if np.count_nonzero(tseth_bits) < len(tseth_bits):
         starts[(tseth_bits == 0) & (KIND_OF_OPCODE[opcodes] >= Kind.WRITE.value)] -= c.TSETH_BYTES
     return starts
 
@@ -144,7 +142,8 @@ def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
     wrong = (block.words[rules.words] ^ rules.values) & rules.masks != 0
     port = block.words[_UDP_PORTS] & _LOW_HALF
     other_port = (port != c.UDP_PORT_MRC) & (port != c.UDP_PORT_MRC_ALT)
-    if not (wrong.any() or other_port.any() or block.lengths.min() < BASE_FRAME.itemsize):
+    too_short = block.lengths < BASE_FRAME.itemsize
+    if not (np.count_nonzero(wrong) or np.count_nonzero(other_port) or np.count_nonzero(too_short)):
         return
     for rule, wrong_rows in zip(rules.rules, wrong, strict=True):
         block.reject(block.lengths < rule.end, RejectReason.TRUNCATED)
@@ -155,7 +154,7 @@ def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
     block.reject(block.lengths < BTH_OFFSET, RejectReason.TRUNCATED)
     block.reject(port == c.UDP_PORT_ANNOUNCE, RejectReason.ANNOUNCEMENT)
     block.reject(other_port, RejectReason.NOT_MRC)
-    block.reject(block.lengths < BASE_FRAME.itemsize, RejectReason.TRUNCATED)
+    block.reject(too_short, RejectReason.TRUNCATED)
 
 
 def _judge_bth(block: JudgedBlock) -> None:
@@ -176,9 +175,9 @@ def _judge_lengths(block: JudgedBlock) -> None:
     misfit |= padded & np.int32(3) | padded - pad_bytes(block.words) >> np.int32(31)
     if block.kinds.min() < Kind.WRITE.value:
         misfit |= padded * (block.kinds == Kind.SACK.value)
-    if block.trimmed.any():
+    if np.count_nonzero(block.trimmed):
         misfit = np.where(block.trimmed, _trimmed_misfit(block, outer_bytes + INNER_OFFSET), misfit)
-    if misfit.any():
+    if np.count_nonzero(misfit):
         block.reject(misfit != 0, RejectReason.BAD_LENGTH)
 
 
@@ -195,19 +194,19 @@ def _judge_sack_fields(block: JudgedBlock) -> None:
     block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
 
 
-def _judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
-    """A trimmed packet has no valid ICRC (18.1 item 12)."""
+def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
+    """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (18.1 item 12)."""
     checked = selection(block.accepted() & ~block.trimmed)
     rows = block.row_offset[checked]
     starts, ends = rows + INNER_OFFSET, rows + (block.payload_end[checked] + np.int32(c.ICRC_BYTES))
     right = icrc_is_right(block.memory, starts, ends, headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :])
-    if not right.all():
+    if np.count_nonzero(right) < len(right):
         block.reasons[np.arange(len(headers))[checked][~right]] = RejectReason.BAD_ICRC
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
     """The rows as an index; all of them as a slice, which selects without copying."""
-    return slice(None) if rows.all() else np.flatnonzero(rows)
+    return slice(None) if np.count_nonzero(rows) == len(rows) else np.flatnonzero(rows)
 
 
 def has_tseth(words: NDArray[np.uint32]) -> NDArray[np.bool_]:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agent.core.events import MessagesCompleted, PacketsTimedOut, QpFailed
+from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory import PathRule
 from agent.wire.constants import WRITE_OPCODES, Opcode
 from agent.wire.decode import RejectReason
@@ -192,3 +193,28 @@ def test_frames_queued_whole_leave_before_data():
     lab.engine.hosts[0].send_frame(0, first[0].tobytes())
     lab.engine.step(0)
     assert opcodes == [0xFF, Opcode.WRITE_LAST]
+
+
+def test_a_turn_is_bounded_and_nobody_is_left_out():
+    lab = build(4)
+    flows = [lab.flow(source, (source + stride) % 4, SIZE) for source in range(4) for stride in (1, 2, 3)]
+    batch = batch_limit(2)
+    for turn in range(6):
+        lab.engine.step(lab.fabric.now_ns)
+        sent = [totals(lab, flow)[0].packets_tx for flow in flows]
+        assert sum(sent) == TURN_FRAMES * (turn + 1)
+        assert max(sent) == batch, "nobody sends twice before all have sent once"
+    assert min(sent) == batch
+
+
+def test_a_process_that_slept_reads_its_sacks_before_it_believes_a_timeout():
+    lab = build()
+    flow = lab.flow(0, 1, SIZE)
+    lab.engine.step(0)
+    lab.fabric.advance(100_000)
+    lab.engine.step(100_000)
+    lab.fabric.advance(60_000_000)
+    lab.engine.step(60_000_000)
+    assert totals(lab, flow)[0].timed_out == 0
+    lab.run(flow)
+    assert flow.is_right()

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.wire.columns import windows
+from agent.wire.columns import rows_at, spaced_rows, windows
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, write_batch
 
 NAMES = ("psn", "opcode", "flags", "ev_index", "msn", "rqmsn", "va", "rkey", "dmalen", "imm", "source_offset")
@@ -38,3 +38,21 @@ def test_windows_gather_and_scatter():
     assert windows(memory, 3)[[0, 7]].tolist() == [[0, 1, 2], [7, 8, 9]]
     windows(memory, 2)[[1, 5]] = 0
     assert memory.tolist() == [0, 0, 0, 3, 4, 0, 0, 7, 8, 9]
+
+
+@pytest.mark.parametrize(
+    "offsets", [[0, 700, 1400], [5, 605, 1205], [0, 600, 1300], [900, 300], [3], [0, 0], []], ids=str
+)
+@pytest.mark.parametrize("width", [0, 10, 600])
+def test_rows_at_reads_any_places(offsets, width):
+    memory = np.arange(2100, dtype=np.int64).astype(np.uint8)
+    rows = rows_at(memory, np.array(offsets, np.int64), width)
+    assert [row.tobytes() for row in rows] == [memory[start : start + width].tobytes() for start in offsets]
+
+
+def test_evenly_spaced_rows_are_a_view():
+    memory = np.zeros(5000, np.uint8)
+    rows = spaced_rows(memory, np.array([100, 1100, 2100]), 600)
+    rows[:] = 7
+    assert memory.sum() == 3 * 600 * 7
+    assert spaced_rows(memory, np.array([100, 1100, 2101]), 600) is None

@@ -1,0 +1,159 @@
+"""Judgement of whole blocks: rows that agree in all that is judged share one verdict, and verdicts are remembered.
+
+Nearly all frames a host receives are alike, so a usual block costs one comparison instead of thirty. What the verdict
+is judge.py decides; this module only knows which header bits it looks at.
+"""
+
+from functools import lru_cache
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.dtypes import (
+    BASE_FRAME,
+    BTH_OFFSET,
+    SACK_FRAME,
+    WORD_LEAD_BYTES,
+    header_words,
+    word_of,
+)
+from agent.wire.icrc import flat_bytes
+from agent.wire.judge import JudgedBlock, headers_of, judge_headers, judge_icrc
+from agent.wire.rules import KIND_OF_OPCODE, Kind
+
+T = TypeVar("T", bound=np.generic)
+
+_OPCODE = BTH_OFFSET - WORD_LEAD_BYTES
+_WHOLE = 0xFFFFFFFF
+_JUDGED = (
+    (word_of(BASE_FRAME, "eth", "type"), 0x0000FFFF),
+    (word_of(BASE_FRAME, "outer", "class_word"), 0xFFC00000),  # version, DSCP
+    (word_of(BASE_FRAME, "outer", "plen"), 0xFFFFFF00),  # length, next header
+    (word_of(BASE_FRAME, "inner", "class_word"), 0xF0000000),
+    (word_of(BASE_FRAME, "inner", "plen"), 0xFFFFFF00),
+    *((word_of(BASE_FRAME, "inner", "dst") + i, _WHOLE) for i in range(4)),
+    (word_of(BASE_FRAME, "udp", "dport"), 0x0000FFFF),
+    (word_of(BASE_FRAME, "udp", "len"), 0xFFFF0000),
+    (word_of(BASE_FRAME, "bth", "opcode"), _WHOLE),  # opcode, pad, version, key
+    (word_of(BASE_FRAME, "bth", "psn_word"), c.BTH_TIMESTAMP << c.PSN_BITS),
+)
+"""(word, bits) that judge.py looks at in every row, as in `dtypes.header_words`."""
+_JUDGED_IN_SACKS = (
+    (word_of(SACK_FRAME, "seth", "m_pr"), 3 << 21),
+    (word_of(SACK_FRAME, "seth", "cc"), 0xFF000000),
+)
+_OPCODE_BITS = 0xFF000000
+
+
+def judge(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], own_address: bytes, *, check_icrc: bool
+) -> JudgedBlock:
+    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address."""
+    if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
+        frames = np.ascontiguousarray(frames)
+    headers = headers_of(frames)
+    block = _judge_alike(frames, lengths, headers, own_address)
+    if block is None:
+        block = judge_headers(frames, lengths, headers, own_address)
+    if check_icrc:
+        judge_icrc(block, headers)
+    return block
+
+
+class _Verdict(NamedTuple):
+    """What judge.py finds of one row; the fields are those of JudgedBlock."""
+
+    trimmed: bool
+    trimmed_lasthop: bool
+    payload_start: int
+    payload_end: int
+    reason: int
+
+
+def _judge_alike(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
+) -> JudgedBlock | None:
+    """The judged block if all rows of a kind agree with the first of it, else None."""
+    kinds = KIND_OF_OPCODE[headers[:, _OPCODE]]
+    longs = headers.view(np.uint64)
+    first = _first_of_each(kinds)
+    # With one kind, a single row stands for all: no copies of it are made.
+    leader, kind = (first[kinds], kinds) if len(first) > 1 else (np.int64(0), kinds[0])
+    unlike = (longs ^ longs[leader]) & _COMPARED[kind]
+    if np.count_nonzero(unlike) or np.count_nonzero(lengths != lengths[leader]):
+        return None
+    verdicts = {
+        int(kinds[row]): _verdict_on(
+            (longs[row] & _REMEMBERED[kinds[row]]).tobytes(), int(lengths[row]), frames.shape[1], own_address
+        )
+        for row in set(first.tolist())
+    }
+    return JudgedBlock(
+        words=header_words(headers),
+        memory=flat_bytes(frames),
+        row_offset=np.arange(len(frames)) * frames.strides[0],
+        lengths=lengths.astype(np.int32),
+        kinds=kinds,
+        trimmed=_by_kind({k: v.trimmed for k, v in verdicts.items()}, kinds, np.bool_),
+        trimmed_lasthop=_by_kind({k: v.trimmed_lasthop for k, v in verdicts.items()}, kinds, np.bool_),
+        payload_start=_by_kind({k: v.payload_start for k, v in verdicts.items()}, kinds, np.int32),
+        payload_end=_by_kind({k: v.payload_end for k, v in verdicts.items()}, kinds, np.int32),
+        reasons=_by_kind({k: v.reason for k, v in verdicts.items()}, kinds, np.uint8),
+    )
+
+
+def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
+    """The first row of each kind, by kind, (5,); just (1,) if there is only one kind."""
+    if not np.count_nonzero(kinds != kinds[0]):
+        return np.zeros(1, np.intp)
+    first = np.zeros(len(Kind), np.intp)
+    # Of equal indices the last assignment counts; a kind that is absent keeps row 0, which stands for another.
+    first[kinds[::-1]] = np.arange(len(kinds) - 1, -1, -1)
+    return first
+
+
+def _by_kind(values: dict[int, int], kinds: NDArray[np.uint8], dtype: type[T]) -> NDArray[T]:
+    """Each row's value, by its kind."""
+    if len(values) == 1:
+        column = np.empty(len(kinds), dtype)
+        column.fill(next(iter(values.values())))
+        return column
+    table = np.zeros(len(Kind), dtype)
+    for kind, value in values.items():
+        table[kind] = value
+    rows: NDArray[T] = table[kinds]
+    return rows
+
+
+@lru_cache(maxsize=4096)
+def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> _Verdict:
+    """The verdict on a row of `length` bytes in a block so many `columns` wide; what is not judged reads zero."""
+    frames = np.zeros((1, columns), np.uint8)
+    headers = np.frombuffer(judged, np.uint8)[np.newaxis]
+    block = judge_headers(frames, np.array([length], np.uint32), headers, own_address)
+    return _Verdict(
+        trimmed=bool(block.trimmed[0]),
+        trimmed_lasthop=bool(block.trimmed_lasthop[0]),
+        payload_start=int(block.payload_start[0]),
+        payload_end=int(block.payload_end[0]),
+        reason=int(block.reasons[0]),
+    )
+
+
+def _masks(with_opcode: bool) -> NDArray[np.uint64]:
+    """By kind, (5, 19), in the byte order of frames: the bits that are judged, with or without the opcode."""
+    masks = np.zeros((len(Kind), (SACK_FRAME.itemsize - WORD_LEAD_BYTES) // 4), np.uint32)
+    for word, bits in _JUDGED:
+        masks[:, word] |= bits
+    for word, bits in _JUDGED_IN_SACKS:
+        masks[Kind.SACK, word] |= bits
+    if not with_opcode:
+        masks[:, word_of(BASE_FRAME, "bth", "opcode")] &= ~np.uint32(_OPCODE_BITS)
+    return masks.astype(">u4").view(np.uint64)
+
+
+_COMPARED = _masks(with_opcode=False)
+"""Rows of one kind may differ in the opcode, all rules treat them alike."""
+_REMEMBERED = _masks(with_opcode=True)
