@@ -81,15 +81,15 @@ static __always_inline __u64 chance(__u64 seed, __u64 nth)
 	return z ^ (z >> 31);
 }
 
-/* As many of the first BASE_BYTES as the packet has. */
+/* The headers that the packet has, out of those in the first BASE_BYTES. Lengths are constant for older verifiers. */
 static __always_inline void load_start(struct __sk_buff *skb, __u8 *frame)
 {
-	__u32 length = skb->len;
-
-	if (length > BASE_BYTES)
-		length = BASE_BYTES;
-	if (length > 0)
-		bpf_skb_load_bytes(skb, 0, frame, length);
+	if (skb->len >= BASE_BYTES)
+		bpf_skb_load_bytes(skb, 0, frame, BASE_BYTES);
+	else if (skb->len >= MRC_OFF_INNER)
+		bpf_skb_load_bytes(skb, 0, frame, MRC_OFF_INNER);
+	else if (skb->len >= MRC_OFF_OUTER)
+		bpf_skb_load_bytes(skb, 0, frame, MRC_OFF_OUTER);
 }
 
 static __always_inline int is_tunnelled(const __u8 *frame)
