@@ -99,12 +99,12 @@ class Injections:
         Those that were in force are told with their last counters.
         """
         names = None if target is None else {str(way) for way in chosen_of(target, self._fabric).ways}
-        before = {(status.link, status.name): status for status in self._injector.status()}
+        before = {(state.link, state.fault): state for state in self.states()}
         told = []
         for key in [*before, *(key for key in self._ordered if key not in before)]:
             ordered = self._ordered.get(key)
             if (names is None or key[0] in names) and (word is None or (ordered and ordered.fault.word == word)):
-                told += [self._cleared(before[key], record) for record in self._take_back(key) if key in before]
+                told += [_cleared(before[key], record) for record in self._take_back(key) if key in before]
         return tuple(told)
 
     def states(self) -> tuple[FaultState, ...]:
@@ -222,17 +222,19 @@ class Injections:
             seed=status.seed,
         )
 
-    def _cleared(self, status: FaultStatus, record: FaultClear) -> FaultState:
-        return msgspec.structs.replace(
-            self._state(status),
-            in_force="removed",
-            seen=record.seen,
-            dropped=record.dropped,
-            dropped_writes=record.dropped_writes,
-            hit=record.hit,
-            dropped_reverse=record.dropped_reverse,
-            overlimits=record.overlimits,
-        )
+
+def _cleared(state: FaultState, record: FaultClear) -> FaultState:
+    """A fault as it last was."""
+    return msgspec.structs.replace(
+        state,
+        in_force="removed",
+        seen=record.seen,
+        dropped=record.dropped,
+        dropped_writes=record.dropped_writes,
+        hit=record.hit,
+        dropped_reverse=record.dropped_reverse,
+        overlimits=record.overlimits,
+    )
 
 
 def _orders(chosen: Chosen, fault: Fault, mechanism: str | None, by: str, seed: int) -> list[_Ordered]:

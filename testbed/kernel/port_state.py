@@ -19,7 +19,8 @@ _RTM_GETLINK = 18
 _IFF_UP = 0x1
 _DROPPED_ON_SEND = 11
 """Column of /proc/net/dev behind the name (net/core/net-procfs.c)."""
-_NO_ROUTE = ("Ip6InNoRoutes", "Ip6OutNoRoutes")
+_NO_ROUTE = "Ip6InNoRoutes"
+"""Not the Out of the same: that counts the answers which a switch cannot send either."""
 
 
 def is_shut(rtnl: Rtnl, ifindex: int) -> bool:
@@ -58,7 +59,7 @@ def dropped_on_send(namespace: Path, interface: str) -> int:
 
 
 def without_route(namespace: Path) -> int:
-    """IPv6 packets that a node had no route for since it was made."""
+    """IPv6 packets that a node could not forward for want of a route since it was made."""
     with inside(namespace):
         lines = Path("/proc/thread-self/net/snmp6").read_text().splitlines()
-    return sum(int(value) for name, value in map(str.split, lines) if name in _NO_ROUTE)
+    return next((int(value) for name, value in map(str.split, lines) if name == _NO_ROUTE), 0)

@@ -1,4 +1,4 @@
-"""Faults of a whole fabric: programs of faults leave no residue, shut switches come back exactly, timelines keep time."""
+"""Faults of a whole fabric: programs leave no residue, shut switches come back exactly, timelines keep time."""
 
 import time
 from collections.abc import Iterator
@@ -10,24 +10,23 @@ import pytest
 
 from faults.inject import Injector, injector_of
 from faults.journal import outstanding
-from faults.mechanism import target_of
 from faults.targets import chosen_of
-from faults.wording import worded
 from results.event_log import read_records
 from scenarios.injections import Injections
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import FaultSet
 from testbed.emulation.network import EmulatedFabric
 from testbed.errors import MissingFeatureError
-from testbed.kernel.netns import inside
-from testbed.kernel.node_state import NodeState, read_state
+from testbed.kernel.node_state import read_state
 from testbed.kernel.qdisc import Direction, attached_programs, qdisc_kinds
 from testbed.kernel.shaping import Netem, set_netem
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId
 from testbed.model.node_config import node_config
+from testbed.model.paths import paths_of
 from tests.support.namespaces import Tap, built, counters, needs_root, wait_until
+from tests.support.probe_frames import frame_for
 
 pytestmark = [pytest.mark.root, needs_root]
 
@@ -54,7 +53,7 @@ class Broken:
             time.sleep(min(left, 0.05 if due is None else due))
             self.injections.run()
 
-    def state(self) -> dict[str, tuple[NodeState, object]]:
+    def state(self) -> dict[str, object]:
         """All that the kernel holds of every node, sorted: neither order is ours to keep."""
         return {str(node): (self._of(node), self._traffic_control(node)) for node in self.net.fabric.nodes()}
 
@@ -109,8 +108,8 @@ MAKEABLE = [
     {"flap": "period=20ms,duty=50%,count=2"}, {"drop": "2%", "for": "3ms", "every": "6ms", "times": "2"},
 ]  # fmt: skip
 BY_NETEM = [
-    {"delay": "2ms", "jitter": "1ms"}, {"reorder": "1%", "ahead": "1ms"}, {"delay": "1ms", "drop": "1%", "rate": "1Gbit"},
-    {"delay": "0"},
+    {"delay": "2ms", "jitter": "1ms"}, {"reorder": "1%", "ahead": "1ms"}, {"delay": "0"},
+    {"delay": "1ms", "drop": "1%", "rate": "1Gbit"},
 ]  # fmt: skip
 OF_SWITCHES = [{"hang": True}, {"crash": True}, {"reboot": "5ms"}]
 
@@ -143,9 +142,22 @@ def test_a_hundred_random_programs_leave_nothing(broken: Broken) -> None:
 
 def all_paths_carry(broken: Broken) -> bool:
     """Whether no packet is lost between the hosts, over every spine of every plane."""
-    from tests.fabric.test_paths import probe  # noqa: PLC0415
+    net, sent, arrived = broken.net, 0, 0
+    before = received(net)
+    with Tap.open(net.netns_path(NodeId.host(0))) as tap:
+        for path in paths_of(net.fabric, 0, 1):
+            for _ in range(20):
+                tap.send(frame_for(net, path, 0, 1), path.links[0].egress.interface)
+                sent += 1
+    wait_until(lambda: received(net) - before >= sent, "all packets arrive")
+    arrived = received(net) - before
+    return arrived == sent > 0
 
-    return probe(broken.net)
+
+def received(net: EmulatedFabric) -> int:
+    """Packets that reached host 1."""
+    ports = counters(net.netns_path(NodeId.host(1)))
+    return sum(got for name, (got, _) in ports.items() if name.startswith("plane"))
 
 
 @pytest.mark.parametrize("target", ["p0-spine1", "p1-leaf0"])
@@ -214,11 +226,10 @@ def test_a_fault_ends_when_its_link_is_detected(broken: Broken) -> None:
 def test_what_a_shut_port_costs_is_counted(broken: Broken) -> None:
     """The leaf has no route to its shut port; the kernel counts what it cannot forward."""
     broken.set("p0:leaf0>spine0", down=True)
-    from tests.fabric.test_paths import frame_over  # noqa: PLC0415
-
+    path = next(path for path in paths_of(broken.net.fabric, 0, 1) if "p0:leaf0>spine0" in map(str, path.links))
     with Tap.open(broken.net.netns_path(NodeId.host(0))) as tap:
         for _ in range(25):
-            tap.send(frame_over(broken.net.fabric, 0, 0), "plane0")
+            tap.send(frame_for(broken.net, path, 0, 1), "plane0")
     (cleared,) = broken.injections.clear(None)
     assert cleared.dropped == 25
     broken.ready()
