@@ -88,20 +88,35 @@ class RunDir:
 
 
 def create(runs: Path, subject: str, suffix: str, invoker: Invoker | None, now: datetime | None = None) -> RunDir:
-    """Make `runs/<UTC>-<subject>-<suffix>` and point `runs/latest` at it. Raises `RunFolderError`."""
+    """Make `runs/<UTC>-<subject>-<suffix>`. Raises `RunFolderError`."""
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
     try:
         made_runs = not runs.exists()
         runs.mkdir(parents=True, exist_ok=True)
         path = _fresh(runs, f"{stamp}-{subject}-{suffix}")
-        _point_latest(runs, path.name)
     except OSError as error:
         raise RunFolderError(f"{runs}: cannot make a run folder: {error.strerror}") from error
-    run = RunDir(path, invoker)
     if invoker is not None:
-        for mine in (path, runs / LATEST, *([runs] if made_runs else [])):
+        for mine in (path, *([runs] if made_runs else [])):
             _give(mine, invoker)
-    return run
+    return RunDir(path, invoker)
+
+
+def point_latest(run: RunDir) -> None:
+    """Let `latest` beside the run lead to it, in one step, so that it never leads nowhere. Raises `RunFolderError`."""
+    link = run.path.parent / LATEST
+    fresh = link.with_name(f".{LATEST}.{os.getpid()}")
+    try:
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        fresh.symlink_to(run.name)
+        if run.invoker is not None:
+            _give(fresh, run.invoker)
+        fresh.replace(link)
+    except OSError as error:
+        with suppress(FileNotFoundError):
+            fresh.unlink()
+        raise RunFolderError(f"{link}: cannot be made to lead to {run.name}: {error.strerror}") from error
 
 
 def _fresh(runs: Path, name: str) -> Path:
@@ -112,19 +127,6 @@ def _fresh(runs: Path, name: str) -> Path:
             path.mkdir()
             return path
     raise RunFolderError(f"{runs / name}: there are 999 of them")
-
-
-def _point_latest(runs: Path, name: str) -> None:
-    """Replace the link in one step, so that it never points nowhere."""
-    fresh = runs / f".{LATEST}.{os.getpid()}"
-    with suppress(FileNotFoundError):
-        fresh.unlink()
-    fresh.symlink_to(name)
-    try:
-        fresh.replace(runs / LATEST)
-    except OSError:
-        fresh.unlink()
-        raise
 
 
 def _tree(top: Path) -> Iterator[Path]:

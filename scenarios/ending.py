@@ -45,7 +45,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     """Everything recorded against everything expected; written into the folder and returned."""
     flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified)
     drops = injected(recorded)
-    dropping = {fault.link for fault in drops}
+    dropping = collect.dropping_links(drops, plan.fabric)
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
     conclusion = collect.conclusion_of(recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted)
@@ -79,7 +79,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
 
 def injected(recorded: Recorded) -> tuple[Injected, ...]:
     """What every fault did during the run."""
-    return collect.injected_since(recorded.before.faults, recorded.after.faults)
+    return collect.injected_since(recorded.before.faults, recorded.after.faults, recorded.after.gone)
 
 
 def _ev_records(recorded: Recorded) -> list[Fields]:

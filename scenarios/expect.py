@@ -165,4 +165,8 @@ def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: 
 
 def _data_drops(injected: tuple[Injected, ...]) -> int:
     """Data packets dropped on purpose; all packets where the mechanism cannot tell data from acknowledgements."""
-    return sum(fault.dropped if fault.dropped_writes is None else fault.dropped_writes for fault in injected)
+    return sum(fault.explains if fault.explains is not None else _dropped(fault) for fault in injected)
+
+
+def _dropped(fault: Injected) -> int:
+    return fault.dropped if fault.dropped_writes is None else fault.dropped_writes

@@ -94,9 +94,9 @@ class Transport(_Part):
     window_pkts: int = Field(default=256, ge=1, le=16384)
     """Packets a queue pair may have outstanding. All windows together wait in this machine's rings, for about 6 us a
     packet, so a large window makes long round trips rather than speed."""
-    ack_timeout_ms: int = Field(default=268, ge=1, le=34_000)
-    """Silence after which a packet is sent again without evidence that it was lost. Four times MRC's default, because
-    an engine on a shared core may have to wait for it."""
+    ack_timeout_ms: int = Field(default=500, ge=1, le=34_000)
+    """Silence after which a packet is sent again without evidence that it was lost. MRC's default is 67 ms; here an
+    engine may have to wait for its core, and what waits in a ring is not lost."""
     spray: Literal["rotation", "random"] = "rotation"
     """How entropy values are drawn: each once a turn in pseudo-random order, or independently."""
     copies: int = Field(default=1, ge=1, le=16)

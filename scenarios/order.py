@@ -66,9 +66,12 @@ class Moment:
 class Readings:
     """Counters of one moment."""
 
+    mono_ns: int
     workers: tuple[WorkerCounts, ...]
     softnet_drops: int
     faults: tuple[FaultState, ...]
+    gone: tuple[FaultState, ...] = ()
+    """Faults that were cleared since the run began, by whomever."""
 
 
 @dataclass(frozen=True)

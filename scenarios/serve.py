@@ -7,7 +7,8 @@ import os
 import selectors
 import socket
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
@@ -17,6 +18,9 @@ from scenarios.protocol import Answer, Blame, Refusal, Request, Shutdown
 
 _LONGEST_LINE = 1 << 20
 """No request is nearly as long (our choice)."""
+
+_PATIENCE_S = 5.0
+"""A client that does not take its answer for so long is left (our choice): it must not stop everybody else."""
 
 Handle = Callable[[Request], Answer]
 
@@ -31,6 +35,14 @@ class Chore(Protocol):
     def run(self) -> None:
         """Do what is due."""
         ...
+
+
+class _Attended(Enum):
+    """What became of a client."""
+
+    WAITS = "it may ask again"
+    GONE = "it has left"
+    ENDS = "it asked for the end of the lab"
 
 
 class _Client:
@@ -64,57 +76,43 @@ def listening(path: Path) -> Iterator[socket.socket]:
 def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, chore: Chore | None = None) -> None:
     """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
     decoder = msgspec.json.Decoder(Request)
-    with selectors.DefaultSelector() as selector:
+    with ExitStack() as held:
+        selector = held.enter_context(selectors.DefaultSelector())
         selector.register(listener, selectors.EVENT_READ)
         if lease is not None:
             selector.register(lease, selectors.EVENT_READ)
-        try:
-            _loop(selector, listener, lease, lambda line: _answered(decoder, line, handle), chore)
-        finally:
-            for key in list(selector.get_map().values()):
-                if isinstance(key.data, _Client):
-                    key.data.link.close()
+        while True:
+            events = selector.select(chore.due_in_s() if chore else None)
+            if chore:
+                chore.run()
+            for key, _ in events:
+                if key.fileobj is lease:
+                    return
+                if key.fileobj is listener:
+                    link = held.enter_context(listener.accept()[0])
+                    link.settimeout(_PATIENCE_S)
+                    selector.register(link, selectors.EVENT_READ, _Client(link))
+                    continue
+                match _attend(key.data, decoder, handle):
+                    case _Attended.ENDS:
+                        return
+                    case _Attended.GONE:
+                        selector.unregister(key.fileobj)
+                        key.data.link.close()
 
 
-def _loop(
-    selector: selectors.BaseSelector,
-    listener: socket.socket,
-    lease: socket.socket | None,
-    answer: Callable[[bytes], tuple[bytes, bool]],
-    chore: Chore | None,
-) -> None:
-    while True:
-        events = selector.select(chore.due_in_s() if chore else None)
-        if chore:
-            chore.run()
-        for key, _ in events:
-            if key.fileobj is lease:
-                return
-            if key.fileobj is listener:
-                link, _ = listener.accept()
-                link.settimeout(5.0)
-                selector.register(link, selectors.EVENT_READ, _Client(link))
-            elif not _attended(key.data, answer):
-                return
-            elif key.data.link.fileno() < 0:
-                selector.unregister(key.fileobj)
-
-
-def _attended(client: _Client, answer: Callable[[bytes], tuple[bytes, bool]]) -> bool:
-    """Answer one client's lines; False when one of them ends the lab."""
+def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Handle) -> _Attended:
+    """Answer one client's lines."""
     lines = client.lines()
-    if lines is None:
-        client.link.close()
-        return True
-    for line in filter(None, lines):
-        reply, ends = answer(line)
+    for line in filter(None, lines or ()):
+        reply, ends = _answered(decoder, line, handle)
         try:
             client.link.sendall(reply + b"\n")
         except OSError:
-            client.link.close()
+            return _Attended.ENDS if ends else _Attended.GONE
         if ends:
-            return False
-    return True
+            return _Attended.ENDS
+    return _Attended.GONE if lines is None else _Attended.WAITS
 
 
 def _answered(decoder: msgspec.json.Decoder[Request], line: bytes, handle: Handle) -> tuple[bytes, bool]:

@@ -12,19 +12,13 @@ from pathlib import Path
 from faults.model import amount_of, name_of
 from faults.schedule import Event
 from results import run_dir
-from results.event_log import Fields, Tail
+from results.event_log import Fields, Tail, read_records
 from results.run_dir import RunDir
 from results.summary import CaptureResult
 from scenarios import collect, protocol
 from scenarios.client import Owner, Worker, not_up
 from scenarios.down import take_down
-from scenarios.errors import (
-    EnvironmentLackingError,
-    LabStateError,
-    OwnerFailedError,
-    RunStalledError,
-    ScenariosError,
-)
+from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
@@ -113,6 +107,7 @@ def new_folder(order: RunOrder, plan: Plan, undo: ExitStack) -> RunDir:
     """The run's folder; handed to the invoking user at the end, whatever happens."""
     folder = run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed), order.invoker)
     undo.callback(folder.hand_over)
+    run_dir.point_latest(folder)
     return folder
 
 
@@ -193,10 +188,11 @@ def _close_quietly(traffic: Traffic) -> None:
         traffic.close()
 
 
-def readings(lab: LabInUse, traffic: Traffic) -> Readings:
-    """What this machine and the injector have counted by now."""
+def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> Readings:
+    """What this machine and the injector have counted by now, with the faults that went since a moment."""
     faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
-    return Readings(traffic.counters(), collect.softnet_drops(), faults)
+    gone = collect.gone_between(read_records(labdir.truth), since_ns)
+    return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
 
 
 def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
@@ -234,8 +230,11 @@ def verdicts_wanted(plan: Plan) -> int:
     return crossing * fabric.spec.planes * fabric.spec.spines
 
 
-def wait_judged(labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
-    """SprayCheck's records of this run, once every path is judged, or when it takes too long."""
+def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+    """SprayCheck's records of this run, once every path is judged, or when it takes too long.
+
+    Raises `OwnerFailedError` when it takes too long because a process has died.
+    """
     tail, found = Tail(labdir.detect), list[Fields]()
     wanted, until = verdicts_wanted(plan), time.monotonic() + JUDGED_WITHIN_S
     while True:
@@ -243,9 +242,17 @@ def wait_judged(labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> t
         if collect.is_settled(found, wanted):
             return tuple(found)
         if time.monotonic() > until:
+            _require_running(lab.owner)
             listener.note(f"only {collect.verdict_count(found)} of {wanted} paths were judged")
             return tuple(found)
         time.sleep(POLL_S)
+
+
+def _require_running(owner: Owner) -> None:
+    """Raises `OwnerFailedError` when one of the lab's processes has ended."""
+    for child in owner.ask(protocol.Status(), protocol.LabStatus).children:
+        if child.state != "running":
+            raise OwnerFailedError(f"{child.name} {child.state}; see its log in the lab's folder")
 
 
 def _free_memory_bytes() -> int:

@@ -1,0 +1,42 @@
+# Everything here installs what is missing first (as root) and can be repeated. `make help` lists the targets.
+BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: help demo test check unit study bench test-vm install schema setup
+
+help:
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: setup ## one link drops 1 %: build, send, detect, and leave a folder in runs/
+	$(BIN)/spraylab run gray-link
+
+test: setup ## everything CI runs: style, types, borders, all tests, the study in short
+	@checked=0; .ci/check || checked=1; $(PYTEST) -q || exit 1; exit $$checked
+
+check: setup ## style, types and borders only
+	.ci/check
+
+unit: setup ## tests that need no root
+	$(PYTEST) -q tests/unit
+
+study: setup ## ten random links and directions at 1 %, ten runs without a fault, as a table
+	$(BIN)/python -m tests.study.gray_links
+
+bench: setup ## ratios to a C sender, and seconds to build a fabric
+	$(BIN)/python -m tests.bench.bench_transport
+	$(BIN)/python -m tests.bench.bench_fabric
+
+# VM is any command that runs its arguments under another kernel, with this machine's files.
+test-vm: setup ## gray-link-small with netem, under the kernel that VM="COMMAND..." boots
+	@test -n "$(VM)" || { echo 'say how: make test-vm VM="COMMAND THAT RUNS ITS ARGUMENTS IN A VM"' >&2; exit 2; }
+	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_stock_kernel.py
+
+install: setup ## the command spraylab for every user: a link in /usr/local/bin
+	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
+
+schema: setup ## the JSON Schema of scenario files, after a change of the model
+	$(BIN)/python -m scenarios.json_schema > docs/scenario.schema.json
+
+setup:
+	@.ci/setup

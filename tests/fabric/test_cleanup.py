@@ -1,0 +1,235 @@
+"""Nothing of a lab is left, however it ends, and nothing of anybody else's is touched."""
+
+import os
+import random
+import signal
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from results.run_dir import Invoker
+from scenarios import stages
+from scenarios.load import load_scenario
+from scenarios.order import RunOrder
+from scenarios.processes import marked, spawn
+from scenarios.runner import run_scenario
+from scenarios.scenario_files import find_scenario
+from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces
+from tests.support.namespaces import needs_root, wait_until
+from tests.support.spraylab_command import Lab, own_lab, trusted
+
+pytestmark = [pytest.mark.root, needs_root]
+
+SMALL = ("--planes", "2", "--leaves", "4", "--spines", "4")
+TRAFFIC = "traffic:"
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[Lab]:
+    with own_lab(tmp_path / "runs") as lab:
+        yield lab
+
+
+@pytest.fixture
+def long_run(tmp_path: Path) -> str:
+    """gray-link-small with eight times the packets: some seconds of traffic to interfere with."""
+    text = find_scenario("gray-link-small").read_text()
+    file = tmp_path / "long.yaml"
+    file.write_text(text.replace("packets: 16384", "packets: 131072"))
+    return str(file)
+
+
+@pytest.fixture(autouse=True)
+def _foreign(lab: Lab, tmp_path: Path) -> Iterator[None]:
+    """A namespace with a veth pair, processes and a file of somebody else, under names much like ours."""
+    other = f"{lab.name[:8]}zz"
+    name, veth = f"spraylab-{other}-h0", f"sl{lab.name[:8]}"
+    mine = Path(f"/tmp/spraylab-{lab.name}")
+    with ExitStack() as undo:
+        create_namespaces([name])
+        undo.callback(delete_namespaces, [name])
+        subprocess.run(("ip", "link", "add", veth, "type", "veth", "peer", f"{veth}p"), check=True)
+        undo.callback(subprocess.run, ("ip", "link", "del", veth), check=True)
+        sleeper = subprocess.Popen(("ip", "netns", "exec", name, "sleep", "300"))
+        undo.callback(sleeper.wait)
+        undo.callback(sleeper.kill)
+        marked_otherwise = spawn(("sleep", "300"), other)
+        undo.callback(marked_otherwise.wait)
+        undo.callback(marked_otherwise.kill)
+        mine.write_text("not yours")
+        undo.callback(mine.unlink)
+        yield
+        assert namespaces(name) == (name,)
+        assert Path(f"/sys/class/net/{veth}").exists()
+        assert sleeper.poll() is None
+        assert marked_otherwise.poll() is None
+        assert mine.read_text() == "not yours"
+
+
+def owner_of(lab: Lab) -> int:
+    """Number of the owner process, found before it has written any file."""
+    for process in marked(lab.name):
+        command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
+        if b"scenarios.owner" in command:
+            return process.pid
+    raise AssertionError("no owner")
+
+
+def wait_for_line(process: "subprocess.Popen[str]", beginning: str) -> None:
+    assert process.stderr is not None
+    for line in process.stderr:
+        if line.startswith(beginning):
+            return
+    raise AssertionError(f"ended without saying {beginning!r}")
+
+
+def killed_at(lab: Lab, process: "subprocess.Popen[str]", line: str, chance: random.Random) -> None:
+    """kill -9 of the owner at a random moment after it said `line`."""
+    wait_for_line(process, line)
+    time.sleep(chance.uniform(0, 0.2))  # the moment is what is tested: no condition to wait for
+    os.kill(owner_of(lab), signal.SIGKILL)
+    process.communicate(timeout=120)
+
+
+@pytest.mark.parametrize("moment", ["fabric:", "SprayCheck: eBPF", "agents:", "SprayCheck: counter"])
+def test_owner_killed_while_it_starts(lab: Lab, moment: str) -> None:
+    chance = random.Random(f"{os.getpid()} {moment}")
+    up = lab.start("up", *SMALL)
+    killed_at(lab, up, moment, chance)
+    lab("down")
+    assert lab.left() == []
+    lab("down")
+
+
+def test_owner_killed_in_full_traffic(lab: Lab, long_run: str) -> None:
+    lab("up", *SMALL)
+    lab("fault", "set", "p*:leaf0>spine*", "--drop", "1%")
+    lab("capture", "start", "p0:leaf1-spine1")
+    run = lab.start("run", "--attach", long_run)
+    killed_at(lab, run, TRAFFIC, random.Random())
+    assert run.returncode == 4
+    assert "no living owner; `spraylab down" in lab("inspect", code=4).stderr
+    assert "left behind" in lab("up", *SMALL, code=4).stderr
+    removed = lab.json("down")
+    assert (removed["by_owner"], removed["namespaces"]) == (False, 20)
+    assert lab.left() == []
+
+
+def test_owner_killed_under_a_run_of_its_own(lab: Lab, long_run: str) -> None:
+    run = lab.start("run", long_run)
+    killed_at(lab, run, TRAFFIC, random.Random())
+    assert run.returncode == 4
+    assert lab.left() == [], "the run removes what its owner could not"
+
+
+@pytest.mark.parametrize("name", ["worker0", "spraycheck"])
+def test_a_process_of_the_lab_killed(lab: Lab, long_run: str, name: str) -> None:
+    lab("up", *SMALL)
+    run = lab.start("run", "--attach", long_run)
+    wait_for_line(run, TRAFFIC)
+    pids = {child["name"]: child["process"]["pid"] for child in lab.json("inspect")["children"]}
+    os.kill(pids[name], signal.SIGKILL)
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 4
+    assert name in said
+    states = {child["name"]: child["state"] for child in lab.json("inspect")["children"]}
+    assert states[name] == "killed by SIGKILL"
+    lab("down")
+    assert lab.left() == []
+
+
+def test_state_file_and_folder_gone(lab: Lab) -> None:
+    lab("up", *SMALL)
+    os.kill(owner_of(lab), signal.SIGKILL)
+    lab.labdir.remove()
+    lab("down")
+    assert lab.left() == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+@pytest.mark.parametrize("moment", ["fabric:", "agents:", TRAFFIC])
+def test_interrupted_run(lab: Lab, long_run: str, number: signal.Signals, moment: str) -> None:
+    run = lab.start("run", long_run)
+    wait_for_line(run, moment)
+    os.killpg(run.pid, number)
+    os.killpg(run.pid, number)
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 130, said
+    assert "Traceback" not in said
+    assert lab.left() == []
+
+
+def test_interrupted_run_on_a_lab_that_stays_up(lab: Lab, long_run: str) -> None:
+    lab("up", *SMALL)
+    run = lab.start("run", "--attach", long_run)
+    wait_for_line(run, TRAFFIC)
+    assert lab.json("fault", "show")
+    assert "a run is going on" in lab("run", "--attach", "gray-link-small", code=4).stderr
+    os.killpg(run.pid, signal.SIGINT)
+    run.communicate(timeout=120)
+    assert run.returncode == 130
+    assert lab.json("fault", "show") == []
+    assert lab.json("inspect")["captures"] == []
+    trusted(lab, "run", "--attach", "gray-link-small")
+    lab("down")
+    assert lab.left() == []
+
+
+def test_run_killed(lab: Lab, long_run: str) -> None:
+    """Nobody is left to clean up but the owner, which holds the other end of the lease."""
+    run = lab.start("run", long_run)
+    wait_for_line(run, TRAFFIC)
+    run.kill()
+    run.communicate()
+    wait_until(lambda: lab.left() == [], "the owner takes the lab down", within_s=20)
+
+
+def test_interrupted_up(lab: Lab) -> None:
+    up = lab.start("up", *SMALL)
+    wait_for_line(up, "agents:")
+    os.killpg(up.pid, signal.SIGINT)
+    up.communicate(timeout=120)
+    assert up.returncode == 130
+    assert lab.left() == []
+
+
+def test_owner_asked_to_end_by_a_signal(lab: Lab) -> None:
+    lab("up", *SMALL)
+    os.kill(owner_of(lab), signal.SIGTERM)
+    wait_until(lambda: lab.left() == [], "the owner takes the lab down", within_s=20)
+    assert "not up; nothing to remove" in lab("down").stdout
+
+
+class _Deaf:
+    def stage(self, name: str) -> None: ...
+    def note(self, text: str) -> None: ...
+    def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None: ...
+
+
+@pytest.mark.parametrize("stage", ["set_faults", "open_traffic", "wait_ended", "clear_faults"])
+def test_error_inside_a_stage(lab: Lab, stage: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError(stage)
+
+    monkeypatch.setattr(stages, stage, fail)
+    invoker = Invoker(12345, 23456)
+    scenario = load_scenario(find_scenario("gray-link-small"))
+    order = RunOrder(scenario, lab.labdir, False, lab.runs, invoker, ("pytest",))
+    with pytest.raises(ZeroDivisionError, match=stage):
+        run_scenario(order, _Deaf())
+    assert lab.left() == []
+    owners = {path.lstat().st_uid for path in lab.runs.rglob("*")}
+    assert owners == {12345}, "the folder is handed over, also of a run that failed"
+
+
+def test_tool_missing_is_3_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ip").symlink_to("/usr/sbin/ip")
+    told = lab("up", *SMALL, code=3, env={"PATH": str(tools)})
+    assert "clang" in told.stderr
+    assert lab.left() == []

@@ -1,0 +1,132 @@
+"""Commands on a lab that is up: what they print, what they return, what they refuse."""
+
+import json
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import COMMAND, Lab, own_lab
+
+pytestmark = [pytest.mark.root, needs_root]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    """A lab of two leaves and two spines in two planes."""
+    with own_lab(tmp_path_factory.mktemp("runs")) as lab:
+        lab("up", "--planes", "2", "--leaves", "2", "--spines", "2")
+        yield lab
+
+
+def test_inspect_tells_what_is_up(lab: Lab) -> None:
+    told = lab.json("inspect")
+    assert (told["planes"], told["leaves"], told["spines"], told["hosts_per_leaf"]) == (2, 2, 2, 1)
+    assert [child["state"] for child in told["children"]] == ["running"] * len(told["children"])
+    assert "spraycheck" in lab("inspect").stdout
+
+
+def test_a_second_up_is_4(lab: Lab) -> None:
+    assert "already up" in lab("up", code=4).stderr
+
+
+@pytest.mark.parametrize("code", [0, 1, 7, 255])
+def test_exec_returns_the_commands_code(lab: Lab, code: int) -> None:
+    lab("exec", "p0-leaf1", "--", "sh", "-c", f"exit {code}", code=code)
+
+
+def test_exec_is_inside_the_node(lab: Lab) -> None:
+    links = json.loads(lab("exec", "p0-leaf1", "--", "ip", "-j", "link").stdout)
+    assert {link["ifname"] for link in links} == {"lo", "spine0", "spine1", "h1"}
+
+
+def test_exec_passes_signals_and_the_commands_own_options(lab: Lab) -> None:
+    assert lab("exec", "h0", "--", "echo", "--json", "-q").stdout == "--json -q\n"
+
+
+def test_exec_of_a_wrong_node_or_command(lab: Lab) -> None:
+    assert "did you mean" in lab("exec", "p0-leaf7", "--", "true", code=2).stderr
+    assert "command not found" in lab("exec", "h0", "--", "no-such-command", code=127).stderr
+
+
+def test_a_fault_is_read_back_and_taken_away(lab: Lab) -> None:
+    (fault,) = lab.json("fault", "set", "p0:leaf0>spine1", "--drop", "0.003%")
+    assert (fault["link"], fault["requested"]) == ("p0:leaf0>spine1", "0.003%")
+    assert float(fault["in_force"].rstrip("%")) == pytest.approx(0.003, rel=1e-4)
+    assert fault["mechanism"] in ("ebpf", "netem")
+    assert "p0:leaf0>spine1" in lab("fault", "show").stdout
+    assert lab.json("fault", "set", "p0:leaf0>spine1", "--drop", "0%") == []
+    assert lab.json("fault", "show") == []
+
+
+def test_a_wildcard_selects_many_and_clear_takes_all(lab: Lab) -> None:
+    assert len(lab.json("fault", "set", "p*:leaf0>spine*", "--drop", "50bp")) == 4
+    assert len(lab.json("fault", "set", "p0:leaf1-spine0", "--drop", "1%")) == 2
+    assert len(lab.json("fault", "clear", "p1:leaf0>spine*")) == 2
+    assert len(lab.json("fault", "clear", "--all")) == 4
+
+
+def test_a_link_that_does_not_exist_is_2_with_near_names(lab: Lab) -> None:
+    told = lab("fault", "set", "p0:leaf3>spine5", "--drop", "1%", code=2)
+    assert "no such link" in told.stderr
+    assert "did you mean p0:leaf" in told.stderr
+    assert "no such link" in lab("capture", "start", "p0:leaf3-spine5", code=2).stderr
+    assert lab.json("fault", "show") == []
+
+
+def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
+    who = {"SUDO_UID": "12345", "SUDO_GID": "23456"}
+    lab("capture", "start", "p0:leaf0-spine1", "p1:h0-leaf0", env=who)
+    assert len(lab.json("inspect")["captures"]) == 4
+    stopped = lab.json("capture", "stop")
+    assert sorted(Path(each["file"]).name for each in stopped) == [
+        "p0_leaf0-spine1.leaf0-spine1.pcap",
+        "p0_leaf0-spine1.spine1-leaf0.pcap",
+        "p1_h0-leaf0.h0-plane1.pcap",
+        "p1_h0-leaf0.leaf0-h0.pcap",
+    ]
+    for each in stopped:
+        assert os.stat(each["file"]).st_uid == 12345
+        assert os.stat(Path(each["file"]).parent).st_uid == 12345
+
+
+def test_detect_without_runs_says_nothing(lab: Lab) -> None:
+    assert lab("detect").stdout == ""
+
+
+def test_a_scenario_is_moved_to_the_lab_or_refused(lab: Lab) -> None:
+    assert "no such link" in lab("run", "--attach", "gray-link", code=2).stderr
+
+
+def test_colour_is_for_terminals(lab: Lab) -> None:
+    assert "\x1b" not in lab("inspect").stdout
+
+
+def test_another_lab_is_named_when_the_default_is_not_up(lab: Lab) -> None:
+    done = subprocess.run((*COMMAND, "inspect", "--lab", "nosuchlab"), capture_output=True, text=True, check=False)
+    assert done.returncode == 4
+    assert lab.name in done.stderr
+
+
+def test_one_process_a_host(tmp_path: Path) -> None:
+    with own_lab(tmp_path) as lab:
+        lab("up", "--planes", "1", "--leaves", "3", "--spines", "1", "--workers", "per-host")
+        names = [child["name"] for child in lab.json("inspect")["children"]]
+        assert names == ["worker0", "worker1", "worker2", "spraycheck"]
+
+
+def test_mininets_cli_opens_on_the_lab(tmp_path: Path) -> None:
+    with own_lab(tmp_path) as lab:
+        words = lab.words("up", "--planes", "1", "--leaves", "2", "--spines", "1", "--cli")
+        done = subprocess.run(
+            words, input="nodes\np0-leaf1 ip -br link\nexit\n", capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        assert "p0-spine0" in done.stderr, "Mininet talks through its logger"
+        assert "spine0@" in done.stderr
+        assert lab.json("inspect")["leaves"] == 2, "leaving the CLI leaves the lab up"
+        lab("down")
+        assert lab.left() == []

@@ -1,0 +1,147 @@
+"""The main job as a user sees it: one command, the right link named, and a folder that holds what is promised."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from results.event_log import read_records
+from scenarios.scenario_files import CATALOG
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import own_lab, trusted
+
+pytestmark = [pytest.mark.root, needs_root]
+
+DROPPING = "p0:leaf2>spine1"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
+    """The summary and the folder of one run of gray-link-small."""
+    runs = tmp_path_factory.mktemp("runs")
+    with own_lab(runs) as lab:
+        summary = trusted(lab, "run", "gray-link-small")
+        assert lab.left() == []
+    return summary, (runs / "latest").resolve()
+
+
+def test_the_right_link_is_named_and_no_other(run: tuple[dict[str, Any], Path]) -> None:
+    summary, _ = run
+    assert summary["outcome"] == "pass"
+    assert [(each["link"], each["right"]) for each in summary["detected"]["named"]] == [(DROPPING, True)]
+    assert summary["detected"]["named"][0]["by"] == ["p0-leaf1", "p0-leaf3"]
+    assert (summary["detected"]["precision"], summary["detected"]["recall"]) == (1.0, 1.0)
+
+
+def test_all_data_is_verified_and_losses_are_those_injected(run: tuple[dict[str, Any], Path]) -> None:
+    summary, _ = run
+    assert len(summary["flows"]) == 8
+    assert summary["totals"]["bytes_verified"] == summary["totals"]["payload_bytes"] == 8 * 16384 * 256
+    assert summary["totals"]["bytes_wrong"] == 0
+    (fault,) = summary["injected"]
+    assert fault["dropped"] > 10
+    dropped = fault["dropped"] if fault["dropped_writes"] is None else fault["dropped_writes"]
+    assert abs(summary["totals"]["retransmissions"] - dropped) <= max(3, 0.05 * dropped)
+
+
+def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> None:
+    summary, folder = run
+    assert folder.name == summary["run"]
+    names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+    assert names == {
+        "scenario.yaml", "env.json", "topology.json", "truth.jsonl", "detect.jsonl", "agent.jsonl", "summary.json",
+        "summary.txt", "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
+    }  # fmt: skip
+    assert json.loads((folder / "summary.json").read_text()) == summary
+    resolved = yaml.safe_load((folder / "scenario.yaml").read_text())
+    assert resolved["name"] == "gray-link-small"
+    assert resolved["transport"]["window_pkts"] == 256
+    assert "PASS" in (folder / "summary.txt").read_text()
+
+
+def test_every_record_carries_time_version_and_run(run: tuple[dict[str, Any], Path]) -> None:
+    summary, folder = run
+    for name in ("truth", "detect", "agent"):
+        records = list(read_records(folder / f"{name}.jsonl"))
+        assert records, name
+        assert {record["run"] for record in records} == {summary["run"]}
+        assert all({"ts", "mono_ns", "v", "seed", "node", "event"} <= set(record) for record in records)
+        assert [record["mono_ns"] for record in records] == sorted(record["mono_ns"] for record in records)
+
+
+def test_truth_says_what_was_injected_when_and_what_it_dropped(run: tuple[dict[str, Any], Path]) -> None:
+    summary, folder = run
+    records = list(read_records(folder / "truth.jsonl"))
+    assert [record["event"] for record in records] == ["FAULT_SET", "FAULT_CLEAR", "FAULT_COUNT"]
+    assert {record["link"] for record in records} == {DROPPING}
+    assert records[1]["dropped"] == summary["injected"][0]["dropped"]
+
+
+def test_verdicts_say_what_they_rest_on(run: tuple[dict[str, Any], Path]) -> None:
+    _, folder = run
+    records = list(read_records(folder / "detect.jsonl"))
+    verdicts = [record for record in records if record["event"] == "DETECT"]
+    assert len(verdicts) == 8 * 2 * 4
+    for record in verdicts:
+        assert record["N"] / record["k"] == record["lambda"]
+        assert {"plane", "spine", "src_leaf", "dst_leaf", "count", "threshold", "s", "snr", "verdict"} <= set(record)
+    short = [record for record in verdicts if record["verdict"] == "failed"]
+    assert {(record["plane"], record["src_leaf"], record["spine"]) for record in short} == {(0, 2, 1)}
+    last = [record for record in records if record["event"] == "LOCALIZE"][-1]
+    assert (last["state"], last["links"], last["pending"]) == ("named", [DROPPING], 0)
+
+
+def test_captures_hold_every_packet_of_the_link(run: tuple[dict[str, Any], Path]) -> None:
+    summary, _ = run
+    assert [capture["dropped"] for capture in summary["captures"]] == [0, 0]
+    upper, lower = (capture["captured"] for capture in summary["captures"])
+    assert upper == lower, "a packet dropped at the sending port is seen at neither end"
+    through = 4 * 16384 // 8  # two flows up and two down, an eighth of each on this path
+    assert lower >= through - summary["injected"][0]["dropped"]
+
+
+def test_a_lab_of_its_own_is_not_needed(tmp_path: Path) -> None:
+    """The session of the README, from a second terminal, on a small lab."""
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "gray-link-small")
+        lab("fault", "set", DROPPING, "--drop", "1%")
+        lab("capture", "start", "p0:leaf2-spine1")
+        first = trusted(lab, "run", "--attach", "gray-link-small")
+        assert first["injected"][0]["by"] == "hand"
+        assert [each["link"] for each in first["detected"]["named"]] == [DROPPING]
+        captured = lab.json("capture", "stop")
+        assert [each["dropped"] for each in captured] == [0, 0]
+        assert captured[0]["captured"] > 4000
+
+        shown = lab.json("fault", "show")
+        assert [each["link"] for each in shown] == [DROPPING], "a run does not clear what the user has set"
+        second = trusted(lab, "run", "--attach", "gray-link-small")
+        assert second["injected"][0]["seen"] < 1.5 * first["injected"][0]["seen"], "counted from the run's own start"
+
+        lines = [json.loads(line) for line in lab("detect", "--json").stdout.splitlines()]
+        assert {line["epoch"] for line in lines if line["event"] == "DETECT"} == {1, 2}
+        assert f"NAMED {DROPPING}" in lab("detect").stdout
+
+        lab("fault", "clear", "--all")
+        lab("fault", "set", DROPPING, "--drop", "2%")
+        clash = lab("run", "--attach", "gray-link-small", code=4)
+        assert "drops 2% already" in clash.stderr
+        assert [each["requested"] for each in lab.json("fault", "show")] == ["2%"]
+        assert "is down" in lab("down").stdout
+        assert lab.left() == []
+
+
+def test_a_healthy_fabric_accuses_nobody_and_a_missed_fault_is_a_failure(tmp_path: Path) -> None:
+    healthy = tmp_path / "healthy.yaml"
+    small = yaml.safe_load((CATALOG / "gray-link-small.yaml").read_text()) | {"faults": [], "capture": []}
+    healthy.write_text(yaml.safe_dump(small | {"expect": {"detected": []}}))
+    wishful = tmp_path / "wishful.yaml"
+    wishful.write_text(yaml.safe_dump(small | {"expect": {"detected": ["p1:spine3>leaf0"]}}))
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", str(healthy))
+        assert trusted(lab, "run", "--attach", str(healthy))["detected"]["state"] == "none"
+        failed = trusted(lab, "run", "--attach", str(wishful), code=1)
+        assert failed["outcome"] == "fail"
+        assert [check["detail"] for check in failed["checks"] if not check["ok"]] == ["p1:spine3>leaf0 is not named"]

@@ -1,0 +1,92 @@
+"""The command `spraylab` as a user runs it, and what a lab may leave on the machine."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from scenarios.down import take_down
+from scenarios.lab_dir import LabDir
+from scenarios.processes import marked
+from testbed.kernel.netns import namespaces
+from testbed.model.ids import namespace_prefix
+from tests.support.namespaces import fresh_lab
+
+COMMAND = (sys.executable, "-m", "scenarios.cli")
+
+
+@dataclass(frozen=True)
+class Lab:
+    """A lab name of this test's own, with run folders in a place of its own."""
+
+    name: str
+    runs: Path
+
+    @property
+    def labdir(self) -> LabDir:
+        """Its folder while it is up."""
+        return LabDir(self.name)
+
+    def words(self, *words: str) -> tuple[str, ...]:
+        """A command line on this lab."""
+        cut = words.index("--") if "--" in words else len(words)
+        verb = 2 if words[0] in ("fault", "capture") else 1
+        runs = ("--runs", str(self.runs)) if words[0] == "run" or words[:2] == ("capture", "start") else ()
+        return (*COMMAND, *words[:verb], "--lab", self.name, *runs, *words[verb:cut], *words[cut:])
+
+    def __call__(
+        self, *words: str, code: int = 0, env: dict[str, str] | None = None
+    ) -> subprocess.CompletedProcess[str]:
+        """Run a command and check its exit code."""
+        environment = os.environ | (env or {})
+        done = subprocess.run(
+            self.words(*words), capture_output=True, text=True, env=environment, timeout=240, check=False
+        )
+        assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done
+
+    def json(self, *words: str, code: int = 0) -> Any:
+        """The JSON document a command prints."""
+        cut = words.index("--") if "--" in words else len(words)
+        return json.loads(self(*words[:cut], "--json", *words[cut:], code=code).stdout)
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """Start a command in a process group of its own, as a shell does."""
+        return subprocess.Popen(
+            self.words(*words), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+
+    def left(self) -> list[str]:
+        """Everything of the lab that is still there."""
+        found = [f"namespace {name}" for name in namespaces(namespace_prefix(self.name))]
+        found += [f"process {process.pid}" for process in marked(self.name)]
+        found += [f"file {path}" for path in (self.labdir.path, self.labdir.socket) if path.exists()]
+        sockets = Path("/proc/net/unix").read_text().splitlines()
+        found += [f"socket {line.split()[-1]}" for line in sockets if f"/spraylab/{self.name}/" in line]
+        found += [f"pin {path}" for path in Path("/sys/fs/bpf").glob(f"*{self.name}*")]
+        return found
+
+
+@contextmanager
+def own_lab(runs: Path) -> Iterator[Lab]:
+    """A lab for one test; whatever is left of it is removed."""
+    lab = Lab(fresh_lab(), runs)
+    try:
+        yield lab
+    finally:
+        take_down(lab.labdir)
+
+
+def trusted(lab: Lab, *words: str, code: int = 0, attempts: int = 3) -> Any:
+    """The summary of a run; one on a machine that did not keep up (exit 5) is no result, and is tried again."""
+    for _ in range(attempts):
+        done = subprocess.run(lab.words(*words, "--json"), capture_output=True, text=True, timeout=240, check=False)
+        if done.returncode != 5:
+            break
+    assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+    return json.loads(done.stdout)

@@ -1,0 +1,63 @@
+"""JSON Lines: written whole, read back, refused when they are not what they should be."""
+
+from pathlib import Path
+
+import pytest
+
+from results.errors import RecordError
+from results.event_log import EventLog, Tail, read_records, timestamp, write_records
+
+
+def test_records_read_back(tmp_path: Path) -> None:
+    with EventLog(tmp_path / "x.jsonl") as log:
+        log.write("A", "h0", {"n": 1})
+        log.write("B", "h1", {"links": ["p0:leaf3>spine5"]})
+    records = list(read_records(tmp_path / "x.jsonl"))
+    assert [(r["event"], r["node"], r["v"]) for r in records] == [("A", "h0", 1), ("B", "h1", 1)]
+    assert records[0]["mono_ns"] <= records[1]["mono_ns"]
+
+
+def test_no_file_has_no_records(tmp_path: Path) -> None:
+    assert list(read_records(tmp_path / "none.jsonl")) == []
+
+
+def test_a_tail_waits_for_whole_lines(tmp_path: Path) -> None:
+    path = tmp_path / "x.jsonl"
+    tail = Tail(path)
+    assert list(tail.fresh()) == []
+    path.write_bytes(b'{"event":"A","v":1}\n{"event":')
+    assert [r["event"] for r in tail.fresh()] == ["A"]
+    with path.open("ab") as file:
+        file.write(b'"B","v":1}\n')
+    assert [r["event"] for r in tail.fresh()] == ["B"]
+    assert list(tail.fresh()) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [(b"{", "not JSON"), (b"[]", "not a record"), (b'{"v":1}', "no `event`"), (b'{"event":"A","v":9}', "version 9")],
+)
+def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: bytes, reason: str) -> None:
+    path = tmp_path / "x.jsonl"
+    path.write_bytes(b'{"event":"A","v":1}\n' + line + b"\n")
+    with pytest.raises(RecordError, match=rf"x\.jsonl:2: .*{reason}"):
+        list(read_records(path))
+
+
+def test_collected_records_are_in_order_and_carry_the_run(tmp_path: Path) -> None:
+    def record(mono_ns: int, event: str) -> dict[str, object]:
+        return {"ts": "t", "mono_ns": mono_ns, "v": 1, "node": "h0", "event": event}
+
+    write_records(tmp_path / "x.jsonl", [record(2, "B"), record(1, "A")], "run-1", 7)
+    records = list(read_records(tmp_path / "x.jsonl"))
+    assert [(r["event"], r["run"], r["seed"]) for r in records] == [("A", "run-1", 7), ("B", "run-1", 7)]
+    assert list(records[0])[:4] == ["ts", "mono_ns", "run", "seed"]
+
+
+def test_time_is_rfc_3339_in_utc_with_microseconds() -> None:
+    assert timestamp(1_700_000_000_123_456_789) == "2023-11-14T22:13:20.123456Z"
+
+
+def test_a_log_that_is_not_open_says_so(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is not open"):
+        EventLog(tmp_path / "x").append({})

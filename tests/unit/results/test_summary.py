@@ -1,0 +1,97 @@
+"""The page for people and the record for programs say the same."""
+
+import msgspec
+
+from results.metrics import totals_of
+from results.summary import (
+    SHOWN_FLOWS,
+    Accusation,
+    CaptureResult,
+    Check,
+    Detected,
+    FlowResult,
+    Injected,
+    Load,
+    StageTime,
+    Summary,
+    size_text,
+    summary_json,
+    summary_text,
+)
+
+FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 16 << 20, 16 << 20, 65536, 82, 0, 5.0, 26_843_545.6, 16 << 20, 0)
+
+
+def summary(flows: tuple[FlowResult, ...] = (FLOW,)) -> Summary:
+    return Summary(
+        v=1,
+        run="20260304T050607Z-gray-link-1",
+        scenario="gray-link",
+        seed=1,
+        outcome="pass",
+        fabric="8x8x2, 1 host a leaf",
+        folder="runs/20260304T050607Z-gray-link-1",
+        totals=totals_of(flows, 5_000_000_000),
+        flows=flows,
+        injected=(Injected("p0:leaf3>spine5", "random-drop", "1%", "1%", "ebpf", "scenario", 8200, 82, 82),),
+        detected=Detected(
+            "named",
+            (Accusation("p0:leaf3>spine5", "spraycheck", ("p0-leaf4", "p0-leaf6"), 5.25, True),),
+            (),
+            (),
+            {"failed": 2, "healthy": 254},
+            256,
+            1.0,
+            1.0,
+        ),
+        checks=(Check("the right links are named", True, "p0:leaf3>spine5 and no other"),),
+        load=Load(False, (), 0, 0, 0, 0, 64, 0.01),
+        captures=(CaptureResult("pcap/p0_leaf3-spine5.leaf3-spine5.pcap", 16000, 0),),
+        stages=(StageTime("plan", 0.1),),
+    )
+
+
+def test_json_reads_back_as_the_same_record() -> None:
+    assert msgspec.json.decode(summary_json(summary()), type=Summary) == summary()
+
+
+def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:
+    page = summary_text(summary())
+    assert page.splitlines()[0] == "gray-link  seed 1  8x8x2, 1 host a leaf  PASS"
+    assert "p0:leaf3>spine5 random-drop 1% by ebpf (1% read back): 8,200 packets seen, 82 dropped" in page
+    assert "p0:leaf3>spine5 by SprayCheck on p0-leaf4, p0-leaf6, 5.25 s after the first packet: right" in page
+    assert "h3>h4" in page
+    assert max(map(len, page.splitlines())) <= 120
+
+
+def test_page_says_what_went_wrong() -> None:
+    bad = msgspec.structs.replace(
+        summary((msgspec.structs.replace(FLOW, bytes_wrong=3, seconds=None, goodput_bps=None, state="ERROR"),)),
+        outcome="fail",
+        injected=(),
+        detected=Detected("ambiguous", (), (("a", "b"),), ("c",), {}, 16, None, 0.0),
+        checks=(Check("all data is right", False, "3 bytes"),),
+        load=Load(True, ("slow",), 1, 0, 0, 0, 64, 0.5),
+        captures=(CaptureResult("x.pcap", None, None),),
+    )
+    page = summary_text(bad)
+    wrong = (
+        "FAIL",
+        "3 bytes wrong",
+        "ERROR",
+        "Injected  nothing",
+        "one of a, b",
+        "c was MISSED",
+        "OVERLOADED: slow",
+    )
+    assert [told for told in wrong if told not in page] == []
+
+
+def test_many_flows_are_left_to_the_json() -> None:
+    page = summary_text(summary((FLOW,) * (SHOWN_FLOWS + 1)))
+    assert "h3>h4" not in page
+    assert f"{SHOWN_FLOWS + 1} flows" in page
+
+
+def test_sizes() -> None:
+    assert [size_text(n) for n in (1, 1024, 16 << 20, 3 << 29)] == ["1 B", "1 KiB", "16 MiB", "1.5 GiB"]

@@ -1,0 +1,163 @@
+"""The command line without a lab: what is refused, with which words and which exit code."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scenarios.cli.exit_codes import ExitCode, exit_code_of
+from scenarios.cli.main import main
+from scenarios.errors import LabStateError, RunStalledError, UsageError
+from testbed.errors import MissingFeatureError, UnknownNameError
+
+ROOT = Path(__file__).parents[4]
+BROKEN = ROOT / "tests/golden/scenarios/ten-mistakes.yaml"
+NO_LAB = ("--lab", "unittest0")
+
+
+def spraylab(*words: str) -> Result:
+    return CliRunner().invoke(main, words, prog_name="spraylab")
+
+
+@pytest.fixture
+def nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+
+
+@pytest.fixture
+def root(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+
+
+NEED_ROOT = [
+    ("up",),
+    ("run", "gray-link"),
+    ("run", "--attach", "gray-link"),
+    ("inspect",),
+    ("exec", "h0", "--", "true"),
+    ("fault", "set", "p0:leaf3>spine5", "--drop", "1%"),
+    ("fault", "show"),
+    ("fault", "clear", "--all"),
+    ("capture", "start", "p0:leaf3-spine5"),
+    ("capture", "stop"),
+    ("detect",),
+    ("down",),
+]
+
+
+@pytest.mark.usefixtures("nobody")
+@pytest.mark.parametrize("words", NEED_ROOT, ids=" ".join)
+def test_without_root_one_line_and_3(words: tuple[str, ...]) -> None:
+    result = spraylab(*words)
+    assert result.exit_code == 3
+    assert result.stdout == ""
+    assert result.stderr == "spraylab: root is needed for network namespaces: run this with sudo\n"
+
+
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("words", [words for words in NEED_ROOT if words[0] in ("inspect", "exec", "fault", "detect")],
+                         ids=" ".join)  # fmt: skip
+def test_without_a_lab_4(words: tuple[str, ...]) -> None:
+    cut = words.index("--") if "--" in words else len(words)
+    place = 1 if words[0] == "exec" else cut
+    result = spraylab(*words[:place], *NO_LAB, *words[place:])
+    assert (result.exit_code, result.stdout) == (4, "")
+    assert "lab 'unittest0' is not up" in result.stderr
+
+
+def test_ten_mistakes_are_ten_lines_and_2() -> None:
+    for words in (("validate", str(BROKEN)), ("run", str(BROKEN)), ("up", str(BROKEN))):
+        result = spraylab(*words)
+        assert result.exit_code == 2
+        assert len(result.stderr.splitlines()) == 10
+        assert result.stdout == ""
+
+
+def test_problems_as_json_are_for_programs() -> None:
+    result = spraylab("validate", str(BROKEN), "--json")
+    assert result.exit_code == 2
+    told = json.loads(result.stdout)
+    assert not told["ok"]
+    assert len(told["problems"]) == 10
+    assert set(told["problems"][0]) == {"where", "path", "wrong", "right"}
+
+
+def test_validate_shows_the_plan() -> None:
+    result = spraylab("validate", "gray-link")
+    assert result.exit_code == 0
+    assert "16 flows" in result.stdout
+    told = json.loads(spraylab("validate", "gray-link", "--json").stdout)
+    assert told["plan"]["faults"] == [{"link": "p0:leaf3>spine5", "fault": "drop 1%"}]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "grey-link"), "did you mean gray-link"),
+        (("fault", "set", "p0:leaf3>spine5", "--drop", "0.01"), "has no unit; write 0.01% or 1%"),
+        (("fault", "set", "p0:leaf3>spine5"), "nothing says what is to go wrong"),
+        (("fault", "clear"), "say which link"),
+        (("fault", "clear", "p0:leaf3>spine5", "--all"), "say which link"),
+        (("up", "--planes", "17"), "17 is not in 1..16"),
+        (("up", "--workers", "0"), "neither a number of at least 1 nor per-host"),
+        (("up", "--lab", "Nope"), "not a lab name"),
+        (("inspect", "--lab", "a/../b"), "not a lab name"),
+        (("nonsense",), "No such command"),
+        (("completion", "csh"), "is not one of"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
+)
+def test_wrong_usage_is_2(words: tuple[str, ...], told: str) -> None:
+    result = spraylab(*words)
+    assert result.exit_code == 2
+    assert told in result.stderr
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_scripts(shell: str) -> None:
+    result = spraylab("completion", shell)
+    assert result.exit_code == 0
+    assert "_SPRAYLAB_COMPLETE" in result.stdout
+
+
+def test_destroy_is_down() -> None:
+    assert spraylab("destroy", "--help").stdout.split("\n", 1)[1] == spraylab("down", "--help").stdout.split("\n", 1)[1]
+    assert "destroy" not in spraylab("--help").stdout
+
+
+def test_doctor_tells_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    result = spraylab("doctor", "--json")
+    assert result.exit_code == 3
+    told = json.loads(result.stdout)
+    findings = {finding["name"]: finding for finding in told["findings"]}
+    assert not told["fit"]
+    assert findings["clang"]["advice"] == "install the package clang"
+    assert not findings["root"]["present"]
+
+
+def test_the_module_is_the_command() -> None:
+    done = subprocess.run(
+        (sys.executable, "-m", "scenarios.cli", "--version"), capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("spraylab, version ")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (UsageError("x"), ExitCode.USAGE),
+        (UnknownNameError("link", "x", "no such link"), ExitCode.USAGE),
+        (MissingFeatureError("netem", "enable it"), ExitCode.ENVIRONMENT),
+        (LabStateError("x"), ExitCode.LAB_STATE),
+        (RunStalledError("x"), ExitCode.LAB_STATE),
+    ],
+)
+def test_exit_codes(error: Exception, code: ExitCode) -> None:
+    assert exit_code_of(error) == code

@@ -1,0 +1,144 @@
+"""Records of a lab to what one run needs."""
+
+from typing import Any
+
+from results.summary import Injected
+from scenarios import collect
+from scenarios.protocol import FaultState
+from scenarios.traffic import PortCounts, WorkerCounts
+from testbed.model.fabric import Fabric, FabricSpec
+
+UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
+
+
+def detect(qpn: int, dst: int, verdict: str, spine: int = 5) -> dict[str, Any]:
+    return {
+        "event": "DETECT", "mono_ns": 10, "node": f"p0-leaf{dst}", "epoch": 2, "qpn": qpn, "plane": 0, "spine": spine,
+        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000,
+    }  # fmt: skip
+
+
+def localize(mono_ns: int, links: list[str], pending: int = 0, state: str = "named") -> dict[str, Any]:
+    evidence = [
+        {"path": "p0:leaf3>spine5>leaf4", "node": "p0-leaf4", "qpn": 1, "spine": 5, "verdict": "failed"},
+        {"path": "p0:leaf3>spine5>leaf6", "node": "p0-leaf6", "qpn": 2, "spine": 5, "verdict": "failed"},
+        {"path": "p0:leaf1>spine5>leaf4", "node": "p0-leaf4", "qpn": 3, "spine": 5, "verdict": "healthy"},
+    ]
+    return {
+        "event": "LOCALIZE", "mono_ns": mono_ns, "epoch": 2, "state": state, "links": links, "candidates": [],
+        "evidence": evidence if links else [], "pending": pending,
+    }  # fmt: skip
+
+
+RECORDS = [
+    detect(1, 4, "failed"),
+    localize(1_000_000_000, [DOWN], pending=3),
+    detect(2, 6, "failed"),
+    localize(2_000_000_000, [UP], pending=2),
+    detect(3, 4, "healthy"),
+    localize(3_000_000_000, [UP]),
+]
+
+
+def test_conclusion_is_what_was_said_last_since_it_was_said_without_a_break() -> None:
+    conclusion = collect.conclusion_of(RECORDS, 500_000_000, 3)
+    assert conclusion.state == "named"
+    assert [(item.link, item.by, item.after_s) for item in conclusion.accused] == [(UP, ("p0-leaf4", "p0-leaf6"), 1.5)]
+    assert conclusion.verdicts == {"failed": 2, "healthy": 1}
+
+
+def test_no_word_from_the_monitor_is_silence() -> None:
+    assert collect.conclusion_of([], None, 16).state == "silent"
+
+
+def test_settled_means_all_judged_and_nothing_owed() -> None:
+    assert not collect.is_settled(RECORDS[:4], 3)
+    assert not collect.is_settled(RECORDS[:5], 3)
+    assert collect.is_settled(RECORDS, 3)
+    assert not collect.is_settled(RECORDS, 4)
+    assert collect.is_settled([], 0)
+
+
+def test_only_the_runs_own_epoch_counts() -> None:
+    assert collect.of_epoch([*RECORDS, detect(9, 9, "failed") | {"epoch": 1}], 2) == RECORDS
+
+
+def test_truth_is_what_was_in_force_and_what_changed() -> None:
+    def act(event: str, mono_ns: int, link: str) -> dict[str, Any]:
+        return {"event": event, "mono_ns": mono_ns, "link": link, "fault": "drop 1%"}
+
+    records = [
+        act("FAULT_SET", 1, "a"),
+        act("FAULT_SET", 2, "b"),
+        act("FAULT_CLEAR", 3, "a"),
+        act("FAULT_SET", 11, "c"),
+        act("FAULT_CLEAR", 12, "c"),
+    ]
+    assert [(r["event"], r["link"]) for r in collect.truth_of(records, 10)] == [
+        ("FAULT_SET", "b"),
+        ("FAULT_SET", "c"),
+        ("FAULT_CLEAR", "c"),
+    ]
+
+
+def test_a_fault_counts_only_what_it_did_during_the_run() -> None:
+    def fault(link: str, since: str, seen: int, dropped: int) -> FaultState:
+        return FaultState(link, "random-drop", "1%", "1%", "ebpf", "hand", since, seen, dropped, dropped)
+
+    before = (fault("a", "t0", 1000, 10), fault("b", "t0", 500, 5))
+    after = (fault("a", "t0", 3000, 31), fault("b", "t1", 200, 2))
+    injected = collect.injected_since(before, after)
+    assert [(each.seen, each.dropped, each.dropped_writes) for each in injected] == [(2000, 21, 21), (200, 2, 2)]
+
+
+def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
+    def act(event: str, mono_ns: int, **counts: Any) -> dict[str, Any]:
+        return {
+            "event": event, "mono_ns": mono_ns, "ts": f"t{mono_ns}", "link": UP, "kind": "random-drop",
+            "mechanism": "ebpf", "by": "hand", "fault": "drop 1%", "fault_in_force": "drop 1%",
+        } | counts  # fmt: skip
+
+    rest = {"hit": 9, "dropped_reverse": None, "overlimits": 0}
+    records = [
+        act("FAULT_SET", 1),
+        act("FAULT_CLEAR", 5, seen=9, dropped=9, dropped_writes=9, **rest),
+        act("FAULT_SET", 6),
+        act("FAULT_CLEAR", 20, seen=3000, dropped=31, dropped_writes=30, **rest),
+        act("FAULT_SET", 21),
+    ]
+    (gone,) = collect.gone_between(records, 10)
+    assert (gone.since, gone.requested, gone.dropped) == ("t6", "1%", 31)
+    before = (FaultState(UP, "random-drop", "1%", "1%", "ebpf", "hand", "t6", 1000, 10, 10),)
+    (injected,) = collect.injected_since(before, (), (gone,))
+    assert (injected.link, injected.seen, injected.dropped, injected.dropped_writes) == (UP, 2000, 21, 20)
+
+
+def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None:
+    def state(kind: str, **counts: Any) -> FaultState:
+        return FaultState(UP, kind, "", "", "ebpf", "hand", "t", 100, 0, None, **counts)
+
+    spoilt, shut = collect.injected_since((), (state("corrupt", hit=7), state("down", hit=0, dropped_reverse=5)))
+    assert (spoilt.explains, shut.explains) == (7, 5)
+
+
+def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
+    fabric = Fabric.of(FabricSpec(planes=1, leaves=2, spines=1))
+
+    def did(link: str, dropped: int, writes: int | None) -> Injected:
+        return Injected(link, "random-drop", "1%", "1%", "ebpf", "hand", 100, dropped, writes)
+
+    drops = did("p0:leaf0>spine0", 5, 5), did("p0:spine0>leaf0", 5, 0), did("p0:h0>leaf0", 5, 5), did(UP, 0, None)
+    assert collect.dropping_links(drops, fabric) == {"p0:leaf0>spine0"}
+
+
+def test_machine_counts_are_differences() -> None:
+    def worker(drops: int, errors: int, cpu: int, wait: int) -> WorkerCounts:
+        return WorkerCounts((PortCounts(drops, errors), PortCounts(1, 1)), {}, cpu, wait, ())
+
+    counts = collect.machine_counts([worker(1, 0, 100, 10)], [worker(4, 2, 300, 60)], 7, 9)
+    assert (counts.ring_drops, counts.tx_errors, counts.softnet_drops) == (3, 2, 2)
+    assert (counts.engine_ns, counts.wait_ns) == (200, 50)
+
+
+def test_softnet_drops_can_be_read_here() -> None:
+    assert collect.softnet_drops() >= 0

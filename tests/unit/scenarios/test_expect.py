@@ -1,0 +1,121 @@
+"""What was recorded and expected to pass or fail, with reasons."""
+
+import msgspec
+import pytest
+
+from results.summary import FlowResult, Injected
+from scenarios.expect import (
+    Accused,
+    Conclusion,
+    MachineCounts,
+    checks_of,
+    detected_of,
+    load_of,
+)
+from scenarios.model import Expectation
+
+LINK = "p0:leaf3>spine5"
+OTHER = "p0:spine5>leaf4"
+FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 25_600, 25_600, 10_000, 100, 0, 1.0, 204_800.0, 25_600, 0)
+DROP = Injected(LINK, "random-drop", "1%", "1%", "ebpf", "scenario", 10_200, 103, 100)
+CALM = MachineCounts(0, 0, 0, 10**9, 10**7)
+
+
+def concluded(
+    *links: str, state: str = "named", candidates: tuple[tuple[str, ...], ...] = (), **verdicts: int
+) -> Conclusion:
+    accused = tuple(Accused(link, ("p0-leaf4", "p0-leaf6"), 2.0) for link in links)
+    return Conclusion(state, accused, candidates, verdicts or {"failed": 2, "healthy": 14}, 16)
+
+
+def failed(conclusion: Conclusion, wanted: set[str], flow: FlowResult = FLOW, **expected: object) -> dict[str, str]:
+    checks = checks_of(Expectation.model_validate(expected), wanted, detected_of(conclusion, {LINK}), (flow,), (DROP,))
+    return {check.name: check.detail for check in checks if not check.ok}
+
+
+def test_the_right_link_named_is_a_pass() -> None:
+    assert failed(concluded(LINK), {LINK}) == {}
+
+
+def test_a_missed_link_fails() -> None:
+    assert failed(concluded(state="none"), {LINK}) == {"the right links are named": f"{LINK} is not named"}
+
+
+def test_a_false_accusation_fails() -> None:
+    assert failed(concluded(LINK, OTHER), {LINK}) == {"the right links are named": f"{OTHER} is accused"}
+
+
+def test_an_undecided_accusation_fails_even_when_the_truth_is_in_it() -> None:
+    told = failed(concluded(state="ambiguous", candidates=((LINK,), (OTHER,))), {LINK})
+    assert f"one of {LINK} is accused, undecided" in told["the right links are named"]
+
+
+def test_paths_without_a_sure_verdict_fail() -> None:
+    assert (
+        "4 had too few packets"
+        in failed(concluded(LINK, failed=2, healthy=10, insufficient=4), {LINK})["every path is judged"]
+    )
+    assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"bytes_wrong": 1}, {"bytes_verified": 25_599}, {"acked_bytes": 0}],
+    ids=lambda change: next(iter(change)),
+)
+def test_wrong_or_missing_data_fails(change: dict[str, int]) -> None:
+    assert set(failed(concluded(LINK), {LINK}, msgspec.structs.replace(FLOW, **change))) == {"all data is right"}
+
+
+def test_named_too_late_fails() -> None:
+    assert failed(concluded(LINK), {LINK}, within_s=1.5) == {"named in time": f"{LINK} not within 1.5 s"}
+    assert failed(concluded(LINK), {LINK}, within_s=2.5) == {}
+
+
+@pytest.mark.parametrize(("resent", "ok"), [(95, True), (105, True), (94, False), (106, False)])
+def test_retransmissions_are_held_against_the_injectors_count(resent: int, ok: bool) -> None:
+    told = failed(concluded(LINK), {LINK}, msgspec.structs.replace(FLOW, retransmissions=resent))
+    assert (told == {}) is ok
+
+
+def test_precision_and_recall() -> None:
+    right = detected_of(concluded(LINK), {LINK})
+    assert (right.precision, right.recall, right.missed) == (1.0, 1.0, ())
+    half = detected_of(concluded(OTHER), {LINK})
+    assert (half.precision, half.recall, half.missed) == (0.0, 0.0, (LINK,))
+    silent = detected_of(concluded(state="none"), set())
+    assert (silent.precision, silent.recall) == (None, None)
+
+
+def test_a_machine_that_kept_up_is_not_overloaded() -> None:
+    load = load_of(CALM, Expectation(), (FLOW,), (DROP,))
+    assert not load.overloaded
+    assert load.sched_wait_share == pytest.approx(0.0099, abs=1e-4)
+
+
+def test_packets_lost_by_the_machine_are_overload() -> None:
+    load = load_of(MachineCounts(1, 1, 0, 1, 0), Expectation(), (FLOW,), (DROP,))
+    assert load.overloaded
+    assert "lost 2 packets" in load.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("resent", "injected", "overloaded"),
+    [(105, (DROP,), False), (106, (DROP,), True), (3, (), False), (4, (), True)],
+)
+def test_retransmissions_that_nobody_caused_are_overload(
+    resent: int, injected: tuple[Injected, ...], overloaded: bool
+) -> None:
+    flow = msgspec.structs.replace(FLOW, retransmissions=resent)
+    assert load_of(CALM, Expectation(), (flow,), injected).overloaded is overloaded
+
+
+def test_without_faults_a_long_run_may_send_a_few_again() -> None:
+    flow = msgspec.structs.replace(FLOW, packets=1_000_000, retransmissions=100)
+    assert load_of(CALM, Expectation(), (flow,), ()).unexplained_limit == 100
+
+
+def test_a_mechanism_that_cannot_tell_writes_counts_all_drops() -> None:
+    netem = msgspec.structs.replace(DROP, dropped_writes=None)
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (netem,))
+    assert checks[-1].detail.startswith("100 resent, 103 packets dropped")

@@ -1,0 +1,107 @@
+"""The owner's loop and its client, over a real socket: answers, refusals, garbage, the lease."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from scenarios import protocol
+from scenarios.client import Owner
+from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, UsageError
+from scenarios.lab_dir import LabDir
+from scenarios.protocol import Answer, Blame, Refusal
+from scenarios.serve import listening, serve
+
+
+def handle(request: protocol.Request) -> Answer:
+    if isinstance(request, protocol.FaultSet):
+        return Answer(refusal=Refusal(f"no {request.target}", Blame(request.by)))
+    if isinstance(request, protocol.NewEpoch):
+        return Answer(result=msgspec.Raw(msgspec.json.encode(protocol.Epoch(request.copies))))
+    return Answer()
+
+
+@contextmanager
+def serving(tmp_path: Path, lease: socket.socket | None = None) -> Iterator[tuple[LabDir, threading.Thread]]:
+    labdir = LabDir("x", tmp_path)
+    labdir.path.mkdir()
+    with listening(labdir.socket) as listener:
+        thread = threading.Thread(target=serve, args=(listener, handle, lease), daemon=True)
+        thread.start()
+        yield labdir, thread
+        thread.join(5)
+        assert not thread.is_alive()
+
+
+def stop(labdir: LabDir) -> None:
+    with Owner(labdir) as owner:
+        owner.ask(protocol.Shutdown(), protocol.Done)
+
+
+def test_requests_are_answered_by_type(tmp_path: Path) -> None:
+    with serving(tmp_path) as (labdir, _):
+        with Owner(labdir) as owner:
+            assert owner.ask(protocol.NewEpoch("1%", 3), protocol.Epoch).epoch == 3
+            assert owner.ask(protocol.FaultShow(), protocol.Done) == protocol.Done()
+        stop(labdir)
+
+
+@pytest.mark.parametrize(
+    ("blame", "error"),
+    [
+        ("usage", UsageError),
+        ("environment", EnvironmentLackingError),
+        ("lab_state", LabStateError),
+        ("owner", OwnerFailedError),
+    ],
+)
+def test_a_refusal_is_raised_as_what_it_is(tmp_path: Path, blame: str, error: type[Exception]) -> None:
+    with serving(tmp_path) as (labdir, _):
+        with Owner(labdir) as owner, pytest.raises(error, match="no p9:leaf0>spine0"):
+            owner.ask(protocol.FaultSet("p9:leaf0>spine0", {"drop": "1%"}, by=blame), protocol.Faults)
+        stop(labdir)
+
+
+def test_garbage_is_refused_and_harms_nobody(tmp_path: Path) -> None:
+    with serving(tmp_path) as (labdir, _):
+        with socket.socket(socket.AF_UNIX) as rude:
+            rude.connect(str(labdir.socket))
+            rude.sendall(b'{"op": "nonsense"}\n\n\xff\xfe\n{"op":"status"')
+            assert rude.recv(1 << 16).count(b"not a request") >= 1
+        with socket.socket(socket.AF_UNIX) as mute:
+            mute.connect(str(labdir.socket))
+        with Owner(labdir) as owner:
+            assert owner.ask(protocol.NewEpoch("1%", 7), protocol.Epoch).epoch == 7
+        stop(labdir)
+
+
+def test_a_request_may_come_in_pieces(tmp_path: Path) -> None:
+    with serving(tmp_path) as (labdir, _):
+        with socket.socket(socket.AF_UNIX) as slow:
+            slow.connect(str(labdir.socket))
+            for piece in (b'{"op":"new_ep', b'och","min_rate":"1%","copies":5}', b"\n"):
+                slow.sendall(piece)
+            assert b'"epoch":5' in slow.recv(1 << 16)
+        stop(labdir)
+
+
+def test_the_end_of_the_lease_ends_the_loop(tmp_path: Path) -> None:
+    ours, theirs = socket.socketpair()
+    with theirs, serving(tmp_path, theirs):
+        ours.close()
+
+
+def test_nobody_there_says_what_to_do(tmp_path: Path) -> None:
+    labdir = LabDir("x", tmp_path)
+    with pytest.raises(LabStateError, match="not up; start it with `spraylab up`"), Owner(labdir):
+        pass
+    (tmp_path / "other").mkdir()
+    with pytest.raises(LabStateError, match=r"not up; up: other \(choose with --lab\)"), Owner(labdir):
+        pass
+    labdir.path.mkdir()
+    with pytest.raises(LabStateError, match="no living owner; `spraylab down --lab x`"), Owner(labdir):
+        pass
