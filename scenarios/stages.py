@@ -23,6 +23,7 @@ from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.plan import Plan, PlannedFault, checked_on, plan_of
+from scenarios.samples import Samples
 from scenarios.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0
@@ -204,11 +205,15 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     return epoch
 
 
-def wait_ended(traffic: Traffic, listener: Listener) -> tuple[FlowProgress, ...]:
-    """Wait until every flow is acknowledged or has failed. Raises `RunStalledError`."""
+def wait_ended(lab: LabInUse, traffic: Traffic, folder: RunDir, listener: Listener) -> tuple[FlowProgress, ...]:
+    """Wait until every flow is acknowledged or has failed, with samples meanwhile. Raises `RunStalledError`."""
     acked, since = -1, time.monotonic()
+    samples = Samples(folder.counters)
     while True:
         progress = traffic.progress()
+        if samples.due():
+            told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
+            samples.take(progress, traffic.counters(), told.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
         listener.progress(
             now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)

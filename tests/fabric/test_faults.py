@@ -114,6 +114,8 @@ BY_NETEM = [
 OF_SWITCHES = [{"hang": True}, {"crash": True}, {"reboot": "5ms"}]
 
 
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
 def test_a_hundred_random_programs_leave_nothing(broken: Broken) -> None:
     rng = np.random.default_rng(4)
     before = broken.state()
@@ -160,16 +162,26 @@ def received(net: EmulatedFabric) -> int:
     return sum(got for name, (got, _) in ports.items() if name.startswith("plane"))
 
 
+def seconds_to_shut(broken: Broken, target: str) -> float:
+    """What shutting and opening these ports takes by itself; a machine that is busy with others takes long."""
+    began = time.monotonic()
+    broken.set(target, down=True)
+    broken.injections.clear(target)
+    broken.ready()
+    return time.monotonic() - began
+
+
 @pytest.mark.parametrize("target", ["p0-spine1", "p1-leaf0"])
 def test_a_rebooted_switch_comes_back_with_its_static_table(broken: Broken, target: str) -> None:
     before = broken.state()
+    slack = 0.15 + 5 * seconds_to_shut(broken, target)
     began = time.monotonic()
     broken.set(target, reboot="200ms")
     assert broken.state() != before
-    while broken.injections.states() and time.monotonic() < began + 2:
+    while broken.injections.planned() and time.monotonic() < began + 60:
         broken.follow(0.01)
     took = time.monotonic() - began
-    assert 0.2 <= took < 0.35
+    assert 0.2 <= took < 0.2 + slack
     broken.ready()
     assert broken.state() == before
     assert [record["event"] for record in of(broken, target)][-1] == "FAULT_CLEAR"
@@ -201,14 +213,17 @@ def test_a_plane_and_a_transceiver_go_down_and_come_back(broken: Broken) -> None
 
 
 def test_a_flap_keeps_its_times_and_all_ports_flap_together(broken: Broken) -> None:
+    slack_ms = 25 + 5000 * seconds_to_shut(broken, "h0:plane0,h1:plane0")
     broken.set("h0:plane0,h1:plane0", flap="period=100ms,duty=40%,count=3")
-    broken.follow(0.4)
+    until = time.monotonic() + 60
+    while broken.injections.planned() and time.monotonic() < until:
+        broken.follow(0.05)
     for port in ("h0:plane0", "h1:plane0"):
-        acts = [record for record in of(broken, port) if record["kind"] == "flap"]
+        acts = [record for record in of(broken, port) if record["kind"] == "flap"][-6:]
         times = [(record["mono_ns"] - acts[0]["mono_ns"]) / 1e6 for record in acts]
         assert [record["event"] for record in acts] == ["FAULT_SET", "FAULT_CLEAR"] * 3
         for found, wanted in zip(times, (0, 40, 100, 140, 200, 240), strict=True):
-            assert abs(found - wanted) < 25
+            assert abs(found - wanted) < slack_ms
     assert broken.injections.planned() == ()
 
 
