@@ -1,28 +1,29 @@
-"""Set, change and clear faults on links: the mechanism is chosen, the act journalled, the kernel read back.
+"""Set, change and clear faults on ports: the mechanism is chosen, the act journalled, the kernel read back.
 
 The one owner of the faults of a lab. What it reports as in force has been read from the kernel.
 """
 
+import secrets
 import time
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from faults.errors import MechanismError, NotInForceError
+from faults.errors import FaultError, MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
+from faults.link import LinkMechanism
 from faults.mechanism import Applied, Mechanism, Tally, Target
-from faults.model import RandomDrop, rate_of_threshold, render_rate
-from faults.netem import NetemMechanism
+from faults.model import By, Fault, agrees, drop_rate_of, is_nothing, makers_of, name_of, only_of
 from faults.packet import PacketMechanism
+from faults.queue import PortQueues, QueueMechanism
 from faults.records import FaultClear, FaultRecord, FaultSet, Moment
 from testbed.errors import MissingFeatureError, TestbedError
 
-TOLERANCE = rate_of_threshold(2)
-"""How far the rate in force may be from the asked one: one step of netem's 32 bits and the rounding."""
+SEED_BITS = 63
+"""Of a seed: what JSON, netem and the eBPF program all take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,31 +31,35 @@ class FaultStatus:
     """One fault as the kernel holds it now."""
 
     link: str
-    fault: RandomDrop
-    in_force: Fraction | None
+    name: str
+    fault: Fault
+    in_force: Fault | None
     """None if someone else removed it."""
     mechanism: str
     tally: Tally
     since: Moment
+    seed: int | None
+    """Fixes which packets are hit; None where the mechanism leaves that to the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Standing:
     target: Target
-    fault: RandomDrop
-    mechanism: str
+    fault: Fault
+    mechanism: By
     applied: Applied
     since: Moment
+    seed: int | None
 
 
 class Injector:
-    """The faults of one lab, by link. `with` clears them all at the end."""
+    """The faults of one lab, by link and name. `with` clears them all at the end."""
 
     def __init__(self, journal: Journal, mechanisms: Sequence[Mechanism]) -> None:
         self._journal = journal
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
-        self._missing: dict[str, MissingFeatureError] = {}
-        self._standing: dict[str, _Standing] = {}
+        self._checked: dict[By, MissingFeatureError | None] = {}
+        self._standing: dict[tuple[str, str], _Standing] = {}
 
     def __enter__(self) -> Self:
         """The injector itself."""
@@ -64,92 +69,143 @@ class Injector:
         """Clear every fault."""
         self.clear_all()
 
-    def set(self, target: Target, fault: RandomDrop, mechanism: str | None = None) -> tuple[FaultRecord, ...]:
-        """Put `fault` in place of whatever is on the target; a rate of 0 only removes.
+    def set(
+        self, target: Target, fault: Fault, mechanism: str | None = None, seed: int | None = None
+    ) -> tuple[FaultRecord, ...]:
+        """Put `fault` in place of the one of its name on the target; set to zero it only removes that.
 
-        Between old and new the link is healthy for some milliseconds. `mechanism` None takes the first that this
-        machine has. Raises MechanismError, NotInForceError, KernelError; then nothing of the new fault is left.
+        Others on the target stay. Between old and new the link is healthy for some milliseconds. `mechanism` None takes
+        the first that this machine has, `seed` None draws one. Raises MechanismError before anything is changed;
+        NotInForceError, KernelError, and then nothing of the new fault is left.
         """
-        if mechanism is not None and mechanism not in self._mechanisms:
-            raise MechanismError(mechanism, "there is no such mechanism", f"choose {' or '.join(self._mechanisms)}")
-        cleared = self.clear(target.link)
-        before = (cleared,) if cleared else ()
-        if fault.rate == 0:
-            return before
-        return (*before, self._set_first_possible(target, fault, mechanism))
+        possible = self._possible(fault, mechanism)
+        cleared = self.clear(target.link, name_of(fault))
+        if is_nothing(fault):
+            return cleared
+        drawn = secrets.randbits(SEED_BITS) if seed is None else seed
+        return (*cleared, self._set_first_free(possible, target, fault, drawn))
 
-    def clear(self, link: str) -> FaultClear | None:
-        """Remove the fault of a link, with its final counters; None if it has none. Raises KernelError."""
-        standing = self._standing.get(link)
-        if standing is None:
-            return None
+    def require(self, fault: Fault, mechanism: str | None = None) -> By:
+        """The mechanism that would be taken. Raises MechanismError; changes nothing."""
+        return self._possible(fault, mechanism)[0]
+
+    def clear(self, link: str, name: str | None = None) -> tuple[FaultClear, ...]:
+        """Remove the faults of a link, or the one of that name, with final counters; nothing is no error.
+
+        Raises KernelError, ReadBackError after all were tried.
+        """
+        return self._clear([key for key in self._standing if key[0] == link and name in (None, key[1])])
+
+    def clear_all(self) -> tuple[FaultClear, ...]:
+        """Remove every fault. Raises the first error after all were tried."""
+        return self._clear(list(self._standing))
+
+    def status(self) -> tuple[FaultStatus, ...]:
+        """Every fault, read from the kernel now, by link and in the order they were set."""
+        return tuple(
+            FaultStatus(
+                link,
+                name,
+                each.fault,
+                each.applied.in_force(),
+                each.mechanism,
+                each.applied.tally(),
+                each.since,
+                each.seed,
+            )
+            for (link, name), each in sorted(self._standing.items(), key=lambda item: item[0][0])
+        )
+
+    def _clear(self, keys: Sequence[tuple[str, str]]) -> tuple[FaultClear, ...]:
+        """The last set goes first. Raises the first error after all were tried."""
+        records, errors = [], []
+        for key in reversed(keys):
+            try:
+                records.append(self._clear_one(key))
+            except (TestbedError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
+        return tuple(reversed(records))
+
+    def _clear_one(self, key: tuple[str, str]) -> FaultClear:
+        standing = self._standing[key]
         tally = standing.applied.revert()
-        del self._standing[link]
+        del self._standing[key]
         moment = self._note("cleared", standing.target, standing.fault, standing.mechanism)
         return FaultClear(
             ts=moment.text,
             mono_ns=moment.mono_ns,
             node=standing.target.node,
             interface=standing.target.interface,
-            link=link,
+            link=standing.target.link,
             kind=standing.fault.kind,
+            fault=str(standing.fault),
             mechanism=standing.mechanism,
             set_mono_ns=standing.since.mono_ns,
             seen=tally.seen,
             dropped=tally.dropped,
             dropped_writes=tally.dropped_writes,
+            dropped_reverse=tally.dropped_reverse,
+            hit=tally.hit,
+            passed=tally.passed,
+            overlimits=tally.overlimits,
         )
 
-    def clear_all(self) -> tuple[FaultClear, ...]:
-        """Remove every fault. Raises the first error after all were tried."""
-        records, errors = [], []
-        for link in sorted(self._standing):
+    def _possible(self, fault: Fault, asked: str | None) -> tuple[By, ...]:
+        """Mechanisms of this machine that can make the fault, the preferred first."""
+        makers = [by for by in makers_of(fault) if by in self._mechanisms]
+        if asked is not None:
+            if asked not in self._mechanisms:
+                raise MechanismError(asked, "there is no such mechanism", f"choose {' or '.join(self._mechanisms)}")
+            if asked not in makers:
+                raise MechanismError(asked, f"it cannot make {fault}", f"choose {' or '.join(makers)}")
+        found = tuple(by for by in makers if asked in (None, by) and self._missing(by) is None)
+        if not found:
+            raise self._impossible(makers, asked)
+        return found
+
+    def _missing(self, by: By) -> MissingFeatureError | None:
+        """Why a mechanism cannot be used here; asked of the kernel once."""
+        if by not in self._checked:
             try:
-                record = self.clear(link)
-            except (TestbedError, OSError) as error:
-                errors.append(error)
-                continue
-            if record:
-                records.append(record)
-        if errors:
-            raise errors[0]
-        return tuple(records)
+                self._mechanisms[by].check()
+                self._checked[by] = None
+            except MissingFeatureError as error:
+                self._checked[by] = error
+        return self._checked[by]
 
-    def status(self) -> tuple[FaultStatus, ...]:
-        """Every fault, read from the kernel now, by link."""
-        return tuple(
-            FaultStatus(link, each.fault, each.applied.in_force(), each.mechanism, each.applied.tally(), each.since)
-            for link, each in sorted(self._standing.items())
-        )
-
-    def _set_first_possible(self, target: Target, fault: RandomDrop, asked: str | None) -> FaultSet:
-        for name in [asked] if asked else self._mechanisms:
-            if name not in self._missing:
-                try:
-                    return self._set_by(self._mechanisms[name], target, fault)
-                except MissingFeatureError as error:
-                    self._missing[name] = error
-        raise self._impossible(asked)
-
-    def _impossible(self, asked: str | None) -> MechanismError:
-        if asked:
-            others = [name for name in self._mechanisms if name not in self._missing]
+    def _impossible(self, makers: Sequence[By], asked: str | None) -> MechanismError:
+        reasons = {by: error for by in makers if (error := self._missing(by)) is not None}
+        if asked is not None:
+            error = reasons[By(asked)]
+            others = [by for by in makers if by not in reasons]
             instead = f", or choose {' or '.join(others)}" if others else ""
-            error = self._missing[asked]
             return MechanismError(asked, f"{error.feature} is missing", error.advice + instead)
-        reasons = "; ".join(f"{name} needs {error}" for name, error in self._missing.items())
-        return MechanismError(" and ".join(self._missing), "none can be used here", reasons)
+        told = "; ".join(f"{by} needs {error}" for by, error in reasons.items())
+        return MechanismError(" and ".join(reasons), "none can be used here", told)
 
-    def _set_by(self, mechanism: Mechanism, target: Target, fault: RandomDrop) -> FaultSet:
+    def _set_first_free(self, possible: Sequence[By], target: Target, fault: Fault, seed: int) -> FaultSet:
+        """By the first whose place on the port is free: a netem has room for one loss."""
+        for at, by in enumerate(possible):
+            try:
+                return self._set_by(self._mechanisms[by], target, fault, seed)
+            except MechanismError:
+                if at == len(possible) - 1:
+                    raise
+        raise AssertionError(possible)
+
+    def _set_by(self, mechanism: Mechanism, target: Target, fault: Fault, seed: int) -> FaultSet:
         self._note("applying", target, fault, mechanism.name)
         try:
-            applied = mechanism.apply(target, fault)
+            applied = mechanism.apply(target, fault, seed)
         except BaseException:
             self._note("cleared", target, fault, mechanism.name)
             raise
-        in_force = self._read_back(applied, target, fault, mechanism.name)
+        found, seeded = self._read_back(applied, target, fault, mechanism.name)
         moment = self._note("in-force", target, fault, mechanism.name)
-        self._standing[target.link] = _Standing(target, fault, mechanism.name, applied, moment)
+        kept = seed if seeded else None
+        self._standing[target.link, name_of(fault)] = _Standing(target, fault, mechanism.name, applied, moment, kept)
         return FaultSet(
             ts=moment.text,
             mono_ns=moment.mono_ns,
@@ -157,32 +213,37 @@ class Injector:
             interface=target.interface,
             link=target.link,
             kind=fault.kind,
-            requested=float(fault.rate),
-            in_force=float(in_force),
+            fault=str(fault),
+            fault_in_force=str(found),
+            only=str(only_of(fault)).removeprefix(" of "),
+            requested=_drop_rate(fault),
+            in_force=_drop_rate(found),
             mechanism=mechanism.name,
+            seed=kept,
         )
 
-    def _read_back(self, applied: Applied, target: Target, fault: RandomDrop, mechanism: str) -> Fraction:
-        """The rate in force, if it is the asked one; otherwise nothing is left and NotInForceError raised."""
+    def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:
+        """The fault in force, if it is the asked one; otherwise nothing is left and NotInForceError raised."""
         try:
             found = applied.in_force()
-            if found is not None and abs(found - fault.rate) <= TOLERANCE:
-                return found
-            raise NotInForceError(target.link, str(fault), f"drop {render_rate(found)}" if found else "nothing")
+            if found is not None and agrees(fault, found):
+                return found, applied.is_seeded()
+            raise NotInForceError(target.link, str(fault), str(found) if found else "nothing")
         except BaseException:
-            with suppress(TestbedError, OSError):
+            with suppress(TestbedError, FaultError, OSError):
                 applied.revert()
             self._note("cleared", target, fault, mechanism)
             raise
 
-    def _note(self, act: Act, target: Target, fault: RandomDrop, mechanism: str) -> Moment:
+    def _note(self, act: Act, target: Target, fault: Fault, mechanism: By) -> Moment:
         moment = Moment(time.time_ns(), time.monotonic_ns())
         line = JournalLine(
             ts=moment.text,
             act=act,
             link=target.link,
             kind=fault.kind,
-            requested=render_rate(fault.rate),
+            name=name_of(fault),
+            requested=str(fault),
             mechanism=mechanism,
             namespace=target.namespace.name,
             interface=target.interface,
@@ -191,6 +252,18 @@ class Injector:
         return moment
 
 
+def _drop_rate(fault: Fault) -> float | None:
+    rate = drop_rate_of(fault)
+    return None if rate is None else float(rate)
+
+
 def injector_of(state_dir: Path) -> Injector:
-    """The injector of a lab: netem where the kernel has it, eBPF otherwise; journal and object file in `state_dir`."""
-    return Injector(Journal(state_dir / "faults.jsonl"), (NetemMechanism(), PacketMechanism(state_dir)))
+    """The injector of a lab with every mechanism there is; journal and object files in `state_dir`."""
+    ports = PortQueues()
+    mechanisms = (
+        QueueMechanism(By.NETEM, ports),
+        PacketMechanism(state_dir),
+        QueueMechanism(By.TBF, ports),
+        LinkMechanism(),
+    )
+    return Injector(Journal(state_dir / "faults.jsonl"), mechanisms)

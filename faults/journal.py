@@ -20,6 +20,8 @@ class JournalLine(Struct, frozen=True, kw_only=True):
     act: Act
     link: str
     kind: str
+    name: str
+    """Tells the faults of one link apart."""
     requested: str
     mechanism: str
     namespace: str
@@ -43,12 +45,12 @@ class Journal:
 
 
 def outstanding(path: Path) -> tuple[JournalLine, ...]:
-    """The last line of every link whose fault was not cleared, by link; a line cut short by a crash is left out."""
-    last: dict[str, JournalLine] = {}
+    """The last line of every fault that was not cleared, by link and name; a line cut short by a crash is left out."""
+    last: dict[tuple[str, str], JournalLine] = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:
             line = msgspec.json.decode(text, type=JournalLine)
         except msgspec.DecodeError:
             continue
-        last[line.link] = line
+        last[line.link, line.name] = line
     return tuple(line for _, line in sorted(last.items()) if line.act != "cleared")

@@ -1,15 +1,15 @@
 """The seam between what is to go wrong and how the kernel is made to do it: one fault on one port's way out."""
 
 from dataclasses import dataclass
-from fractions import Fraction
 from pathlib import Path
 from typing import Protocol
 
-from faults.model import RandomDrop
+from faults.model import By, Fault
 from testbed.kernel.netns import namespace_path
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, namespace_name
+from testbed.model.ids import DirectedLink, PortId, namespace_name
+from testbed.model.node_config import Neighbour, Route, node_config
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +22,13 @@ class Target:
     namespace: Path
     interface: str
     ifindex: int
+    neighbours: tuple[Neighbour, ...] = ()
+    """What the port has, and loses when it is shut."""
+    routes: tuple[Route, ...] = ()
+    """What leads through the port, and is lost when it is shut."""
+    far_namespace: Path | None = None
+    """Of the other end, where the other direction is counted."""
+    far_interface: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,16 +36,29 @@ class Tally:
     """Packets that met a fault since it was set."""
 
     seen: int
+    """Those that it looks at."""
     dropped: int
     dropped_writes: int | None
     """MRC writes among the dropped; None where the mechanism cannot tell."""
+    hit: int | None = None
+    """Packets that it did something to; None where the mechanism cannot tell."""
+    passed: int | None = None
+    """All packets of the port, where that is more than `seen`."""
+    dropped_reverse: int | None = None
+    """Lost in the other direction: at a shut port both are."""
+    overlimits: int = 0
+    """How often a packet had to wait for a rate limit."""
 
 
 class Applied(Protocol):
     """One fault that is in the kernel."""
 
-    def in_force(self) -> Fraction | None:
-        """The drop rate the kernel applies now, read from it; None if the fault is no longer there."""
+    def in_force(self) -> Fault | None:
+        """The fault as the kernel holds it now, read from it; None if it is no longer there."""
+        ...
+
+    def is_seeded(self) -> bool:
+        """Whether the seed fixes which packets are hit."""
         ...
 
     def tally(self) -> Tally:
@@ -54,22 +74,35 @@ class Mechanism(Protocol):
     """A way to make faults."""
 
     @property
-    def name(self) -> str:
-        """As users choose it: `netem`, `ebpf`."""
+    def name(self) -> By:
+        """As users choose it."""
         ...
 
-    def apply(self, target: Target, fault: RandomDrop) -> Applied:
-        """Put a fault in place. Raises MissingFeatureError when this machine cannot, KernelError, BpfError."""
+    def check(self) -> None:
+        """Try it where it harms nobody. Raises MissingFeatureError when this machine cannot."""
+        ...
+
+    def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
+        """Put a fault in place. Raises MechanismError when the port is taken, KernelError, BpfError."""
         ...
 
 
 def target_of(lab: str, fabric: Fabric, link: DirectedLink) -> Target:
     """The sending port of `link` in a lab."""
-    port = link.egress
+    port, far = link.egress, link.ingress
+    ifindex, config = ifindex_of(fabric, port), node_config(fabric, port.node)
     return Target(
         link=str(link),
         node=str(port.node),
-        namespace=namespace_path(namespace_name(lab, port.node)),
+        namespace=_namespace(lab, port),
         interface=port.interface,
-        ifindex=ifindex_of(fabric, port),
+        ifindex=ifindex,
+        neighbours=tuple(each for each in config.neighbours if each.ifindex == ifindex),
+        routes=tuple(each for each in config.routes if each.ifindex == ifindex),
+        far_namespace=_namespace(lab, far),
+        far_interface=far.interface,
     )
+
+
+def _namespace(lab: str, port: PortId) -> Path:
+    return namespace_path(namespace_name(lab, port.node))

@@ -1,71 +1,480 @@
-"""What can be wrong with a link, as values: a drop rate and the fault that has it.
+"""What can be wrong in a fabric, as values: one frozen description a kind, with what can make it and what it costs.
 
-Exact: a rate is a fraction until it becomes the 32-bit number the kernel compares with. Knows no mechanism.
+Exact: a rate is a fraction until it becomes the 32-bit number the kernel compares with. Refuses to know the kernel,
+the fabric and the clock.
 """
 
-import re
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from enum import StrEnum
 from fractions import Fraction
+from typing import ClassVar
 
-from faults.errors import RateError
+from faults.quantities import (
+    LARGEST_BYTES,
+    rate_of_threshold,
+    render_bit_rate,
+    render_duration,
+    render_rate,
+    threshold_of,
+)
 
-_UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
-_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|bp)")
-_BARE = re.compile(r"\d*\.?\d+(?:[eE][-+]?\d+)?")
+TOLERANCE = rate_of_threshold(2)
+"""How far a rate in force may be from the asked one: one step of netem's 32 bits and the rounding."""
 
-CERTAIN = 1 << 32
-"""The threshold that no 32-bit random number reaches: every packet is dropped."""
+EVERY_BIT = 0xFFFFFFFF
+
+
+class By(StrEnum):
+    """What makes a fault; the value is what users write."""
+
+    NETEM = "netem"
+    EBPF = "ebpf"
+    TBF = "tbf"
+    LINK = "link"
+
+
+NEEDS: dict[By, str] = {
+    By.NETEM: "CONFIG_NET_SCH_NETEM (module sch_netem)",
+    By.EBPF: "CONFIG_NET_CLS_BPF and CONFIG_NET_SCH_INGRESS; clang, libbpf and its headers",
+    By.TBF: "CONFIG_NET_SCH_TBF (module sch_tbf)",
+    By.LINK: "nothing beyond veth",
+}
+"""Kernel options and programs that a mechanism needs."""
+
+
+class On(StrEnum):
+    """What a kind can be put on."""
+
+    PORTS = "ports"
+    """Any direction of any link: its sending port."""
+    SWITCH = "switch"
+    """Whole leaves and spines: all their ports."""
+
+
+class Distribution(StrEnum):
+    """How jitter spreads a delay: evenly within +-jitter, or with jitter as the standard deviation."""
+
+    UNIFORM = "uniform"
+    NORMAL = "normal"
+    PARETO = "pareto"
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which packets a fault looks at; all conditions that are given must hold. Without any, every packet."""
+
+    size_bytes: tuple[int, int] | None = None
+    """Least and most length of a frame, Ethernet header included."""
+    qpn: int | None = None
+    """Destination queue pair of the BTH."""
+    ev: tuple[int, int] | None = None
+    """Entropy value and the mask of the bits that count, as the packet itself carries it."""
+    dscp: int | None = None
+    """Traffic class of the outer header, 0..63."""
+    control: bool = False
+    """SACK, NACK and transport ACK."""
+    host: int | None = None
+    """Inner destination."""
+    last: int | None = None
+    """Writes among the last so many packets of their message."""
+    first_sent: bool = False
+    """Writes that are not retransmissions."""
+    forwarded: bool = False
+    """IPv6 in IPv6: what crosses the fabric, not what the switch itself says."""
+
+    def __str__(self) -> str:
+        """As ` of qp 0x4001, control packets`; empty for every packet."""
+        told = [text for text in (self._size(), self._names(), self._kinds()) if text]
+        return f" of {', '.join(told)}" if told else ""
+
+    def _size(self) -> str:
+        if self.size_bytes is None:
+            return ""
+        low, high = self.size_bytes
+        return f"{low}-{'' if high == LARGEST_BYTES else high} B"
+
+    def _names(self) -> str:
+        told = []
+        if self.qpn is not None:
+            told.append(f"qp {self.qpn:#x}")
+        if self.ev is not None:
+            told.append(f"ev {self.ev[0]:#x}" + ("" if self.ev[1] == EVERY_BIT else f"/{self.ev[1]:#x}"))
+        if self.dscp is not None:
+            told.append(f"dscp {self.dscp}")
+        if self.host is not None:
+            told.append(f"to h{self.host}")
+        return ", ".join(told)
+
+    def _kinds(self) -> str:
+        told = ["control packets"] if self.control else []
+        if self.last is not None:
+            told.append(f"last {self.last} of a message")
+        if self.first_sent:
+            told.append("first transmissions")
+        return ", ".join(told)
+
+
+ALL = Only()
 
 
 @dataclass(frozen=True, slots=True)
 class RandomDrop:
-    """Every packet of one direction is dropped with probability `rate`, independently; 0 <= rate <= 1."""
+    """Every packet is dropped with probability `rate`, independently; 0 <= rate <= 1."""
 
     rate: Fraction
+    only: Only = ALL
 
-    kind = "random-drop"
+    kind: ClassVar[str] = "random-drop"
+    word: ClassVar[str] = "drop"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.NETEM, By.EBPF)
 
     @property
     def threshold(self) -> int:
         """A packet is dropped when a uniform 32-bit number is below this; 0 to CERTAIN."""
-        return round(self.rate * CERTAIN)
+        return threshold_of(self.rate)
 
     def __str__(self) -> str:
         """As `drop 1%`."""
-        return f"drop {render_rate(self.rate)}"
+        return f"drop {render_rate(self.rate)}{self.only}"
 
 
-def rate_of_threshold(threshold: int) -> Fraction:
-    """The rate a 32-bit threshold really gives; at most 2^-33 away from the one asked for."""
-    return Fraction(threshold, CERTAIN)
-
-
-def parse_rate(text: str) -> Fraction:
-    """The fraction written as `1%`, `0.5%` or `50bp` (basis points); `0%` means no fault.
-
-    Raises RateError for a bare number, because half of all tools read it as a percentage, for anything above 100 %
-    and for a rate too small to be made.
+@dataclass(frozen=True, slots=True)
+class BurstDrop:
+    """Gilbert-Elliott: a packet is dropped with probability `bad` or `good`, whichever state it finds; then the state
+    changes with probability `p` (good to bad) or `r` (bad to good).
     """
-    stripped = text.strip()
-    found = _RATE.fullmatch(stripped)
-    if found is None:
-        raise _unreadable(stripped)
-    rate = Fraction(found[1]) * _UNITS[found[2]]
-    if rate > 1:
-        raise RateError(stripped, "is more than everything", "the largest rate is 100%")
-    if rate and not RandomDrop(rate).threshold:
-        raise RateError(stripped, "is below what 32 random bits can make", "the smallest rate is 0.000000024%")
-    return rate
+
+    p: Fraction
+    r: Fraction
+    bad: Fraction = Fraction(1)
+    good: Fraction = Fraction(0)
+    only: Only = ALL
+
+    kind: ClassVar[str] = "burst-drop"
+    word: ClassVar[str] = "gemodel"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.NETEM, By.EBPF)
+
+    @property
+    def rate(self) -> Fraction:
+        """Drop rate in the long run."""
+        in_bad = self.p / (self.p + self.r) if self.p else Fraction(0)
+        return in_bad * self.bad + (1 - in_bad) * self.good
+
+    def __str__(self) -> str:
+        """With all four probabilities."""
+        told = (f"{name}={render_rate(getattr(self, name))}" for name in ("p", "r", "bad", "good"))
+        return f"gemodel {','.join(told)}{self.only}"
 
 
-def render_rate(rate: Fraction) -> str:
-    """In percent, without trailing zeros, ten decimals at most: `1%`, `0.001%`."""
-    return f"{float(rate * 100):.10f}".rstrip("0").rstrip(".") + "%"
+@dataclass(frozen=True, slots=True)
+class CountedDrop:
+    """Of every `every` packets the last is dropped: no chance at all."""
+
+    every: int
+    only: Only = ALL
+
+    kind: ClassVar[str] = "counted-drop"
+    word: ClassVar[str] = "one-in"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.EBPF,)
+
+    @property
+    def rate(self) -> Fraction:
+        """Drop rate."""
+        return Fraction(1, self.every) if self.every else Fraction(0)
+
+    def __str__(self) -> str:
+        """As `one-in 100`."""
+        return f"one-in {self.every}{self.only}"
 
 
-def _unreadable(text: str) -> RateError:
-    if _BARE.fullmatch(text):
-        number = Fraction(text)
-        other = f" or {render_rate(number)}" if number <= 1 else ""
-        return RateError(text, "has no unit", f"write {render_rate(number / 100)}{other}, whichever is meant")
-    return RateError(text, "is not a rate", "write it as 1%, 0.5% or 50bp")
+@dataclass(frozen=True, slots=True)
+class BlackHole:
+    """Everything to one host is dropped."""
+
+    host: int
+
+    kind: ClassVar[str] = "black-hole"
+    word: ClassVar[str] = "black-hole"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.EBPF,)
+
+    @property
+    def only(self) -> Only:
+        """The packets that vanish."""
+        return Only(host=self.host)
+
+    def __str__(self) -> str:
+        """As `black-hole to h3`."""
+        return f"black-hole to h{self.host}"
+
+
+@dataclass(frozen=True, slots=True)
+class Hang:
+    """A hung switch: links and the switch itself stay up, nothing is forwarded."""
+
+    kind: ClassVar[str] = "hang"
+    word: ClassVar[str] = "hang"
+    on: ClassVar[On] = On.SWITCH
+    makers: ClassVar[tuple[By, ...]] = (By.EBPF,)
+
+    @property
+    def only(self) -> Only:
+        """The packets that vanish."""
+        return Only(forwarded=True)
+
+    def __str__(self) -> str:
+        """What it is."""
+        return "hang"
+
+
+@dataclass(frozen=True, slots=True)
+class Corrupt:
+    """One random bit of a packet is turned with probability `rate`."""
+
+    rate: Fraction
+    only: Only = ALL
+
+    kind: ClassVar[str] = "corrupt"
+    word: ClassVar[str] = "corrupt"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.EBPF, By.NETEM)
+    """eBPF first: netem turns bits of the headers that happen to lie in linear memory, so that most of its corrupt
+    packets are simply lost on the way."""
+
+    def __str__(self) -> str:
+        """As `corrupt 1%`."""
+        return f"corrupt {render_rate(self.rate)}{self.only}"
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A packet is sent twice with probability `rate`."""
+
+    rate: Fraction
+    only: Only = ALL
+
+    kind: ClassVar[str] = "duplicate"
+    word: ClassVar[str] = "duplicate"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.NETEM, By.EBPF)
+
+    def __str__(self) -> str:
+        """As `duplicate 1%`."""
+        return f"duplicate {render_rate(self.rate)}{self.only}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reorder:
+    """A packet overtakes those of the `ahead_ns` before it with probability `rate`: it skips a delay of all others."""
+
+    rate: Fraction
+    ahead_ns: int
+
+    kind: ClassVar[str] = "reorder"
+    word: ClassVar[str] = "reorder"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.NETEM,)
+
+    def __str__(self) -> str:
+        """As `reorder 5% ahead 1ms`."""
+        return f"reorder {render_rate(self.rate)} ahead {render_duration(self.ahead_ns)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Every packet comes later by `delay_ns`, give or take `jitter_ns`; jitter also reorders."""
+
+    delay_ns: int
+    jitter_ns: int = 0
+    distribution: Distribution = Distribution.UNIFORM
+
+    kind: ClassVar[str] = "delay"
+    word: ClassVar[str] = "delay"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.NETEM,)
+
+    def __str__(self) -> str:
+        """As `delay 10ms +- 2ms normal`."""
+        spread = f" +- {render_duration(self.jitter_ns)} {self.distribution}" if self.jitter_ns else ""
+        return f"delay {render_duration(self.delay_ns)}{spread}"
+
+
+@dataclass(frozen=True, slots=True)
+class RateLimit:
+    """A slow link: at most `bits_per_s` of frames, the rest waits in a queue of `queue_bytes`, and overflows it."""
+
+    bits_per_s: int
+    queue_bytes: int = 1 << 20
+
+    kind: ClassVar[str] = "rate"
+    word: ClassVar[str] = "rate"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.TBF,)
+
+    def __str__(self) -> str:
+        """As `rate 10Mbit`."""
+        return f"rate {render_bit_rate(self.bits_per_s)} queue {self.queue_bytes} B"
+
+
+@dataclass(frozen=True, slots=True)
+class Down:
+    """The port is shut: `leaf3>spine5` shuts leaf3's end, `leaf3-spine5` both. The other end loses its carrier."""
+
+    kind: ClassVar[str] = "down"
+    word: ClassVar[str] = "down"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.LINK,)
+
+    def __str__(self) -> str:
+        """What it is."""
+        return "down"
+
+
+@dataclass(frozen=True, slots=True)
+class Flap:
+    """The port is shut and opened: `count` times (0: without end) it is down for `duty` of a `period_ns`, each edge
+    moved at random by up to `jitter_ns`.
+    """
+
+    period_ns: int
+    duty: Fraction = Fraction(1, 2)
+    count: int = 0
+    jitter_ns: int = 0
+
+    kind: ClassVar[str] = "flap"
+    word: ClassVar[str] = "flap"
+    on: ClassVar[On] = On.PORTS
+    makers: ClassVar[tuple[By, ...]] = (By.LINK,)
+
+    def __str__(self) -> str:
+        """As `flap period=2s,duty=50%,count=3,jitter=0s`."""
+        period, jitter = render_duration(self.period_ns), render_duration(self.jitter_ns)
+        return f"flap period={period},duty={render_rate(self.duty)},count={self.count},jitter={jitter}"
+
+
+@dataclass(frozen=True, slots=True)
+class Reboot:
+    """A switch shuts all its ports for `down_ns` and comes back with its static table."""
+
+    down_ns: int
+
+    kind: ClassVar[str] = "reboot"
+    word: ClassVar[str] = "reboot"
+    on: ClassVar[On] = On.SWITCH
+    makers: ClassVar[tuple[By, ...]] = (By.LINK,)
+
+    def __str__(self) -> str:
+        """As `reboot down for 2s`."""
+        return f"reboot down for {render_duration(self.down_ns)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Crash:
+    """A switch shuts all its ports and does not come back until it is cleared."""
+
+    kind: ClassVar[str] = "crash"
+    word: ClassVar[str] = "crash"
+    on: ClassVar[On] = On.SWITCH
+    makers: ClassVar[tuple[By, ...]] = (By.LINK,)
+
+    def __str__(self) -> str:
+        """What it is."""
+        return "crash"
+
+
+Drop = RandomDrop | BurstDrop | CountedDrop | BlackHole | Hang
+PortDown = Down | Flap | Reboot | Crash
+Fault = Drop | Corrupt | Duplicate | Reorder | Delay | RateLimit | PortDown
+
+KINDS: tuple[type[Fault], ...] = (
+    RandomDrop,
+    BurstDrop,
+    CountedDrop,
+    BlackHole,
+    Hang,
+    Corrupt,
+    Duplicate,
+    Reorder,
+    Delay,
+    RateLimit,
+    Down,
+    Flap,
+    Reboot,
+    Crash,
+)
+"""Every kind there is."""
+
+COMPOSITION = (
+    "a shut port carries nothing",
+    "eBPF faults, in the order they were set: drop, corrupt, duplicate",
+    "netem, in its own order: duplicate, loss, corrupt, then reorder and delay",
+    "the rate limit",
+)
+"""In which order the faults of one port act on a packet."""
+
+
+def makers_of(fault: Fault) -> tuple[By, ...]:
+    """Mechanisms that can make this fault, the preferred first: whatever selects packets is made by eBPF."""
+    if only_of(fault) != ALL:
+        return tuple(by for by in fault.makers if by is By.EBPF)
+    return fault.makers
+
+
+def only_of(fault: Fault) -> Only:
+    """The packets that a fault looks at."""
+    only = getattr(fault, "only", ALL)
+    return only if isinstance(only, Only) else ALL
+
+
+def name_of(fault: Fault) -> str:
+    """What identifies a fault among those of one port: its word and its selection. The same name replaces."""
+    return fault.word if fault.kind == Hang.kind else f"{fault.word}{only_of(fault)}"
+
+
+def amount_of(fault: Fault) -> str:
+    """A fault in words without its kind: `1%`, `10ms +- 2ms normal`; empty where the kind says it all."""
+    return str(fault).removeprefix(fault.word).strip()
+
+
+def is_nothing(fault: Fault) -> bool:
+    """Whether the fault, set to zero, only asks for the removal of what is there under its name."""
+    match fault:
+        case BurstDrop():
+            return fault.rate == 0
+        case RandomDrop() | Corrupt() | Duplicate() | Reorder():
+            return fault.rate == 0
+        case CountedDrop():
+            return fault.every == 0
+        case Delay():
+            return fault.delay_ns == 0 and fault.jitter_ns == 0
+        case RateLimit():
+            return fault.bits_per_s == 0
+        case _:
+            return False
+
+
+def drop_rate_of(fault: Fault) -> Fraction | None:
+    """The share of the packets it looks at that a fault drops; None for kinds that drop none on purpose."""
+    match fault:
+        case RandomDrop() | BurstDrop() | CountedDrop():
+            return fault.rate
+        case BlackHole() | Hang() | Down() | Flap() | Reboot() | Crash():
+            return Fraction(1)
+        case _:
+            return None
+
+
+def agrees(asked: Fault, found: Fault) -> bool:
+    """Whether what the kernel holds is what was asked for, rates up to TOLERANCE."""
+    if type(asked) is not type(found):
+        return False
+    return all(_close(getattr(asked, each.name), getattr(found, each.name)) for each in fields(asked))
+
+
+def _close(asked: object, found: object) -> bool:
+    if isinstance(asked, Fraction) and isinstance(found, Fraction):
+        return abs(asked - found) <= TOLERANCE
+    return asked == found

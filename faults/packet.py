@@ -1,19 +1,21 @@
-"""Random loss by an eBPF program on a port's way out, for kernels without netem, and to tell what was lost.
+"""Faults by an eBPF program on a port's way out: all that selects packets, and drops where netem is missing.
 
-Drops behind the sender's routing and before any capture on the sending port: neither end's capture shows the packet.
+A program of its own for every fault, behind one another in the order they were set. Drops behind the sender's routing
+and before any capture on the sending port: neither end's capture shows the packet.
 """
 
-import sys
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from agent.wire import dtypes
+from faults import packet_config
 from faults.mechanism import Applied, Tally, Target
-from faults.model import RandomDrop, rate_of_threshold
+from faults.model import By, Fault, drop_rate_of
+from faults.packet_config import COUNTS, config_of, fault_of
 from testbed.kernel.bpf import BpfObject, build, load
+from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.qdisc import (
     Direction,
     attach_program,
@@ -23,86 +25,109 @@ from testbed.kernel.qdisc import (
     remove_clsact,
 )
 from testbed.kernel.rtnl import Rtnl
+from testbed.model.node_config import LOOPBACK_IFINDEX
 
 PRIORITY = 100
-"""Of the program on a port; our choice, behind programs that only look."""
+"""Of the first fault's program on a port; our choice, behind programs that only look."""
 
-_SOURCE = Path(__file__).parent / "bpf" / "drop.bpf.c"
-_PROGRAM, _THRESHOLD, _COUNTS = "drop", "threshold", "tally"
+_SOURCE = Path(__file__).parent / "bpf" / "fault.bpf.c"
+_PROGRAM, _CONFIG, _COUNTS = "fault", "config", "tally"
 _KEY = bytes(4)
-_TALLY = np.dtype([("seen", "u8"), ("dropped", "u8"), ("dropped_writes", "u8")])
 
 
 class PacketMechanism:
     """Needs CONFIG_NET_CLS_BPF, clang and libbpf. Compiles into `build_dir`, once, when first used."""
 
-    name = "ebpf"
+    name = By.EBPF
 
     def __init__(self, build_dir: Path) -> None:
         self._build_dir = build_dir
+        self._added: set[tuple[Path, int]] = set()
+        """Ports where clsact is there because of a fault."""
 
-    def apply(self, target: Target, fault: RandomDrop) -> Applied:
+    def check(self) -> None:
+        """Raises MissingFeatureError, BpfError when this machine cannot."""
+        with load(self._object_file) as loaded:
+            fd = loaded.program(_PROGRAM).fd
+            in_nameless_namespace(lambda: _try_attach(fd))
+
+    def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
         """Attach a program of its own to the port. Raises MissingFeatureError, KernelError, BpfError."""
         loaded = load(self._object_file)
         try:
-            loaded.map(_THRESHOLD).update(_KEY, fault.threshold.to_bytes(8, sys.byteorder))
-            return _attached(target, loaded)
+            with Rtnl.inside(target.node, target.namespace) as rtnl:
+                return self._attached(rtnl, target, loaded, fault, seed)
         except BaseException:
             loaded.close()
             raise
 
+    def removed_from(self, rtnl: Rtnl, target: Target) -> None:
+        """A program was taken off: clsact goes with the last, if it came with one."""
+        in_use = any(attached_programs(rtnl, target.ifindex, side) for side in Direction)
+        if (target.namespace, target.ifindex) in self._added and not in_use:
+            remove_clsact(rtnl, target.ifindex)
+            self._added.discard((target.namespace, target.ifindex))
+
+    def _attached(self, rtnl: Rtnl, target: Target, loaded: BpfObject, fault: Fault, seed: int) -> "_PacketFault":
+        taken = [program.priority for program in attached_programs(rtnl, target.ifindex, Direction.EGRESS)]
+        priority = max([PRIORITY, *(each + 1 for each in taken)])
+        loaded.map(_CONFIG).update(_KEY, config_of(fault, seed, priority))
+        if "clsact" not in qdisc_kinds(rtnl, target.ifindex):
+            self._added.add((target.namespace, target.ifindex))
+        try:
+            fd = loaded.program(_PROGRAM).fd
+            attach_program(rtnl, target.ifindex, Direction.EGRESS, priority, fd, f"spraylab-{_PROGRAM}")
+        except BaseException:
+            self.removed_from(rtnl, target)
+            self._added.discard((target.namespace, target.ifindex))
+            raise
+        return _PacketFault(self, target, loaded, fault, priority)
+
     @cached_property
     def _object_file(self) -> Path:
-        return build(_SOURCE, {"mrc.h": dtypes.c_header(), "drop.h": _header()}, self._build_dir)
+        headers = {"mrc.h": dtypes.c_header(), "fault.h": packet_config.c_header()}
+        return build(_SOURCE, headers, self._build_dir)
 
 
-class _PacketLoss:
-    """The program on the port, and whether clsact is there because of it."""
+class _PacketFault:
+    """One program on one port."""
 
-    def __init__(self, target: Target, loaded: BpfObject, added_clsact: bool) -> None:
-        self._target, self._loaded, self._added_clsact = target, loaded, added_clsact
+    def __init__(
+        self, mechanism: PacketMechanism, target: Target, loaded: BpfObject, fault: Fault, priority: int
+    ) -> None:
+        self._mechanism, self._target, self._loaded, self._priority = mechanism, target, loaded, priority
+        self._drops = drop_rate_of(fault) is not None
 
-    def in_force(self) -> Fraction | None:
+    def in_force(self) -> Fault | None:
         wanted = self._loaded.program(_PROGRAM).id
         with Rtnl.inside(self._target.node, self._target.namespace) as rtnl:
             attached = attached_programs(rtnl, self._target.ifindex, Direction.EGRESS)
         if not any(program.id == wanted and program.direct_action for program in attached):
             return None
-        value = self._loaded.map(_THRESHOLD).lookup(_KEY)
-        return rate_of_threshold(int.from_bytes(value, sys.byteorder)) if value else None
+        value = self._loaded.map(_CONFIG).lookup(_KEY)
+        return fault_of(value) if value else None
+
+    def is_seeded(self) -> bool:
+        return True
 
     def tally(self) -> Tally:
         value = self._loaded.map(_COUNTS).lookup(_KEY)
-        per_cpu = np.frombuffer(value or b"", _TALLY)
-        return Tally(*(int(per_cpu[name].sum()) for name in ("seen", "dropped", "dropped_writes")))
+        per_cpu = np.frombuffer(value or b"", COUNTS)
+        passed, seen, hit, writes = (int(per_cpu[name].sum()) for name in ("passed", "seen", "hit", "hit_writes"))
+        if self._drops:
+            return Tally(seen, hit, writes, hit, passed)
+        return Tally(seen, 0, 0, hit, passed)
 
     def revert(self) -> Tally:
         target = self._target
         with Rtnl.inside(target.node, target.namespace) as rtnl:
-            detach_program(rtnl, target.ifindex, Direction.EGRESS, PRIORITY)
-            in_use = any(attached_programs(rtnl, target.ifindex, side) for side in Direction)
-            if self._added_clsact and not in_use:
-                remove_clsact(rtnl, target.ifindex)
+            detach_program(rtnl, target.ifindex, Direction.EGRESS, self._priority)
+            self._mechanism.removed_from(rtnl, target)
         last = self.tally()
         self._loaded.close()
         return last
 
 
-def _attached(target: Target, loaded: BpfObject) -> _PacketLoss:
-    with Rtnl.inside(target.node, target.namespace) as rtnl:
-        had_clsact = "clsact" in qdisc_kinds(rtnl, target.ifindex)
-        try:
-            fd = loaded.program(_PROGRAM).fd
-            attach_program(rtnl, target.ifindex, Direction.EGRESS, PRIORITY, fd, f"spraylab-{_PROGRAM}")
-        except BaseException:
-            if not had_clsact:
-                remove_clsact(rtnl, target.ifindex)
-            raise
-    return _PacketLoss(target, loaded, not had_clsact)
-
-
-def _header() -> str:
-    """The C struct of _TALLY."""
-    assert _TALLY.names is not None
-    fields = " ".join(f"__u64 {name};" for name in _TALLY.names)
-    return f"#include <linux/types.h>\nstruct tally {{ {fields} }};\n"
+def _try_attach(fd: int) -> None:
+    with Rtnl.here("probe") as rtnl:
+        attach_program(rtnl, LOOPBACK_IFINDEX, Direction.EGRESS, PRIORITY, fd, "probe")

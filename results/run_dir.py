@@ -61,6 +61,11 @@ class RunDir:
         return self.path / "detect.jsonl"
 
     @property
+    def counters(self) -> Path:
+        """How the machine fared, once a second."""
+        return self.path / "counters.jsonl"
+
+    @property
     def agent(self) -> Path:
         """What the MRC agents reported."""
         return self.path / "agent.jsonl"

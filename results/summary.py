@@ -51,6 +51,8 @@ class Injected(msgspec.Struct, frozen=True):
     seen: int
     dropped: int
     dropped_writes: int | None
+    explains: int | None = None
+    """Retransmissions that it accounts for: lost or spoilt in its direction, or lost in the other at a shut port."""
 
 
 class Accusation(msgspec.Struct, frozen=True):

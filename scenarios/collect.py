@@ -5,19 +5,19 @@ Reads files and records; judges nothing.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 import msgspec
 
-from faults.model import render_rate
+from faults.model import Corrupt
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected
 from scenarios.expect import Accused, Conclusion, MachineCounts
 from scenarios.protocol import FaultState
 from scenarios.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
-from testbed.model.ids import DirectedLink, NodeId
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, NodeId, Role
 
 _SOFTNET = Path("/proc/net/softnet_stat")
 _SOFTNET_DROPPED = 1
@@ -80,12 +80,12 @@ def of_time(records: Iterable[Fields], since_ns: int) -> list[Fields]:
 
 def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
     """What was in force at a moment and what was changed after it."""
-    in_force: dict[str, Fields] = {}
+    in_force: dict[tuple[str, str], Fields] = {}
     for record in records:
         if record["mono_ns"] < since_ns:
-            in_force.pop(record["link"], None)
+            in_force.pop(_identity(record), None)
             if record["event"] == "FAULT_SET":
-                in_force[record["link"]] = record
+                in_force[_identity(record)] = record
     return [*in_force.values(), *of_time(records, since_ns)]
 
 
@@ -138,20 +138,20 @@ def injected_since(
     before: Sequence[FaultState], now: Sequence[FaultState], gone: Sequence[FaultState] = ()
 ) -> tuple[Injected, ...]:
     """What each fault did between two readings; those that went in between are told with their last counters."""
-    earlier = {(fault.link, fault.since): fault for fault in before}
-    return tuple(_injected(fault, earlier.get((fault.link, fault.since))) for fault in (*gone, *now))
+    earlier = {(fault.link, fault.kind, fault.since): fault for fault in before}
+    return tuple(_injected(each, earlier.get((each.link, each.kind, each.since))) for each in (*gone, *now))
 
 
 def gone_between(records: Iterable[Fields], since_ns: int) -> tuple[FaultState, ...]:
     """Faults that were cleared after a moment, as the truth has them."""
-    told: dict[str, Fields] = {}
+    told: dict[tuple[str, str], Fields] = {}
     gone = []
     for record in records:
-        link = record["link"]
+        key = _identity(record)
         if record["event"] == "FAULT_SET":
-            told[link] = record
-        elif link in told:
-            was = told.pop(link)
+            told[key] = record
+        elif key in told:
+            was = told.pop(key)
             if record["mono_ns"] >= since_ns:
                 gone.append(_last_state(was, record))
     return tuple(gone)
@@ -161,25 +161,37 @@ def _last_state(was: Fields, cleared: Fields) -> FaultState:
     return FaultState(
         link=was["link"],
         kind=was["kind"],
-        requested=_percent(was["requested"]),
-        in_force=_percent(was["in_force"]),
+        requested=_amount(was["fault"]),
+        in_force=_amount(was["fault_in_force"]),
         mechanism=was["mechanism"],
         by=was["by"],
         since=was["ts"],
         seen=cleared["seen"],
         dropped=cleared["dropped"],
         dropped_writes=cleared["dropped_writes"],
+        hit=cleared["hit"],
+        dropped_reverse=cleared["dropped_reverse"],
+        overlimits=cleared["overlimits"],
     )
 
 
-def _percent(fraction: float) -> str:
-    return render_rate(Fraction(fraction))
+def _identity(record: Fields) -> tuple[str, str]:
+    """What a FAULT_SET and its FAULT_CLEAR have in common, and no two faults that stand at once."""
+    return record["link"], record["fault"]
+
+
+def _amount(fault: str) -> str:
+    """A fault in words without its kind: `1%` of `drop 1%`."""
+    return fault.partition(" ")[2]
 
 
 def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
-    data = fault.dropped_writes
-    if data is not None and earlier is not None:
-        data -= earlier.dropped_writes or 0
+    def grown(name: str) -> int:
+        return (getattr(fault, name) or 0) - ((getattr(earlier, name) or 0) if earlier else 0)
+
+    data = None if fault.dropped_writes is None else grown("dropped_writes")
+    lost = grown("dropped") if data is None else data
+    spoilt = grown("hit") if fault.kind == Corrupt.kind else 0
     return Injected(
         fault.link,
         fault.kind,
@@ -187,10 +199,17 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
         fault.in_force,
         fault.mechanism,
         fault.by,
-        seen=fault.seen - (earlier.seen if earlier else 0),
-        dropped=fault.dropped - (earlier.dropped if earlier else 0),
+        seen=grown("seen"),
+        dropped=grown("dropped"),
         dropped_writes=data,
+        explains=lost + spoilt + grown("dropped_reverse"),
     )
+
+
+def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
+    """Links between switches that lost data: those that SprayCheck can see, and has to name."""
+    between = {str(way) for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions}
+    return {each.link for each in injected if each.link in between and each.dropped and each.dropped_writes != 0}
 
 
 def flow_results(

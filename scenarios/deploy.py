@@ -12,7 +12,7 @@ from agent.host.settings import FabricSettings, HostSettings, PeerSettings, Port
 from agent.spraycheck import dataplane
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 from scenarios.lab_dir import LabDir
 from testbed.kernel import bpf
 from testbed.kernel.netns import namespace_path

@@ -20,7 +20,7 @@ from scenarios.plan import Plan
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
     """Write what is known before the first packet: scenario, machine, fabric."""
     scenario = plan.scenario
-    resolved = scenario.model_dump(mode="json", exclude_none=True)
+    resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
     facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed)
     folder.environment.write_bytes(_json(facts))
@@ -45,7 +45,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     """Everything recorded against everything expected; written into the folder and returned."""
     flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified)
     drops = injected(recorded)
-    dropping = {fault.link for fault in drops}
+    dropping = collect.dropping_links(drops, plan.fabric)
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
     conclusion = collect.conclusion_of(recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from fractions import Fraction
 
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 from results.metrics import precision, recall
 from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
 from scenarios.model import Expectation
@@ -165,4 +165,8 @@ def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: 
 
 def _data_drops(injected: tuple[Injected, ...]) -> int:
     """Data packets dropped on purpose; all packets where the mechanism cannot tell data from acknowledgements."""
-    return sum(fault.dropped if fault.dropped_writes is None else fault.dropped_writes for fault in injected)
+    return sum(fault.explains if fault.explains is not None else _dropped(fault) for fault in injected)
+
+
+def _dropped(fault: Injected) -> int:
+    return fault.dropped if fault.dropped_writes is None else fault.dropped_writes

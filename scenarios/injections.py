@@ -1,71 +1,201 @@
-"""The faults of a lab as its owner keeps them: set by name, recorded in truth.jsonl, told with counters of this moment.
+"""The faults of a lab as its owner keeps them: ordered by name, on a timeline, recorded in truth.jsonl.
 
-Which mechanism makes a fault, and whether it is in force, is the business of `faults.inject`.
+Which mechanism makes a fault, and whether it is in force, is the business of `faults.inject`; when, of
+`faults.schedule`.
 """
 
-from collections.abc import Sequence
+import logging
+import secrets
+import time
+import zlib
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
-from fractions import Fraction
+from dataclasses import dataclass
 from typing import Literal
 
 import msgspec
+import numpy as np
 
+from faults.errors import FaultError
 from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
-from faults.model import RandomDrop, parse_rate, render_rate
+from faults.model import Fault, Flap, Reboot, amount_of, is_nothing, name_of
 from faults.records import FaultClear, FaultRecord
-from results.event_log import EventLog
+from faults.schedule import Act, Due, Event, Schedule, Timing
+from faults.targets import Chosen, chosen_of, require_fits
+from faults.wording import worded
+from results.event_log import EventLog, Tail
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultState
+from scenarios.protocol import FaultPlanned, FaultSet, FaultState
+from testbed.errors import TestbedError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import parse_link
+from testbed.model.ids import DirectedLink
+
+_log = logging.getLogger("owner.faults")
 
 AUTO: Literal["auto"] = "auto"
 """Whichever mechanism this machine has."""
 
+LOOK_EVERY_NS = 50_000_000
+"""How often SprayCheck's records are read while a timeline waits for them (our choice)."""
+
+Key = tuple[str, str]
+"""A direction and the name of a fault there."""
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """One fault on one direction, as it was ordered."""
+
+    way: DirectedLink
+    fault: Fault
+    mechanism: str | None
+    by: str
+    seed: int
+    links: frozenset[str]
+    """All that were ordered together."""
+
+    @property
+    def key(self) -> Key:
+        return str(self.way), name_of(self.fault)
+
 
 class Injections:
-    """The faults that are in force in one lab."""
+    """The faults that are in force in one lab, and those that will be."""
 
     def __init__(self, labdir: LabDir, fabric: Fabric, injector: Injector) -> None:
         self._labdir = labdir
         self._fabric = fabric
         self._injector = injector
-        self._by: dict[str, str] = {}
+        self._schedule = Schedule()
+        self._ordered: dict[Key, _Ordered] = {}
+        self._detections = Tail(labdir.detect)
+        self._failed: list[str] = []
 
-    def set(self, link: str, drop: str, mechanism: str, by: str) -> tuple[FaultState, ...]:
-        """Put a drop on every direction that `link` selects; 0% removes what is there.
+    def set(self, order: FaultSet) -> tuple[FaultState, ...]:
+        """Put faults on every direction that the order selects, now or on a timeline; zero removes.
 
-        Raises `UnknownNameError`, `RateError`, `MechanismError`, `NotInForceError`; then none of them has a fault.
+        Raises `UnknownNameError`, `FaultError`, `KernelError`; nothing was changed if it cannot be done here, and
+        otherwise none of the order's faults is left.
         """
-        fault = RandomDrop(parse_rate(drop))
-        chosen = None if mechanism == AUTO else mechanism
-        links = parse_link(link, self._fabric)
+        seed = secrets.randbits(32) if order.seed is None else order.seed
+        chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
+        mechanism = None if order.mechanism == AUTO else order.mechanism
+        for fault in said.faults:
+            require_fits(chosen, fault)
+            self._injector.require(fault, mechanism)
+        wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed)]
         with ExitStack() as undo:
-            for way in links:
-                target = target_of(self._labdir.lab, self._fabric, way)
-                undo.callback(self.clear, target.link)
-                self._record(self._injector.set(target, fault, chosen), by)
-                self._by[target.link] = by
+            for each in wanted:
+                undo.callback(self._take_back, each.key)
+                self._begin(each, said.timing)
             undo.pop_all()
-        names = {str(way) for way in links}
-        return tuple(state for state in self.states() if state.link in names)
+        keys = {each.key for each in wanted}
+        return tuple(state for state in self.states() if (state.link, state.fault) in keys)
 
-    def clear(self, link: str | None) -> tuple[FaultState, ...]:
-        """Remove faults, of the directions that `link` selects or all; they are told with their last counters."""
-        names = None if link is None else {str(way) for way in parse_link(link, self._fabric)}
-        removed = []
-        for status in self._injector.status():
-            if names is None or status.link in names:
-                record = self._injector.clear(status.link)
-                if record is not None:
-                    self._record((record,), self._by.get(status.link, ""))
-                    removed.append(self._cleared(status, record))
-        return tuple(removed)
+    def clear(self, target: str | None, word: str | None = None) -> tuple[FaultState, ...]:
+        """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all.
+
+        Those that were in force are told with their last counters.
+        """
+        names = None if target is None else {str(way) for way in chosen_of(target, self._fabric).ways}
+        before = {(state.link, state.fault): state for state in self.states()}
+        told = []
+        for key in [*before, *(key for key in self._ordered if key not in before)]:
+            ordered = self._ordered.get(key)
+            if (names is None or key[0] in names) and (word is None or (ordered and ordered.fault.word == word)):
+                told += [_cleared(before[key], record) for record in self._take_back(key) if key in before]
+        return tuple(told)
 
     def states(self) -> tuple[FaultState, ...]:
-        """All faults, read from the kernel now."""
+        """All faults in force, read from the kernel now."""
         return tuple(self._state(status) for status in self._injector.status())
+
+    def planned(self) -> tuple[FaultPlanned, ...]:
+        """What timelines will do next."""
+        now, told = time.monotonic_ns(), []
+        for key, ordered in self._ordered.items():
+            following = self._schedule.next_of(_line(key))
+            if following is not None:
+                act, at_ns = following
+                in_s = None if at_ns is None else max(0.0, (at_ns - now) / 1e9)
+                told.append(FaultPlanned(key[0], str(ordered.fault), act.value, in_s, ordered.by))
+        return tuple(told)
+
+    def failed(self) -> tuple[str, ...]:
+        """What a timeline could not do when its time came."""
+        return tuple(self._failed)
+
+    def happened(self, event: Event) -> None:
+        """Tell timelines that wait for it."""
+        self._act(self._schedule.happened(event, time.monotonic_ns()))
+        self.run()
+
+    def due_in_s(self) -> float | None:
+        """Seconds until `run` has something to do; None when nothing is planned."""
+        now = time.monotonic_ns()
+        times = [at_ns for at_ns in (self._schedule.next_ns(),) if at_ns is not None]
+        if self._schedule.waits_for(Event.DETECTED):
+            times.append(now + LOOK_EVERY_NS)
+        return max(0.0, (min(times) - now) / 1e9) if times else None
+
+    def run(self) -> None:
+        """Do what is due. What fails is logged and told with the faults; it never raises an expected error."""
+        if self._schedule.waits_for(Event.DETECTED):
+            self._look_for_detections()
+        self._act(self._schedule.due(time.monotonic_ns()))
+
+    def _look_for_detections(self) -> None:
+        for record in self._detections.fresh():
+            links = record.get("links") if record.get("event") == "LOCALIZE" else None
+            if links:
+                named = {_line(key) for key, each in self._ordered.items() if each.links & set(links)}
+                self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
+
+    def _begin(self, ordered: _Ordered, timing: Timing) -> None:
+        """In force now, or on a timeline whose first edge may be due now."""
+        self._schedule.drop(_line(ordered.key))
+        self._ordered[ordered.key] = ordered
+        if is_nothing(ordered.fault):
+            self._take_back(ordered.key)
+        elif timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
+            self._apply(ordered)
+        else:
+            now = time.monotonic_ns()
+            self._schedule.add(_line(ordered.key), ordered.fault, timing, ordered.seed, now)
+            for due in self._schedule.due(now):
+                self._act_on(due)
+
+    def _act(self, due: Iterable[Due]) -> None:
+        for each in due:
+            try:
+                self._act_on(each)
+            except (FaultError, TestbedError, OSError) as error:
+                _log.error("%s %s: %s", each.act, each.name, error)
+                self._failed.append(f"{each.act} {each.name}: {error}")
+
+    def _act_on(self, due: Due) -> None:
+        ordered = next((each for key, each in self._ordered.items() if _line(key) == due.name), None)
+        if ordered is None:
+            return
+        if due.act is Act.SET:
+            self._apply(ordered)
+        else:
+            self._record(self._injector.clear(*ordered.key), ordered.by)
+            if due.last:
+                self._ordered.pop(ordered.key, None)
+
+    def _apply(self, ordered: _Ordered) -> None:
+        target = target_of(self._labdir.lab, self._fabric, ordered.way)
+        seed = _seed_of(ordered)
+        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, seed), ordered.by)
+
+    def _take_back(self, key: Key) -> tuple[FaultClear, ...]:
+        self._schedule.drop(_line(key))
+        ordered = self._ordered.pop(key, None)
+        records = self._injector.clear(*key)
+        self._record(records, ordered.by if ordered else "")
+        return records
 
     def _record(self, records: Sequence[FaultRecord], by: str) -> None:
         with EventLog(self._labdir.truth) as log:
@@ -73,25 +203,50 @@ class Injections:
                 log.append(msgspec.to_builtins(record) | {"by": by})
 
     def _state(self, status: FaultStatus) -> FaultState:
+        ordered = self._ordered.get((status.link, status.name))
         return FaultState(
             link=status.link,
             kind=status.fault.kind,
-            requested=render_rate(status.fault.rate),
-            in_force=_told(status.in_force),
+            requested=amount_of(status.fault),
+            in_force="nothing" if status.in_force is None else amount_of(status.in_force),
             mechanism=status.mechanism,
-            by=self._by.get(status.link, ""),
+            by=ordered.by if ordered else "",
             since=status.since.text,
             seen=status.tally.seen,
             dropped=status.tally.dropped,
             dropped_writes=status.tally.dropped_writes,
+            fault=status.name,
+            hit=status.tally.hit,
+            dropped_reverse=status.tally.dropped_reverse,
+            overlimits=status.tally.overlimits,
+            seed=status.seed,
         )
 
-    def _cleared(self, status: FaultStatus, record: FaultClear) -> FaultState:
-        state = self._state(status)
-        return msgspec.structs.replace(
-            state, in_force="removed", seen=record.seen, dropped=record.dropped, dropped_writes=record.dropped_writes
-        )
+
+def _cleared(state: FaultState, record: FaultClear) -> FaultState:
+    """A fault as it last was."""
+    return msgspec.structs.replace(
+        state,
+        in_force="removed",
+        seen=record.seen,
+        dropped=record.dropped,
+        dropped_writes=record.dropped_writes,
+        hit=record.hit,
+        dropped_reverse=record.dropped_reverse,
+        overlimits=record.overlimits,
+    )
 
 
-def _told(rate: Fraction | None) -> str:
-    return "nothing" if rate is None else render_rate(rate)
+def _orders(chosen: Chosen, fault: Fault, mechanism: str | None, by: str, seed: int) -> list[_Ordered]:
+    links = frozenset(str(way) for way in chosen.ways)
+    return [_Ordered(way, fault, mechanism, by, seed, links) for way in chosen.ways]
+
+
+def _line(key: Key) -> str:
+    return " ".join(key)
+
+
+def _seed_of(ordered: _Ordered) -> int:
+    """Of one fault on one direction: no two ports lose the same packets."""
+    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(_line(ordered.key).encode())])
+    return int(sequence.generate_state(1, np.uint64)[0]) >> 1

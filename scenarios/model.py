@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
-from faults.model import parse_rate
+from faults.quantities import parse_rate
 
 _SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
 _UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -33,6 +33,16 @@ def _rate_text(value: Any) -> str:
     return text
 
 
+def _text(value: Any) -> str:
+    """Words and numbers as text; `{period: 2s, count: 3}` as `period=2s,count=3`."""
+    if isinstance(value, dict):
+        return ",".join(f"{key}={_text(each)}" for key, each in value.items())
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise ValueError(f"{value!r} is of the wrong kind; write a word, a number or a quantity with its unit")
+    return str(value).strip()
+
+
+Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number", "object"]})]
 Bytes = Annotated[
     int,
     BeforeValidator(_bytes_of),
@@ -110,13 +120,91 @@ class Workload(_Part):
     """Payload bytes of one Write; left out, a flow is one Write."""
 
 
-class LinkFault(_Part):
-    """A gray failure: the link stays up and drops a part of the packets."""
+class FaultEntry(_Part):
+    """One order of faults: a target, one kind or several that compose, and when. The words are those of `fault set`."""
 
-    link: Link
-    """A directed link (`p0:leaf3>spine5`), both directions (`p0:leaf3-spine5`), or a wildcard (`p*:leaf3>spine*`)."""
-    drop: Rate
+    link: Link | None = None
+    """What it is put on, when it is a link: `p0:leaf3>spine5`, `p0:leaf3-spine5`, `p*:leaf3>spine*`."""
+    target: Link | None = None
+    """What it is put on: a link, a node (`p0-spine2`), a port (`h3:plane1`), a plane (`p1`), or `any fabric link`."""
+    mechanism: Literal["auto", "netem", "ebpf", "tbf", "link"] = "auto"
+    """What makes it; a mechanism chosen for the run wins."""
+    drop: Rate | None = None
     """Share of packets dropped, with its unit: `1%`, `0.5%`, `50bp`."""
+    gemodel: Text | None = None
+    """Drops in bursts (Gilbert-Elliott): `p=1%,r=10%`, also `bad=` and `good=`."""
+    one_in: Text | None = None
+    """Every Nth packet is dropped."""
+    black_hole: Text | None = None
+    """Everything to this host is dropped."""
+    hang: Literal[True] | None = None
+    """A switch stays up and forwards nothing."""
+    corrupt: Rate | None = None
+    """Share of packets of which one bit is turned."""
+    duplicate: Rate | None = None
+    """Share of packets sent twice."""
+    reorder: Rate | None = None
+    """Share of packets that overtake others; with `ahead`."""
+    delay: Text | None = None
+    """Every packet comes later: `10ms`; with `jitter` and `distribution`."""
+    rate: Text | None = None
+    """A slow link: `10Mbit`; with `queue`."""
+    down: Literal[True] | None = None
+    """The port is shut."""
+    flap: Text | None = None
+    """Shut and opened: `period=2s`, also `duty=`, `count=`, `jitter=`."""
+    reboot: Text | None = None
+    """A switch is down for so long."""
+    crash: Literal[True] | None = None
+    """A switch shuts all its ports."""
+    only_control: Literal[True] | None = None
+    """Only SACKs, NACKs and transport ACKs."""
+    only_qp: Text | None = None
+    """Only packets to this queue pair."""
+    only_ev: Text | None = None
+    """Only packets with this entropy value, `EV/MASK` for some of its bits."""
+    only_dscp: Text | None = None
+    """Only packets of this class."""
+    only_size: Text | None = None
+    """Only frames of these lengths: `100-300`."""
+    only_to: Text | None = None
+    """Only packets to this host."""
+    only_first: Literal[True] | None = None
+    """Only writes that are not retransmissions."""
+    only_last: Text | None = None
+    """Only the last so many packets of a message."""
+    jitter: Text | None = None
+    """Spread of the delay."""
+    distribution: Text | None = None
+    """Of the delay: `uniform`, `normal`, `pareto`."""
+    ahead: Text | None = None
+    """What reordered packets skip."""
+    queue: Text | None = None
+    """Bytes that wait at a rate limit."""
+    at: Text | None = None
+    """So long after the first packet; left out, in force from before the first packet."""
+    for_: Text | None = Field(default=None, alias="for")
+    """Cleared after so long; left out, after the last packet."""
+    every: Text | None = None
+    """Set again each time so long has passed."""
+    times: Text | None = None
+    """How often with `every`."""
+    until: Text | None = None
+    """`detected`: cleared when a detector names its link."""
+    on: Text | None = None
+    """What `at` counts from: `traffic` or `detected`."""
+
+    @property
+    def where(self) -> str:
+        """What it is put on."""
+        return self.target or self.link or ""
+
+    @property
+    def words(self) -> dict[str, str | bool]:
+        """The order in words; `at` alone counts from the first packet."""
+        given = self.model_dump(by_alias=True, exclude_none=True, exclude={"link", "target", "mechanism"})
+        words = {name.replace("_", "-"): value for name, value in given.items()}
+        return words | ({"on": "traffic"} if "at" in words and "on" not in words else {})
 
 
 class Detector(_Part):
@@ -154,8 +242,8 @@ class Scenario(_Part):
     """How MRC sends."""
     workloads: tuple[Workload, ...] = Field(min_length=1)
     """The traffic, as a list of `- type: write` with its keys."""
-    faults: tuple[LinkFault, ...] = ()
-    """In force from before the first packet until after the last."""
+    faults: tuple[FaultEntry, ...] = ()
+    """In force from before the first packet until after the last, unless they say otherwise."""
     detector: Detector = Detector()
     """What is asked of SprayCheck."""
     capture: tuple[Link, ...] = ()

@@ -16,7 +16,8 @@ from typing import Any
 
 import msgspec
 
-from faults.errors import FaultError, MechanismError, RateError
+from faults.errors import FaultError, MechanismError, QuantityError, TargetError, WordingError
+from faults.schedule import Event
 from scenarios import protocol
 from scenarios.errors import (
     EnvironmentLackingError,
@@ -38,7 +39,7 @@ from testbed.errors import LabStateError as TestbedLabStateError
 _log = logging.getLogger("owner")
 
 _BLAMES: tuple[tuple[tuple[type[Exception], ...], Blame], ...] = (
-    ((UsageError, UnknownNameError, FabricError, RateError), Blame.USAGE),
+    ((UsageError, UnknownNameError, FabricError, QuantityError, WordingError, TargetError), Blame.USAGE),
     ((EnvironmentLackingError, MissingFeatureError, MechanismError), Blame.ENVIRONMENT),
     ((LabStateError, TestbedLabStateError), Blame.LAB_STATE),
 )
@@ -103,7 +104,8 @@ def _own(channel: Channel, link: socket.socket) -> None:
             channel.tell(Notice(ready=True))
             if not settings.leased:
                 link.close()
-            serve(listener, lambda request: _answer(lab, request), link if settings.leased else None)
+            lease = link if settings.leased else None
+            serve(listener, lambda request: _answer(lab, request), lease, lab.injections)
 
 
 def _keep_records_in(labdir: LabDir) -> None:
@@ -136,11 +138,20 @@ def _text(error: Exception) -> str:
 
 
 def _fault_set(lab: Lab, request: protocol.FaultSet) -> protocol.Faults:
-    return protocol.Faults(lab.injections.set(request.link, request.drop, request.mechanism, request.by))
+    return _told(lab, lab.injections.set(request))
 
 
 def _fault_clear(lab: Lab, request: protocol.FaultClear) -> protocol.Faults:
-    return protocol.Faults(lab.injections.clear(request.link))
+    return _told(lab, lab.injections.clear(request.target, request.word))
+
+
+def _fault_event(lab: Lab, request: protocol.FaultEvent) -> protocol.Faults:
+    lab.injections.happened(Event(request.event))
+    return _told(lab, lab.injections.states())
+
+
+def _told(lab: Lab, states: tuple[protocol.FaultState, ...]) -> protocol.Faults:
+    return protocol.Faults(states, lab.injections.planned(), lab.injections.failed())
 
 
 def _capture_start(lab: Lab, request: protocol.CaptureStart) -> protocol.Captures:
@@ -158,8 +169,9 @@ def _new_epoch(lab: Lab, request: protocol.NewEpoch) -> protocol.Epoch:
 _SERVE: dict[type[Any], Callable[[Lab, Any], Any]] = {
     protocol.Status: lambda lab, _: lab.status(),
     protocol.FaultSet: _fault_set,
-    protocol.FaultShow: lambda lab, _: protocol.Faults(lab.injections.states()),
+    protocol.FaultShow: lambda lab, _: _told(lab, lab.injections.states()),
     protocol.FaultClear: _fault_clear,
+    protocol.FaultEvent: _fault_event,
     protocol.CaptureStart: _capture_start,
     protocol.CaptureStop: _capture_stop,
     protocol.NewEpoch: _new_epoch,

@@ -4,15 +4,18 @@ Also says what does not fit together. A plan is a value; nothing here touches th
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from faults.model import RandomDrop, parse_rate, render_rate
+from faults.errors import TargetError, WordingError
+from faults.model import is_nothing, name_of
+from faults.targets import Chosen, chosen_of, require_fits
+from faults.wording import TIMING_WORDS, Worded, worded
 from scenarios.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
-from scenarios.model import LinkFault, Scenario, Topology, Transport, Workload
+from scenarios.model import FaultEntry, Scenario, Topology, Transport, Workload
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, LinkId, parse_link
@@ -44,10 +47,12 @@ class Flow:
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """One direction and what it is to suffer."""
+    """One order of faults, spelt out."""
 
-    link: DirectedLink
-    drop: RandomDrop
+    chosen: Chosen
+    words: Mapping[str, str | bool]
+    worded: Worded
+    mechanism: str
 
 
 @dataclass(frozen=True)
@@ -62,9 +67,15 @@ class Plan:
     detected: tuple[DirectedLink, ...] | None
     """Links that must be named; None: those that drop during the run."""
 
-    def drop_text(self, link: str) -> str:
-        """The rate of a planned fault as it is asked of the owner."""
-        return next(render_rate(fault.drop.rate) for fault in self.faults if str(fault.link) == link)
+    @property
+    def fault_texts(self) -> tuple[tuple[str, str], ...]:
+        """Every direction and what it is to suffer."""
+        return tuple(
+            (str(way), f"{fault}{_when(order.words)}")
+            for order in self.faults
+            for way in order.chosen.ways
+            for fault in order.worded.faults
+        )
 
     @property
     def region_bytes(self) -> int:
@@ -79,7 +90,7 @@ class Parts:
     topology: Topology | None = None
     transport: Transport | None = None
     workloads: Mapping[int, Workload] = field(default_factory=dict)
-    faults: Mapping[int, LinkFault] = field(default_factory=dict)
+    faults: Mapping[int, FaultEntry] = field(default_factory=dict)
     capture: Mapping[int, str] = field(default_factory=dict)
     detected: Mapping[int, str] = field(default_factory=dict)
 
@@ -91,7 +102,7 @@ def parts_of(values: Mapping[str, Any]) -> Parts:
         _sound(Topology, values.get("topology", {})),
         _sound(Transport, values.get("transport", {})),
         _all_sound(Workload, values.get("workloads")),
-        _all_sound(LinkFault, values.get("faults")),
+        _all_sound(FaultEntry, values.get("faults")),
         _texts(values.get("capture")),
         _texts(expect.get("detected")) if isinstance(expect, Mapping) else {},
     )
@@ -110,11 +121,7 @@ def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
         scenario,
         fabric,
         tuple(flow for work in scenario.workloads for flow in _flows(work, scenario.transport, fabric)),
-        tuple(
-            PlannedFault(link, RandomDrop(parse_rate(fault.drop)))
-            for fault in scenario.faults
-            for link in parse_link(fault.link, fabric)
-        ),
+        tuple(_planned(entry, fabric, scenario.seed) for entry in scenario.faults),
         tuple(dict.fromkeys(way.link for text in scenario.capture for way in parse_link(text, fabric))),
         None if detected is None else tuple(way for text in detected for way in parse_link(text, fabric)),
     )
@@ -123,7 +130,7 @@ def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
 def checked_on(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
     """The scenario moved to a fabric of other counts. Raises `ScenarioRefusedError` when it does not fit there."""
     moved = scenario.model_copy(update={"topology": Topology.model_validate(dict(counts))})
-    values = moved.model_dump(exclude_none=True)
+    values = moved.model_dump(exclude_none=True, by_alias=True)
     complaints = list(complaints_of(parts_of(values)))
     if complaints:
         where = f"{scenario.name} on a lab of {moved.topology}"
@@ -214,25 +221,75 @@ def _crowd_complaints(workloads: Mapping[int, Workload], fabric: Fabric) -> Iter
             return
 
 
-def _fault_complaints(faults: Mapping[int, LinkFault], fabric: Fabric) -> Iterator[Complaint]:
-    taken: dict[DirectedLink, int] = {}
-    for at, fault in faults.items():
-        if not parse_rate(fault.drop):
-            yield Complaint(("faults", at, "drop"), "0 drops nothing", "leave the fault out")
-        yield from _link_complaints(("faults", at, "link"), fault.link, fabric)
-        for way in _links(fault.link, fabric):
-            if way in taken:
-                wrong = f"{way} already has the fault of faults.{taken[way]}"
-                yield Complaint(("faults", at, "link"), wrong, "one fault a direction")
+def _planned(entry: FaultEntry, fabric: Fabric, seed: int) -> PlannedFault:
+    return PlannedFault(chosen_of(entry.where, fabric, seed), entry.words, worded(entry.words), entry.mechanism)
+
+
+def _fault_complaints(faults: Mapping[int, FaultEntry], fabric: Fabric) -> Iterator[Complaint]:
+    taken: dict[tuple[DirectedLink, str], int] = {}
+    for at, entry in faults.items():
+        place = ("faults", at)
+        said = _worded(entry)
+        if isinstance(said, WordingError):
+            yield from (Complaint((*place, _key(word)), wrong, right) for word, wrong, right in said.problems)
+        chosen = _chosen(entry, fabric)
+        if isinstance(chosen, Complaint):
+            yield replace(chosen, place=(*place, *chosen.place))
+        if not isinstance(said, WordingError) and isinstance(chosen, Chosen):
+            yield from _fit_complaints(at, said, chosen, taken)
+
+
+def _fit_complaints(
+    at: int, said: Worded, chosen: Chosen, taken: dict[tuple[DirectedLink, str], int]
+) -> Iterator[Complaint]:
+    for fault in said.faults:
+        place = ("faults", at, _key(fault.word))
+        if is_nothing(fault):
+            verb = "drops" if fault.word == "drop" else "does"
+            yield Complaint(place, f"0 {verb} nothing", "leave the fault out")
+        try:
+            require_fits(chosen, fault)
+        except TargetError as error:
+            yield Complaint(place, error.reason, error.hint)
+        for way in chosen.ways:
+            if (way, name_of(fault)) in taken:
+                wrong = f"{way} already has the fault of faults.{taken[way, name_of(fault)]}"
+                yield Complaint(("faults", at, "link"), wrong, "one fault of a kind a direction")
                 break
-            taken[way] = at
+            taken[way, name_of(fault)] = at
 
 
-def _links(text: str, fabric: Fabric) -> tuple[DirectedLink, ...]:
+def _worded(entry: FaultEntry) -> Worded | WordingError:
     try:
-        return parse_link(text, fabric)
-    except UnknownNameError:
-        return ()
+        return worded(entry.words)
+    except WordingError as error:
+        return error
+
+
+def _chosen(entry: FaultEntry, fabric: Fabric) -> Chosen | Complaint:
+    """What an entry is put on, or what is wrong with that, at a place below the entry."""
+    if (entry.link is None) == (entry.target is None):
+        return Complaint((), _one_of(entry.link is None, "link", "target"), "say what is to break, once")
+    place = ("link",) if entry.target is None else ("target",)
+    try:
+        return chosen_of(entry.where, fabric)
+    except UnknownNameError as error:
+        near = ", ".join(error.near)
+        return Complaint(
+            place, f"{error.text!r}: {error.reason}", f"did you mean {near}?" if near else "see the topology"
+        )
+    except TargetError as error:
+        return Complaint(place, f"{error.text!r}: {error.reason}", error.hint)
+
+
+def _when(words: Mapping[str, str | bool]) -> str:
+    """The timeline in its own words, with a space before it."""
+    return "".join(f" {word.name} {words[word.name]}" for word in TIMING_WORDS if word.name in words)
+
+
+def _key(word: str) -> str:
+    """As a scenario writes a word."""
+    return word.replace("-", "_")
 
 
 def _link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Complaint]:

@@ -20,12 +20,16 @@ class Status(_Request, frozen=True, tag="status"):
 
 
 class FaultSet(_Request, frozen=True, tag="fault_set"):
-    """Put a drop on every direction that `link` selects, 0% takes it away: `Faults` that are now in force there."""
+    """Put faults on every direction that `target` selects, zero takes them away: `Faults` that are now in force there.
 
-    link: str
-    drop: str
+    `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one.
+    """
+
+    target: str
+    words: dict[str, str | bool]
     mechanism: str = "auto"
     by: str = "hand"
+    seed: int | None = None
 
 
 class FaultShow(_Request, frozen=True, tag="fault_show"):
@@ -33,9 +37,16 @@ class FaultShow(_Request, frozen=True, tag="fault_show"):
 
 
 class FaultClear(_Request, frozen=True, tag="fault_clear"):
-    """Take faults away, of one link or (None) all: `Faults` with their last counters."""
+    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters."""
 
-    link: str | None = None
+    target: str | None = None
+    word: str | None = None
+
+
+class FaultEvent(_Request, frozen=True, tag="fault_event"):
+    """Something has happened that timelines may wait for: `Faults`."""
+
+    event: str
 
 
 class CaptureStart(_Request, frozen=True, tag="capture_start"):
@@ -64,7 +75,7 @@ class Shutdown(_Request, frozen=True, tag="shutdown"):
     """Take the lab down: `Done`, then the owner ends."""
 
 
-Request = Status | FaultSet | FaultShow | FaultClear | CaptureStart | CaptureStop | NewEpoch | Shutdown
+Request = Status | FaultSet | FaultShow | FaultClear | FaultEvent | CaptureStart | CaptureStop | NewEpoch | Shutdown
 
 
 class FaultState(msgspec.Struct, frozen=True):
@@ -85,6 +96,28 @@ class FaultState(msgspec.Struct, frozen=True):
     """Of those, dropped by it."""
     dropped_writes: int | None
     """Of those, MRC requests (not SACKs); None when the mechanism cannot tell."""
+    fault: str = ""
+    """Tells the faults of one direction apart: the word, and the packets it looks at."""
+    hit: int | None = None
+    """Packets it did something to; None when the mechanism cannot tell."""
+    dropped_reverse: int | None = None
+    """Lost in the other direction, at a port that is shut."""
+    overlimits: int = 0
+    """How often a rate limit made a packet wait."""
+    seed: int | None = None
+    """Fixes which packets are hit; None when the mechanism leaves that to the kernel."""
+
+
+class FaultPlanned(msgspec.Struct, frozen=True):
+    """What a timeline will do next."""
+
+    link: str
+    fault: str
+    act: str
+    """`set` or `clear`."""
+    in_s: float | None
+    """None while it waits for an event."""
+    by: str
 
 
 class CaptureState(msgspec.Struct, frozen=True):
@@ -133,6 +166,9 @@ class Faults(msgspec.Struct, frozen=True):
     """Faults asked for."""
 
     faults: tuple[FaultState, ...]
+    planned: tuple[FaultPlanned, ...] = ()
+    failed: tuple[str, ...] = ()
+    """What a timeline could not do when its time came."""
 
 
 class Captures(msgspec.Struct, frozen=True):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from enum import Enum
 from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
@@ -22,6 +23,18 @@ _PATIENCE_S = 5.0
 """A client that does not take its answer for so long is left (our choice): it must not stop everybody else."""
 
 Handle = Callable[[Request], Answer]
+
+
+class Chore(Protocol):
+    """What is to be done between requests when its time comes."""
+
+    def due_in_s(self) -> float | None:
+        """Seconds until then; None when nothing is planned."""
+        ...
+
+    def run(self) -> None:
+        """Do what is due."""
+        ...
 
 
 class _Attended(Enum):
@@ -60,7 +73,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None) -> None:
+def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, chore: Chore | None = None) -> None:
     """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
     decoder = msgspec.json.Decoder(Request)
     with ExitStack() as held:
@@ -69,7 +82,10 @@ def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None) 
         if lease is not None:
             selector.register(lease, selectors.EVENT_READ)
         while True:
-            for key, _ in selector.select():
+            events = selector.select(chore.due_in_s() if chore else None)
+            if chore:
+                chore.run()
+            for key, _ in events:
                 if key.fileobj is lease:
                     return
                 if key.fileobj is listener:

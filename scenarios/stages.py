@@ -4,11 +4,13 @@ What a stage changes it registers to be undone, so that an error or a Ctrl-C in 
 """
 
 import time
+from collections.abc import Mapping
 from contextlib import ExitStack, suppress
 from fractions import Fraction
 from pathlib import Path
 
-from faults.model import parse_rate
+from faults.model import amount_of, name_of
+from faults.schedule import Event
 from results import run_dir
 from results.event_log import Fields, Tail, read_records
 from results.run_dir import RunDir
@@ -20,7 +22,8 @@ from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailed
 from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
-from scenarios.plan import Plan, checked_on, plan_of
+from scenarios.plan import Plan, PlannedFault, checked_on, plan_of
+from scenarios.samples import Samples
 from scenarios.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0
@@ -125,29 +128,46 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResu
     return tuple(CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped) for c in ended.captures)
 
 
-def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, undo: ExitStack) -> tuple[str, ...]:
-    """Put the scenario's faults in force; one that is there already, by hand and with the same rate, is left alone.
+def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, undo: ExitStack) -> tuple[PlannedFault, ...]:
+    """Order the scenario's faults; one that is there already, by hand and just the same, is left alone.
 
-    Raises `LabStateError` when the same link has a different one. Returns the links that this run has set.
+    Raises `LabStateError` when a direction has a different one of the same name. Returns what this run has ordered.
     """
-    there = {fault.link: fault for fault in lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults}
-    wanted = {str(fault.link): fault.drop for fault in plan.faults}
-    for link in wanted.keys() & there.keys():
-        if parse_rate(there[link].requested) != wanted[link].rate:
-            drops = there[link].requested
-            raise LabStateError(f"{link} drops {drops} already; `spraylab fault clear` it, or ask for the same rate")
-    mine = tuple(link for link in wanted if link not in there)
-    for link in mine:
-        undo.callback(_quietly, lab.owner, protocol.FaultClear(link), protocol.Faults)
-        drop = plan.drop_text(link)
-        lab.owner.ask(protocol.FaultSet(link, drop, order.mechanism, "scenario"), protocol.Faults)
+    told = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
+    there = {(state.link, state.fault): state for state in told}
+    mine = tuple(planned for planned in plan.faults if not _is_there(planned, there))
+    for planned in mine:
+        undo.callback(_quietly, lab.owner, protocol.FaultClear(_spelt(planned)), protocol.Faults)
+        mechanism = planned.mechanism if order.mechanism == "auto" else order.mechanism
+        request = protocol.FaultSet(planned.chosen.text, dict(planned.words), mechanism, "scenario", plan.scenario.seed)
+        lab.owner.ask(request, protocol.Faults)
     return mine
 
 
-def clear_faults(lab: LabInUse, links: tuple[str, ...]) -> None:
-    """Take away what this run has set."""
-    for link in links:
-        lab.owner.ask(protocol.FaultClear(link), protocol.Faults)
+def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.FaultState]) -> bool:
+    """Whether all of an order is in force. Raises `LabStateError` when something else is in its place."""
+    same = []
+    for way in planned.chosen.ways:
+        for fault in planned.worded.faults:
+            state = there.get((str(way), name_of(fault)))
+            if state is not None and state.requested != amount_of(fault):
+                has = f"{way} has {state.fault} {state.requested} already"
+                raise LabStateError(f"{has}; `spraylab fault clear` it, or ask for the same")
+            same.append(state is not None)
+    return all(same)
+
+
+def _spelt(planned: PlannedFault) -> str:
+    return ",".join(str(way) for way in planned.chosen.ways)
+
+
+def clear_faults(lab: LabInUse, mine: tuple[PlannedFault, ...]) -> None:
+    """Take away what this run has ordered. Raises `OwnerFailedError` when a timeline could not be followed."""
+    for planned in mine:
+        lab.owner.ask(protocol.FaultClear(_spelt(planned)), protocol.Faults)
+    failed = lab.owner.ask(protocol.FaultShow(), protocol.Faults).failed
+    if failed and mine:
+        raise OwnerFailedError("faults were not in force as the scenario asks: " + "; ".join(failed))
 
 
 def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> None:
@@ -180,15 +200,20 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     """Start all flows under a fresh epoch, which is returned."""
     detector, copies = plan.scenario.detector, plan.scenario.transport.copies
     epoch = lab.owner.ask(protocol.NewEpoch(detector.min_rate, copies), protocol.Epoch).epoch
+    lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
     traffic.post(epoch)
     return epoch
 
 
-def wait_ended(traffic: Traffic, listener: Listener) -> tuple[FlowProgress, ...]:
-    """Wait until every flow is acknowledged or has failed. Raises `RunStalledError`."""
+def wait_ended(lab: LabInUse, traffic: Traffic, folder: RunDir, listener: Listener) -> tuple[FlowProgress, ...]:
+    """Wait until every flow is acknowledged or has failed, with samples meanwhile. Raises `RunStalledError`."""
     acked, since = -1, time.monotonic()
+    samples = Samples(folder.counters)
     while True:
         progress = traffic.progress()
+        if samples.due():
+            told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
+            samples.take(progress, traffic.counters(), told.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
         listener.progress(
             now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from faults.errors import FaultError, MechanismError, RateError
+from faults.errors import FaultError, MechanismError, QuantityError, TargetError, WordingError
 from results.errors import ResultsError
 from scenarios.errors import (
     EnvironmentLackingError,
@@ -33,7 +33,7 @@ class ExitCode(IntEnum):
 
 
 _CODES: tuple[tuple[tuple[type[Exception], ...], ExitCode], ...] = (
-    ((UsageError, FabricError, UnknownNameError, RateError), ExitCode.USAGE),
+    ((UsageError, FabricError, UnknownNameError, QuantityError, WordingError, TargetError), ExitCode.USAGE),
     ((EnvironmentLackingError, MissingFeatureError, MechanismError), ExitCode.ENVIRONMENT),
     ((LabStateError, TestbedLabStateError), ExitCode.LAB_STATE),
     ((ScenariosError, TestbedError, FaultError), ExitCode.LAB_STATE),

@@ -1,76 +1,117 @@
-"""`spraylab fault`: break a link of the lab that is up, see what the kernel does, mend it."""
+"""`spraylab fault`: break something in the lab that is up, see what the kernel does, mend it."""
 
-from collections.abc import Sequence
+import secrets
+from collections.abc import Callable
+from typing import Any
 
 import click
 
-from faults.model import parse_rate
-from scenarios.cli.options import links_like, of_lab, require_root, told
+from faults.targets import chosen_of
+from faults.wording import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word, worded
+from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
-from scenarios.client import Owner
-from scenarios.errors import UsageError
+from scenarios.client import Owner, not_up
+from scenarios.errors import LabStateError, UsageError
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow, FaultState
+from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow
 
 _COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
+_PLANNED = ("link", "fault", "next", "when", "set by")
+
+
+def _options(*words: Word) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """One option a word."""
+
+    def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
+        for word in reversed(words):
+            kinds = {"is_flag": True} if word.flag else {"metavar": word.metavar}
+            command = click.option(f"--{word.name}", word.name.replace("-", "_"), help=word.help, **kinds)(command)
+        return command
+
+    return decorated
 
 
 @click.group("fault")
 def command() -> None:
-    """Set, show and clear faults on links of the lab that is up."""
+    """Set, show and clear faults in the lab that is up."""
 
 
 @command.command("set")
-@click.argument("link", shell_complete=links_like)
-@click.option("--drop", required=True, metavar="RATE", help="Share of packets to drop: 1%, 0.5%, 50bp; 0% removes it.")
-@click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
-              help="What makes packets drop.")  # fmt: skip
+@click.argument("target", shell_complete=targets_like)
+@_options(*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
+@click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf", "tbf", "link"]), default="auto",
+              show_default=True, help="What makes the fault.")  # fmt: skip
+@click.option("--seed", type=click.IntRange(0), help="Choose and hit the same again; drawn when left out.")
 @of_lab
 @told
-def set_command(labdir: LabDir, output: Output, link: str, drop: str, mechanism: str) -> None:
-    """Drop packets on LINK: one direction (p0:leaf3>spine5), both (p0:leaf3-spine5), or many (p*:leaf3>spine*).
+def set_command(
+    labdir: LabDir, output: Output, target: str, mechanism: str, seed: int | None, **words: str | bool | None
+) -> None:
+    """Put a fault on TARGET, several if several kinds are given; what is there already under the same name goes.
 
-    What is printed has been read back from the kernel.
+    TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
+    (p0-spine2), a port (h3:plane1), a plane (p1), a choice by chance ("any fabric link", "3 links of plane 1"), or
+    several of these with commas. What is printed has been read back from the kernel.
     """
-    parse_rate(drop)
+    said = {name.replace("_", "-"): value for name, value in words.items() if value not in (None, False)}
+    worded(said)
     require_root()
+    drawn = secrets.randbits(32) if seed is None else seed
+    fabric = fabric_up(labdir)
+    if fabric is None:
+        raise LabStateError(not_up(labdir))
+    chosen = chosen_of(target, fabric, drawn)
+    if str(chosen) != target:
+        output.say(f"{chosen}" + (f" (seed {drawn})" if chosen.by_chance else ""))
+    kept = {name: value for name, value in said.items() if value is not None}
     with Owner(labdir) as owner:
-        faults = owner.ask(FaultSet(link, drop, mechanism), Faults).faults
-    _print(output, faults, "no fault there any more")
+        faults = owner.ask(FaultSet(target, kept, mechanism, seed=drawn), Faults)
+    _print(output, faults, "no fault there now")
 
 
 @command.command("show")
 @of_lab
 @told
 def show_command(labdir: LabDir, output: Output) -> None:
-    """Show all faults in force, with what the kernel counted so far."""
+    """Show all faults in force, with what the kernel counted so far, and what timelines will do next."""
     require_root()
     with Owner(labdir) as owner:
-        faults = owner.ask(FaultShow(), Faults).faults
+        faults = owner.ask(FaultShow(), Faults)
     _print(output, faults, "no faults")
 
 
 @command.command("clear")
-@click.argument("link", required=False, shell_complete=links_like)
+@click.argument("target", required=False, shell_complete=targets_like)
 @click.option("--all", "everything", is_flag=True, help="Every fault of the lab.")
+@click.option("--kind", type=click.Choice([word.name for word in KIND_WORDS]), help="Only faults of this kind.")
 @of_lab
 @told
-def clear_command(labdir: LabDir, output: Output, link: str | None, everything: bool) -> None:
-    """Take the fault on LINK away, or with --all every one; prints the last counters."""
-    if (link is None) != everything:
-        raise UsageError("say which link is to be mended, or --all")
+def clear_command(labdir: LabDir, output: Output, target: str | None, everything: bool, kind: str | None) -> None:
+    """Take the faults on TARGET away, or with --all every one, timelines too; prints the last counters."""
+    if (target is None) != everything:
+        raise UsageError("say which link, port or node is to be mended, or --all")
     require_root()
     with Owner(labdir) as owner:
-        faults = owner.ask(FaultClear(link), Faults).faults
+        faults = owner.ask(FaultClear(target, kind), Faults)
     _print(output, faults, "there was no fault")
 
 
-def _print(output: Output, faults: Sequence[FaultState], empty: str) -> None:
+def _print(output: Output, faults: Faults, empty: str) -> None:
+    for text in faults.failed:
+        output.say(f"a timeline failed: {text}")
     if output.as_json:
-        output.document(faults)
+        output.document(faults.faults)
         return
     rows = [
-        (f.link, f.kind, f.requested, f.in_force, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
-        for f in faults
+        (f.link, f.fault, f.requested, f.in_force, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
+        for f in faults.faults
     ]
-    output.table(_COLUMNS, rows, empty)
+    if rows or not faults.planned:
+        output.table(_COLUMNS, rows, empty)
+    if faults.planned:
+        told = [(p.link, p.fault, p.act, _when(p.in_s), p.by) for p in faults.planned]
+        output.table(_PLANNED, told, "")
+
+
+def _when(in_s: float | None) -> str:
+    return "waits for its event" if in_s is None else f"in {in_s:.1f} s"

@@ -107,5 +107,10 @@ def links_like(context: click.Context, _param: click.Parameter, incomplete: str)
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
+def targets_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """What a fault can be put on: links of the lab that is up, in both directions and in each, and its nodes."""
+    return links_like(context, _param, incomplete) + nodes_like(context, _param, incomplete)
+
+
 def _labs(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in labs_up() if name.startswith(incomplete)]

@@ -38,7 +38,7 @@ def _document(plan: Plan) -> dict[str, object]:
             {"source": f"h{flow.source}", "destination": f"h{flow.destination}", "payload_bytes": flow.payload_bytes}
             for flow in plan.flows
         ],
-        "faults": [{"link": str(fault.link), "fault": str(fault.drop)} for fault in plan.faults],
+        "faults": [{"link": link, "fault": fault} for link, fault in plan.fault_texts],
         "captures": [str(link) for link in plan.captures],
         "memory_bytes": plan.region_bytes,
     }
@@ -51,7 +51,7 @@ def _lines(plan: Plan) -> list[str]:
         f"{scenario.name}: ok",
         f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {len(fabric.links())} links",
         f"  traffic   {len(plan.flows)} flows, {plan.region_bytes // 2:,} bytes, PMTU {scenario.transport.pmtu}",
-        *[f"  fault     {fault.link} {fault.drop}" for fault in plan.faults],
+        *[f"  fault     {link} {fault}" for link, fault in plan.fault_texts],
         *[f"  capture   {link}" for link in plan.captures],
         f"  expected  {'the links that drop' if detected is None else ', '.join(map(str, detected)) or 'no link'}",
     ]

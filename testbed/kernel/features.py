@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.errors import MissingFeatureError, TestbedError
-from testbed.kernel import dumps, qdisc, requests
+from testbed.kernel import dumps, qdisc, requests, shaping
 from testbed.kernel.netns import in_nameless_namespace
-from testbed.kernel.qdisc import Direction, Netem
+from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import Netem, Tbf
 from testbed.model.ids import NodeId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
@@ -136,7 +137,13 @@ def _try_program(rtnl: Rtnl) -> None:
 
 def _try_netem(rtnl: Rtnl) -> None:
     wanted = Netem(loss_u32=42_949_673, delay_ns=1_000_000)  # 1 %, 1 ms
-    _expect(qdisc.set_netem(rtnl, _PORT.ifindex, wanted) == wanted, "netem reads back differently")
+    _expect(shaping.set_netem(rtnl, _PORT.ifindex, wanted) == wanted, "netem reads back differently")
+
+
+def _try_tbf(rtnl: Rtnl) -> None:
+    wanted = Tbf(1_250_000, 20_000, 1 << 20)  # 10 Mbit/s
+    found = shaping.set_tbf(rtnl, _PEER.ifindex, wanted)
+    _expect(found.bytes_per_s == wanted.bytes_per_s, "tbf reads back differently")
 
 
 def _try_packet_socket(rtnl: Rtnl) -> None:
@@ -201,5 +208,12 @@ _PROBES = (
         "faults by netem; without it they are made by eBPF",
         "enable CONFIG_NET_SCH_NETEM (Debian, Ubuntu: module sch_netem of the stock kernel)",
         _try_netem,
+    ),
+    _Probe(
+        "tbf",
+        False,
+        "faults: slow links",
+        "enable CONFIG_NET_SCH_TBF (Debian, Ubuntu: module sch_tbf of the stock kernel)",
+        _try_tbf,
     ),
 )

@@ -53,6 +53,12 @@ def bring_up(ifindex: int, name: str) -> Request:
     return Request(f"bring {name} up", _filled(ifinfmsg(), fields), _RTM_NEWLINK)
 
 
+def shut(ifindex: int, name: str) -> Request:
+    """Set an interface down."""
+    fields = {"index": ifindex, "flags": 0, "change": _IFF_UP, "attrs": []}
+    return Request(f"shut {name}", _filled(ifinfmsg(), fields), _RTM_NEWLINK)
+
+
 def add_address(address: Address) -> Request:
     """Add an address that is usable at once."""
     fields = {

@@ -1,4 +1,4 @@
-"""Netlink messages of traffic control as we declare them: clsact, bpf filters, netem with 64-bit times.
+"""Netlink messages of traffic control as we declare them: clsact, bpf filters, tbf, netem with 64-bit times.
 
 Declares messages only; sends nothing. Sources: linux/pkt_sched.h, linux/pkt_cls.h, linux/rtnetlink.h.
 """
@@ -57,16 +57,36 @@ class NetemOptions(nla):
     nla_map = (
         ("TCA_NETEM_UNSPEC", "none"),
         ("TCA_NETEM_CORR", "hex"),
-        ("TCA_NETEM_DELAY_DIST", "hex"),
-        ("TCA_NETEM_REORDER", "hex"),
-        ("TCA_NETEM_CORRUPT", "hex"),
-        ("TCA_NETEM_LOSS", "hex"),
+        ("TCA_NETEM_DELAY_DIST", "cdata"),
+        ("TCA_NETEM_REORDER", "cdata"),
+        ("TCA_NETEM_CORRUPT", "cdata"),
+        ("TCA_NETEM_LOSS", "cdata"),
         ("TCA_NETEM_RATE", "hex"),
         ("TCA_NETEM_ECN", "hex"),
         ("TCA_NETEM_RATE64", "hex"),
         ("TCA_NETEM_PAD", "hex"),
         ("TCA_NETEM_LATENCY64", "int64"),
         ("TCA_NETEM_JITTER64", "int64"),
+        ("TCA_NETEM_SLOT", "hex"),
+        ("TCA_NETEM_SLOT_DIST", "hex"),
+        ("TCA_NETEM_PRNG_SEED", "uint64"),
+    )
+
+
+class TbfOptions(nla):
+    """TCA_OPTIONS of a tbf qdisc; PARMS is `struct tc_tbf_qopt`."""
+
+    __slots__ = ()
+    nla_map = (
+        ("TCA_TBF_UNSPEC", "none"),
+        ("TCA_TBF_PARMS", "cdata"),
+        ("TCA_TBF_RTAB", "hex"),
+        ("TCA_TBF_PTAB", "hex"),
+        ("TCA_TBF_RATE64", "uint64"),
+        ("TCA_TBF_PRATE64", "uint64"),
+        ("TCA_TBF_BURST", "uint32"),
+        ("TCA_TBF_PBURST", "uint32"),
+        ("TCA_TBF_PAD", "hex"),
     )
 
 
@@ -74,7 +94,7 @@ class TcMessage(tcmsg):
     """A qdisc or filter message; options of kinds that we do not speak stay undecoded."""
 
     __slots__ = ()
-    options: ClassVar[dict[str, Any]] = {"bpf": BpfOptions, "netem": NetemOptions}
+    options: ClassVar[dict[str, Any]] = {"bpf": BpfOptions, "netem": NetemOptions, "tbf": TbfOptions}
 
     @staticmethod
     def get_options(self: Any, *_args: Any, **_kwargs: Any) -> Any:

@@ -24,7 +24,8 @@ from agent.host.settings import WorkerSettings
 from agent.wire.encode import write_frame_bytes
 from faults.inject import injector_of
 from faults.mechanism import Tally, target_of
-from faults.model import RandomDrop, parse_rate
+from faults.model import RandomDrop
+from faults.quantities import parse_rate
 from scenarios.deploy import worker_settings
 from scenarios.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 import pytest
 
 from testbed.emulation.network import EmulatedFabric
-from testbed.model.addressing import host_address, ifindex_of, port_of
+from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId, PortId
 from testbed.model.paths import Path, paths_of
-from tests.support.namespaces import ETH_P_IPV6, Tap, built, counters, needs_root, wait_until
+from tests.support.namespaces import Tap, built, counters, needs_root, wait_until
+from tests.support.probe_frames import INNER_TEXT, frame_for
 
 pytestmark = [pytest.mark.root, needs_root]
 
 PACKETS = 3
-INNER_TEXT = b"which way did I come"
 
 
 @dataclass(frozen=True)
@@ -81,18 +81,6 @@ def sent_and_seen(watched: Watched, path: Path, frame: bytes) -> dict[PortId, li
         watched.taps[first.node].send(frame, first.interface)
     wait_until(all_arrived, f"{PACKETS} packets over {path}")
     return seen
-
-
-def frame_for(net: EmulatedFabric, path: Path, source: int, target: int) -> bytes:
-    first = path.links[0]
-    macs = [bytes.fromhex(port_of(net.fabric, end).mac.replace(":", "")) for end in (first.ingress, first.egress)]
-    inner = ipv6(host_address(source).packed, host_address(target).packed, 59, INNER_TEXT)
-    outer = ipv6(host_address(source).packed, path.destination.packed, 41, inner)
-    return b"".join(macs) + ETH_P_IPV6.to_bytes(2) + outer
-
-
-def ipv6(source: bytes, destination: bytes, next_header: int, payload: bytes) -> bytes:
-    return b"\x60\0\0\0" + len(payload).to_bytes(2) + bytes((next_header, 64)) + source + destination + payload
 
 
 def all_counters(net: EmulatedFabric) -> dict[tuple[NodeId, str], tuple[int, int]]:

@@ -15,14 +15,16 @@ from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector, injector_of
 from faults.journal import Journal, outstanding
 from faults.mechanism import Target
-from faults.model import RandomDrop, parse_rate
-from faults.netem import NetemMechanism
+from faults.model import By, RandomDrop
 from faults.packet import PRIORITY, PacketMechanism
+from faults.quantities import parse_rate
+from faults.queue import PortQueues, QueueMechanism
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel import qdisc
 from testbed.kernel.bpf import load
-from testbed.kernel.qdisc import Direction, Netem, detach_program, read_netem, set_netem
+from testbed.kernel.qdisc import Direction, detach_program
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import Netem, read_netem, remove_netem, set_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import write_frame
 
@@ -74,10 +76,9 @@ def test_the_drop_rate_is_the_asked_one(tmp_path, mechanism, rate):
     with faulty(tmp_path, mechanism, rate) as (a, b, injector):
         a.send(PLAIN for _ in range(sent))
         lost = sent - b.received()
-        cleared = injector.clear("p0:leaf3>spine5")
+        (cleared,) = injector.clear("p0:leaf3>spine5")
     low, high = binom.ppf([0.0005, 0.9995], sent, float(parse_rate(rate)))
     assert low <= lost <= high
-    assert cleared is not None
     assert (cleared.seen, cleared.dropped) == (sent, lost)
 
 
@@ -87,7 +88,7 @@ def test_everything_means_everything(tmp_path, mechanism):
         a.send(PLAIN for _ in range(5000))
         assert b.received() == 0
         (status,) = injector.status()
-        assert (status.tally.seen, status.tally.dropped, status.in_force) == (5000, 5000, 1)
+        assert (status.tally.seen, status.tally.dropped, status.in_force) == (5000, 5000, drop("100%"))
 
 
 @pytest.mark.parametrize("mechanism", BOTH)
@@ -110,8 +111,8 @@ def test_the_sender_is_not_told(tmp_path, mechanism):
 def test_what_is_in_force_is_read_back_and_exact_to_32_bits(tmp_path, mechanism, rate):
     with faulty(tmp_path, mechanism, rate) as (_, _, injector):
         (status,) = injector.status()
-        assert status.in_force is not None
-        assert abs(status.in_force - parse_rate(rate)) <= Fraction(3, 2 * 2**32)
+        assert isinstance(status.in_force, RandomDrop)
+        assert abs(status.in_force.rate - parse_rate(rate)) <= Fraction(3, 2 * 2**32)
 
 
 @pytest.mark.parametrize("mechanism", BOTH)
@@ -156,8 +157,7 @@ def test_all_faults_end_with_the_injector(tmp_path, mechanism):
 def test_dropped_writes_are_told_from_other_packets(tmp_path):
     with faulty(tmp_path, "ebpf", "100%") as (a, _, injector):
         a.send([WRITE] * 30 + [SACK] * 20 + [PLAIN] * 10 + [b"\x02" * 14])
-        cleared = injector.clear("p0:leaf3>spine5")
-    assert cleared is not None
+        (cleared,) = injector.clear("p0:leaf3>spine5")
     assert (cleared.seen, cleared.dropped, cleared.dropped_writes) == (61, 61, 30)
 
 
@@ -185,7 +185,7 @@ def test_clsact_stays_while_another_program_came_to_use_it(tmp_path):
 @contextmanager
 def other_program(rtnl: Rtnl, ifindex: int, object_file: Path) -> Iterator[None]:
     with load(object_file) as loaded:
-        qdisc.attach_program(rtnl, ifindex, Direction.INGRESS, 1, loaded.program("drop").fd, "other")
+        qdisc.attach_program(rtnl, ifindex, Direction.INGRESS, 1, loaded.program("fault").fd, "other")
         yield
 
 
@@ -195,15 +195,15 @@ def test_a_fault_that_someone_removed_is_reported_as_not_in_force(tmp_path, mech
         if mechanism == "ebpf":
             detach_program(rtnl, a.ifindex(), Direction.EGRESS, PRIORITY)
         else:
-            qdisc.remove_netem(rtnl, a.ifindex())
+            remove_netem(rtnl, a.ifindex())
         assert injector.status()[0].in_force is None
 
 
 @needs_clang
 def test_what_the_kernel_does_not_hold_is_an_error_and_leaves_nothing(tmp_path):
     class Liar(PacketMechanism):
-        def apply(self, target, fault):
-            return super().apply(target, RandomDrop(fault.rate / 2))
+        def apply(self, target, fault, seed):
+            return super().apply(target, RandomDrop(fault.rate / 2), seed)
 
     with veth_pair() as (a, _), Injector(Journal(tmp_path / "j"), [Liar(tmp_path)]) as injector:
         before = a.kernel_state()
@@ -216,16 +216,18 @@ def test_what_the_kernel_does_not_hold_is_an_error_and_leaves_nothing(tmp_path):
 
 @needs_clang
 def test_without_netem_the_first_mechanism_that_works_is_taken(tmp_path, monkeypatch):
-    class Missing(NetemMechanism):
-        def apply(self, target, fault):
+    class Missing(QueueMechanism):
+        def check(self):
             raise MissingFeatureError("netem", "this kernel needs CONFIG_NET_SCH_NETEM (module sch_netem)")
 
-    mechanisms = (Missing(), PacketMechanism(tmp_path))
+    mechanisms = (Missing(By.NETEM, PortQueues()), PacketMechanism(tmp_path))
     with veth_pair() as (a, _), Injector(Journal(tmp_path / "j"), mechanisms) as injector:
         (record,) = injector.set(target(a), drop("1%"))
         assert record.mechanism == "ebpf"
+        before = a.kernel_state()
         with pytest.raises(MechanismError, match=r"netem is missing; .*CONFIG_NET_SCH_NETEM.* or choose ebpf"):
-            injector.set(target(a), drop("1%"), "netem")
+            injector.set(target(a), drop("2%"), "netem")
+        assert (a.kernel_state(), len(injector.status())) == (before, 1)
         with pytest.raises(MechanismError, match="choose netem or ebpf"):
             injector.set(target(a), drop("1%"), "magic")
 

@@ -6,10 +6,11 @@ import socket
 import pytest
 
 from testbed.errors import KernelError, MissingFeatureError
-from testbed.kernel import features, qdisc, requests
+from testbed.kernel import features, qdisc, requests, shaping
 from testbed.kernel.netns import create_namespaces, inside, namespace_path
-from testbed.kernel.qdisc import Direction, Netem
+from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import GilbertElliott, Netem, Tbf
 from testbed.kernel.sysctl import write_sysctls
 from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import Cable, Interface, Sysctl
@@ -87,7 +88,7 @@ def test_a_taken_priority_and_a_missing_port_are_refused(rtnl, program):
 def test_removing_what_is_not_there_is_no_error(rtnl):
     qdisc.remove_clsact(rtnl, 100)
     qdisc.detach_program(rtnl, 100, Direction.EGRESS, 1)
-    qdisc.remove_netem(rtnl, 100)
+    shaping.remove_netem(rtnl, 100)
     assert qdisc.qdisc_kinds(rtnl, 100) == ("noqueue",)
 
 
@@ -101,14 +102,35 @@ def test_a_kernel_without_netem_says_which_option(rtnl, present):
     if "netem" in present:
         pytest.skip("this kernel has netem")
     with pytest.raises(MissingFeatureError, match="CONFIG_NET_SCH_NETEM") as missing:
-        qdisc.set_netem(rtnl, 100, Netem(loss_u32=HALF))
+        shaping.set_netem(rtnl, 100, Netem(loss_u32=HALF))
     assert missing.value.feature == "netem"
-    assert qdisc.read_netem(rtnl, 100) is None
+    assert shaping.read_netem(rtnl, 100) is None
+    assert qdisc.qdisc_kinds(rtnl, 100) == ("noqueue",)
+
+
+@pytest.mark.parametrize("rate", [1_000, 1_250_000, 125_000_000, 12_500_000_000])
+def test_a_token_bucket_is_read_back(rtnl, present, rate):
+    if "tbf" not in present:
+        pytest.skip("this kernel has no tbf (CONFIG_NET_SCH_TBF)")
+    wanted = Tbf(rate, 20_000, 1 << 20)
+    found = shaping.set_tbf(rtnl, 100, wanted)
+    assert (found.bytes_per_s, found.queue_bytes) == (wanted.bytes_per_s, wanted.queue_bytes)
+    assert abs(found.burst_bytes - wanted.burst_bytes) <= max(1, rate * 128 / 1e9)
+    shaping.remove_tbf(rtnl, 100)
     assert qdisc.qdisc_kinds(rtnl, 100) == ("noqueue",)
 
 
 @pytest.mark.usefixtures("needs_netem")
 class TestNetem:
+    def test_a_token_bucket_fits_below(self, rtnl):
+        shaping.set_netem(rtnl, 100, Netem(delay_ns=5))
+        shaping.set_tbf(rtnl, 100, Tbf(1_250_000, 20_000, 1 << 20), below_netem=True)
+        assert shaping.set_netem(rtnl, 100, Netem(delay_ns=7)).delay_ns == 7
+        assert sorted(qdisc.qdisc_kinds(rtnl, 100)) == ["netem", "tbf"]
+        shaping.remove_tbf(rtnl, 100, below_netem=True)
+        shaping.remove_netem(rtnl, 100)
+        assert qdisc.qdisc_kinds(rtnl, 100) == ("noqueue",)
+
     @pytest.mark.parametrize(
         "netem",
         [
@@ -116,29 +138,32 @@ class TestNetem:
             Netem(loss_u32=1),
             Netem(loss_u32=0xFFFFFFFF, limit_pkts=7),
             Netem(delay_ns=1_500_001, jitter_ns=300),
+            Netem(burst=GilbertElliott(1000, 2000, 3000, 4000)),
+            Netem(corrupt_u32=7, duplicate_u32=8),
+            Netem(delay_ns=1000, reorder_u32=9),
             Netem(),
         ],
         ids=str,
     )
     def test_parameters_are_read_back_exactly(self, rtnl, netem):
-        assert qdisc.set_netem(rtnl, 100, netem) == netem
+        assert shaping.set_netem(rtnl, 100, netem) == netem
 
     def test_it_is_changed_in_place_and_removed(self, rtnl):
-        qdisc.set_netem(rtnl, 100, Netem(loss_u32=HALF))
-        assert qdisc.set_netem(rtnl, 100, Netem(loss_u32=5)) == Netem(loss_u32=5)
+        shaping.set_netem(rtnl, 100, Netem(loss_u32=HALF))
+        assert shaping.set_netem(rtnl, 100, Netem(loss_u32=5)) == Netem(loss_u32=5)
         assert qdisc.qdisc_kinds(rtnl, 100) == ("netem",)
-        qdisc.remove_netem(rtnl, 100)
-        assert qdisc.read_netem(rtnl, 100) is None
+        shaping.remove_netem(rtnl, 100)
+        assert shaping.read_netem(rtnl, 100) is None
         assert qdisc.qdisc_kinds(rtnl, 100) == ("noqueue",)
 
     def test_it_sits_beside_programs(self, rtnl, program):
         qdisc.attach_program(rtnl, 100, Direction.EGRESS, 1, program, "beside")
-        qdisc.set_netem(rtnl, 100, Netem(loss_u32=HALF))
-        qdisc.remove_netem(rtnl, 100)
+        shaping.set_netem(rtnl, 100, Netem(loss_u32=HALF))
+        shaping.remove_netem(rtnl, 100)
         assert [p.name for p in qdisc.attached_programs(rtnl, 100, Direction.EGRESS)] == ["beside"]
 
     def test_what_it_dropped_is_counted_and_really_missing(self, rtnl, namespace):
-        qdisc.set_netem(rtnl, 100, Netem(loss_u32=HALF))
+        shaping.set_netem(rtnl, 100, Netem(loss_u32=HALF))
         with inside(namespace):
             sender = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0)
             sender.bind(("near", 0))
@@ -156,6 +181,6 @@ class TestNetem:
 
 
 def drops(rtnl: Rtnl) -> int:
-    found = qdisc.read_netem(rtnl, NEAR.ifindex)
+    found = shaping.read_netem(rtnl, NEAR.ifindex)
     assert found is not None
     return found[1].drops

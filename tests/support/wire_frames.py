@@ -33,19 +33,21 @@ def write_frames(
     opcode: Opcode = Opcode.WRITE_MIDDLE,
     dqpn: int = DQPN,
     ends: Sequence[HostAddress] = ENDS,
+    msn: int = 0,
+    message_packets: int = 1,
 ) -> list[bytes]:
-    """One write a PSN, all over one spine, not marked."""
+    """One write a PSN, all over one spine, not marked, of a message of `message_packets`."""
     n = len(psns)
     batch = WriteBatch(
         psn=np.array(psns, np.uint32),
         opcode=np.full(n, opcode, np.uint8),
         flags=np.full(n, flags, np.uint8),
         ev_index=np.zeros(n, np.uint16),
-        msn=np.zeros(n, np.uint16),
+        msn=np.full(n, msn, np.uint16),
         rqmsn=np.zeros(n, np.uint16),
         va=np.zeros(n, np.uint64),
         rkey=np.zeros(n, np.uint32),
-        dmalen=np.full(n, PAYLOAD_BYTES, np.uint32),
+        dmalen=np.full(n, PAYLOAD_BYTES * message_packets, np.uint32),
         source_offset=np.zeros(n, np.int64),
         payload_bytes=np.full(n, PAYLOAD_BYTES, np.uint32),
         tx_timestamp=0,

@@ -3,12 +3,13 @@
 from faults.journal import Journal, JournalLine, outstanding
 
 
-def line(act, link="p0:leaf3>spine5", requested="1%"):
+def line(act, link="p0:leaf3>spine5", requested="drop 1%", name="drop"):
     return JournalLine(
         ts="2026-01-01T00:00:00.000000Z",
         act=act,
         link=link,
         kind="random-drop",
+        name=name,
         requested=requested,
         mechanism="ebpf",
         namespace="spraylab-lab-p0-leaf3",
@@ -42,3 +43,10 @@ def test_a_line_cut_short_by_a_crash_is_left_out(tmp_path):
 
 def test_no_journal_no_faults(tmp_path):
     assert outstanding(tmp_path / "absent") == ()
+
+
+def test_faults_of_one_link_are_told_apart_by_name(tmp_path):
+    journal = Journal(tmp_path / "faults.jsonl")
+    for each in (line("in-force"), line("in-force", name="delay"), line("cleared")):
+        journal.write(each)
+    assert [each.name for each in outstanding(journal.path)] == ["delay"]

@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.errors import FaultError, RateError
-from faults.model import CERTAIN, RandomDrop, parse_rate, rate_of_threshold, render_rate
-from faults.netem import loss_of, rate_of_loss
+from faults.model import RandomDrop
+from faults.quantities import CERTAIN, parse_rate, rate_of_threshold, render_rate
+from faults.queue import chance_of, rate_of_chance
 
 
 @pytest.mark.parametrize(
@@ -76,14 +77,14 @@ def test_the_rate_in_force_is_within_half_a_step(rate):
 @given(rates.filter(bool))
 def test_netem_is_within_a_step_and_a_half_and_never_off(rate):
     """netem drops when its random number is at most `loss`, so `loss` is one less, and 0 would mean never."""
-    loss = loss_of(RandomDrop(rate))
+    loss = chance_of(rate)
     assert 1 <= loss < CERTAIN
-    assert abs(rate_of_loss(loss) - rate) <= Fraction(3, 2 * CERTAIN)
+    assert abs(rate_of_chance(loss) - rate) <= Fraction(3, 2 * CERTAIN)
 
 
 def test_netem_off_and_full():
-    assert rate_of_loss(0) == 0
-    assert rate_of_loss(loss_of(RandomDrop(Fraction(1)))) == 1
+    assert rate_of_chance(0) == 0
+    assert rate_of_chance(chance_of(Fraction(1))) == 1
 
 
 @pytest.mark.parametrize("text", ["1%", "0.5%", "0.001%", "100%", "0%", "33.3%"])

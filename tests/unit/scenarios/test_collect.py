@@ -2,9 +2,11 @@
 
 from typing import Any
 
+from results.summary import Injected
 from scenarios import collect
 from scenarios.protocol import FaultState
 from scenarios.traffic import PortCounts, WorkerCounts
+from testbed.model.fabric import Fabric, FabricSpec
 
 UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
 
@@ -63,7 +65,7 @@ def test_only_the_runs_own_epoch_counts() -> None:
 
 def test_truth_is_what_was_in_force_and_what_changed() -> None:
     def act(event: str, mono_ns: int, link: str) -> dict[str, Any]:
-        return {"event": event, "mono_ns": mono_ns, "link": link}
+        return {"event": event, "mono_ns": mono_ns, "link": link, "fault": "drop 1%"}
 
     records = [
         act("FAULT_SET", 1, "a"),
@@ -93,14 +95,15 @@ def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
     def act(event: str, mono_ns: int, **counts: Any) -> dict[str, Any]:
         return {
             "event": event, "mono_ns": mono_ns, "ts": f"t{mono_ns}", "link": UP, "kind": "random-drop",
-            "mechanism": "ebpf", "by": "hand", "requested": 0.01, "in_force": 0.01,
+            "mechanism": "ebpf", "by": "hand", "fault": "drop 1%", "fault_in_force": "drop 1%",
         } | counts  # fmt: skip
 
+    rest = {"hit": 9, "dropped_reverse": None, "overlimits": 0}
     records = [
         act("FAULT_SET", 1),
-        act("FAULT_CLEAR", 5, seen=9, dropped=9, dropped_writes=9),
+        act("FAULT_CLEAR", 5, seen=9, dropped=9, dropped_writes=9, **rest),
         act("FAULT_SET", 6),
-        act("FAULT_CLEAR", 20, seen=3000, dropped=31, dropped_writes=30),
+        act("FAULT_CLEAR", 20, seen=3000, dropped=31, dropped_writes=30, **rest),
         act("FAULT_SET", 21),
     ]
     (gone,) = collect.gone_between(records, 10)
@@ -108,6 +111,24 @@ def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
     before = (FaultState(UP, "random-drop", "1%", "1%", "ebpf", "hand", "t6", 1000, 10, 10),)
     (injected,) = collect.injected_since(before, (), (gone,))
     assert (injected.link, injected.seen, injected.dropped, injected.dropped_writes) == (UP, 2000, 21, 20)
+
+
+def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None:
+    def state(kind: str, **counts: Any) -> FaultState:
+        return FaultState(UP, kind, "", "", "ebpf", "hand", "t", 100, 0, None, **counts)
+
+    spoilt, shut = collect.injected_since((), (state("corrupt", hit=7), state("down", hit=0, dropped_reverse=5)))
+    assert (spoilt.explains, shut.explains) == (7, 5)
+
+
+def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
+    fabric = Fabric.of(FabricSpec(planes=1, leaves=2, spines=1))
+
+    def did(link: str, dropped: int, writes: int | None) -> Injected:
+        return Injected(link, "random-drop", "1%", "1%", "ebpf", "hand", 100, dropped, writes)
+
+    drops = did("p0:leaf0>spine0", 5, 5), did("p0:spine0>leaf0", 5, 0), did("p0:h0>leaf0", 5, 5), did(UP, 0, None)
+    assert collect.dropping_links(drops, fabric) == {"p0:leaf0>spine0"}
 
 
 def test_machine_counts_are_differences() -> None:

@@ -26,8 +26,7 @@ def test_gray_link_is_the_flagship() -> None:
     assert len(plan.flows) == 16
     assert {flow.payload_bytes for flow in plan.flows} == {16 << 20}
     assert {flow.message_bytes for flow in plan.flows} == {1 << 20}
-    assert [str(fault.link) for fault in plan.faults] == ["p0:leaf3>spine5"]
-    assert plan.drop_text("p0:leaf3>spine5") == "1%"
+    assert plan.fault_texts == (("p0:leaf3>spine5", "drop 1%"),)
     assert plan.region_bytes == 512 << 20
 
 
@@ -42,7 +41,7 @@ def test_a_flow_without_message_size_is_one_message() -> None:
 
 
 def test_wildcards_and_both_directions_are_spelt_out() -> None:
-    faults = [f"{fault.link} {fault.drop}" for fault in plan_of(scenario_from(TEXT, "x")).faults]
+    faults = [f"{link} {fault}" for link, fault in plan_of(scenario_from(TEXT, "x")).fault_texts]
     assert faults == [
         "p0:leaf1>spine0 drop 0.5%",
         "p1:leaf1>spine0 drop 0.5%",

@@ -19,7 +19,7 @@ from scenarios.serve import listening, serve
 
 def handle(request: protocol.Request) -> Answer:
     if isinstance(request, protocol.FaultSet):
-        return Answer(refusal=Refusal(f"no {request.link}", Blame(request.by)))
+        return Answer(refusal=Refusal(f"no {request.target}", Blame(request.by)))
     if isinstance(request, protocol.NewEpoch):
         return Answer(result=msgspec.Raw(msgspec.json.encode(protocol.Epoch(request.copies))))
     return Answer()
@@ -62,7 +62,7 @@ def test_requests_are_answered_by_type(tmp_path: Path) -> None:
 def test_a_refusal_is_raised_as_what_it_is(tmp_path: Path, blame: str, error: type[Exception]) -> None:
     with serving(tmp_path) as (labdir, _):
         with Owner(labdir) as owner, pytest.raises(error, match="no p9:leaf0>spine0"):
-            owner.ask(protocol.FaultSet("p9:leaf0>spine0", "1%", by=blame), protocol.Faults)
+            owner.ask(protocol.FaultSet("p9:leaf0>spine0", {"drop": "1%"}, by=blame), protocol.Faults)
         stop(labdir)
 
 

@@ -71,7 +71,8 @@ def model_in(annotation: Any) -> type[BaseModel] | None:
 
 
 def keys(model: type[BaseModel], prefix: str = "") -> Iterator[str]:
-    for name, field in model.model_fields.items():
+    for written, field in model.model_fields.items():
+        name = field.alias or written
         inner = model_in(field.annotation)
         many = "[]" if str(field.annotation).startswith("tuple") else ""
         if inner is None or many:

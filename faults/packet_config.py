@@ -1,0 +1,195 @@
+"""What the eBPF program of a fault is told: a fault to the bytes of its configuration, and back.
+
+The layout is stated once; the C header is generated from it. Attaches nothing.
+"""
+
+from enum import IntEnum, IntFlag
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from faults.model import (
+    ALL,
+    KINDS,
+    BlackHole,
+    BurstDrop,
+    Corrupt,
+    CountedDrop,
+    Duplicate,
+    Fault,
+    Hang,
+    Only,
+    RandomDrop,
+    only_of,
+)
+from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
+from testbed.model.addressing import HOST_BLOCK, host_address
+
+COPY_MARK, COPY_MASK = 0x5F1B0000, 0xFFFF0000
+"""Mark of a packet that a fault has sent a second time, with the fault's priority in the lower half. Our choice."""
+
+
+class Mode(IntEnum):
+    """How it is decided whether a packet is hit."""
+
+    RANDOM = 0
+    BURST = 1
+    COUNTED = 2
+
+
+class Effect(IntEnum):
+    """What happens to a packet that is hit."""
+
+    DROP = 0
+    CORRUPT = 1
+    DUPLICATE = 2
+
+
+class Bit(IntFlag):
+    """Which conditions hold; all that are set must."""
+
+    SIZE = 1
+    QP = 2
+    EV = 4
+    DSCP = 8
+    CONTROL = 16
+    HOST = 32
+    LAST = 64
+    FIRST_SENT = 128
+    FORWARDED = 256
+
+
+CONFIG = np.dtype(
+    [
+        ("threshold", "u8"),  # thresholds are below or at 2^32
+        ("to_bad", "u8"),
+        ("to_good", "u8"),
+        ("bad", "u8"),
+        ("good", "u8"),
+        ("seed", "u8"),
+        ("kind", "u4"),
+        ("mode", "u4"),
+        ("effect", "u4"),
+        ("only", "u4"),
+        ("every", "u4"),
+        ("priority", "u4"),
+        ("min_bytes", "u4"),
+        ("max_bytes", "u4"),
+        ("qpn", "u4"),
+        ("ev", "u4"),
+        ("ev_mask", "u4"),
+        ("dscp", "u4"),
+        ("last", "u4"),
+        ("reserved", "u4"),
+        ("host", "u1", 16),
+    ]
+)
+COUNTS = np.dtype([("passed", "u8"), ("seen", "u8"), ("hit", "u8"), ("hit_writes", "u8")])
+"""Packets of the port, those it looks at, those it hit, MRC writes among these."""
+
+_KIND = {kind: number for number, kind in enumerate(KINDS)}
+_EFFECTS = {Corrupt: Effect.CORRUPT, Duplicate: Effect.DUPLICATE}
+_MODES = {BurstDrop: Mode.BURST, CountedDrop: Mode.COUNTED}
+_C_TYPES = {1: "__u8", 4: "__u32", 8: "__u64"}
+
+
+def config_of(fault: Fault, seed: int, priority: int) -> bytes:
+    """The program's configuration for a fault."""
+    row: Any = np.zeros((), CONFIG)
+    row["kind"], row["seed"], row["priority"] = _KIND[type(fault)], seed, priority
+    row["mode"], row["effect"] = _MODES.get(type(fault), Mode.RANDOM), _EFFECTS.get(type(fault), Effect.DROP)
+    match fault:
+        case RandomDrop(rate) | Corrupt(rate) | Duplicate(rate):
+            row["threshold"] = threshold_of(rate)
+        case BurstDrop(p, r, bad, good):
+            for name, rate in (("to_bad", p), ("to_good", r), ("bad", bad), ("good", good)):
+                row[name] = threshold_of(rate)
+        case CountedDrop(every):
+            row["every"] = every
+        case BlackHole() | Hang():
+            row["threshold"] = CERTAIN
+        case _:
+            raise ValueError(f"no eBPF program makes {fault}")
+    _select(row, only_of(fault))
+    return bytes(row.tobytes())
+
+
+def fault_of(config: bytes) -> Fault:
+    """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate."""
+    row: Any = np.frombuffer(config, CONFIG)[0]
+    kind, only, rate = KINDS[int(row["kind"])], _selection(row), rate_of_threshold(int(row["threshold"]))
+    if kind is BurstDrop:
+        return BurstDrop(_rate(row, "to_bad"), _rate(row, "to_good"), _rate(row, "bad"), _rate(row, "good"), only)
+    if kind is CountedDrop:
+        return CountedDrop(int(row["every"]), only)
+    if kind is BlackHole and rate == 1:
+        return BlackHole(only.host or 0)
+    if kind is Hang and rate == 1:
+        return Hang()
+    if kind is Corrupt:
+        return Corrupt(rate, only)
+    return Duplicate(rate, only) if kind is Duplicate else RandomDrop(rate, only)
+
+
+def c_header() -> str:
+    """The C side of all this."""
+    lines = ["/* Generated from faults.packet_config; do not edit. */", "#include <linux/types.h>", ""]
+    lines += [f"#define MODE_{mode.name} {int(mode)}" for mode in Mode]
+    lines += [f"#define EFFECT_{effect.name} {int(effect)}" for effect in Effect]
+    lines += [f"#define ONLY_{bit.name} {int(bit)}" for bit in Bit]
+    lines += [f"#define COPY_MARK {COPY_MARK:#x}U", f"#define COPY_MASK {COPY_MASK:#x}U", ""]
+    return "\n".join([*lines, *_struct("config", CONFIG), *_struct("tally", COUNTS), ""])
+
+
+def _select(row: Any, only: Only) -> None:
+    bits = Bit(0)
+    if only.size_bytes is not None:
+        bits |= Bit.SIZE
+        row["min_bytes"], row["max_bytes"] = only.size_bytes
+    if only.ev is not None:
+        bits |= Bit.EV
+        row["ev"], row["ev_mask"] = only.ev
+    if only.host is not None:
+        bits |= Bit.HOST
+        row["host"] = np.frombuffer(host_address(only.host).packed, np.uint8)
+    for bit, name, value in ((Bit.QP, "qpn", only.qpn), (Bit.DSCP, "dscp", only.dscp), (Bit.LAST, "last", only.last)):
+        if value is not None:
+            bits |= bit
+            row[name] = value
+    flags = ((Bit.CONTROL, only.control), (Bit.FIRST_SENT, only.first_sent), (Bit.FORWARDED, only.forwarded))
+    for bit, holds in flags:
+        bits |= bit if holds else Bit(0)
+    row["only"] = int(bits)
+
+
+def _selection(row: Any) -> Only:
+    bits = Bit(int(row["only"]))
+    if not bits:
+        return ALL
+    host = int.from_bytes(row["host"].tobytes(), "big") - int(HOST_BLOCK.network_address)
+    return Only(
+        size_bytes=(int(row["min_bytes"]), int(row["max_bytes"])) if Bit.SIZE in bits else None,
+        qpn=int(row["qpn"]) if Bit.QP in bits else None,
+        ev=(int(row["ev"]), int(row["ev_mask"])) if Bit.EV in bits else None,
+        dscp=int(row["dscp"]) if Bit.DSCP in bits else None,
+        control=Bit.CONTROL in bits,
+        host=host if Bit.HOST in bits else None,
+        last=int(row["last"]) if Bit.LAST in bits else None,
+        first_sent=Bit.FIRST_SENT in bits,
+        forwarded=Bit.FORWARDED in bits,
+    )
+
+
+def _rate(row: Any, name: str) -> Fraction:
+    return rate_of_threshold(int(row[name]))
+
+
+def _struct(name: str, layout: np.dtype[np.void]) -> list[str]:
+    """A C struct of the layout, and a compile-time proof that both sides see the same size."""
+    assert layout.fields is not None
+    lines = [f"struct {name} {{"]
+    for field, (kind, *_) in layout.fields.items():
+        many = f"[{kind.shape[0]}]" if kind.shape else ""
+        lines.append(f"\t{_C_TYPES[kind.base.itemsize]} {field}{many};")
+    return [*lines, "};", f'_Static_assert(sizeof(struct {name}) == {layout.itemsize}, "{name}");', ""]

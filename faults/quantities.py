@@ -1,0 +1,137 @@
+"""Rates, durations, bit rates and numbers as people write them, exact and back again. Pure; knows no fault.
+
+A quantity without its unit is refused with a hint rather than guessed: half of all tools read 0.5 as a percentage.
+"""
+
+import re
+from fractions import Fraction
+
+from faults.errors import QuantityError, RateError
+
+CERTAIN = 1 << 32
+"""The threshold that no 32-bit random number reaches: it always happens."""
+
+_UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
+_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|bp)")
+_BARE = re.compile(r"\d*\.?\d+(?:[eE][-+]?\d+)?")
+_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ns|us|ms|s|min)")
+_NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_BIT_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([kKMG]?)bit(?:/s)?")
+_BITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+_SIZES = re.compile(r"(\d+)(?:-(\d+)?)?|-(\d+)")
+
+
+def parse_rate(text: str) -> Fraction:
+    """The fraction written as `1%`, `0.5%` or `50bp` (basis points); `0%` means no fault.
+
+    Raises RateError for a bare number, for anything above 100 % and for a rate too small to be made.
+    """
+    stripped = text.strip()
+    found = _RATE.fullmatch(stripped)
+    if found is None:
+        raise _unreadable(stripped)
+    rate = Fraction(found[1]) * _UNITS[found[2]]
+    if rate > 1:
+        raise RateError(stripped, "is more than everything", "the largest rate is 100%")
+    if rate and not threshold_of(rate):
+        raise RateError(stripped, "is below what 32 random bits can make", "the smallest rate is 0.000000024%")
+    return rate
+
+
+def render_rate(rate: Fraction) -> str:
+    """In percent, without trailing zeros, ten decimals at most: `1%`, `0.001%`."""
+    return f"{float(rate * 100):.10f}".rstrip("0").rstrip(".") + "%"
+
+
+def threshold_of(rate: Fraction) -> int:
+    """It happens when a uniform 32-bit number is below this; 0 to CERTAIN."""
+    return round(rate * CERTAIN)
+
+
+def rate_of_threshold(threshold: int) -> Fraction:
+    """The rate a 32-bit threshold really gives; at most 2^-33 away from the one asked for."""
+    return Fraction(threshold, CERTAIN)
+
+
+def parse_duration(text: str) -> int:
+    """Nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. Raises QuantityError."""
+    stripped = text.strip()
+    if stripped == "0":
+        return 0
+    found = _DURATION.fullmatch(stripped)
+    if found is None:
+        bare = _BARE.fullmatch(stripped)
+        hint = f"write {stripped}ms or {stripped}s, whichever is meant" if bare else "write it as 10ms, 1.5s or 2min"
+        raise QuantityError(stripped, "has no unit" if bare else "is not a duration", hint)
+    return round(Fraction(found[1]) * _NS[found[2]])
+
+
+def render_duration(ns: int) -> str:
+    """With the largest unit that leaves at most three digits behind the point."""
+    for unit in ("s", "ms", "us"):
+        if ns >= _NS[unit] and ns * 1000 % _NS[unit] == 0:
+            return f"{ns / _NS[unit]:.3f}".rstrip("0").rstrip(".") + unit
+    return f"{ns}ns" if ns else "0s"
+
+
+def parse_bit_rate(text: str) -> int:
+    """Bits a second written as `10Mbit`, `1.5Gbit`, `800kbit`; whole bytes a second. `0` needs no unit.
+
+    Raises QuantityError.
+    """
+    stripped = text.strip()
+    if stripped == "0":
+        return 0
+    found = _BIT_RATE.fullmatch(stripped)
+    if found is None:
+        raise QuantityError(stripped, "is not a bit rate", "write it as 800kbit, 10Mbit or 1.5Gbit")
+    rate = int(Fraction(found[1]) * _BITS[found[2]]) // 8 * 8
+    if 0 < rate < 8_000 or rate > 10**12:
+        raise QuantityError(stripped, "cannot be made", "8kbit to 1000Gbit are possible")
+    return rate
+
+
+def render_bit_rate(bits: int) -> str:
+    """As `10Mbit`."""
+    for letter in "GMk":
+        if bits >= _BITS[letter] and bits * 1000 % _BITS[letter] == 0:
+            return f"{bits / _BITS[letter]:.3f}".rstrip("0").rstrip(".") + f"{letter}bit"
+    return f"{bits}bit"
+
+
+def parse_sizes(text: str) -> tuple[int, int]:
+    """Least and most bytes written as `100-300`, `1000-` or `-200`; `64` is exactly that. Raises QuantityError."""
+    found = _SIZES.fullmatch(text.strip())
+    if found is None:
+        raise QuantityError(text.strip(), "is not a range of sizes", "write bytes as 100-300, 1000- or -200")
+    if found[3] is not None:
+        return 0, int(found[3])
+    low = int(found[1])
+    high = LARGEST_BYTES if text.strip().endswith("-") else int(found[2] or low)
+    if high < low:
+        raise QuantityError(text.strip(), "ends before it begins", f"write {high}-{low}")
+    return low, high
+
+
+LARGEST_BYTES = 0xFFFFFFFF
+"""No frame is as long."""
+
+
+def parse_number(text: str, least: int, most: int) -> int:
+    """A whole number, decimal or as `0x1f`. Raises QuantityError."""
+    stripped = text.strip()
+    try:
+        number = int(stripped, 0)
+    except ValueError:
+        raise QuantityError(stripped, "is not a whole number", "write it as 12 or 0x1f") from None
+    if not least <= number <= most:
+        raise QuantityError(stripped, "is out of range", f"{least} to {most} are possible")
+    return number
+
+
+def _unreadable(text: str) -> RateError:
+    if _BARE.fullmatch(text):
+        number = Fraction(text)
+        other = f" or {render_rate(number)}" if number <= 1 else ""
+        return RateError(text, "has no unit", f"write {render_rate(number / 100)}{other}, whichever is meant")
+    return RateError(text, "is not a rate", "write it as 1%, 0.5% or 50bp")

@@ -1,0 +1,193 @@
+"""When faults are set and cleared: a timeline as a pure schedule that is told the time and what happened.
+
+Refuses to know clocks, links and kernels: time is an argument in nanoseconds, chance is a seed. A flap and a reboot are
+timelines too.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from fractions import Fraction
+
+import numpy as np
+
+from faults.model import Fault, Flap, Reboot
+
+
+class Event(StrEnum):
+    """What a timeline can wait for."""
+
+    TRAFFIC = "traffic"
+    """The first packets of a run are about to be sent."""
+    DETECTED = "detected"
+    """A detector has named a link: for `until` one of the fault's own, for `on` any."""
+
+
+class Act(StrEnum):
+    """What is due."""
+
+    SET = "set"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a fault is in force; all None: from now on. `at_ns` counts from `on`, or from when it was ordered."""
+
+    at_ns: int | None = None
+    for_ns: int | None = None
+    every_ns: int | None = None
+    times: int | None = None
+    """Windows with `every_ns`; None for no end."""
+    on: Event | None = None
+    until: Event | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the fault is in force as soon as it is ordered."""
+        return not self.at_ns and self.on is None
+
+
+ALWAYS = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Something due, counted from the start of a timeline."""
+
+    after_ns: int
+    act: Act
+
+
+def edges_of(fault: Fault, timing: Timing, seed: int) -> Iterator[Edge]:
+    """Every edge of a timeline in the order of time, from its start; may never end."""
+    for window in _windows(timing):
+        start, length = window
+        yield from _inside(fault, start, length, seed)
+
+
+def _windows(timing: Timing) -> Iterator[tuple[int, int | None]]:
+    """Start and length of each time in force; None for no end."""
+    start, turn = timing.at_ns or 0, 0
+    while True:
+        yield start + turn * (timing.every_ns or 0), timing.for_ns
+        turn += 1
+        if timing.every_ns is None or (timing.times is not None and turn >= timing.times):
+            return
+
+
+def _inside(fault: Fault, start: int, length: int | None, seed: int) -> Iterator[Edge]:
+    match fault:
+        case Flap():
+            yield from _flaps(fault, start, length, seed)
+        case Reboot():
+            yield Edge(start, Act.SET)
+            yield Edge(start + min(fault.down_ns, length or fault.down_ns), Act.CLEAR)
+        case _:
+            yield Edge(start, Act.SET)
+            if length is not None:
+                yield Edge(start + length, Act.CLEAR)
+
+
+def _flaps(flap: Flap, start: int, length: int | None, seed: int) -> Iterator[Edge]:
+    """Down first. What a window's end cuts off is cleared there."""
+    rng = np.random.default_rng(seed)
+    down_ns = int(flap.period_ns * Fraction(flap.duty))
+    turn = 0
+    while not flap.count or turn < flap.count:
+        moved = rng.integers(-flap.jitter_ns, flap.jitter_ns, size=2, endpoint=True)
+        begin = max(start, start + turn * flap.period_ns + int(moved[0]))
+        end = start + turn * flap.period_ns + down_ns + int(moved[1])
+        if length is not None and begin >= start + length:
+            return
+        yield Edge(begin, Act.SET)
+        yield Edge(end if length is None else min(end, start + length), Act.CLEAR)
+        turn += 1
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """An act whose time has come, for the timeline of that name."""
+
+    name: str
+    act: Act
+    at_ns: int
+    """When it was due; it is never early."""
+    last: bool
+    """Whether nothing of this timeline follows."""
+
+
+@dataclass(slots=True)
+class _Line:
+    fault: Fault
+    timing: Timing
+    seed: int
+    edges: Iterator[Edge]
+    start_ns: int | None
+    next: Edge | None
+    begun: bool = False
+
+
+class Schedule:
+    """The timelines of one lab by name. Told the time, it says what is due; told an event, it starts what waited."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, _Line] = {}
+
+    def add(self, name: str, fault: Fault, timing: Timing, seed: int, now_ns: int) -> None:
+        """Begin a timeline, in place of one of the same name."""
+        edges = edges_of(fault, timing, seed)
+        start = None if timing.on is not None else now_ns
+        self._lines[name] = _Line(fault, timing, seed, edges, start, next(edges, None))
+
+    def drop(self, name: str) -> None:
+        """Forget a timeline; harmless when there is none."""
+        self._lines.pop(name, None)
+
+    def happened(self, event: Event, now_ns: int, names: frozenset[str] | None = None) -> tuple[Due, ...]:
+        """Start timelines that wait for `event`; those that end with it are due to clear. `names`: only these end."""
+        due = []
+        for name, line in list(self._lines.items()):
+            if line.timing.on is event and line.start_ns is None:
+                line.start_ns = now_ns
+            if line.timing.until is event and line.begun and (names is None or name in names):
+                self.drop(name)
+                due.append(Due(name, Act.CLEAR, now_ns, True))
+        return tuple(due)
+
+    def due(self, now_ns: int) -> tuple[Due, ...]:
+        """Everything whose time has come, in the order of time; it is not said again."""
+        found: list[Due] = []
+        for name, line in list(self._lines.items()):
+            found += self._due_of(name, line, now_ns)
+        return tuple(sorted(found, key=lambda due: due.at_ns))
+
+    def next_ns(self) -> int | None:
+        """When something is due next; None when nothing is, or only after an event."""
+        lines = self._lines.values()
+        return min(
+            (ln.start_ns + ln.next.after_ns for ln in lines if ln.next and ln.start_ns is not None), default=None
+        )
+
+    def waits_for(self, event: Event) -> bool:
+        """Whether anything begins or ends with `event`."""
+        return any(
+            (line.timing.on is event and line.start_ns is None) or line.timing.until is event
+            for line in self._lines.values()
+        )
+
+    def next_of(self, name: str) -> tuple[Act, int | None] | None:
+        """What is due next of one timeline and when (None: after an event); None when nothing is."""
+        line = self._lines.get(name)
+        if line is None or line.next is None:
+            return None
+        return line.next.act, None if line.start_ns is None else line.start_ns + line.next.after_ns
+
+    def _due_of(self, name: str, line: _Line, now_ns: int) -> Iterator[Due]:
+        while line.start_ns is not None and line.next and line.start_ns + line.next.after_ns <= now_ns:
+            edge, line.next = line.next, next(line.edges, None)
+            line.begun = True
+            ended = line.next is None
+            if ended and (edge.act is Act.CLEAR or line.timing.until is None):
+                self.drop(name)
+            yield Due(name, edge.act, line.start_ns + edge.after_ns, ended)

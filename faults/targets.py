@@ -1,0 +1,141 @@
+"""From what a user names to the directions it means: links, nodes, ports, planes, groups, seeded random choice.
+
+Pure: shown resolved before anything is applied. Names of links and nodes are read by `testbed.model.ids` only.
+"""
+
+import re
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+import numpy as np
+
+from faults.errors import TargetError
+from faults.model import Fault, On
+from testbed.errors import UnknownNameError
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, parse_link, parse_node
+
+T = TypeVar("T")
+
+_PLANE = re.compile(r"(?:p|plane )(\d+)")
+_PORT = re.compile(r"(?P<node>(?:p\d+-(?:leaf|spine)|h)\d+):(?P<interface>(?:plane|spine|leaf|h)\d+)")
+_NODE = re.compile(r"(?:p[\d*?]+-)?(?:leaf|spine|h)[\d*?]*")
+_CHOICE = re.compile(
+    r"(?P<count>any|\d+) (?:(?P<where>fabric|access) )?"
+    r"(?P<what>links?|directions?|spines?|leaf|leaves|hosts?)(?: of plane (?P<plane>\d+))?"
+)
+
+FORMS = (
+    "p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*, p0-spine2, h3:plane1, p1, "
+    "any fabric link, 3 links of plane 1, or several of these with commas"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A target spelt out: the directions whose sending ports suffer, and the nodes if whole nodes were named."""
+
+    text: str
+    ways: tuple[DirectedLink, ...]
+    nodes: tuple[NodeId, ...] = ()
+    by_chance: bool = False
+
+    def __str__(self) -> str:
+        """What was written and, where that says less, what it means."""
+        means = self.nodes or self.ways
+        spelt = ", ".join(map(str, means[:8])) + (f", ... ({len(means)})" if len(means) > 8 else "")
+        return self.text if spelt == self.text else f"{self.text}: {spelt}"
+
+
+def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
+    """What `text` means in a fabric; the same seed and text choose the same.
+
+    Raises UnknownNameError with near names, TargetError.
+    """
+    parts = [_part(part.strip(), fabric, seed) for part in text.split(",") if part.strip()]
+    if not parts:
+        raise TargetError(text, "names nothing", f"write {FORMS}")
+    ways = dict.fromkeys(way for part in parts for way in part.ways)
+    nodes = tuple(dict.fromkeys(node for part in parts for node in part.nodes))
+    return Chosen(text, tuple(ways), nodes if all(p.nodes for p in parts) else (), any(p.by_chance for p in parts))
+
+
+def require_fits(chosen: Chosen, fault: Fault) -> None:
+    """Raises TargetError when a kind makes no sense on a target."""
+    switches = bool(chosen.nodes) and all(node.role is not Role.HOST for node in chosen.nodes)
+    if fault.on is On.SWITCH and not switches:
+        raise TargetError(chosen.text, f"{fault.word} is for whole switches", "name one, as p0-spine2 or any leaf")
+
+
+def _part(text: str, fabric: Fabric, seed: int) -> Chosen:
+    if found := _PLANE.fullmatch(text):
+        return Chosen(text, _plane(text, int(found[1]), fabric))
+    if found := _CHOICE.fullmatch(text):
+        return _by_chance(text, found, fabric, seed)
+    if found := _PORT.fullmatch(text):
+        return Chosen(text, (_port(text, found["node"], found["interface"], fabric),))
+    if _NODE.fullmatch(text):
+        nodes = _nodes(text, fabric)
+        return Chosen(text, tuple(way for node in nodes for way in _sent_by(node, fabric)), nodes)
+    return Chosen(text, parse_link(text, fabric))
+
+
+def _plane(text: str, plane: int, fabric: Fabric) -> tuple[DirectedLink, ...]:
+    if plane >= fabric.spec.planes:
+        raise TargetError(text, "no such plane", f"planes are p0 to p{fabric.spec.planes - 1}")
+    return tuple(way for link in fabric.links() if link.plane == plane for way in link.directions)
+
+
+def _port(text: str, node: str, interface: str, fabric: Fabric) -> DirectedLink:
+    ports = {port.interface: port for port in fabric.ports_of(parse_node(node, fabric))}
+    if interface not in ports:
+        raise TargetError(text, f"{node} has no port {interface}", f"its ports are {', '.join(ports)}")
+    port = ports[interface]
+    return DirectedLink(port.plane, port.node, port.peer)
+
+
+def _nodes(text: str, fabric: Fabric) -> tuple[NodeId, ...]:
+    if "*" not in text and "?" not in text:
+        return (parse_node(text, fabric),)
+    found = tuple(node for node in fabric.nodes() if fnmatchcase(str(node), text))
+    if not found:
+        raise UnknownNameError("node", text, "no such node", ())
+    return found
+
+
+def _sent_by(node: NodeId, fabric: Fabric) -> tuple[DirectedLink, ...]:
+    return tuple(DirectedLink(port.plane, port.node, port.peer) for port in fabric.ports_of(node))
+
+
+def _by_chance(text: str, found: re.Match[str], fabric: Fabric, seed: int) -> Chosen:
+    what, where = found["what"].rstrip("s"), found["where"]
+    plane = None if found["plane"] is None else int(found["plane"])
+    if plane is not None and plane >= fabric.spec.planes:
+        raise TargetError(text, "no such plane", f"planes are p0 to p{fabric.spec.planes - 1}")
+    count = 1 if found["count"] == "any" else int(found["count"])
+    rng = np.random.default_rng([seed, zlib.crc32(text.encode())])
+    if what in ("link", "direction"):
+        links = [link for link in fabric.links() if plane in (None, link.plane) and _lies(link, where)]
+        if what == "link":
+            picked = _pick(text, links, count, rng)
+            return Chosen(text, tuple(way for link in picked for way in link.directions), (), True)
+        return Chosen(text, _pick(text, [way for link in links for way in link.directions], count, rng), (), True)
+    if where is not None:
+        raise TargetError(text, f"{where} says nothing of a node", f"write {FORMS}")
+    role = {"spine": Role.SPINE, "leaf": Role.LEAF, "leave": Role.LEAF, "host": Role.HOST}[what]
+    nodes = _pick(text, [n for n in fabric.nodes() if n.role is role and plane in (None, n.plane)], count, rng)
+    return Chosen(text, tuple(way for node in nodes for way in _sent_by(node, fabric)), nodes, True)
+
+
+def _lies(link: LinkId, where: str | None) -> bool:
+    access = link.lower.role is Role.HOST
+    return where is None or access == (where == "access")
+
+
+def _pick(text: str, candidates: Sequence[T], count: int, rng: np.random.Generator) -> tuple[T, ...]:
+    if not 1 <= count <= len(candidates):
+        raise TargetError(text, f"{count} cannot be chosen", f"there are {len(candidates)}")
+    return tuple(candidates[at] for at in sorted(rng.choice(len(candidates), size=count, replace=False)))

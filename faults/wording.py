@@ -1,0 +1,335 @@
+"""From words to faults: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
+
+One table of words for both, and every problem at once. Knows no link and no lab.
+"""
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from agent.wire.constants import Dscp
+from faults import model
+from faults.errors import QuantityError, WordingError
+from faults.model import EVERY_BIT, Distribution, Fault, Only
+from faults.quantities import parse_bit_rate, parse_duration, parse_number, parse_rate, parse_sizes
+from faults.schedule import Event, Timing
+
+Problem = tuple[str, str, str]
+"""Word, what is wrong, what would be right."""
+
+MIN_QUEUE_BYTES = 64 << 10
+"""Of a rate limit: seven of the largest frames (our choice)."""
+QUEUE_SECONDS = Fraction(1, 20)
+"""Of a rate limit, when nothing else is asked: as much as passes in 50 ms (our choice)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: what is written behind it, and what it means. A `flag` stands alone (or is `true`)."""
+
+    name: str
+    metavar: str
+    help: str
+    flag: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Worded:
+    """What the words say: faults that compose in this order, and when they are in force."""
+
+    faults: tuple[Fault, ...]
+    timing: Timing
+
+
+KIND_WORDS = (
+    Word("drop", "RATE", "Drop a share of packets at random: 1%, 0.5%, 50bp; 0% removes it."),
+    Word("gemodel", "P=RATE,R=RATE", "Drop in bursts (Gilbert-Elliott): p=1%,r=10%[,bad=100%][,good=0%]."),
+    Word("one-in", "N", "Drop every Nth packet, without chance; 0 removes it."),
+    Word("black-hole", "HOST", "Drop everything to one host."),
+    Word("hang", "", "A switch stays up and forwards nothing.", flag=True),
+    Word("corrupt", "RATE", "Turn one bit of a share of packets."),
+    Word("duplicate", "RATE", "Send a share of packets twice."),
+    Word("reorder", "RATE", "Let a share of packets overtake others; with --ahead."),
+    Word("delay", "TIME", "Delay every packet: 10ms; with --jitter and --distribution."),
+    Word("rate", "BITRATE", "Slow the link down: 10Mbit; with --queue."),
+    Word("down", "", "Shut the port; both ports of a link without direction.", flag=True),
+    Word("flap", "PERIOD=TIME", "Shut and open: period=2s[,duty=50%][,count=N][,jitter=100ms]."),
+    Word("reboot", "TIME", "A switch is down for so long, then back with its static table."),
+    Word("crash", "", "A switch shuts all its ports until the fault is cleared.", flag=True),
+)
+"""Each makes one fault; several in one order compose."""
+
+ONLY_WORDS = (
+    Word("only-control", "", "Only SACKs, NACKs and transport ACKs.", flag=True),
+    Word("only-qp", "QPN", "Only packets to this queue pair."),
+    Word("only-ev", "EV[/MASK]", "Only packets that carry this entropy value."),
+    Word("only-dscp", "CLASS", "Only packets of this class: a number or a name such as CONTROL."),
+    Word("only-size", "BYTES", "Only frames of these lengths: 100-300, 1000-, -200."),
+    Word("only-to", "HOST", "Only packets to this host."),
+    Word("only-first", "", "Only writes that are not retransmissions.", flag=True),
+    Word("only-last", "K", "Only the last K packets of a message."),
+)
+"""Which packets drop, gemodel, one-in, corrupt and duplicate look at."""
+
+DETAIL_WORDS = (
+    Word("jitter", "TIME", "Spread of the delay."),
+    Word("distribution", "NAME", "Of the delay: uniform, normal or pareto."),
+    Word("ahead", "TIME", "What reordered packets skip."),
+    Word("queue", "BYTES", "What waits at a rate limit; 50 ms worth of it when left out."),
+)
+
+TIMING_WORDS = (
+    Word("at", "TIME", "Not at once, but so long after the event."),
+    Word("for", "TIME", "Cleared after so long."),
+    Word("every", "TIME", "Set again each time so long has passed; needs --for."),
+    Word("times", "N", "How often with --every; without end when left out."),
+    Word("until", "EVENT", "Cleared when its link is detected: detected."),
+    Word("on", "EVENT", "What --at counts from: traffic, detected."),
+)
+
+WORDS = (*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
+
+_DETAILS = {"jitter": "delay", "distribution": "delay", "ahead": "reorder", "queue": "rate"}
+_SELECTING = ("drop", "gemodel", "one-in", "corrupt", "duplicate")
+
+
+def worded(words: Mapping[str, Any]) -> Worded:
+    """What `words` say; values are text, or True behind a flag. Raises WordingError with every problem."""
+    reader = _Reader({name.replace("_", "-"): value for name, value in words.items()})
+    result = Worded(reader.faults(), reader.timing())
+    reader.complain_about_combinations()
+    if reader.problems:
+        raise WordingError(reader.problems)
+    return result
+
+
+class _Reader:
+    """Reads one order; problems are collected, and what has one is read as nothing."""
+
+    def __init__(self, words: Mapping[str, Any]) -> None:
+        self._words = {name: value for name, value in words.items() if value is not None and value is not False}
+        self.problems: list[Problem] = []
+        known = {word.name: word for word in WORDS}
+        for name, value in list(self._words.items()):
+            if name not in known:
+                self._unknown(name, list(known))
+                del self._words[name]
+            elif known[name].flag and value is not True:
+                self._wrong(name, f"{value!r} is not understood", "this word stands alone")
+
+    def faults(self) -> tuple[Fault, ...]:
+        """One fault a kind word, in the order of the table."""
+        made = [self._made(word.name) for word in KIND_WORDS if word.name in self._words]
+        if not made:
+            self._wrong("fault", "nothing says what is to go wrong", f"for example {_listed(KIND_WORDS)}")
+        return tuple(fault for fault in made if fault is not None)
+
+    def timing(self) -> Timing:
+        """When."""
+        on, until = self._event("on"), self._event("until")
+        return Timing(
+            at_ns=self._read("at", parse_duration),
+            for_ns=self._read("for", parse_duration),
+            every_ns=self._read("every", parse_duration),
+            times=self._read("times", lambda text: parse_number(text, 1, 10**6)),
+            on=on,
+            until=until,
+        )
+
+    def complain_about_combinations(self) -> None:
+        """Words that are sound by themselves and mean nothing here."""
+        for name, main in _DETAILS.items():
+            if name in self._words and main not in self._words:
+                self._wrong(name, f"says nothing without {main}", f"add {main}, or leave it out")
+        if "reorder" in self._words and "ahead" not in self._words:
+            self._wrong("reorder", "nothing says what reordered packets skip", "add ahead, for example 1ms")
+        selecting = [word.name for word in ONLY_WORDS if word.name in self._words]
+        if selecting and not any(name in self._words for name in _SELECTING):
+            self._wrong(selecting[0], "selects packets of nothing", f"it goes with {', '.join(_SELECTING)}")
+        self._complain_about_times()
+
+    def _complain_about_times(self) -> None:
+        every, length = self._read("every", parse_duration), self._read("for", parse_duration)
+        if "every" in self._words and "for" not in self._words:
+            self._wrong("every", "says nothing without for", "add for, shorter than every")
+        elif every is not None and length is not None and every <= length:
+            self._wrong("every", "is not longer than for", "the fault would never be cleared")
+        if "times" in self._words and "every" not in self._words:
+            self._wrong("times", "says nothing without every", "add every, or leave it out")
+        self.problems = list(dict.fromkeys(self.problems))
+
+    def _made(self, name: str) -> Fault | None:
+        before = len(self.problems)
+        fault = _MAKE[name](self)
+        return fault if len(self.problems) == before else None
+
+    def rate(self, name: str) -> Fraction:
+        return self._read(name, parse_rate) or Fraction(0)
+
+    def duration(self, name: str) -> int:
+        return self._read(name, parse_duration) or 0
+
+    def number(self, name: str, least: int, most: int) -> int:
+        return self._read(name, lambda text: parse_number(text, least, most)) or 0
+
+    def host(self, name: str) -> int:
+        return self._read(name, _host) or 0
+
+    def only(self) -> Only:
+        """The packets that the `only` words select."""
+        return Only(
+            size_bytes=self._read("only-size", parse_sizes),
+            qpn=self._read("only-qp", lambda text: parse_number(text, 0, 0xFFFFFF)),
+            ev=self._read("only-ev", _ev),
+            dscp=self._read("only-dscp", _dscp),
+            control="only-control" in self._words,
+            host=self._read("only-to", _host),
+            last=self._read("only-last", lambda text: parse_number(text, 1, 1 << 20)),
+            first_sent="only-first" in self._words,
+        )
+
+    def burst(self) -> Fault:
+        values = self._pairs("gemodel", {"p": parse_rate, "r": parse_rate, "bad": parse_rate, "good": parse_rate})
+        for name in ("p", "r"):
+            if name not in values and "gemodel" in self._words:
+                self._wrong("gemodel", f"{name} is missing", "write p=1%,r=10%")
+        if values.get("p") and not values.get("r", 1):
+            self._wrong("gemodel", "r=0% never leaves the bad state", "for a lasting loss use drop")
+        sound = {name: value for name, value in values.items() if isinstance(value, Fraction)}
+        return model.BurstDrop(**{"p": Fraction(0), "r": Fraction(1), **sound}, only=self.only())
+
+    def flap(self) -> Fault:
+        readers = {
+            "period": parse_duration,
+            "duty": parse_rate,
+            "count": lambda text: parse_number(text, 1, 10**6),
+            "jitter": parse_duration,
+        }
+        values = self._pairs("flap", readers)
+        period, duty, jitter = values.get("period", 0), values.get("duty", Fraction(1, 2)), values.get("jitter", 0)
+        if not period:
+            self._wrong("flap", "period is missing", "write period=2s")
+        elif not 0 < duty < 1:
+            self._wrong("flap", "a duty of 0% or 100% does not flap", "write a part of the period, as duty=50%")
+        elif jitter * 2 >= period * min(duty, 1 - duty):
+            self._wrong("flap", "the jitter is too large to keep edges in order", "below half of the shorter phase")
+        return model.Flap(period, duty, values.get("count", 0), jitter)
+
+    def delay(self) -> Fault:
+        delay, jitter = self.duration("delay"), self.duration("jitter")
+        if jitter > delay:
+            self._wrong("jitter", "is larger than the delay", "packets cannot come before they are sent")
+        named = self._read("distribution", _distribution) or Distribution.UNIFORM
+        return model.Delay(delay, jitter, named)
+
+    def limit(self) -> Fault:
+        bits = self._read("rate", parse_bit_rate) or 0
+        least = max(MIN_QUEUE_BYTES, int(bits * QUEUE_SECONDS / 8))
+        queue = self._read("queue", lambda text: parse_number(text, MIN_QUEUE_BYTES, 1 << 31))
+        return model.RateLimit(bits, min(least, 1 << 31) if queue is None else queue)
+
+    def _event(self, name: str) -> Event | None:
+        event: Event | None = self._read(name, _event if name == "on" else _ending)
+        return event
+
+    def _pairs(self, word: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
+        """`a=1,b=2` with each value read; a mapping is taken as it is."""
+        given = self._words[word]
+        parts = given.items() if isinstance(given, Mapping) else (part.partition("=")[::2] for part in given.split(","))
+        values = {}
+        for key, text in parts:
+            name = str(key).strip()
+            if name not in readers:
+                near = difflib.get_close_matches(name, list(readers), n=1)
+                self._wrong(word, f"{name!r} is not known", _did_you_mean(near, readers))
+                continue
+            try:
+                values[name] = readers[name](str(text))
+            except QuantityError as error:
+                self._wrong(word, f"{name}: {error.text!r} {error.reason}", error.hint)
+        return values
+
+    def _read(self, name: str, reader: Callable[[str], Any]) -> Any:
+        """What stands behind a word, None without it or when it cannot be read."""
+        if name not in self._words:
+            return None
+        try:
+            return reader(str(self._words[name]))
+        except QuantityError as error:
+            self._wrong(name, f"{error.text!r} {error.reason}", error.hint)
+            return None
+
+    def _unknown(self, name: str, known: list[str]) -> None:
+        near = difflib.get_close_matches(name, known, n=1)
+        self._wrong(name, "unknown word", _did_you_mean(near, known))
+
+    def _wrong(self, word: str, wrong: str, right: str) -> None:
+        if (word, wrong, right) not in self.problems:
+            self.problems.append((word, wrong, right))
+
+
+_MAKE: dict[str, Callable[[_Reader], Fault]] = {
+    "drop": lambda read: model.RandomDrop(read.rate("drop"), read.only()),
+    "gemodel": _Reader.burst,
+    "one-in": lambda read: model.CountedDrop(read.number("one-in", 0, 1 << 31), read.only()),
+    "black-hole": lambda read: model.BlackHole(read.host("black-hole")),
+    "hang": lambda _: model.Hang(),
+    "corrupt": lambda read: model.Corrupt(read.rate("corrupt"), read.only()),
+    "duplicate": lambda read: model.Duplicate(read.rate("duplicate"), read.only()),
+    "reorder": lambda read: model.Reorder(read.rate("reorder"), read.duration("ahead")),
+    "delay": _Reader.delay,
+    "rate": _Reader.limit,
+    "down": lambda _: model.Down(),
+    "flap": _Reader.flap,
+    "reboot": lambda read: model.Reboot(read.duration("reboot")),
+    "crash": lambda _: model.Crash(),
+}
+
+
+def _host(text: str) -> int:
+    if text[:1] != "h" or not text[1:].isdecimal():
+        raise QuantityError(text, "is not a host", "write it as h3")
+    return parse_number(text[1:], 0, 0xFFFF)
+
+
+def _ev(text: str) -> tuple[int, int]:
+    value, _, mask = text.partition("/")
+    return parse_number(value, 0, EVERY_BIT), parse_number(mask, 1, EVERY_BIT) if mask else EVERY_BIT
+
+
+def _dscp(text: str) -> int:
+    names = {each.name: int(each) for each in Dscp}
+    if text.upper() in names:
+        return names[text.upper()]
+    if text[:1].isdecimal():
+        return parse_number(text, 0, 63)
+    near = difflib.get_close_matches(text.upper(), names, n=1)
+    raise QuantityError(text, "is not a class", _did_you_mean(near, names))
+
+
+def _distribution(text: str) -> Distribution:
+    return Distribution(_one_of(text, [each.value for each in Distribution], "is not a distribution"))
+
+
+def _event(text: str) -> Event:
+    return Event(_one_of(text, [each.value for each in Event], "is not an event"))
+
+
+def _ending(text: str) -> Event:
+    return Event(_one_of(text, [Event.DETECTED.value], "does not end a fault"))
+
+
+def _one_of(text: str, words: list[str], reason: str) -> str:
+    if text in words:
+        return text
+    raise QuantityError(text, reason, _did_you_mean(difflib.get_close_matches(text, words, n=1), words))
+
+
+def _did_you_mean(near: list[str], known: Any) -> str:
+    return f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
+
+
+def _listed(words: tuple[Word, ...]) -> str:
+    return ", ".join(word.name for word in words)

@@ -1,0 +1,96 @@
+"""Timelines: every edge at its time, in order, once; events start and end them."""
+
+from fractions import Fraction
+from itertools import islice
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from faults.model import Down, Flap, Reboot
+from faults.schedule import ALWAYS, Act, Due, Edge, Event, Schedule, Timing, edges_of
+
+S = 10**9
+
+
+def edges(fault, timing=ALWAYS, seed=1, count=20):
+    return [(edge.after_ns, edge.act.value) for edge in islice(edges_of(fault, timing, seed), count)]
+
+
+def test_windows():
+    assert edges(Down()) == [(0, "set")]
+    assert edges(Down(), Timing(at_ns=3, for_ns=2)) == [(3, "set"), (5, "clear")]
+    assert edges(Down(), Timing(1, 2, 10, 2)) == [(1, "set"), (3, "clear"), (11, "set"), (13, "clear")]
+    assert len(edges(Down(), Timing(1, 2, 10))) == 20
+
+
+def test_a_reboot_ends_by_itself():
+    assert edges(Reboot(5)) == [(0, "set"), (5, "clear")]
+    assert edges(Reboot(5), Timing(at_ns=2, for_ns=1)) == [(2, "set"), (3, "clear")]
+
+
+def test_a_flap_is_down_for_its_duty_and_ends_with_its_count_or_window():
+    assert edges(Flap(10, Fraction(3, 10), 2)) == [(0, "set"), (3, "clear"), (10, "set"), (13, "clear")]
+    assert edges(Flap(10, Fraction(1, 2)), Timing(for_ns=12)) == [(0, "set"), (5, "clear"), (10, "set"), (12, "clear")]
+
+
+@given(st.integers(0, 2**32), st.integers(1, 99), st.integers(100, S))
+def test_jitter_keeps_edges_in_order_and_near(seed, percent, period):
+    duty = Fraction(percent, 100)
+    jitter = int(period * min(duty, 1 - duty) / 2) - 1
+    flap = Flap(period, duty, 10, max(jitter, 0))
+    found = edges(flap, seed=seed)
+    assert found == edges(flap, seed=seed)
+    assert [act for _, act in found] == ["set", "clear"] * 10
+    assert [at for at, _ in found] == sorted(at for at, _ in found)
+    for turn in range(10):
+        assert abs(found[2 * turn][0] - turn * period) <= max(jitter, 0)
+        assert abs(found[2 * turn + 1][0] - (turn * period + int(period * duty))) <= max(jitter, 0)
+
+
+def test_what_is_due_is_said_once_never_early_and_in_order():
+    schedule = Schedule()
+    schedule.add("a", Down(), Timing(at_ns=5, for_ns=10), 0, now_ns=100)
+    schedule.add("b", Down(), Timing(at_ns=6), 0, now_ns=100)
+    assert schedule.next_ns() == 105
+    assert schedule.due(104) == ()
+    assert schedule.due(120) == (
+        Due("a", Act.SET, 105, False),
+        Due("b", Act.SET, 106, True),
+        Due("a", Act.CLEAR, 115, True),
+    )
+    assert schedule.due(10**6) == ()
+    assert schedule.next_ns() is None
+
+
+def test_an_event_starts_what_waits_for_it():
+    schedule = Schedule()
+    schedule.add("a", Down(), Timing(at_ns=5, on=Event.TRAFFIC), 0, now_ns=0)
+    assert (schedule.next_ns(), schedule.next_of("a")) == (None, (Act.SET, None))
+    assert schedule.waits_for(Event.TRAFFIC)
+    assert schedule.happened(Event.DETECTED, 50) == ()
+    schedule.happened(Event.TRAFFIC, 100)
+    assert not schedule.waits_for(Event.TRAFFIC)
+    assert schedule.next_of("a") == (Act.SET, 105)
+    assert [due.at_ns for due in schedule.due(200)] == [105]
+
+
+def test_until_detected_ends_only_what_is_named_and_in_force():
+    schedule = Schedule()
+    for name in ("a", "b", "c"):
+        at = 1000 if name == "c" else None
+        schedule.add(name, Down(), Timing(at_ns=at, until=Event.DETECTED), 0, now_ns=0)
+    assert [due.name for due in schedule.due(1)] == ["a", "b"]
+    assert schedule.happened(Event.DETECTED, 5, frozenset({"a", "c"})) == (Due("a", Act.CLEAR, 5, True),)
+    assert schedule.happened(Event.DETECTED, 6, frozenset({"a"})) == ()
+    assert schedule.waits_for(Event.DETECTED)
+    schedule.drop("b")
+    schedule.drop("c")
+    assert not schedule.waits_for(Event.DETECTED)
+
+
+@pytest.mark.parametrize("timing", [Timing(), Timing(for_ns=7), Timing(2, 3, 9, 4)])
+def test_a_due_list_holds_all_edges(timing):
+    schedule = Schedule()
+    schedule.add("x", Down(), timing, 0, now_ns=0)
+    assert [Edge(due.at_ns, due.act) for due in schedule.due(10**9)] == list(edges_of(Down(), timing, 0))

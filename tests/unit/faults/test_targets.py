@@ -1,0 +1,94 @@
+"""Targets: what names, wildcards and chance select, and what they cannot mean."""
+
+import pytest
+
+from faults.errors import TargetError
+from faults.model import Crash, Down, Hang
+from faults.targets import chosen_of, require_fits
+from testbed.errors import UnknownNameError
+from testbed.model.fabric import Fabric, FabricSpec
+
+FABRIC = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2, hosts_per_leaf=2))
+
+
+def ways(text, seed=0):
+    return [str(way) for way in chosen_of(text, FABRIC, seed).ways]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("p0:leaf1>spine0", ["p0:leaf1>spine0"]),
+        ("p0:leaf1-spine0", ["p0:leaf1>spine0", "p0:spine0>leaf1"]),
+        ("p*:leaf1>spine0", ["p0:leaf1>spine0", "p1:leaf1>spine0"]),
+        ("p0:h1>leaf0", ["p0:h1>leaf0"]),
+        ("h1:plane1", ["p1:h1>leaf0"]),
+        ("p0-leaf1:h2", ["p0:leaf1>h2"]),
+        ("p1-spine1", ["p1:spine1>leaf0", "p1:spine1>leaf1"]),
+        ("h3", ["p0:h3>leaf1", "p1:h3>leaf1"]),
+        ("p*-spine0", ["p0:spine0>leaf0", "p0:spine0>leaf1", "p1:spine0>leaf0", "p1:spine0>leaf1"]),
+        ("h0:plane0, h1:plane0", ["p0:h0>leaf0", "p0:h1>leaf0"]),
+        ("h0:plane0,p0:h0-leaf0", ["p0:h0>leaf0", "p0:leaf0>h0"]),
+    ],
+)
+def test_names(text, found):
+    assert ways(text) == found
+
+
+def test_a_plane_is_all_its_links_both_ways():
+    assert len(ways("p1")) == 2 * (4 + 4)
+    assert ways("plane 1") == ways("p1")
+    assert all(way.startswith("p1:") for way in ways("p1"))
+
+
+@pytest.mark.parametrize(
+    ("text", "count", "holds"),
+    [
+        ("any fabric link", 2, lambda way: "h" not in way),
+        ("any access link of plane 1", 2, lambda way: "h" in way and way.startswith("p1:")),
+        ("3 links of plane 1", 6, lambda way: way.startswith("p1:")),
+        ("2 fabric directions", 2, lambda way: "h" not in way),
+        ("any spine", 2, lambda way: ":spine" in way),
+        ("any leaf of plane 0", 4, lambda way: way.startswith("p0:leaf")),
+        ("any host", 2, lambda way: ":h" in way),
+    ],
+)
+def test_chance_is_fixed_by_the_seed(text, count, holds):
+    assert len(ways(text)) == count
+    assert all(holds(way) for way in ways(text))
+    assert ways(text, 5) == ways(text, 5)
+    assert len({tuple(ways(text, seed)) for seed in range(40)}) > 1
+    assert chosen_of(text, FABRIC).by_chance
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "told"),
+    [
+        ("p0:leaf1-spin0", UnknownNameError, "did you mean"),
+        ("p0-spine7", UnknownNameError, "no such node"),
+        ("p*-spine7", UnknownNameError, "no such node"),
+        ("h1:plane7", TargetError, "its ports are plane0, plane1"),
+        ("p7", TargetError, "planes are p0 to p1"),
+        ("any link of plane 7", TargetError, "planes are p0 to p1"),
+        ("99 fabric links", TargetError, "99 cannot be chosen; there are 8"),
+        ("any fabric spine", TargetError, "fabric says nothing of a node"),
+        (" , ", TargetError, "names nothing"),
+    ],
+)
+def test_what_is_not_there_is_told(text, error, told):
+    with pytest.raises(error, match=told):
+        chosen_of(text, FABRIC)
+
+
+def test_switch_kinds_want_switches():
+    require_fits(chosen_of("p0-spine0,p0-leaf1", FABRIC), Crash())
+    require_fits(chosen_of("p0:leaf0-spine0", FABRIC), Down())
+    for text in ("p0:leaf0-spine0", "h1", "p0-spine0,h1", "p0"):
+        with pytest.raises(TargetError, match="is for whole switches"):
+            require_fits(chosen_of(text, FABRIC), Hang())
+
+
+def test_a_choice_is_told_spelt_out():
+    assert str(chosen_of("p0:leaf1>spine0", FABRIC)) == "p0:leaf1>spine0"
+    assert str(chosen_of("p*-spine0", FABRIC)) == "p*-spine0: p0-spine0, p1-spine0"
+    assert str(chosen_of("p0", FABRIC)).endswith("... (16)")
