@@ -27,10 +27,10 @@ bench: setup ## ratios to a C sender, and seconds to build a fabric
 	$(BIN)/python -m tests.bench.bench_fabric
 
 # VM is any command that runs its arguments under another kernel, with this machine's files.
-test-vm: setup ## gray-link-small with netem, under the kernel that VM="COMMAND..." boots
+test-vm: setup ## netem: its kernel tests and gray-link-small, under the kernel that VM="COMMAND..." boots
 	@test -n "$(VM)" || { echo 'say how: make test-vm VM="COMMAND THAT RUNS ITS ARGUMENTS IN A VM"' >&2; exit 2; }
 	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
-	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_stock_kernel.py
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_qdisc.py tests/kernel/test_faults.py tests/fabric/test_stock_kernel.py
 
 install: setup ## the command spraylab for every user: a link in /usr/local/bin
 	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab

@@ -51,13 +51,14 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     assert folder.name == summary["run"]
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert names == {
-        "scenario.yaml", "env.json", "topology.json", "truth.jsonl", "detect.jsonl", "agent.jsonl", "summary.json",
-        "summary.txt", "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
+        "scenario.yaml", "env.json", "topology.json", "truth.jsonl", "detect.jsonl", "agent.jsonl", "counters.jsonl",
+        "summary.json", "summary.txt", "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
     }  # fmt: skip
     assert json.loads((folder / "summary.json").read_text()) == summary
     resolved = yaml.safe_load((folder / "scenario.yaml").read_text())
     assert resolved["name"] == "gray-link-small"
-    assert resolved["transport"]["window_pkts"] == 256
+    assert resolved["transport"]["copies"] == 1, "what the file leaves out is filled in"
+    assert resolved["transport"]["ack_timeout_ms"] == 5000
     assert "PASS" in (folder / "summary.txt").read_text()
 
 
@@ -127,7 +128,7 @@ def test_a_lab_of_its_own_is_not_needed(tmp_path: Path) -> None:
         lab("fault", "clear", "--all")
         lab("fault", "set", DROPPING, "--drop", "2%")
         clash = lab("run", "--attach", "gray-link-small", code=4)
-        assert "drops 2% already" in clash.stderr
+        assert "drop 2% already" in clash.stderr
         assert [each["requested"] for each in lab.json("fault", "show")] == ["2%"]
         assert "is down" in lab("down").stdout
         assert lab.left() == []
