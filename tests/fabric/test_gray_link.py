@@ -52,7 +52,8 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
     assert names == {
         "scenario.yaml", "env.json", "topology.json", "truth.jsonl", "detect.jsonl", "agent.jsonl", "counters.jsonl",
-        "summary.json", "summary.txt", "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
+        "summary.json", "summary.txt",
+        "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
     }  # fmt: skip
     assert json.loads((folder / "summary.json").read_text()) == summary
     resolved = yaml.safe_load((folder / "scenario.yaml").read_text())

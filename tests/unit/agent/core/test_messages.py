@@ -31,7 +31,7 @@ def naive(posts, pmtu):
     return packets
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(st.tuples(st.integers(0, 100), st.integers(1, 900), st.integers(1, 300)), min_size=1, max_size=12),
     st.integers(1, 64),
@@ -54,7 +54,7 @@ def test_segments_equal_the_packets_of_a_loop(posts, pmtu, shuffle):
     assert got.source is source
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.lists(st.integers(1, 200), min_size=1, max_size=60), st.integers(1, 50), st.data())
 def test_messages_complete_in_order_as_the_point_passes_their_end(lengths, pmtu, data):
     table, source = MessageTable(pmtu), np.zeros(200, np.uint8)

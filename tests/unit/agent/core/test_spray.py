@@ -14,7 +14,7 @@ EQUAL = st.tuples(st.integers(1, 8), st.integers(1, 64)).map(lambda t: np.tile(n
 START, COUNT = st.integers(0, 20_000), st.integers(0, 12_000)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(POLICIES), PLANES, st.integers(0, 2**32), START, COUNT)
 def test_the_schedule_is_a_pure_function_of_the_index(policy, planes, seed, start, count):
     one, two = (SpraySchedule(policy, seed, planes) for _ in range(2))
@@ -27,7 +27,7 @@ def test_the_schedule_is_a_pure_function_of_the_index(policy, planes, seed, star
     assert np.array_equal(two.run(start + count // 3, count - count // 3), rows[count // 3 :])
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(POLICIES), PLANES, st.integers(0, 99), START, COUNT)
 def test_planes_are_counted_ahead(policy, planes, seed, start, count):
     schedule = SpraySchedule(policy, seed, planes)
@@ -38,7 +38,7 @@ def test_planes_are_counted_ahead(policy, planes, seed, start, count):
     assert last == {int(p): start + int(np.flatnonzero(went_to == p)[-1]) for p in np.unique(went_to)}
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sampled_from(POLICIES), EQUAL, st.integers(0, 99), START, COUNT)
 def test_planes_take_turns_so_any_stretch_is_equal_among_them(policy, planes, seed, start, count):
     counts = SpraySchedule(policy, seed, planes).count_per_plane(start, count).values()
@@ -47,7 +47,7 @@ def test_planes_take_turns_so_any_stretch_is_equal_among_them(policy, planes, se
     assert sum(counts) == count
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(PLANES, st.integers(0, 99), st.integers(0, 50), st.integers(1, 20))
 def test_every_rotation_holds_every_ev_once(planes, seed, rotation, rotations_per_order):
     schedule = SpraySchedule(SprayPolicy.ROTATION, seed, planes, rotations_per_order)
@@ -83,7 +83,7 @@ def test_a_block_of_the_past_is_the_same_when_drawn_again():
     assert np.array_equal(schedule.run(0, 100), first)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(PLANES, st.integers(0, 99))
 def test_retransmissions_stay_in_the_plane_on_another_ev(planes, seed):
     schedule = SpraySchedule(SprayPolicy.ROTATION, 0, planes)

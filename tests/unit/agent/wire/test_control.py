@@ -154,7 +154,7 @@ def encoded(kind: Kind, batch: ControlBatch, **options: object) -> list[bytes]:
 
 @each_kind
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_frames_are_scapys(kind, data):
     rows = data.draw(st.lists(kind.rows(), min_size=1, max_size=6))
     assert encoded(kind, kind.batch_of(rows)) == [kind.frame(row) for row in rows]
@@ -162,7 +162,7 @@ def test_frames_are_scapys(kind, data):
 
 @each_kind
 @given(data=st.data(), port=st.sampled_from([c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT]))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scapys_frames_come_back(kind, data, port):
     rows = data.draw(st.lists(kind.rows(), min_size=1, max_size=6))
     result = decode(*block_of([kind.frame(row, port) for row in rows]), PEER.address, plane=1)

@@ -75,7 +75,7 @@ def assert_consistent(result: Decoded, rows: np.ndarray, lengths: np.ndarray) ->
     port=st.sampled_from([c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT]),
     check_icrc=st.booleans(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_writes_come_back(rows, timestamps, port, check_icrc):
     """With and without TSETH and ImmDt mixed in one block."""
     frames = [bytes(scapy_write(r, tx_timestamp=t, dport=port)) for r, t in zip(rows, timestamps, strict=False)]
@@ -101,7 +101,7 @@ def test_writes_come_back(rows, timestamps, port, check_icrc):
     drawn=st.lists(st.tuples(SACK_ROW, st.none() | edges(32)), min_size=1, max_size=6),
     port=st.sampled_from([c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT]),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sacks_come_back(drawn, port):
     """With and without a port mask mixed in one block."""
     rows, masks = map(list, zip(*drawn, strict=True))
@@ -358,7 +358,7 @@ def test_an_empty_block_holds_nothing():
 
 
 @given(st.lists(st.binary(max_size=200), min_size=1, max_size=8), st.booleans())
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 def test_random_bytes_never_raise(frames, check_icrc):
     rows, lengths = block_of(frames)
     assert_consistent(decode(rows, lengths, OWN, 0, check_icrc=check_icrc), rows, lengths)
@@ -388,7 +388,7 @@ MUTATIONS = st.lists(st.tuples(st.integers(0, 160), HEADER_VALUES | st.integers(
     st.integers(0, 220),
     st.booleans(),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_mutated_and_cut_frames_never_raise(frames, cut, check_icrc):
     blocks = []
     for frame, mutations in frames:
@@ -415,7 +415,7 @@ def test_what_is_said_of_a_row_depends_on_no_other_row():
 
 
 @given(st.integers(54, len(WRITE_FRAME) - 1), st.integers(0, 7))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_a_flipped_bit_behind_the_tunnel_is_never_delivered_unless_masked(place, bit):
     """Masked: inner class and flow label, hop limit, UDP checksum, BTH byte 4."""
     result = decoded([changed(WRITE_FRAME, **{f"b{place}": WRITE_FRAME[place] ^ 1 << bit})])

@@ -58,7 +58,7 @@ def frames_of(out: np.ndarray, lengths: np.ndarray) -> list[bytes]:
 
 
 @given(st.lists(WRITE_ROW, min_size=1, max_size=6), st.integers(0, 0xFFFF))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_writes_are_scapys(rows, tx_timestamp):
     out = np.full((len(rows) + 1, LONGEST), 0xEE, np.uint8)
     lengths = encode_writes(template(), write_batch(rows, SOURCE_MEMORY, tx_timestamp), out)
@@ -66,7 +66,7 @@ def test_writes_are_scapys(rows, tx_timestamp):
 
 
 @given(st.lists(SACK_ROW, min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sacks_are_scapys(rows):
     out = np.full((len(rows), SACK_FRAME.itemsize), 0xEE, np.uint8)
     lengths = encode_sacks(template(), sack_batch(rows), out)
@@ -74,7 +74,7 @@ def test_sacks_are_scapys(rows):
 
 
 @given(st.lists(st.tuples(SACK_ROW, edges(32)), min_size=1, max_size=6))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_sacks_with_a_port_mask_are_scapys(drawn):
     rows, masks = map(list, zip(*drawn, strict=True))
     out = np.full((len(rows), SACK_MASK_FRAME.itemsize), 0xEE, np.uint8)

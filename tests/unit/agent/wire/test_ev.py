@@ -4,7 +4,7 @@ from ipaddress import IPv6Address
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.errors import EvError, WireError
@@ -14,7 +14,6 @@ ORDERS = st.sampled_from(EvOrder)
 
 
 @given(ORDERS, st.lists(st.integers(0, 2**32 - 1), min_size=1))
-@settings(deadline=None)
 def test_join_inverts_the_halves(order, values):
     codec, evs = EvCodec(order), np.array(values, np.uint32)
     assert (codec.join(codec.sport(evs), codec.flow_label(evs)) == evs).all()
@@ -33,7 +32,6 @@ def test_the_other_order_swaps_the_halves():
 
 
 @given(ORDERS, st.integers(0, 15), st.none() | st.integers(0, 255), st.integers(0, 255), st.integers(0, MAX_COPIES - 1))
-@settings(deadline=None)
 def test_an_ev_tells_its_path(order, plane, spine, leaf, copy):
     codec = EvCodec(order)
     ev = codec.ev_of(plane, spine, leaf, copy)

@@ -27,13 +27,11 @@ def runs_of(packets: list[bytes]) -> tuple[np.ndarray, np.ndarray, np.ndarray, n
 
 
 @given(st.lists(PACKETS, min_size=1, max_size=8))
-@settings(deadline=None)
 def test_tables_equal_the_plain_form(packets):
     assert icrcs_of(*runs_of(packets)).tolist() == [icrc_of(packet) for packet in packets]
 
 
 @given(PACKETS, st.data())
-@settings(deadline=None)
 def test_only_what_switches_may_change_is_left_out(packet, data):
     place = data.draw(st.integers(0, len(packet) - 1))
     changed = bytearray(packet)
@@ -43,7 +41,6 @@ def test_only_what_switches_may_change_is_left_out(packet, data):
 
 
 @given(PACKETS, st.integers(0, 31))
-@settings(deadline=None)
 def test_a_right_icrc_is_known_and_a_wrong_one_refused(packet, bit):
     icrc = icrc_of(packet)
     right, wrong = packet + icrc.to_bytes(4, "little"), packet + (icrc ^ 1 << bit).to_bytes(4, "little")
@@ -51,7 +48,6 @@ def test_a_right_icrc_is_known_and_a_wrong_one_refused(packet, bit):
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20_000))
-@settings(deadline=None)
 def test_carrying_a_difference_is_what_zlib_does_over_zeros(difference, count):
     zeros = bytes(count)
     expected = crc32(zeros, 0xFFFFFFFF) ^ crc32(zeros, 0xFFFFFFFF ^ difference)
@@ -66,7 +62,7 @@ def test_carrying_over_many_lengths_at_once():
 
 
 @given(payload=st.binary(max_size=300), label=st.integers(0, 0xFFFFF), psn=st.integers(0, 2**24 - 1))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_scapys_roce_layer_agrees_on_ipv6(payload, label, psn):
     """An implementation that is not ours, over classic RoCEv2 opcodes."""
     base = IPv6(src="fd5f::1", dst="fd5f::2", fl=label, tc=7, hlim=3) / UDP(sport=0xC001, dport=4791)

@@ -116,7 +116,7 @@ def scapy_value(packet: Packet, header: Header, name: str) -> object:
 
 @pytest.mark.parametrize("name", HEADERS)
 @given(data=st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_scapy_and_numpy_read_the_same(name, data):
     """Any bytes: every field of the dtype says what Scapy says, and Scapy rebuilds the bytes."""
     header = HEADERS[name]

@@ -3,7 +3,7 @@
 from ipaddress import IPv6Address
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.wire.errors import UsidError
@@ -32,19 +32,16 @@ def test_each_switch_shifts_once():
 
 
 @given(USIDS, st.integers(0, 0xFFFFFFFF))
-@settings(deadline=None)
 def test_unpack_inverts_pack(usids, block):
     assert unpack(pack(usids, block)) == (block, tuple(usids))
 
 
 @given(USIDS.filter(bool))
-@settings(deadline=None)
 def test_a_shift_drops_the_first(usids):
     assert shift(pack(usids)) == pack(usids[1:])
 
 
 @given(st.sampled_from(UsidRole), st.integers(0, 15), st.integers(0, 255))
-@settings(deadline=None)
 def test_parts_invert_a_usid(role, plane, index):
     assert parts_of(usid_of(role, plane, index)) == (role, plane, index)
 

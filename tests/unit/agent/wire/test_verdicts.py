@@ -132,7 +132,7 @@ def test_usual_blocks_are_accepted(names):
     assert not assert_as_alone(*frames_of(names)).any()
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=500)
 @given(
     names=st.lists(st.sampled_from([*FRAMES]), min_size=1, max_size=8),
     bits=st.lists(st.integers(0, HEADER_BITS - 1), max_size=3),
@@ -148,7 +148,7 @@ def test_any_header_bit_flipped_in_some_rows_or_in_all(names, bits, victims, cut
     assert_as_alone(rows, lengths)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     names=st.lists(st.sampled_from([*FRAMES]), min_size=1, max_size=8),
     rule=st.sampled_from(FIELD_RULES),
