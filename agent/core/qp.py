@@ -216,10 +216,9 @@ class QueuePair:
         """Complete what transport ACKs cover; a NAK ends the queue pair."""
         if not len(cols) or self._state is not QpState.RTS:
             return
-        positive = cols.syndrome == AETH_ACK
-        if np.count_nonzero(positive):
-            self._requester.receive_acks(cols.take(positive), now_ns)
-        refused = (~positive).nonzero()[0]
+        refused = (cols.syndrome != AETH_ACK).nonzero()[0]
+        if len(refused) < len(cols):
+            self._requester.receive_acks(cols.take(cols.syndrome == AETH_ACK) if len(refused) else cols, now_ns)
         if len(refused):
             row = int(refused[0])
             self._requester.fail_acked(cols, row, now_ns)

@@ -141,6 +141,8 @@ class Requester:
         One batch reads from one source memory: it ends early where the next message lies in another.
         """
         flight = self._in_flight
+        if not self.backlog_pkts:
+            return None
         if self._window is not None:
             limit = self._window.room(limit, not self._in_flight.sent)
         if not self.ev_set.sendable:
@@ -154,10 +156,11 @@ class Requester:
         if flight.lost and now_ns >= self._resend_from_ns:
             resend = flight.lost_offsets(limit, flight.base + self._window_psns)
             again = len(resend)
-        fresh = np.arange(flight.end, flight.end + self._room(limit - again), dtype=np.int64)
-        offsets = fresh if resend is None else np.concatenate((resend, fresh))
-        if not len(offsets):
+        room = self._room(limit - again)
+        if not room and not again:
             return None
+        fresh = np.arange(flight.end, flight.end + room, dtype=np.int64)
+        offsets = fresh if resend is None else np.concatenate((resend, fresh))
         segments = self.messages.segments(offsets)
         count = len(segments)
         again = min(again, count)

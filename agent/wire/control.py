@@ -57,7 +57,14 @@ _PSN = bits_of(BASE_FRAME, "bth", "psn_word", width=24)
 _REQUEST_ID = bits_of(BASE_FRAME, "bth", "psn_word", width=16)
 _SOURCE = word_of(BASE_FRAME, "inner", "src")
 _TIMESTAMP_FORM = c.TSETH_TSR | c.TSETH_FTYPE
-_DTYPE_OF_WIDTH = {1: np.bool_, 2: np.uint8, 8: np.uint8, 16: np.uint16, 24: np.uint32, 32: np.uint32}
+_DTYPE_OF_WIDTH: dict[int, type[np.generic]] = {
+    1: np.bool_,
+    2: np.uint8,
+    8: np.uint8,
+    16: np.uint16,
+    24: np.uint32,
+    32: np.uint32,
+}
 
 
 class Sent(NamedTuple):
@@ -74,19 +81,21 @@ class Sent(NamedTuple):
 class Received:
     """How accepted frames of one kind become columns."""
 
-    kind: Kind
+    name: str
+    """In `Decoded`."""
     columns: type[Columns]
-    bits: dict[str, Bits]
-    """Columns that are bits of the transport headers; the rest belong to the frame."""
+    bits: tuple[tuple[str, Bits, type[np.generic]], ...]
+    """Columns that are bits of the transport headers."""
+    of_frame: tuple[str, ...]
+    """Columns that belong to the frame."""
 
     def columns_of(self, words: NDArray[np.uint32], plane: int, codec: EvCodec) -> Columns:
         """The columns of frames given as `(w, n)` words (see `dtypes.header_words`)."""
         values: dict[str, Any] = {"plane": plane}
-        for name, bits in self.bits.items():
-            values[name] = bits.read(words).astype(_DTYPE_OF_WIDTH[bits.width])
-        for field in fields(self.columns):
-            if field.name not in values:
-                values[field.name] = _OF_FRAME[field.name](words, codec)
+        for name, bits, dtype in self.bits:
+            values[name] = bits.read(words).astype(dtype)
+        for name in self.of_frame:
+            values[name] = _OF_FRAME[name](words, codec)
         return self.columns(**values)
 
 
@@ -138,20 +147,21 @@ _RESPONSE = {
 }
 
 
-def _received(kind: Kind, columns: type[Columns], bits: dict[str, Bits]) -> Received:
-    return Received(kind, columns, {"dqpn": _DQPN, **bits})
+def _received(name: str, columns: type[Columns], bits: dict[str, Bits]) -> Received:
+    read = {"dqpn": _DQPN, **bits}
+    rest = [field.name for field in fields(columns) if field.name in _OF_FRAME and field.name not in read]
+    return Received(name, columns, tuple((name, b, _DTYPE_OF_WIDTH[b.width]) for name, b in read.items()), tuple(rest))
 
 
+_PROBE_TSR = {"tsr": bits_of(PROBE_FRAME, "peth", "tsr_ftype", low=15, width=1)}
 RECEIVED = {
-    "acks": _received(Kind.ACK, AckColumns, _ACK),
-    "nacks": _received(Kind.NACK, NackColumns, _NACK),
-    "probes": _received(
-        Kind.PROBE, ProbeColumns, _PROBE | {"tsr": bits_of(PROBE_FRAME, "peth", "tsr_ftype", low=15, width=1)}
-    ),
-    "endpoint_requests": _received(Kind.ENDPOINT_REQUEST, EndpointRequestColumns, _REQUEST),
-    "endpoint_responses": _received(Kind.ENDPOINT_RESPONSE, EndpointResponseColumns, _RESPONSE),
+    Kind.ACK.value: _received("acks", AckColumns, _ACK),
+    Kind.NACK.value: _received("nacks", NackColumns, _NACK),
+    Kind.PROBE.value: _received("probes", ProbeColumns, _PROBE | _PROBE_TSR),
+    Kind.ENDPOINT_REQUEST.value: _received("endpoint_requests", EndpointRequestColumns, _REQUEST),
+    Kind.ENDPOINT_RESPONSE.value: _received("endpoint_responses", EndpointResponseColumns, _RESPONSE),
 }
-"""By name in `Decoded`."""
+"""By number of the Kind."""
 
 
 def _sent(kind: Kind, bits: dict[str, Bits], *constants: tuple[Bits, int], also: dict[str, Bits] | None = None) -> Sent:

@@ -172,11 +172,11 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
 
 def _seldom_of(block: JudgedBlock, accepted: NDArray[np.bool_], plane: int, codec: EvCodec) -> dict[str, Any]:
     """What Decoded holds besides writes and SACKs."""
+    kinds = block.kinds * accepted  # what is not accepted becomes UNKNOWN, which nothing here stands for
     found = {}
-    for name, received in RECEIVED.items():
-        rows = accepted & (block.kinds == received.kind.value)
-        if np.count_nonzero(rows):
-            found[name] = received.columns_of(block.words[:, rows], plane, codec)
+    for kind in set(kinds.tolist()) & RECEIVED.keys():
+        received = RECEIVED[kind]
+        found[received.name] = received.columns_of(block.words[:, selection(kinds == kind)], plane, codec)
     return found
 
 

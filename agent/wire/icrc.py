@@ -76,7 +76,7 @@ def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArr
     if len(byte_counts) and not np.count_nonzero(byte_counts != byte_counts[0]):
         return _carried(effect, int(byte_counts[0]))
     result = np.empty_like(effect)
-    for count in np.unique(byte_counts).tolist():
+    for count in set(byte_counts.tolist()):
         rows = byte_counts == count
         result[rows] = _carried(effect[rows], count)
     return result
