@@ -180,8 +180,8 @@ class Injector:
         if asked is not None:
             error = reasons[By(asked)]
             others = [by for by in makers if by not in reasons]
-            instead = f", or choose {' or '.join(others)}" if others else ""
-            return MechanismError(asked, f"{error.feature} is missing", error.advice + instead)
+            instead = f"choose {' or '.join(others)}, or: " if others else ""
+            return MechanismError(asked, f"{error.feature} is missing", instead + error.advice)
         told = "; ".join(f"{by} needs {error}" for by, error in reasons.items())
         return MechanismError(" and ".join(reasons), "none can be used here", told)
 

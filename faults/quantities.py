@@ -11,6 +11,9 @@ from faults.errors import QuantityError, RateError
 CERTAIN = 1 << 32
 """The threshold that no 32-bit random number reaches: it always happens."""
 
+_LONGEST = 64
+"""Characters of a quantity; a number of 64 digits is far from everything possible (our choice)."""
+
 _UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|bp)")
 _BARE = re.compile(r"\d*\.?\d+(?:[eE][-+]?\d+)?")
@@ -26,7 +29,7 @@ def parse_rate(text: str) -> Fraction:
 
     Raises RateError for a bare number, for anything above 100 % and for a rate too small to be made.
     """
-    stripped = text.strip()
+    stripped = _short(text)
     found = _RATE.fullmatch(stripped)
     if found is None:
         raise _unreadable(stripped)
@@ -55,7 +58,7 @@ def rate_of_threshold(threshold: int) -> Fraction:
 
 def parse_duration(text: str) -> int:
     """Nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. Raises QuantityError."""
-    stripped = text.strip()
+    stripped = _short(text)
     if stripped == "0":
         return 0
     found = _DURATION.fullmatch(stripped)
@@ -79,7 +82,7 @@ def parse_bit_rate(text: str) -> int:
 
     Raises QuantityError.
     """
-    stripped = text.strip()
+    stripped = _short(text)
     if stripped == "0":
         return 0
     found = _BIT_RATE.fullmatch(stripped)
@@ -101,7 +104,8 @@ def render_bit_rate(bits: int) -> str:
 
 def parse_sizes(text: str) -> tuple[int, int]:
     """Least and most bytes written as `100-300`, `1000-` or `-200`; `64` is exactly that. Raises QuantityError."""
-    found = _SIZES.fullmatch(text.strip())
+    text = _short(text)
+    found = _SIZES.fullmatch(text)
     if found is None:
         raise QuantityError(text.strip(), "is not a range of sizes", "write bytes as 100-300, 1000- or -200")
     if found[3] is not None:
@@ -119,7 +123,7 @@ LARGEST_BYTES = 0xFFFFFFFF
 
 def parse_number(text: str, least: int, most: int) -> int:
     """A whole number, decimal or as `0x1f`. Raises QuantityError."""
-    stripped = text.strip()
+    stripped = _short(text)
     try:
         number = int(stripped, 0)
     except ValueError:
@@ -127,6 +131,14 @@ def parse_number(text: str, least: int, most: int) -> int:
     if not least <= number <= most:
         raise QuantityError(stripped, "is out of range", f"{least} to {most} are possible")
     return number
+
+
+def _short(text: str) -> str:
+    """Without blanks around it. Raises QuantityError for what is too long to be a number that anybody means."""
+    stripped = text.strip()
+    if len(stripped) > _LONGEST:
+        raise QuantityError(f"{stripped[:12]}...", f"has {len(stripped)} characters", f"{_LONGEST} are the most")
+    return stripped
 
 
 def _unreadable(text: str) -> RateError:

@@ -4,7 +4,7 @@ Refuses to know clocks, links and kernels: time is an argument in nanoseconds, c
 timelines too.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -140,9 +140,15 @@ class Schedule:
         start = None if timing.on is not None else now_ns
         self._lines[name] = _Line(fault, timing, seed, edges, start, next(edges, None))
 
-    def drop(self, name: str) -> None:
-        """Forget a timeline; harmless when there is none."""
-        self._lines.pop(name, None)
+    def drop(self, name: str) -> Callable[[], None]:
+        """Forget a timeline, harmless when there is none; what is returned puts it back as it was."""
+        line = self._lines.pop(name, None)
+
+        def put_back() -> None:
+            if line is not None:
+                self._lines[name] = line
+
+        return put_back
 
     def happened(self, event: Event, now_ns: int, names: frozenset[str] | None = None) -> tuple[Due, ...]:
         """Start timelines that wait for `event`; those that end with it are due to clear. `names`: only these end."""

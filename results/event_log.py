@@ -54,7 +54,10 @@ class EventLog:
         """Write one record as given."""
         if self._file is None:
             raise ValueError(f"{self._path} is not open")
-        self._file.write(msgspec.json.encode(record) + b"\n")
+        try:
+            self._file.write(msgspec.json.encode(record) + b"\n")
+        except OSError as error:  # a write does not say where
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
 
     def write(self, event: str, node: str, fields: Mapping[str, Any]) -> Fields:
         """Stamp a record with this moment, write it, return it."""

@@ -89,7 +89,14 @@ class RunDir:
         """Give everything in the folder to the invoking user; harmless when there is none."""
         if self.invoker is not None:
             for path in _tree(self.path):
-                _give(path, self.invoker)
+                with suppress(FileNotFoundError):  # somebody tidies up at the same time
+                    _give(path, self.invoker)
+
+    def discard(self) -> None:
+        """Remove the folder if nothing is in it, as when what it was made for was refused."""
+        for path in (self.pcap, self.path):
+            with suppress(OSError):
+                path.rmdir()
 
 
 def create(runs: Path, subject: str, suffix: str, invoker: Invoker | None, now: datetime | None = None) -> RunDir:

@@ -17,6 +17,9 @@ _WITNESSES = {"spraycheck": "SprayCheck"}
 SHOWN_FLOWS = 32
 """More flows than a screen has lines are left to `summary.json`."""
 
+SHOWN_REASONS = 4
+"""Of insufficient verdicts; the rest is in `detect.jsonl`."""
+
 
 class FlowResult(msgspec.Struct, frozen=True):
     """One queue pair's writing."""
@@ -44,8 +47,10 @@ class Injected(msgspec.Struct, frozen=True):
 
     link: str
     kind: str
-    requested: str
-    in_force: str
+    requested: float | None
+    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
+    in_force: float | None
+    """Drop rate that the kernel held."""
     mechanism: str
     by: str
     seen: int
@@ -53,6 +58,9 @@ class Injected(msgspec.Struct, frozen=True):
     dropped_writes: int | None
     explains: int | None = None
     """Retransmissions that it accounts for: lost or spoilt in its direction, or lost in the other at a shut port."""
+    requested_text: str = ""
+    """What was asked for, for people: `1%`, `10ms`."""
+    in_force_text: str = ""
 
 
 class Accusation(msgspec.Struct, frozen=True):
@@ -82,6 +90,10 @@ class Detected(msgspec.Struct, frozen=True):
     """Paths of all flows."""
     precision: float | None
     recall: float | None
+    expected: tuple[str, ...] | None = None
+    """What the scenario says must be named; None if it leaves that to the truth."""
+    insufficient: dict[str, int] = {}
+    """How many verdicts are `insufficient`, by reason, the most frequent first."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -155,7 +167,7 @@ def summary_text(summary: Summary) -> str:
         [
             *_labelled("Traffic", _traffic_lines(summary.totals)),
             *_labelled("Injected", [_injected_line(fault) for fault in summary.injected] or ["nothing"]),
-            *_labelled("Detected", [*_detected_lines(summary.detected)]),
+            *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
             *_labelled("Captured", [_capture_line(capture) for capture in summary.captures]),
             *_labelled("Machine", [*_load_lines(summary.load)]),
             *_labelled("Checks", [f"{'ok  ' if c.ok else 'FAIL'}  {c.name}: {c.detail}" for c in summary.checks]),
@@ -196,27 +208,50 @@ def _traffic_lines(totals: Totals) -> list[str]:
 
 
 def _injected_line(fault: Injected) -> str:
-    writes = "" if fault.dropped_writes is None else f", {fault.dropped_writes:,} of them writes"
+    writes = "" if fault.dropped_writes is None else f" ({fault.dropped_writes:,} writes)"
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
+    what = f"{fault.link} {fault.kind} {fault.requested_text}".rstrip()
+    in_force = f"{fault.in_force_text} in force".lstrip()
     return (
-        f"{fault.link} {fault.kind} {fault.requested} by {fault.mechanism} ({fault.in_force} read back{set_by}): "
-        f"{fault.seen:,} packets seen, {fault.dropped:,} dropped{writes}"
+        f"{what} by {fault.mechanism} ({in_force}, read back{set_by}): "
+        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}"
     )
 
 
-def _detected_lines(detected: Detected) -> Iterator[str]:
+def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterator[str]:
+    if detected.expected is not None and {*detected.expected} != {each.link for each in detected.named}:
+        yield f"the scenario expects {', '.join(detected.expected) or 'no link to be named'}"
     for named in detected.named:
         when = "" if named.after_s is None else f", {named.after_s:.2f} s after the first packet"
-        right = "right" if named.right else "WRONG"
+        right = _rightness(named, detected.expected, injected)
         yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
     for links in detected.candidates:
         yield f"one of {', '.join(links)}: the evidence does not tell which"
     for link in detected.missed:
-        yield f"{link} was MISSED"
+        expected = detected.expected is None or link in detected.expected
+        yield (
+            f"{link} was MISSED" if expected else f"{link} drops and was not named, which the scenario does not ask for"
+        )
+    for link in sorted({*(detected.expected or ())} - {*detected.missed, *(each.link for each in detected.named)}):
+        yield f"{link} was not named; it dropped nothing"
     if not detected.named and not detected.candidates:
         yield f"no link named ({detected.state})"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     yield f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged: {told or 'none'}"
+    reasons = list(detected.insufficient.items())
+    for reason, count in reasons[:SHOWN_REASONS]:
+        yield f"insufficient: {count}: {reason if len(reason) < 90 else reason[:85] + ' ...'}"
+    if len(reasons) > SHOWN_REASONS:
+        others = sum(count for _, count in reasons[SHOWN_REASONS:])
+        yield f"insufficient: {others}: other reasons, see detect.jsonl"
+
+
+def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Sequence[Injected]) -> str:
+    """Beside the truth, and beside what the scenario says where it says something."""
+    if expected is None or named.link in expected:
+        return "right" if named.right else "WRONG" if expected is None else "as expected, though it did not drop"
+    setters = sorted({fault.by for fault in injected if fault.link == named.link and fault.dropped})
+    return f"not expected (it does drop, set by {', '.join(setters)})" if named.right else "WRONG"
 
 
 def _capture_line(capture: CaptureResult) -> str:
@@ -229,9 +264,12 @@ def _load_lines(load: Load) -> Iterator[str]:
     drops = f"{load.ring_drops} ring drops, {load.softnet_drops} softnet drops, {load.tx_errors} send errors"
     unexplained = f"{load.unexplained_losses} losses unexplained (limit {load.unexplained_limit})"
     yield f"{drops}, {unexplained}"
-    yield f"engines waited {load.sched_wait_share:.1%} of their time for a core"
+    waited = f"engines waited {load.sched_wait_share:.1%} of their time for a core"
+    yield f"{waited} (does not decide; above some 50 % times mean nothing)"
     for reason in load.reasons:
         yield f"OVERLOADED: {reason}"
+    if load.overloaded:
+        yield "not to be trusted: stop other work and run again, or take gray-link-small or a smaller window_pkts"
 
 
 def size_text(count: int) -> str:

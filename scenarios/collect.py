@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from faults.model import Corrupt
+from faults.model import TOLERANCE, Corrupt
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected
@@ -37,6 +37,8 @@ class _Detect(msgspec.Struct, frozen=True):
     src_leaf: int
     dst_leaf: int
     verdict: str
+    expected: float | None = msgspec.field(name="lambda", default=None)
+    reason: str | None = None
 
     @property
     def counter(self) -> _Counter:
@@ -89,8 +91,8 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
     return [*in_force.values(), *of_time(records, since_ns)]
 
 
-def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted: int) -> Conclusion:
-    """What SprayCheck said in the end, from its records of one epoch."""
+def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted: int, asked: str = "") -> Conclusion:
+    """What SprayCheck said in the end, from its records of one epoch; `asked` is how many packets it would need."""
     detects, localizes = [], []
     for record in records:
         if record["event"] == "DETECT":
@@ -104,7 +106,18 @@ def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted
         candidates=last.candidates if last else (),
         verdicts=dict(Counter(detect.verdict for detect in detects)),
         verdicts_wanted=wanted,
+        insufficient=dict(Counter(_why(d, asked) for d in detects if d.verdict == "insufficient").most_common()),
     )
+
+
+def _why(detect: _Detect, asked: str) -> str:
+    """Why a verdict says nothing, alike for all paths of which the same holds."""
+    reason = detect.reason or "no reason given"
+    if reason.startswith("short, but not more than"):
+        return "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+    if asked and detect.expected is not None and reason.startswith(("a drop of", "margin of")):
+        return f"{detect.expected:,.0f} packets a path, {asked}"
+    return reason
 
 
 def is_settled(records: Sequence[Fields], wanted: int) -> bool:
@@ -161,8 +174,8 @@ def _last_state(was: Fields, cleared: Fields) -> FaultState:
     return FaultState(
         link=was["link"],
         kind=was["kind"],
-        requested=_amount(was["fault"]),
-        in_force=_amount(was["fault_in_force"]),
+        requested=was["requested"],
+        in_force=was["in_force"],
         mechanism=was["mechanism"],
         by=was["by"],
         since=was["ts"],
@@ -172,7 +185,15 @@ def _last_state(was: Fields, cleared: Fields) -> FaultState:
         hit=cleared["hit"],
         dropped_reverse=cleared["dropped_reverse"],
         overlimits=cleared["overlimits"],
+        requested_text=_amount(was["fault"]),
+        in_force_text=_amount(was["fault"] if _same_rate(was) else was["fault_in_force"]),
     )
+
+
+def _same_rate(record: Fields) -> bool:
+    """Whether the drop rate in force is the asked one, up to the step of the kernel's numbers."""
+    asked, found = record["requested"], record["in_force"]
+    return asked is not None and found is not None and abs(asked - found) <= TOLERANCE
 
 
 def _identity(record: Fields) -> tuple[str, str]:
@@ -203,6 +224,8 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
         dropped=grown("dropped"),
         dropped_writes=data,
         explains=lost + spoilt + grown("dropped_reverse"),
+        requested_text=fault.requested_text,
+        in_force_text=fault.in_force_text,
     )
 
 

@@ -9,6 +9,11 @@ from typing import Any
 
 import yaml
 
+DEEPEST = 32
+"""Levels of nesting; a scenario has four."""
+
+_TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys, which are few levels deep")
+
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of the document."""
 
@@ -47,6 +52,9 @@ class _Reading:
 
     def value(self, node: yaml.Node, place: Place) -> Any:
         self.lines.setdefault(place, node.start_mark.line + 1)
+        if len(place) > DEEPEST:
+            self.flaws.append(Flaw(place[:1], self.lines[place], *_TOO_DEEP))
+            return None
         if id(node) in self.visited:
             # An alias is the one way to make a small text huge or endless, and a scenario is short.
             self.flaws.append(Flaw(place, self.lines[place], "a YAML alias is used", "write the value out"))
@@ -76,6 +84,8 @@ def read_document(text: str) -> Document:
     """Parse one YAML document; broken YAML is a flaw, not an exception."""
     try:
         return _read(text)
+    except RecursionError:
+        return Document(None, {}, (Flaw((), 1, *_TOO_DEEP),))
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         wrong = f"not YAML: {error.problem or error.context}"

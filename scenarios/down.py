@@ -4,17 +4,30 @@ Touches nothing without the lab's mark: an environment variable on processes, a 
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from scenarios import protocol
 from scenarios.client import Owner
 from scenarios.errors import LabStateError, OwnerFailedError
-from scenarios.lab_dir import LabDir, read_state
-from scenarios.launch import END_TIMEOUT_S
-from scenarios.processes import end_marked, wait_gone
+from scenarios.lab_dir import LabDir, owner_of
+from scenarios.processes import end_marked, is_alive, kill, wait_gone
 from testbed.emulation.network import remove_leftovers
+
+END_TIMEOUT_S = 60.0
+"""Taking a lab down takes far less; after this the owner is given up and the marks are used."""
 
 GRACE_S = 3.0
 """For marked processes between SIGTERM and SIGKILL."""
+
+
+class OwnerEnd(StrEnum):
+    """What became of the lab's owner."""
+
+    ORDERLY = "ended"
+    KILLED = "did not answer"
+    BUILDING = "was building or ending"
+    GONE = "was gone"
+    NONE = "none"
 
 
 @dataclass(frozen=True)
@@ -24,6 +37,7 @@ class Removed:
     lab: str
     was_up: bool
     by_owner: bool
+    owner: OwnerEnd
     processes: int = 0
     namespaces: int = 0
     folder: bool = False
@@ -31,21 +45,32 @@ class Removed:
 
 def take_down(labdir: LabDir) -> Removed:
     """Leave nothing of the lab; harmless when there is nothing."""
-    by_owner = _ask_owner(labdir)
+    owner = _ask_owner(labdir)
+    by_owner = owner is OwnerEnd.ORDERLY
     processes = end_marked(labdir.lab, GRACE_S)
     namespaces = remove_leftovers(labdir.lab)
     folder = labdir.path.exists()
     labdir.remove()
     was_up = by_owner or bool(processes or namespaces or folder)
-    return Removed(labdir.lab, was_up, by_owner, processes, len(namespaces), folder)
+    if not was_up:
+        owner = OwnerEnd.NONE
+    return Removed(labdir.lab, was_up, by_owner, owner, processes, len(namespaces), folder)
 
 
-def _ask_owner(labdir: LabDir) -> bool:
-    """Whether the owner took everything down itself."""
-    state = read_state(labdir)
+def _ask_owner(labdir: LabDir) -> OwnerEnd:
+    """Whether the owner took everything down itself; one that lives and does not answer is killed."""
+    process = owner_of(labdir)
     try:
         with Owner(labdir) as owner:
             owner.ask(protocol.Shutdown(), protocol.Done)
-    except (LabStateError, OwnerFailedError):
-        return False
-    return state is not None and wait_gone(state.owner, END_TIMEOUT_S)
+    except LabStateError:
+        return OwnerEnd.GONE if process is None else OwnerEnd.BUILDING
+    except OwnerFailedError:
+        pass
+    else:
+        if process is not None and wait_gone(process, END_TIMEOUT_S):
+            return OwnerEnd.ORDERLY
+    if process is None or not is_alive(process):
+        return OwnerEnd.GONE
+    kill(process)
+    return OwnerEnd.KILLED

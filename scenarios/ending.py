@@ -1,20 +1,27 @@
 """The last stages of a run: its records into the folder, everything recorded to a judged summary."""
 
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
 
 import msgspec
 import yaml
 
+from results.errors import RecordError
 from results.event_log import Fields, read_records, stamped, timestamp, write_records
 from results.manifest import manifest
 from results.metrics import span_ns, totals_of
-from results.run_dir import RunDir
+from results.run_dir import RunDir, point_latest
 from results.summary import VERSION, Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
 from scenarios import collect
 from scenarios.expect import checks_of, detected_of, load_of
 from scenarios.order import LabInUse, Moment, Recorded, RunOrder
 from scenarios.plan import Plan
+from scenarios.power import power_of
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
@@ -41,6 +48,49 @@ def collect_records(
     write_records(folder.agent, agent, folder.name, seed)
 
 
+@dataclass
+class Unfinished:
+    """Sees to the folder of a run that does not get to its summary: what was recorded is collected all the same.
+
+    A run that was refused before its faults were in force leaves no folder. To be left after the faults are cleared.
+    """
+
+    order: RunOrder
+    plan: Plan
+    folder: RunDir
+    lab: LabInUse
+    started: Moment
+    has_begun: bool = False
+    """Whether anything has happened that is worth a folder."""
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Collect or discard; the error that ended the run is the one to be told, not one of these."""
+        if error is None:
+            return
+        with suppress(OSError, RecordError):
+            if self.has_begun:
+                self._collect()
+            else:
+                shutil.rmtree(self.folder.path)
+
+    def _collect(self) -> None:
+        labdir, since_ns = self.order.labdir, self.started.mono_ns
+        found = {
+            self.folder.truth: collect.truth_of(list(read_records(labdir.truth)), since_ns),
+            self.folder.detect: collect.of_time(read_records(labdir.detect), since_ns),
+            self.folder.agent: collect.of_time(
+                collect.worker_records(labdir.worker_events(at) for at in range(len(self.lab.workers))), since_ns
+            ),
+        }
+        for file, records in found.items():
+            if not file.exists():
+                write_records(file, records, self.folder.name, self.plan.scenario.seed)
+
+
 def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:
     """Everything recorded against everything expected; written into the folder and returned."""
     flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified)
@@ -48,8 +98,10 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     dropping = collect.dropping_links(drops, plan.fabric)
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
-    conclusion = collect.conclusion_of(recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted)
-    detected = detected_of(conclusion, dropping)
+    conclusion = collect.conclusion_of(
+        recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted, _asked_text(plan)
+    )
+    detected = detected_of(conclusion, dropping, None if plan.detected is None else wanted)
     before, after = recorded.before, recorded.after
     machine = collect.machine_counts(before.workers, after.workers, before.softnet_drops, after.softnet_drops)
     load = load_of(machine, plan.scenario.expect, flows, drops)
@@ -74,7 +126,15 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     )
     folder.summary.write_bytes(summary_json(summary))
     folder.summary_text.write_text(summary_text(summary), encoding="utf-8")
+    point_latest(folder)
     return summary
+
+
+def _asked_text(plan: Plan) -> str:
+    """What was asked of SprayCheck, and how many packets that takes."""
+    power = power_of(plan)
+    needs = "more than a flow can have" if power.needed is None else f"about {power.needed:,}"
+    return f"a drop of {power.min_rate} needs {needs}"
 
 
 def injected(recorded: Recorded) -> tuple[Injected, ...]:

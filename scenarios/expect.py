@@ -1,6 +1,6 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 
 from faults.quantities import parse_rate
@@ -34,6 +34,8 @@ class Conclusion:
     candidates: tuple[tuple[str, ...], ...]
     verdicts: dict[str, int]
     verdicts_wanted: int
+    insufficient: dict[str, int] = field(default_factory=dict)
+    """How many verdicts say nothing, by reason, the most frequent first."""
 
 
 @dataclass(frozen=True)
@@ -47,8 +49,8 @@ class MachineCounts:
     wait_ns: int
 
 
-def detected_of(conclusion: Conclusion, dropping: set[str]) -> Detected:
-    """The conclusion beside the truth; `dropping` are the links that did drop."""
+def detected_of(conclusion: Conclusion, dropping: set[str], expected: set[str] | None = None) -> Detected:
+    """The conclusion beside the truth; `dropping` are the links that did drop, `expected` what the scenario says."""
     accused = {item.link for item in conclusion.accused}
     return Detected(
         state=conclusion.state,
@@ -62,6 +64,8 @@ def detected_of(conclusion: Conclusion, dropping: set[str]) -> Detected:
         verdicts_wanted=conclusion.verdicts_wanted,
         precision=precision(accused, dropping),
         recall=recall(accused, dropping),
+        expected=None if expected is None else tuple(sorted(expected)),
+        insufficient=conclusion.insufficient,
     )
 
 
@@ -125,7 +129,7 @@ def _judged_check(detected: Detected) -> Check:
     return Check(
         "every path is judged",
         sure == detected.verdicts_wanted,
-        f"{sure} of {detected.verdicts_wanted} paths" + (f", {unsure} had too few packets" if unsure else ""),
+        f"{sure} of {detected.verdicts_wanted} paths" + (f", {unsure} insufficient" if unsure else ""),
     )
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from faults.errors import FaultError
 from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
-from faults.model import Fault, Flap, Reboot, amount_of, is_nothing, name_of
+from faults.model import Fault, Flap, Reboot, agrees, amount_of, drop_rate_of, is_nothing, name_of
 from faults.records import FaultClear, FaultRecord
 from faults.schedule import Act, Due, Event, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
@@ -75,8 +75,9 @@ class Injections:
     def set(self, order: FaultSet) -> tuple[FaultState, ...]:
         """Put faults on every direction that the order selects, now or on a timeline; zero removes.
 
-        Raises `UnknownNameError`, `FaultError`, `KernelError`; nothing was changed if it cannot be done here, and
-        otherwise none of the order's faults is left.
+        Told are the faults that went for it, with their last counters, and those in force now. Raises
+        `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if it cannot be done here, and otherwise
+        none of the order's faults is left, and what stood in their places stands there again.
         """
         seed = secrets.randbits(32) if order.seed is None else order.seed
         chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
@@ -85,13 +86,18 @@ class Injections:
             require_fits(chosen, fault)
             self._injector.require(fault, mechanism)
         wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed)]
+        statuses = {(status.link, status.name): status for status in self._injector.status()}
+        before = {key: self._state(status) for key, status in statuses.items()}
+        removed: list[FaultState] = []
         with ExitStack() as undo:
             for each in wanted:
+                undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
+                undo.callback(self._schedule.drop(_line(each.key)))
                 undo.callback(self._take_back, each.key)
-                self._begin(each, said.timing)
+                removed += [_cleared(before[each.key], record) for record in self._begin(each, said.timing)]
             undo.pop_all()
         keys = {each.key for each in wanted}
-        return tuple(state for state in self.states() if (state.link, state.fault) in keys)
+        return (*removed, *(state for state in self.states() if (state.link, state.fault) in keys))
 
     def clear(self, target: str | None, word: str | None = None) -> tuple[FaultState, ...]:
         """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all.
@@ -152,19 +158,30 @@ class Injections:
                 named = {_line(key) for key, each in self._ordered.items() if each.links & set(links)}
                 self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
 
-    def _begin(self, ordered: _Ordered, timing: Timing) -> None:
-        """In force now, or on a timeline whose first edge may be due now."""
-        self._schedule.drop(_line(ordered.key))
+    def _begin(self, ordered: _Ordered, timing: Timing) -> tuple[FaultClear, ...]:
+        """In force now, or on a timeline whose first edge may be due now; what went for it."""
         self._ordered[ordered.key] = ordered
         if is_nothing(ordered.fault):
-            self._take_back(ordered.key)
-        elif timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
-            self._apply(ordered)
-        else:
-            now = time.monotonic_ns()
-            self._schedule.add(_line(ordered.key), ordered.fault, timing, ordered.seed, now)
-            for due in self._schedule.due(now):
-                self._act_on(due)
+            return self._take_back(ordered.key)
+        if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
+            return self._apply(ordered)
+        now = time.monotonic_ns()
+        self._schedule.add(_line(ordered.key), ordered.fault, timing, ordered.seed, now)
+        return tuple(record for due in self._schedule.due(now) for record in self._act_on(due))
+
+    def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
+        """What stood there before, with its own mechanism and seed; counted anew."""
+        if ordered is None:
+            return
+        self._ordered[key] = ordered
+        if status is None:
+            return
+        target = target_of(self._labdir.lab, self._fabric, ordered.way)
+        try:
+            self._record(self._injector.set(target, status.fault, status.mechanism, status.seed), ordered.by)
+        except (FaultError, TestbedError, OSError) as error:
+            _log.error("put back %s: %s", _line(key), error)
+            self._failed.append(f"put back {_line(key)}: {error}")
 
     def _act(self, due: Iterable[Due]) -> None:
         for each in due:
@@ -174,21 +191,26 @@ class Injections:
                 _log.error("%s %s: %s", each.act, each.name, error)
                 self._failed.append(f"{each.act} {each.name}: {error}")
 
-    def _act_on(self, due: Due) -> None:
+    def _act_on(self, due: Due) -> tuple[FaultClear, ...]:
+        """Do it; what went for a fault that was set."""
         ordered = next((each for key, each in self._ordered.items() if _line(key) == due.name), None)
         if ordered is None:
-            return
+            return ()
         if due.act is Act.SET:
-            self._apply(ordered)
-        else:
-            self._record(self._injector.clear(*ordered.key), ordered.by)
-            if due.last:
-                self._ordered.pop(ordered.key, None)
+            return self._apply(ordered)
+        self._record(self._injector.clear(*ordered.key), ordered.by)
+        if due.last:
+            self._ordered.pop(ordered.key, None)
+        return ()
 
-    def _apply(self, ordered: _Ordered) -> None:
+    def _apply(self, ordered: _Ordered) -> tuple[FaultClear, ...]:
+        """In force from now on; what it replaced, which is recorded even if the new one cannot be made."""
         target = target_of(self._labdir.lab, self._fabric, ordered.way)
-        seed = _seed_of(ordered)
-        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, seed), ordered.by)
+        self._injector.require(ordered.fault, ordered.mechanism)
+        cleared = self._injector.clear(*ordered.key)
+        self._record(cleared, ordered.by)
+        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, _seed_of(ordered)), ordered.by)
+        return cleared
 
     def _take_back(self, key: Key) -> tuple[FaultClear, ...]:
         self._schedule.drop(_line(key))
@@ -207,8 +229,8 @@ class Injections:
         return FaultState(
             link=status.link,
             kind=status.fault.kind,
-            requested=amount_of(status.fault),
-            in_force="nothing" if status.in_force is None else amount_of(status.in_force),
+            requested=_rate(status.fault),
+            in_force=None if status.in_force is None else _rate(status.in_force),
             mechanism=status.mechanism,
             by=ordered.by if ordered else "",
             since=status.since.text,
@@ -220,14 +242,29 @@ class Injections:
             dropped_reverse=status.tally.dropped_reverse,
             overlimits=status.tally.overlimits,
             seed=status.seed,
+            requested_text=amount_of(status.fault),
+            in_force_text=_in_force_text(status),
         )
+
+
+def _rate(fault: Fault) -> float | None:
+    rate = drop_rate_of(fault)
+    return None if rate is None else float(rate)
+
+
+def _in_force_text(status: FaultStatus) -> str:
+    """As asked for, if the kernel holds that up to the step of its numbers."""
+    if status.in_force is None:
+        return "nothing"
+    return amount_of(status.fault if agrees(status.fault, status.in_force) else status.in_force)
 
 
 def _cleared(state: FaultState, record: FaultClear) -> FaultState:
     """A fault as it last was."""
     return msgspec.structs.replace(
         state,
-        in_force="removed",
+        in_force=None,
+        in_force_text="removed",
         seen=record.seen,
         dropped=record.dropped,
         dropped_writes=record.dropped_writes,

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
-from scenarios.errors import LabStateError
-from scenarios.processes import ProcessId
+from scenarios.errors import EnvironmentLackingError, LabStateError
+from scenarios.processes import ProcessId, identify, is_alive
 
 RUN_ROOT = Path("/run/spraylab")
 DEFAULT_LAB = "lab"
@@ -53,6 +53,15 @@ class LabDir:
     def path(self) -> Path:
         """The folder itself."""
         return self.root / self.lab
+
+    def command(self, verb: str) -> str:
+        """What a user types to do `verb` to this lab."""
+        return f"spraylab {verb}" if self.lab == DEFAULT_LAB else f"spraylab {verb} --lab {self.lab}"
+
+    @property
+    def down_command(self) -> str:
+        """What a user types to take this lab down."""
+        return self.command("down")
 
     @property
     def lock(self) -> Path:
@@ -119,19 +128,29 @@ def labs_up(root: Path = RUN_ROOT) -> tuple[str, ...]:
 
 @contextmanager
 def owned(labdir: LabDir) -> Iterator[None]:
-    """Hold the lab's lock and folder. Raises `LabStateError` when someone else does."""
+    """Hold the lab's lock and folder.
+
+    Raises `LabStateError` when someone else does, or when a dead owner left its files, which stay for `down`;
+    `EnvironmentLackingError` when the folder cannot be made.
+    """
     while True:
-        labdir.path.mkdir(parents=True, exist_ok=True)
+        _make(labdir.path)
         with suppress(FileNotFoundError):  # the previous owner removed the folder just now
             fd = os.open(labdir.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
             if not _locked(fd):
                 os.close(fd)
                 raise LabStateError(
-                    f"lab {labdir.lab!r} is already up; `spraylab down` ends it, `--lab NAME` makes another"
+                    f"lab {labdir.lab!r} is already up; `{labdir.down_command}` ends it, `--lab NAME` makes another"
                 )
             if _is_file(fd, labdir.lock):
                 break
             os.close(fd)
+    if any(path != labdir.lock for path in labdir.path.iterdir()):
+        os.close(fd)
+        raise LabStateError(
+            f"lab {labdir.lab!r} was left behind by an owner that is gone; "
+            f"`{labdir.down_command}` removes what is left of it"
+        )
     try:
         yield
     finally:
@@ -164,6 +183,37 @@ def read_state(labdir: LabDir) -> LabState | None:
         return msgspec.json.decode(labdir.state.read_bytes(), type=LabState)
     except (OSError, msgspec.DecodeError):
         return None
+
+
+def owner_of(labdir: LabDir) -> ProcessId | None:
+    """The living owner, by the lock that it holds or the state that it wrote; touches neither."""
+    if (holder := _holder(labdir.lock)) is not None:
+        return holder
+    state = read_state(labdir)
+    return state.owner if state is not None and is_alive(state.owner) else None
+
+
+def run_going_on(labdir: LabDir) -> bool:
+    """Whether a run uses the lab just now."""
+    return _holder(labdir.run_lock) is not None
+
+
+def _holder(lock: Path) -> ProcessId | None:
+    """Who holds a lock, asked without trying to take it, which could stop somebody else from taking it."""
+    with suppress(OSError, ValueError, IndexError):
+        inode = str(lock.stat().st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rsplit(":", 1)[-1] == inode:
+                return identify(int(fields[4]))
+    return None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentLackingError(f"{folder}: cannot be made: {error.strerror}") from error
 
 
 def _locked(fd: int) -> bool:

@@ -12,16 +12,15 @@ from typing import Literal
 
 import msgspec
 
+from scenarios.down import END_TIMEOUT_S, take_down
 from scenarios.errors import OwnerFailedError
-from scenarios.lab_dir import LabDir
+from scenarios.interrupts import undoing
+from scenarios.lab_dir import LabDir, owner_of
 from scenarios.processes import marked_environment
 from scenarios.protocol import Blame
 
 START_TIMEOUT_S = 300.0
 """A large fabric on a slow machine is ready long before this."""
-
-END_TIMEOUT_S = 60.0
-"""Taking a lab down takes far less; after this the owner is given up and the marks are used."""
 
 
 class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +70,15 @@ class Launched:
         except subprocess.TimeoutExpired:
             return False
 
+    def give_up(self, labdir: LabDir) -> None:
+        """End the owner and leave nothing of its lab, also when it was killed; a lab of another owner stays."""
+        self.release()
+        if self.wait_ended() or (self._process.returncode or -1) >= 0:
+            return  # it has cleaned up itself, or refused to start
+        other = owner_of(labdir)
+        if other is None or other.pid == self._process.pid:
+            take_down(labdir)
+
 
 def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
     """Start an owner and wait until its lab is ready; `told` hears of every stage.
@@ -89,14 +97,16 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
             start_new_session=True,
         )
     launched = Launched(process, ours)
-    try:
-        ours.settimeout(START_TIMEOUT_S)
-        ours.sendall(msgspec.json.encode(settings) + b"\n")
-        _wait_ready(ours, LabDir(settings.lab), told)
-    except BaseException:
-        launched.release()
-        launched.wait_ended()
-        raise
+    labdir = LabDir(settings.lab)
+    with undoing() as stack:
+        stack.callback(launched.give_up, labdir)
+        try:
+            ours.settimeout(START_TIMEOUT_S)
+            ours.sendall(msgspec.json.encode(settings) + b"\n")
+            _wait_ready(ours, labdir, told)
+        except OSError as error:
+            raise OwnerFailedError(f"the owner of lab {settings.lab!r} does not answer: {error}") from error
+        stack.pop_all()
     return launched
 
 
@@ -110,4 +120,4 @@ def _wait_ready(channel: socket.socket, labdir: LabDir, told: Callable[[str], No
                 return
             if notice.stage is not None:
                 told(notice.stage)
-    raise OwnerFailedError(f"the owner of lab {labdir.lab!r} ended while it started")
+    raise OwnerFailedError(f"the owner of lab {labdir.lab!r} ended while it started; nothing of it is left")

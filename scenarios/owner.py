@@ -3,6 +3,7 @@
 Builds the lab, answers requests, and takes the lab down when told to, when its lease ends, on a signal or an error.
 """
 
+import errno
 import logging
 import os
 import socket
@@ -35,6 +36,8 @@ from scenarios.protocol import Answer, Blame, Refusal
 from scenarios.serve import listening, serve
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError
+from testbed.kernel.netns import namespaces
+from testbed.model.ids import namespace_prefix
 
 _log = logging.getLogger("owner")
 
@@ -43,6 +46,9 @@ _BLAMES: tuple[tuple[tuple[type[Exception], ...], Blame], ...] = (
     ((EnvironmentLackingError, MissingFeatureError, MechanismError), Blame.ENVIRONMENT),
     ((LabStateError, TestbedLabStateError), Blame.LAB_STATE),
 )
+_MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+"""Nobody's mistake, but this machine's limits."""
+
 _EXPECTED = (ScenariosError, TestbedError, FaultError, OSError)
 
 
@@ -95,6 +101,7 @@ def _own(channel: Channel, link: socket.socket) -> None:
     settings = channel.settings()
     labdir = LabDir(settings.lab)
     with owned(labdir):
+        _refuse_leftovers(labdir)
         _keep_records_in(labdir)
         owner = identify(os.getpid()) or ProcessId(os.getpid(), 0)
         with (
@@ -106,6 +113,14 @@ def _own(channel: Channel, link: socket.socket) -> None:
                 link.close()
             lease = link if settings.leased else None
             serve(listener, lambda request: _answer(lab, request), lease, lab.injections)
+
+
+def _refuse_leftovers(labdir: LabDir) -> None:
+    if found := namespaces(namespace_prefix(labdir.lab)):
+        left = "1 namespace is" if len(found) == 1 else f"{len(found)} namespaces are"
+        raise LabStateError(
+            f"{left} left of an earlier lab {labdir.lab!r}; `{labdir.down_command}` removes what is left"
+        )
 
 
 def _keep_records_in(labdir: LabDir) -> None:
@@ -130,10 +145,14 @@ def _answer(lab: Lab, request: protocol.Request) -> Answer:
 
 def blame_of(error: Exception) -> Blame:
     """Whose error it is."""
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+        return Blame.ENVIRONMENT
     return next((blame for kinds, blame in _BLAMES if isinstance(error, kinds)), Blame.OWNER)
 
 
 def _text(error: Exception) -> str:
+    if type(error).__module__ == "builtins" and isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
 
 

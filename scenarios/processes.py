@@ -49,6 +49,20 @@ def is_alive(process: ProcessId) -> bool:
     return identify(process.pid) == process
 
 
+def is_stopped(process: ProcessId) -> bool:
+    """Whether that very process lives but was told to stop, as by Ctrl-Z or a debugger."""
+    if not is_alive(process):
+        return False
+    with suppress(OSError):
+        return Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
+    return False
+
+
+def kill(process: ProcessId) -> bool:
+    """End that very process at once; whether it was there and is gone."""
+    return _signal(process, signal.SIGKILL) and wait_gone(process, 5.0)
+
+
 def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
     """An environment that marks a process, and all it starts, as the lab's."""
     return dict(environment) | {MARK: lab}

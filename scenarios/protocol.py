@@ -20,7 +20,8 @@ class Status(_Request, frozen=True, tag="status"):
 
 
 class FaultSet(_Request, frozen=True, tag="fault_set"):
-    """Put faults on every direction that `target` selects, zero takes them away: `Faults` that are now in force there.
+    """Put faults on every direction that `target` selects, zero takes them away: `Faults` that went for it, with their
+    last counters, and those that are now in force there.
 
     `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one.
     """
@@ -83,9 +84,10 @@ class FaultState(msgspec.Struct, frozen=True):
 
     link: str
     kind: str
-    requested: str
-    in_force: str
-    """As read back from the kernel."""
+    requested: float | None
+    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
+    in_force: float | None
+    """Drop rate that the kernel holds; None also when it was removed."""
     mechanism: str
     by: str
     """`hand`, or the run that set it."""
@@ -106,6 +108,10 @@ class FaultState(msgspec.Struct, frozen=True):
     """How often a rate limit made a packet wait."""
     seed: int | None = None
     """Fixes which packets are hit; None when the mechanism leaves that to the kernel."""
+    requested_text: str = ""
+    """What was asked for, for people: `1%`, `10ms`."""
+    in_force_text: str = ""
+    """What the kernel holds, `nothing` or `removed`; as asked for, if it is the same within the kernel's step."""
 
 
 class FaultPlanned(msgspec.Struct, frozen=True):

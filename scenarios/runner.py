@@ -44,10 +44,13 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
     with undoing() as undo:
         plan = stage("plan", stages.plan_for, order)
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
+        faults = stage("faults asked for", stages.faults_to_set, lab, plan)
         folder = stage("run folder", stages.new_folder, order, plan, undo)
+        unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started))
         stage("describe", ending.describe, order, plan, folder, started)
         stage("captures", stages.start_captures, lab, plan, folder, undo)
-        faults = stage("faults", stages.set_faults, lab, plan, order, undo)
+        stage("faults", stages.set_faults, lab, plan, order, faults, undo)
+        unfinished.has_begun = True
         traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
         before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
         epoch = stage("write", stages.start_writing, lab, plan, traffic)

@@ -20,6 +20,8 @@ def find_scenario(text: str) -> Path:
     path = Path(text)
     if path.is_file():
         return path
+    if path.exists() and (path.parent != Path() or path.suffix in (".yaml", ".yml") or not path.is_dir()):
+        raise UsageError(f"{text} is {'a folder' if path.is_dir() else 'not a regular file'}, not a scenario file")
     if path.suffix in (".yaml", ".yml") or path.parent != Path():
         raise UsageError(f"there is no file {text}")
     near = difflib.get_close_matches(text, catalog_names(), n=3, cutoff=0.4)

@@ -23,6 +23,7 @@ from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.plan import Plan, PlannedFault, checked_on, plan_of
+from scenarios.power import warnings_of
 from scenarios.samples import Samples
 from scenarios.traffic import FlowProgress, Traffic
 
@@ -68,9 +69,14 @@ def plan_for(order: RunOrder) -> Plan:
 
 def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
     """Connect to the lab that is up, or build one that ends with this run."""
+    for text in warnings_of(plan):
+        listener.note(f"warning: {text}")
     if order.attach:
         if plan.scenario.topology != order.scenario.topology:
-            listener.note(f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}")
+            listener.note(
+                f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}: flows, "
+                "packets a path and links that drop are those of the lab, and so the result may differ"
+            )
     else:
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
@@ -108,7 +114,6 @@ def new_folder(order: RunOrder, plan: Plan, undo: ExitStack) -> RunDir:
     """The run's folder; handed to the invoking user at the end, whatever happens."""
     folder = run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed), order.invoker)
     undo.callback(folder.hand_over)
-    run_dir.point_latest(folder)
     return folder
 
 
@@ -128,20 +133,23 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResu
     return tuple(CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped) for c in ended.captures)
 
 
-def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, undo: ExitStack) -> tuple[PlannedFault, ...]:
-    """Order the scenario's faults; one that is there already, by hand and just the same, is left alone.
+def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
+    """The scenario's faults; without those that are there already, by hand and just the same, which are left alone.
 
-    Raises `LabStateError` when a direction has a different one of the same name. Returns what this run has ordered.
+    Raises `LabStateError` when a direction has a different one of the same name.
     """
     told = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
     there = {(state.link, state.fault): state for state in told}
-    mine = tuple(planned for planned in plan.faults if not _is_there(planned, there))
+    return tuple(planned for planned in plan.faults if not _is_there(planned, there))
+
+
+def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, mine: tuple[PlannedFault, ...], undo: ExitStack) -> None:
+    """Order what this run has to break."""
     for planned in mine:
         undo.callback(_quietly, lab.owner, protocol.FaultClear(_spelt(planned)), protocol.Faults)
         mechanism = planned.mechanism if order.mechanism == "auto" else order.mechanism
         request = protocol.FaultSet(planned.chosen.text, dict(planned.words), mechanism, "scenario", plan.scenario.seed)
         lab.owner.ask(request, protocol.Faults)
-    return mine
 
 
 def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.FaultState]) -> bool:
@@ -150,8 +158,8 @@ def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.Fa
     for way in planned.chosen.ways:
         for fault in planned.worded.faults:
             state = there.get((str(way), name_of(fault)))
-            if state is not None and state.requested != amount_of(fault):
-                has = f"{way} has {state.fault} {state.requested} already"
+            if state is not None and state.requested_text != amount_of(fault):
+                has = f"{way} has {state.fault} {state.requested_text} already"
                 raise LabStateError(f"{has}; `spraylab fault clear` it, or ask for the same")
             same.append(state is not None)
     return all(same)

@@ -30,7 +30,7 @@ class SprayPolicy(Enum):
 
 
 class LossRule(Enum):
-    """What proves a packet lost, besides timeouts and NACKs (mrc.md 18.1 item 5)."""
+    """What proves a packet lost, besides timeouts and NACKs (the specification leaves it open)."""
 
     SAME_EV = "same-ev"
     """A packet sent later on the same EV has arrived: exact where one EV is one FIFO path."""
@@ -84,7 +84,7 @@ class QpConfig:
     """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends alike."""
 
     ack_coalesce_ns: int = 100_000
-    """Transport ACKs keep this distance; about one base round trip (18.1 item 11)."""
+    """Transport ACKs keep this distance; about one base round trip (our choice)."""
 
     max_wimm: int = 128
     """Write-with-Immediates the peer may have in flight, 1..65535; the API's example."""
@@ -99,7 +99,7 @@ class QpConfig:
     """What proves a packet lost."""
 
     reorder_pkts: int = 3
-    """Arrivals of packets sent later that prove a loss under GENERIC, if also time has passed (18.1 item 5)."""
+    """Arrivals of packets sent later that prove a loss under GENERIC, if also time has passed (our choice)."""
 
     reorder_floor_ns: int = 100_000
     """Least time of it; otherwise 1.25 smoothed round trips and the spread of the round trips. Our choice."""

@@ -1,7 +1,7 @@
 """Messages at the responder: where they end, immediates in order, and the transport ACK that says so.
 
 A message is complete when the cumulative point passes its last packet; an immediate is delivered then, so all that was
-sent before it is in memory. Knows opcodes and offsets, not memory or SACKs. MRC chapter 8; mrc.md 18.1 item 11.
+sent before it is in memory. Knows opcodes and offsets, not memory or SACKs. MRC chapter 8, else our choice.
 """
 
 import numpy as np

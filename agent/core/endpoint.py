@@ -1,7 +1,7 @@
 """What two hosts say to one another outside queue pairs: EV probes and Port Status Updates. MRC 5.2 to 5.4.
 
 An EV probe asks whether one path works; an update tells which of our ports do, on three planes one interval apart and
-then until it is answered (18.1 item 8). Knows rows of an EV profile towards the peer, no queue pairs and no sockets.
+then until it is answered (our choice). Knows rows of an EV profile towards the peer, no queue pairs and no sockets.
 """
 
 from dataclasses import dataclass

@@ -1,6 +1,6 @@
 """How a queue pair treats its entropy values: sets, states, loss policy, probes. Frozen and checked on construction.
 
-All defaults leave the set alone (oblivious spraying); what a value follows is said with it, mrc.md 18.2 unless noted.
+All defaults leave the set alone (oblivious spraying); what a value follows is said with it, else it is our choice.
 """
 
 from dataclasses import dataclass
@@ -36,19 +36,19 @@ class EvConfig:
     """Within which they must fall. Our choice."""
 
     active: int | None = None
-    """EVs sprayed over, equally many of each plane, the rest is the backup set; None: all are active (item 21)."""
+    """EVs sprayed over, equally many of each plane, the rest is the backup set; None: all are active."""
 
     min_active: int | None = None
-    """Fewer are never left in use, nor less than one a plane; None: a quarter of the active ones (item 30)."""
+    """Fewer are never left in use, nor less than one a plane; None: a quarter of the active ones."""
 
     skip_ns: int = 1_000_000
-    """A SKIP ends after this even if no rotation passed; one base round trip (item 22)."""
+    """A SKIP ends after this even if no rotation passed; one base round trip."""
 
     skip_share: float = 0.5
     """When a greater share of the active EVs is in SKIP, none is passed over (UET); 1.0 always passes over."""
 
     swap_after: int = 3
-    """So many marks in a row on one EV swap it for a backup of its plane, 0 never (item 22, paper 5.2.5)."""
+    """So many marks in a row on one EV swap it for a backup of its plane, 0 never (paper 5.2.5)."""
 
     swap_memory_ns: int = 50_000_000
     """Marks further apart than this are not in a row. Our choice."""
@@ -58,19 +58,19 @@ class EvConfig:
     any. Our choice: the floor of one EV a plane would otherwise keep sending into a dead plane for ever."""
 
     probe_interval_ns: int = 10_000_000
-    """Between two probes of an EV that is assumed bad, jittered by a fifth (item 23)."""
+    """Between two probes of an EV that is assumed bad, jittered by a fifth."""
 
     probe_max_interval_ns: int = 1_000_000_000
-    """Unanswered probes double the interval up to this (item 23)."""
+    """Unanswered probes double the interval up to this."""
 
     probe_timeout_ns: int = 10_000_000
     """A probe without an answer for this long has failed. Our choice; the API's example waits 2 ms."""
 
     revive_after: int = 8
-    """Answers in a row that revive an EV (item 24)."""
+    """Answers in a row that revive an EV."""
 
     revive_ns: int = 200_000_000
-    """They must span at least this (item 24)."""
+    """They must span at least this."""
 
     tail_probe_ns: int | None = None
     """Packets unanswered for this long are asked about by reliability probes on their EVs; None: only timeouts end a
@@ -80,7 +80,7 @@ class EvConfig:
     """Who receives without sending probes one random EV this often for its reverse set; None: never (paper)."""
 
     port_mask: bool = False
-    """SACKs carry the port mask extension (18.1 item 8); both ends must agree."""
+    """SACKs carry the port mask extension (our choice); both ends must agree."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError with everything that is out of range."""

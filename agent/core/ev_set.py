@@ -2,7 +2,7 @@
 
 Decides who leaves the active set and who takes the place; `ev_select.py` picks from what is left. An EV is replaced by
 one of its own plane only; a floor keeps losses from emptying the set; a plane in which nothing arrives leaves whole.
-MRC 4.3, 4.4, 11.2.2; the choices are mrc.md 18.2 items 21 to 30.
+MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
 """
 
 from collections.abc import Callable
@@ -184,7 +184,7 @@ class EvSet:
     def revive(self, row: int, marked: bool, now_ns: int) -> None:
         """Enough probes on `row` were answered; `marked`: the last answer says SKIP_ONCE.
 
-        It becomes a backup, or takes a slot of its plane that stands empty (item 24).
+        It becomes a backup, or takes a slot of its plane that stands empty.
         """
         members = self._members
         signal = EvSignal.REVIVED_MARKED if marked else EvSignal.REVIVED
@@ -209,7 +209,7 @@ class EvSet:
         self._change(rows, EvSignal.ALLOW, now_ns)
 
     def on_local_ports(self, up: NDArray[np.bool_], now_ns: int) -> None:
-        """Our ports by plane (256,): those of a port that is down are out, their states untouched (item 26)."""
+        """Our ports by plane (256,): those of a port that is down are out, their states untouched."""
         self._members.local_up = up.copy()
         self._follow_ports(now_ns)
 

@@ -62,13 +62,13 @@ TRANSITIONS: dict[EvState, dict[EvSignal, EvState]] = {
     },
     _B: {
         EvSignal.REVIVED: _G,
-        # SKIP or GOOD (18.2): SKIP, or a path that is just congested would be used at once.
+        # SKIP or GOOD is open: SKIP, or a path that is just congested would be used at once.
         EvSignal.REVIVED_MARKED: _S,
         EvSignal.DENY: _D,
     },
     _D: {EvSignal.ALLOW: _G},
 }
-"""Which signal leads from which state to which (mrc.md 4.4)."""
+"""Which signal leads from which state to which (MRC Figure 5, 9.3.1, 11.2.2)."""
 
 
 def _table() -> NDArray[np.uint8]:

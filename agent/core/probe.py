@@ -1,6 +1,6 @@
 """Reliability probes of one queue pair: which EVs are asked, which answers came, and which EVs they revive.
 
-An EV assumed bad is asked at growing intervals until enough answers in a row say that it works (18.2 items 23 to 25).
+An EV assumed bad is asked at growing intervals until enough answers in a row say that it works (our choice).
 Other EVs are asked when somebody wants to know (`ask`). Probes are rare, so each is an object. MRC 5.1.
 """
 

@@ -231,7 +231,7 @@ class QueuePair:
             self._responder.receive_probes(cols, now_ns)
 
     def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
-        """Our port of a plane went up or down: its EVs are out at once, and back at once (18.2 item 26)."""
+        """Our port of a plane went up or down: its EVs are out at once, and back at once (our choice)."""
         ev_set = self._requester.ev_set
         ports = ev_set.local_up.copy()
         ports[plane] = up

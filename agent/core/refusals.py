@@ -12,7 +12,7 @@ from agent.wire.constants import NackReason
 from agent.wire.control_columns import NackBatch
 
 _OOR_PER_BATCH = 1
-"""Out-of-window NACKs told at a time (18.1 item 9: rate-limited)."""
+"""Out-of-window NACKs told at a time (rate-limited: our choice)."""
 
 
 class Refusals:

@@ -1,4 +1,4 @@
-"""The reverse EV set: one EV a plane for SACKs, NACKs and ACKs, each recently proven to work. MRC paper; mrc.md 4.5.
+"""The reverse EV set: one EV a plane for SACKs, NACKs and ACKs, each recently proven to work. Source: MRC paper.
 
 Planes take turns, so a dead plane costs only its share of control packets. Fed by what our own data learns, or by
 probes when we only receive.
@@ -11,7 +11,7 @@ from agent.core.config import EvProfile
 
 
 class ReverseEvs:
-    """Rows of the profile, one for each of its planes; the first of each to begin with (18.2 item 28)."""
+    """Rows of the profile, one for each of its planes; the first of each to begin with (our choice)."""
 
     def __init__(self, profile: EvProfile) -> None:
         planes, rows = np.unique(profile.planes, return_index=True)

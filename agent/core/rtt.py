@@ -1,7 +1,7 @@
 """Round trips: which samples count, the least, and the average delay above it.
 
-Send times are the caller's table (18.3 item 34); the TSETH timestamp serves where there is none. Sources: UET 3.6.13
-(validity), mrc.md 12.2 (base RTT), 18.3 item 36 (average).
+Send times are the caller's table (our choice); the TSETH timestamp serves where there is none. Sources: UET 3.6.13
+(validity), 3.6.13.5 and 3.6.13.6 (base RTT); the average is our choice.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from agent.core.congestion.base import RttSamples
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS
 
 _GAIN = 1 / 8
-"""Weight of a new sample in the averages (18.3 item 36)."""
+"""Weight of a new sample in the averages (our choice)."""
 
 
 def are_valid(resends: NDArray[np.integer], echoed_rtx: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -1,7 +1,7 @@
 """What one requester tells its congestion control: nominal bytes sent, received, lost and given up, packet by packet.
 
 A controller may serve several queue pairs, so each keeps account of its own part and takes it out when it is idle or
-fails. Knows no algorithm. MRC chapter 8; mrc.md 12.4.
+fails. Knows no algorithm. MRC chapter 8.
 """
 
 import numpy as np

@@ -1,7 +1,7 @@
 """The drive loop: turn the engine while there is work, sleep a little when there is none, serve requests now and then.
 
 The only place that waits. Sleeps are short polls, not wake-ups: being woken costs every arriving frame an
-inter-processor interrupt (datapath.md section 3).
+inter-processor interrupt (measured: make bench).
 """
 
 import gc

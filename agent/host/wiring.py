@@ -37,7 +37,7 @@ _REGION_ALIGN = 1 << 21
 """Regions begin on 2 MiB boundaries of a host's address space. Our choice: addresses read by eye."""
 
 _LEAST_MPR = 8
-"""Endpoints should support a window of 1024 PSNs (mrc.md section 7)."""
+"""Endpoints should support a window of 1024 PSNs (MRC API headers)."""
 
 _EV_COLUMNS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
 

@@ -190,7 +190,7 @@ class SackBatch(_SackFields):
     ev_index: NDArray[np.uint16]
     """Reverse path: row of the FlowTemplate's EV table."""
     port_mask: NDArray[np.uint32] | None = None
-    """Our ports that work, bit N = port N (from 1); None sends the plain SACK of OCP MRC (18.1 item 8)."""
+    """Our ports that work, bit N = port N (from 1); None sends the plain SACK of OCP MRC (our choice)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

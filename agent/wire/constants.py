@@ -75,7 +75,7 @@ AETH_ACK = 0x1F
 AETH_NAK = 0x60
 NETH_CC_TYPE = 0x2
 SETH_NXT_PORT_MASK = 0x1F
-"""SETH.nxt when a port mask follows the CC_STATE. Our choice (18.1 item 8): the highest value, not used by MRC."""
+"""SETH.nxt when a port mask follows the CC_STATE. Our choice: the highest value, not used by MRC."""
 
 
 class Opcode(IntEnum):

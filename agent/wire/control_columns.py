@@ -102,7 +102,7 @@ class ProbeBatch(_ProbeFields):
     ev_index: NDArray[np.uint16]
     """Row of the FlowTemplate's EV table."""
     in_control: bool = False
-    """Class CONTROL instead: a round trip without queues (18.3 item 43)."""
+    """Class CONTROL instead: a round trip without queues (our choice)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -127,7 +127,7 @@ class _EndpointRequestFields(Columns):
     """EndpointOp; nothing else is delivered."""
     request_id: NDArray[np.uint16]
     port_status_mask: NDArray[np.uint32]
-    """Bit N: port N (from 1, = plane + 1) works; 0 in an EV probe (18.1 item 7)."""
+    """Bit N: port N (from 1, = plane + 1) works; 0 in an EV probe (our choice)."""
     tx_timestamp: NDArray[np.uint16]
 
     def __len__(self) -> int:

@@ -137,7 +137,7 @@ WRITE_FRAME = np.dtype([*_REQUEST, ("meth", METH), ("tseth", TSETH), ("reth", RE
 SACK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("icrc", "<u4")])
 """A whole SACK, 154 bytes."""
 SACK_MASK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("ports", PORT_MASK), ("icrc", "<u4")])
-"""A whole SACK with the port mask of 18.1 item 8, 158 bytes."""
+"""A whole SACK with the port mask (our choice), 158 bytes."""
 ACK_FRAME = np.dtype([*_REQUEST, ("aeth", AETH), ("icrc", "<u4")])
 NACK_FRAME = np.dtype([*_REQUEST, ("neth", NETH), ("icrc", "<u4")])
 PROBE_FRAME = np.dtype([*_REQUEST, ("peth", PETH), ("icrc", "<u4")])

@@ -20,7 +20,7 @@ MAX_COPIES = 1 << 14
 
 
 class EvOrder(Enum):
-    """Which half is which; sources disagree (18.1 item 2). The bytes on the wire are the same in both."""
+    """Which half is which; sources disagree. The bytes on the wire are the same in both."""
 
     SPORT_HIGH = "sport-high"
     """EV[31:16] = source port, EV[15:0] = flow label: MRC Table 9-1, the default."""

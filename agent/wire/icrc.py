@@ -1,5 +1,5 @@
 """Invariant CRC of RoCEv2 and MRC: CRC-32 over 8 bytes of 0xFF, inner IPv6, UDP and BTH onward, with what switches may
-change read as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4 (mrc.md 2.8, IBTA annex A17).
+change read as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4 (IBTA annex A17; MRC 7.5).
 
 CRC is affine, so we run it over the bytes as they lie, once a packet, and repair the masked ones by table: the effect
 of changing a header byte depends only on the change and on how many bytes follow.

@@ -217,7 +217,7 @@ def _judge_control_fields(block: JudgedBlock) -> None:
 
 
 def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
-    """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (18.1 item 12)."""
+    """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (our choice)."""
     checked = selection(block.accepted() & ~block.trimmed)
     rows = block.row_offset[checked]
     starts, ends = rows + INNER_OFFSET, rows + (block.payload_end[checked] + np.int32(c.ICRC_BYTES))

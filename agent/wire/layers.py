@@ -1,6 +1,6 @@
 """Every MRC header as a Scapy layer: the readable reference, the tool for captures, and the oracle of the fast codec.
 
-Field names are the specification's. Source: MRC 6.2.2, 7.5, Tables 7-6 to 7-22 (mrc.md 2). Importing binds the layers
+Field names are the specification's. Source: MRC 6.2.2, 7.5, Tables 7-6 to 7-22. Importing binds the layers
 to MRC's UDP ports; what is not MRC there goes to scapy.contrib.roce if that is loaded. The only importer of Scapy here.
 """
 
@@ -209,7 +209,7 @@ class CC_STATE(Packet):  # noqa: N801 - the specification's name
 
 
 class PortMask(Packet):
-    """Ports that work at the sender of a SACK whose `nxt` is 0x1F; bit N = port N (18.1 item 8, not in OCP MRC)."""
+    """Ports that work at the sender of a SACK whose `nxt` is 0x1F; bit N = port N (our choice, not in OCP MRC)."""
 
     name = "MRC port mask"
     fields_desc = (XIntField("port_mask", 0),)
@@ -273,7 +273,7 @@ class ERTH(Packet):
 
 
 class EETH(Packet):
-    """Endpoint response; `op` at bits 3:2, where sources disagree (Table 7-22, 18.1 item 7)."""
+    """Endpoint response; `op` at bits 3:2, where sources disagree (Table 7-22)."""
 
     name = "MRC EETH"
     fields_desc = (

@@ -47,7 +47,7 @@ class RejectReason(IntEnum):
     BAD_ADDRESS = 6
     """Inner destination is not this host."""
     BAD_BTH = 7
-    """Transport version or P_Key (18.1 item 16)."""
+    """Transport version or P_Key (our choice)."""
     UNKNOWN_OPCODE = 8
     BAD_LENGTH = 9
     """Lengths of the headers contradict each other, or the opcode."""

@@ -6,11 +6,15 @@ from pathlib import Path
 import click
 
 from results import run_dir
+from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, echo_aside
 from scenarios.client import Owner
+from scenarios.errors import LabStateError
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import parse_link
 
 
 @click.group("capture")
@@ -28,9 +32,13 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
     """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
     require_root()
     with Owner(labdir) as owner:
-        owner.ask(Status(), LabStatus)
+        chosen = _chosen(owner.ask(Status(), LabStatus), links, labdir, output)
         folder = run_dir.create(runs, "capture", labdir.lab, invoker())
-        captures = owner.ask(CaptureStart(links, str(folder.pcap.absolute())), Captures).captures
+        try:
+            captures = owner.ask(CaptureStart(chosen, str(folder.pcap.absolute())), Captures).captures
+        except BaseException:
+            folder.discard()
+            raise
     folder.hand_over()
     _print(output, captures)
 
@@ -38,12 +46,41 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
 @command.command("stop")
 @of_lab
 @told
-def stop_command(labdir: LabDir, output: Output) -> None:
-    """End all captures of the lab and tell what they got."""
+@click.pass_context
+def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None:
+    """End all captures of the lab and tell what they got; exits with 1 when one of them is incomplete."""
     require_root()
     with Owner(labdir) as owner:
         captures = owner.ask(CaptureStop(), Captures).captures
     _print(output, captures)
+    flaws = [flaw for capture in captures if (flaw := _flaw(capture)) is not None]
+    for flaw in flaws:
+        echo_aside(f"spraylab: {flaw}")
+    context.exit(ExitCode.CHECK_FAILED if flaws else ExitCode.OK)
+
+
+def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Output) -> tuple[str, ...]:
+    """The links that are asked for. Raises `UnknownNameError`, and `LabStateError` for one that is recorded already."""
+    fabric = Fabric.of(FabricSpec(status.planes, status.leaves, status.spines, status.hosts_per_leaf))
+    running = {capture.link for capture in status.captures}
+    links: dict[str, None] = {}
+    for text in texts:
+        ways = parse_link(text, fabric)
+        found = dict.fromkeys(str(way.link) for way in ways)
+        if len(found) == len(ways):
+            output.say(f"{text}: both directions of the link are recorded")
+        links |= found
+    if taken := sorted(running.intersection(links)):
+        raise LabStateError(f"{', '.join(taken)}: recorded already; `{labdir.command('capture stop')}` first")
+    return tuple(links)
+
+
+def _flaw(capture: CaptureState) -> str | None:
+    if not Path(capture.file).exists():
+        return f"{capture.link} at {capture.node}: the file {capture.file} is gone"
+    if capture.captured is None:
+        return f"{capture.link} at {capture.node}: tcpdump died before the end, {capture.file} is incomplete"
+    return None
 
 
 def _print(output: Output, captures: Sequence[CaptureState]) -> None:

@@ -8,12 +8,17 @@ import click
 
 from results.event_log import Tail
 from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output
-from scenarios.client import not_up
-from scenarios.errors import LabStateError
+from scenarios.cli.output import Output, counted
+from scenarios.client import Owner, not_up
+from scenarios.errors import LabStateError, OwnerFailedError
 from scenarios.lab_dir import LabDir, read_state
+from scenarios.processes import is_alive, is_stopped
+from scenarios.protocol import LabStatus, Status
 
 POLL_S = 0.2
+
+SPRAYCHECK = "spraycheck"
+"""The counter process, as `scenarios.deploy` names it; that module takes long to import."""
 
 
 @click.command("detect")
@@ -27,18 +32,56 @@ def command(labdir: LabDir, output: Output, follow: bool, everything: bool) -> N
     if read_state(labdir) is None:
         raise LabStateError(not_up(labdir))
     tail = Tail(labdir.detect)
-    _print(tail.fresh(), output, everything)
-    while follow and read_state(labdir) is not None:
+    records = list(tail.fresh())
+    if not _print(records, output, everything):
+        healthy = any(record["event"] == "DETECT" for record in records)
+        output.say("no verdicts yet" + (", other than healthy ones (--all shows those)" if healthy else ""))
+    while _lives(labdir) and follow:
         time.sleep(POLL_S)
         _print(tail.fresh(), output, everything)
+    _print(tail.fresh(), output, everything)
 
 
-def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> None:
+def _lives(labdir: LabDir) -> bool:
+    """Whether more may come; False when the lab went down in order. Raises `LabStateError` when somebody has died."""
+    state = read_state(labdir)
+    if state is None:
+        return False
+    if not is_alive(state.owner):
+        if read_state(labdir) is None:
+            return False
+        raise LabStateError(not_up(labdir))
+    if is_stopped(state.owner):
+        raise LabStateError(f"the owner of lab {labdir.lab!r} (process {state.owner.pid}) is stopped")
+    detector = [child.process for child in state.children if child.name == SPRAYCHECK]
+    if any(map(is_alive, detector)):
+        return True
+    try:
+        with Owner(labdir) as owner:  # it knows whether SprayCheck is being started anew just now
+            children = owner.ask(Status(), LabStatus).children
+    except (LabStateError, OwnerFailedError):
+        return True  # it has begun to take the lab down
+    state_of = {child.name: child.state for child in children}
+    if (told := state_of.get(SPRAYCHECK, "not running")) != "running":
+        raise LabStateError(
+            f"SprayCheck of lab {labdir.lab!r} is dead ({told}), no more verdicts will come; "
+            f"see {labdir.log(SPRAYCHECK)}; `{labdir.down_command}` and up again"
+        )
+    return True
+
+
+def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> int:
+    """Print what is wanted; how many records that were."""
+    printed = 0
     for record in records:
-        if output.as_json:
-            output.line(record)
-        elif (text := _line(record, everything)) is not None:
-            output.text(text)
+        text = _line(record, everything)
+        if text is not None:
+            printed += 1
+            if output.as_json:
+                output.line(record)
+            else:
+                output.text(text)
+    return printed
 
 
 def _line(record: dict[str, Any], everything: bool) -> str | None:
@@ -55,11 +98,11 @@ def _verdict(record: dict[str, Any]) -> str:
     if record["threshold"] is not None:
         expected += f", threshold {record['threshold']:.1f}"
     reason = f" ({record['reason']})" if record["reason"] else ""
-    return f"{record['node']}: {path} {record['verdict']}: {record['count']} packets, {expected}{reason}"
+    return f"{record['node']}: {path} {record['verdict']}: {counted(record['count'], 'packet')}, {expected}{reason}"
 
 
 def _accusation(record: dict[str, Any]) -> str:
     named = ", ".join(record["links"])
     open_sets = "; ".join(f"one of {', '.join(links)}" for links in record["candidates"])
-    owed = f", {record['pending']} verdicts still owed" if record["pending"] else ""
+    owed = f", {counted(record['pending'], 'verdict')} still owed" if record["pending"] else ""
     return f"{record['state'].upper()} {'; '.join(filter(None, (named, open_sets))) or 'no link'}{owed}"

@@ -6,13 +6,17 @@ import shutil
 import click
 
 from scenarios.cli.options import nodes_like, of_lab, require_root
+from scenarios.cli.output import echo_aside
 from scenarios.client import not_up
-from scenarios.errors import LabStateError
+from scenarios.errors import EnvironmentLackingError, LabStateError, UsageError
 from scenarios.lab_dir import LabDir, read_state
 from scenarios.processes import marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import namespace_name, parse_node
+
+NOT_EXECUTABLE = 126
+"""What a shell answers for a file that is no program."""
 
 NOT_FOUND = 127
 """What a shell answers for a command that does not exist."""
@@ -30,6 +34,9 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
     spraylab exec p0-leaf3 -- ip -6 route show table local
     spraylab exec h2 -- bash
     """
+    words = words[1:] if words[0] == "--" else words
+    if not words or not words[0]:
+        raise UsageError("say which command is to be run, as in `spraylab exec h0 -- ip -6 route`")
     require_root()
     state = read_state(labdir)
     if state is None:
@@ -37,10 +44,18 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
     fabric = Fabric.of(FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf))
     name = namespace_name(labdir.lab, parse_node(node, fabric))
     if not namespace_path(name).exists():
-        raise LabStateError(f"{node} has lost its namespace {name}; `spraylab down` and `up` again")
-    words = words[1:] if words[0] == "--" else words
+        raise LabStateError(f"{node} has lost its namespace {name}; `{labdir.down_command}` and up again")
     if shutil.which(words[0]) is None:
-        click.echo(f"spraylab: exec: {words[0]}: command not found", err=True)
-        context.exit(NOT_FOUND)
+        there = _is_there(words[0])
+        echo_aside(f"spraylab: exec: {words[0]}: {'not a program' if there else 'command not found'}")
+        context.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     inside = command_inside(name, words)
+    if shutil.which(inside[0]) is None:
+        raise EnvironmentLackingError(f"{inside[0]} is not installed; install the package iproute2")
     os.execvpe(inside[0], inside, marked_environment(labdir.lab, os.environ))
+
+
+def _is_there(word: str) -> bool:
+    """Whether a word names a file, only not one that can be run."""
+    folders = [""] if os.sep in word else os.get_exec_path()
+    return any(os.path.exists(os.path.join(folder, word)) for folder in folders)

@@ -23,13 +23,15 @@ class ExitCode(IntEnum):
     USAGE = 2
     """Wrong arguments or a scenario with problems; nothing was started."""
     ENVIRONMENT = 3
-    """Not root, or a kernel feature or tool is missing."""
+    """Not root, a kernel feature or tool is missing, or a file cannot be read or written."""
     LAB_STATE = 4
     """The lab is up, down or busy when the opposite is needed, or one of its processes is gone."""
     OVERLOADED = 5
     """The machine did not keep up; the result is not to be trusted."""
     INTERRUPTED = 130
     """Ended by Ctrl-C or SIGTERM, after cleaning up."""
+    PIPE_CLOSED = 141
+    """Whoever read the output has left, as `head` does; what a shell says of a program that SIGPIPE ended."""
 
 
 _CODES: tuple[tuple[tuple[type[Exception], ...], ExitCode], ...] = (

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import click
@@ -11,7 +12,7 @@ from faults.wording import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, W
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.client import Owner, not_up
-from scenarios.errors import LabStateError, UsageError
+from scenarios.errors import LabStateError, ScenariosError, UsageError
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow
 
@@ -47,7 +48,8 @@ def command() -> None:
 def set_command(
     labdir: LabDir, output: Output, target: str, mechanism: str, seed: int | None, **words: str | bool | None
 ) -> None:
-    """Put a fault on TARGET, several if several kinds are given; what is there already under the same name goes.
+    """Put a fault on TARGET, several if several kinds are given; what is there already under the same name goes, and
+    is printed with its last counters. If that cannot be done, what was there stays.
 
     TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
     (p0-spine2), a port (h3:plane1), a plane (p1), a choice by chance ("any fabric link", "3 links of plane 1"), or
@@ -65,7 +67,11 @@ def set_command(
         output.say(f"{chosen}" + (f" (seed {drawn})" if chosen.by_chance else ""))
     kept = {name: value for name, value in said.items() if value is not None}
     with Owner(labdir) as owner:
-        faults = owner.ask(FaultSet(target, kept, mechanism, seed=drawn), Faults)
+        try:
+            faults = owner.ask(FaultSet(target, kept, mechanism, seed=drawn), Faults)
+        except ScenariosError:
+            _tell_what_stands(owner, output, {str(way) for way in chosen.ways})
+            raise
     _print(output, faults, "no fault there now")
 
 
@@ -96,6 +102,14 @@ def clear_command(labdir: LabDir, output: Output, target: str | None, everything
     _print(output, faults, "there was no fault")
 
 
+def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:
+    """After a refusal: what is in force where the fault was to be put."""
+    with suppress(ScenariosError):
+        there = [state for state in owner.ask(FaultShow(), Faults).faults if state.link in links]
+        told = [f"{state.link} {state.fault} {state.in_force_text} by {state.mechanism}" for state in there]
+        output.say(f"still in force there: {'; '.join(told)}" if told else "no fault is in force there")
+
+
 def _print(output: Output, faults: Faults, empty: str) -> None:
     for text in faults.failed:
         output.say(f"a timeline failed: {text}")
@@ -103,7 +117,7 @@ def _print(output: Output, faults: Faults, empty: str) -> None:
         output.document(faults.faults)
         return
     rows = [
-        (f.link, f.fault, f.requested, f.in_force, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
+        (f.link, f.fault, f.requested_text, f.in_force_text, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
         for f in faults.faults
     ]
     if rows or not faults.planned:

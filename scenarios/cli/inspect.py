@@ -2,19 +2,25 @@
 
 import click
 
-from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output
-from scenarios.client import Owner
+from scenarios.cli.options import fabric_up, of_lab, require_root, told
+from scenarios.cli.output import Output, counted
+from scenarios.client import Owner, not_up
+from scenarios.errors import LabStateError
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import LabStatus, Status
 
 
 @click.command("inspect")
+@click.option("--nodes", is_flag=True, help="Only the names of its nodes, one a line.")
+@click.option("--links", is_flag=True, help="Only the names of its links, one a line.")
 @of_lab
 @told
-def command(labdir: LabDir, output: Output) -> None:
+def command(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
     """Show the lab that is up: its fabric, processes, faults in force and running captures."""
     require_root()
+    if nodes or links:
+        _names(labdir, output, nodes, links)
+        return
     with Owner(labdir) as owner:
         status = owner.ask(Status(), LabStatus)
     if output.as_json:
@@ -22,9 +28,12 @@ def command(labdir: LabDir, output: Output) -> None:
         return
     hosts = status.leaves * status.hosts_per_leaf
     switches = status.planes * (status.leaves + status.spines)
-    output.text(f"lab {status.lab}, up since {status.started}, owner {status.owner.pid}, {status.epoch} runs so far")
     output.text(
-        f"{status.planes} planes of {status.leaves} leaves and {status.spines} spines, {hosts} hosts: "
+        f"lab {status.lab}, up since {status.started}, owner {status.owner.pid}, {counted(status.epoch, 'run')} so far"
+    )
+    output.text(
+        f"{counted(status.planes, 'plane')} of {counted(status.leaves, 'leaf', 'leaves')} and "
+        f"{counted(status.spines, 'spine')}, {counted(hosts, 'host')}: "
         f"{hosts + switches} namespaces, MTU {status.mtu}, host stack {'on' if status.host_stack else 'off'}"
     )
     processes = [(child.name, str(child.process.pid), child.state) for child in status.children]
@@ -34,7 +43,22 @@ def command(labdir: LabDir, output: Output) -> None:
     output.table(("captured", "node", "file"), captures, "no captures")
 
 
+def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
+    """What `exec`, `fault` and `capture` can be given."""
+    fabric = fabric_up(labdir)
+    if fabric is None:
+        raise LabStateError(not_up(labdir))
+    names = {
+        "nodes": [str(node) for node in fabric.nodes()] if nodes else [],
+        "links": [str(link) for link in fabric.links()] if links else [],
+    }
+    if output.as_json:
+        output.document({what: named for what, named in names.items() if named})
+    else:
+        output.text("\n".join(name for named in names.values() for name in named))
+
+
 def show_faults(output: Output, status: LabStatus) -> None:
     """The faults in force, in short."""
-    faults = [(f.link, f.kind, f.in_force, f.mechanism, f"{f.dropped} of {f.seen}") for f in status.faults]
+    faults = [(f.link, f.kind, f.in_force_text, f.mechanism, f"{f.dropped} of {f.seen}") for f in status.faults]
     output.table(("fault", "kind", "in force", "mechanism", "DROPPED"), faults, "no faults")

@@ -1,13 +1,21 @@
-"""The command `spraylab`: finds the module of a command, turns errors into one line and an exit code."""
+"""The command `spraylab`: finds the module of a command, turns errors into one line and an exit code.
 
+Imports little before the handlers of signals are in place, so that an early Ctrl-C is one line, too.
+"""
+
+import difflib
+import errno
 import importlib
 import logging
+import os
 import sys
-from typing import Any
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, NoReturn
 
 import click
 
-from scenarios.cli.exit_codes import EXPECTED, ExitCode, exit_code_of
+from scenarios.interrupts import interrupts_raise
 
 _COMMANDS = {
     "up": "up",
@@ -40,16 +48,77 @@ class Cli(click.Group):
         command: click.Command = importlib.import_module(f"scenarios.cli.{_COMMANDS[cmd_name]}").command
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find a command, or say which ones have nearly that name."""
+        near = difflib.get_close_matches(args[0], _COMMANDS, n=3)
+        if args[0] not in _COMMANDS and near and not args[0].startswith("-"):
+            ctx.fail(f"No such command {args[0]!r}; did you mean {' or '.join(near)}?")
+        return super().resolve_command(ctx, args)
+
+    def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
+        """Read the options of the program itself; `--help` is printed here."""
+        with _told_in_one_line():
+            return super().make_context(*arguments, **extra)
+
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        try:
+        with _told_in_one_line():
             return super().invoke(ctx)
-        except EXPECTED as error:
-            click.echo(f"spraylab: {error}", err=True)
-            ctx.exit(exit_code_of(error))
-        except KeyboardInterrupt:
-            click.echo("spraylab: interrupted", err=True)
-            ctx.exit(ExitCode.INTERRUPTED)
+
+    def main(self, *arguments: Any, **extra: Any) -> Any:
+        """Run as a program."""
+        _open_standard_files()
+        with interrupts_raise():
+            return super().main(*arguments, **extra)
+
+
+@contextmanager
+def _told_in_one_line() -> Iterator[None]:
+    """What is raised inside becomes a line on stderr and an exit code; only a fault of the program passes."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        from scenarios.cli.exit_codes import ExitCode
+
+        _end("interrupted", ExitCode.INTERRUPTED)
+    except Exception as error:
+        from scenarios.cli.exit_codes import EXPECTED, ExitCode, exit_code_of
+
+        if isinstance(error, EXPECTED):
+            _end(str(error), exit_code_of(error))
+        if not isinstance(error, OSError):
+            raise
+        if error.errno == errno.EPIPE and error.filename is None:
+            _end(None, ExitCode.PIPE_CLOSED)
+        what = error.filename if error.filename is not None else "cannot read or write"
+        _end(f"{what}: {error.strerror or error}", ExitCode.ENVIRONMENT)
+
+
+def _end(line: str | None, code: int) -> NoReturn:
+    with suppress(OSError):
+        if line is not None:
+            click.echo(f"spraylab: {line}", err=True)
+    try:
+        sys.stdout.flush()
+    except OSError:  # nobody can be told at the very end, where Python would flush again and complain
+        with suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    raise click.exceptions.Exit(code)
+
+
+def _open_standard_files() -> None:
+    """Where stdin, stdout or stderr is closed, a file opened later would take its number and be written into."""
+    for fd in (0, 1, 2):
+        try:
+            os.fstat(fd)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", closefd=False)
 
 
 @click.command(cls=Cli, context_settings={"help_option_names": ["-h", "--help"]})

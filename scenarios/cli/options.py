@@ -9,7 +9,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from results.run_dir import Invoker
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import EnvironmentLackingError, UsageError
 from scenarios.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
 from scenarios.scenario_files import catalog_names
@@ -17,6 +17,9 @@ from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import LAB_NAME
 
 Command = Callable[..., Any]
+
+MOST_WORKERS = 4096
+"""More than any fabric that a machine holds has hosts (our choice)."""
 
 PER_HOST: Literal["per-host"] = "per-host"
 
@@ -51,8 +54,10 @@ def of_lab(command: Command) -> Command:
 def _workers(_context: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
     if value is None or value == PER_HOST:
         return value
-    if not value.isdecimal() or int(value) < 1:
-        raise click.BadParameter(f"{value!r} is neither a number of at least 1 nor {PER_HOST}")
+    if not value.isdecimal() or not value.strip("0"):
+        raise click.BadParameter(f"{value[:20]!r} is neither a number of at least 1 nor {PER_HOST}")
+    if len(value) > len(str(MOST_WORKERS)) or int(value) > MOST_WORKERS:
+        raise click.BadParameter(f"{value[:20]} is too many: a worker drives one host or more, at most {MOST_WORKERS}")
     return int(value)
 
 
@@ -73,7 +78,16 @@ def require_root() -> None:
 def invoker() -> Invoker | None:
     """The user behind sudo, who is to own what is written."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    return Invoker(int(uid), int(gid)) if uid and gid else None
+    if not uid or not gid:
+        return None
+    if not (_is_id(uid) and _is_id(gid)):
+        echo_aside("spraylab: SUDO_UID and SUDO_GID are no numbers of a user and a group; files will belong to root")
+        return None
+    return Invoker(int(uid), int(gid))
+
+
+def _is_id(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**32 - 1
 
 
 def fabric_up(labdir: LabDir) -> Fabric | None:

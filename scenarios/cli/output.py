@@ -3,8 +3,10 @@
 Colour only on a terminal.
 """
 
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +14,24 @@ import click
 import msgspec
 from rich.console import Console
 from rich.table import Table
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 host`, `2 hosts`, `3 leaves`."""
+    return f"{count} {one if count == 1 else many or one + 's'}"
+
+
+def echo_aside(text: str) -> None:
+    """A line on stderr; one that is closed or full stops nothing."""
+    with suppress(OSError):
+        click.echo(text, err=True)
+
+
+def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """One value a line and an empty line between records, for a terminal that is too narrow for a table."""
+    margin = max(map(len, names)) + 2
+    blocks = ["\n".join(f"{name:{margin}}{value}" for name, value in zip(names, row, strict=True)) for row in rows]
+    return "\n\n".join(blocks)
 
 
 @dataclass(frozen=True)
@@ -27,12 +47,12 @@ class Output:
     def say(self, text: str) -> None:
         """A step begun or done."""
         if not self.quiet:
-            click.echo(text, err=True)
+            echo_aside(text)
 
     def detail(self, text: str) -> None:
         """What only `-v` shows."""
         if self.verbose:
-            click.echo(text, err=True)
+            echo_aside(text)
 
     def text(self, text: str) -> None:
         """A result that is text already."""
@@ -51,12 +71,18 @@ class Output:
         if not rows:
             self.text(empty)
             return
-        table = Table(box=None, pad_edge=False, header_style="bold")
+        console = self._console()
+        names = [name.lower() for name in columns]
+        widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
+        if sum(widths) + 2 * len(widths) > console.width:
+            self.text(_blocks(names, rows))
+            return
+        plain = self.color is False or bool(os.environ.get("NO_COLOR"))
+        table = Table(box=None, pad_edge=False, header_style="" if plain else "bold")
         for name in columns:
             table.add_column(name.lower(), justify="right" if name.isupper() else "left", overflow="fold")
         for row in rows:
             table.add_row(*row)
-        console = self._console()
         with console.capture() as drawn:
             console.print(table)
         self.text("\n".join(line.rstrip() for line in drawn.get().splitlines()))

@@ -6,9 +6,9 @@ import click
 import msgspec
 
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, counted, echo_aside
 from scenarios.client import Owner
-from scenarios.interrupts import interrupts_raise
+from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab_dir import LabDir
 from scenarios.launch import OwnerSettings, launch
 from scenarios.load import load_scenario
@@ -51,7 +51,7 @@ def command(
     if output.as_json:
         output.document(status)
     else:
-        output.text(f"lab {labdir.lab} is up: {_size(fabric.spec)}; `spraylab down` ends it")
+        output.text(f"lab {labdir.lab} is up: {_size(fabric.spec)}; `{labdir.down_command}` ends it")
     if open_cli:
         _mininet_cli(fabric, labdir)
 
@@ -76,7 +76,8 @@ def _settings(
 
 
 def _size(spec: FabricSpec) -> str:
-    return f"{spec.planes} planes of {spec.leaves} leaves and {spec.spines} spines, {spec.hosts_per_leaf} hosts a leaf"
+    switches = f"{counted(spec.leaves, 'leaf', 'leaves')} and {counted(spec.spines, 'spine')}"
+    return f"{counted(spec.planes, 'plane')} of {switches}, {counted(spec.hosts_per_leaf, 'host')} a leaf"
 
 
 def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
@@ -86,8 +87,9 @@ def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
 
     network = EmulatedFabric(fabric, labdir.lab).mininet
     try:
-        FabricCLI(network)
+        with keyboard_interrupts():
+            FabricCLI(network)
     finally:
         for node in network.values():
             node.terminate()
-    click.echo(f"lab {labdir.lab} is still up; `spraylab down` ends it", err=True)
+    echo_aside(f"lab {labdir.lab} is still up; `{labdir.down_command}` ends it")

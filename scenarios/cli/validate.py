@@ -8,6 +8,7 @@ from scenarios.cli.output import Output
 from scenarios.errors import ScenarioRefusedError
 from scenarios.load import load_scenario
 from scenarios.plan import Plan, plan_of
+from scenarios.power import Power, power_of, warnings_of
 from scenarios.scenario_files import find_scenario
 
 
@@ -16,7 +17,7 @@ from scenarios.scenario_files import find_scenario
 @told
 @click.pass_context
 def command(context: click.Context, file: str, output: Output) -> None:
-    """Check a scenario FILE (or catalog name) and show what a run of it would do. Starts nothing."""
+    """Check a scenario FILE (or catalog name), show what a run would do and whether it can show it. Starts nothing."""
     try:
         plan = plan_of(load_scenario(find_scenario(file)))
     except ScenarioRefusedError as error:
@@ -31,6 +32,7 @@ def command(context: click.Context, file: str, output: Output) -> None:
 
 
 def _document(plan: Plan) -> dict[str, object]:
+    power = power_of(plan)
     return {
         "nodes": len(plan.fabric.nodes()),
         "links": len(plan.fabric.links()),
@@ -41,6 +43,9 @@ def _document(plan: Plan) -> dict[str, object]:
         "faults": [{"link": link, "fault": fault} for link, fault in plan.fault_texts],
         "captures": [str(link) for link in plan.captures],
         "memory_bytes": plan.region_bytes,
+        "packets_a_path": power.packets_a_path,
+        "packets_needed": {power.min_rate: power.needed} | dict(power.for_faults),
+        "warnings": list(warnings_of(plan)),
     }
 
 
@@ -54,4 +59,12 @@ def _lines(plan: Plan) -> list[str]:
         *[f"  fault     {link} {fault}" for link, fault in plan.fault_texts],
         *[f"  capture   {link}" for link in plan.captures],
         f"  expected  {'the links that drop' if detected is None else ', '.join(map(str, detected)) or 'no link'}",
+        f"  detector  {_power_text(power_of(plan))}",
+        *[f"  warning   {text}" for text in warnings_of(plan)],
     ]
+
+
+def _power_text(power: Power) -> str:
+    needs = {power.min_rate: power.needed} | dict(power.for_faults)
+    told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs.items()]
+    return f"{power.packets_a_path:,} packets a path; to find a drop of " + ", of ".join(told)

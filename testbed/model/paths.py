@@ -1,6 +1,6 @@
 """All paths between two hosts: for each plane and spine, the links crossed and the uSIDs that steer there.
 
-Pure; a T0-local pair has one path a plane. Source: mrc.md sections 6.1 and 6.2, RFC 9800 (NEXT-CSID).
+Pure; a T0-local pair has one path a plane. Source: MRC paper 2.3, RFC 9800 (NEXT-CSID).
 """
 
 from dataclasses import dataclass

@@ -54,11 +54,13 @@ def test_exec_of_a_wrong_node_or_command(lab: Lab) -> None:
 
 def test_a_fault_is_read_back_and_taken_away(lab: Lab) -> None:
     (fault,) = lab.json("fault", "set", "p0:leaf0>spine1", "--drop", "0.003%")
-    assert (fault["link"], fault["requested"]) == ("p0:leaf0>spine1", "0.003%")
-    assert float(fault["in_force"].rstrip("%")) == pytest.approx(0.003, rel=1e-4)
+    assert (fault["link"], fault["requested"]) == ("p0:leaf0>spine1", 0.00003)
+    assert fault["in_force"] == pytest.approx(0.00003, rel=1e-4)
+    assert fault["in_force_text"] == "0.003%"
     assert fault["mechanism"] in ("ebpf", "netem")
     assert "p0:leaf0>spine1" in lab("fault", "show").stdout
-    assert lab.json("fault", "set", "p0:leaf0>spine1", "--drop", "0%") == []
+    (removed,) = lab.json("fault", "set", "p0:leaf0>spine1", "--drop", "0%")
+    assert (removed["in_force"], removed["in_force_text"], removed["dropped"]) == (None, "removed", 0)
     assert lab.json("fault", "show") == []
 
 

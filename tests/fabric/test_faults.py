@@ -196,7 +196,7 @@ def test_a_crashed_leaf_stays_down_until_it_is_cleared(broken: Broken) -> None:
     before = broken.state()
     broken.set("p0-leaf1", crash=True)
     broken.follow(0.05)
-    assert {state.in_force for state in broken.injections.states()} == {""}
+    assert {state.in_force_text for state in broken.injections.states()} == {""}
     broken.injections.clear("p0-leaf1")
     broken.ready()
     assert broken.state() == before

@@ -130,7 +130,7 @@ def test_a_lab_of_its_own_is_not_needed(tmp_path: Path) -> None:
         lab("fault", "set", DROPPING, "--drop", "2%")
         clash = lab("run", "--attach", "gray-link-small", code=4)
         assert "drop 2% already" in clash.stderr
-        assert [each["requested"] for each in lab.json("fault", "show")] == ["2%"]
+        assert [each["requested"] for each in lab.json("fault", "show")] == [0.02]
         assert "is down" in lab("down").stdout
         assert lab.left() == []
 

@@ -1,4 +1,4 @@
-"""NSCC: a window steered by queueing delay and ECN marks (MRC chapter 8 after UET 3.6.13; mrc.md 12).
+"""NSCC: a window steered by queueing delay and ECN marks (MRC chapter 8 after UET 3.6.13).
 
     ECN | delay < target             | delay >= target
     no  | proportional, fast increase | fair increase
@@ -17,7 +17,7 @@ from agent.core.rtt import RttEstimator
 
 _MAX_CWND_BDPS = 1.5
 _NO_DELAY = 0.08
-"""Share of the base RTT below which there is no queue: 1 us of 12 us (18.3 item 35)."""
+"""Share of the base RTT below which there is no queue: 1 us of 12 us (our choice)."""
 _PENALTY_SHIFT = 7
 
 
@@ -152,7 +152,7 @@ class Nscc:
         return delay_ns
 
     def _penalize(self, feedback: Feedback, in_flight: int) -> None:
-        """The responder's own brake (mrc.md 12.4); `in_flight` is what was before these SACKs.
+        """The responder's own brake (MRC chapter 8); `in_flight` is what was before these SACKs.
 
         A window is full when less than a packet more would fit, so it is held against that much more.
         """

@@ -1,7 +1,7 @@
 """Settings of NSCC by the names of the API's `nscc_cfg`, and the numbers that follow from them.
 
 Emulated round trips are milliseconds where the reference network has 12 us: what UET states against that network is
-stated against ours (18.3 items 33, 35, 37, 38), so that a network K times slower behaves the same, K times slower.
+stated against ours (our choice), so that a network K times slower behaves the same, K times slower.
 """
 
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from agent.core.errors import ConfigError
 
 _REFERENCE_BDP_MTUS = 36.6
-"""150000 bytes at an MTU of 4096 (18.3 item 33)."""
+"""150000 bytes at an MTU of 4096 (our choice)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True, slots=True)
 class NsccNumbers:
-    """NsccConfig with every default resolved, for so many ports and one size of packet (mrc.md 12.3)."""
+    """NsccConfig with every default resolved, for so many ports and one size of packet (MRC API, `nscc_cfg`)."""
 
     target_delay_ns: float
     alpha: float
@@ -128,7 +128,7 @@ class NsccNumbers:
 
 
 def bdp_bytes(config: NsccConfig, base_rtt_ns: int, ports_up: int) -> float:
-    """What the ports together send in a base RTT (18.3 item 38)."""
+    """What the ports together send in a base RTT (our choice)."""
     return config.port_bps * ports_up * base_rtt_ns / 8e9
 
 

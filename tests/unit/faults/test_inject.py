@@ -142,7 +142,7 @@ def test_a_mechanism_asked_for_and_missing_is_an_error_with_advice(journal):
     injector.set(UP, ONE)
     with pytest.raises(MechanismError) as caught:
         injector.set(OTHER, ONE, "netem")
-    assert str(caught.value) == "fault mechanism netem: netem is missing; enable CONFIG_NETEM, or choose ebpf"
+    assert str(caught.value) == "fault mechanism netem: netem is missing; choose ebpf, or: enable CONFIG_NETEM"
     with pytest.raises(MechanismError, match="choose netem or ebpf"):
         injector.set(OTHER, ONE, "magic")
     assert [status.link for status in injector.status()] == [UP.link]

@@ -33,7 +33,9 @@ def summary(flows: tuple[FlowResult, ...] = (FLOW,)) -> Summary:
         folder="runs/20260304T050607Z-gray-link-1",
         totals=totals_of(flows, 5_000_000_000),
         flows=flows,
-        injected=(Injected("p0:leaf3>spine5", "random-drop", "1%", "1%", "ebpf", "scenario", 8200, 82, 82),),
+        injected=(
+            Injected("p0:leaf3>spine5", "random-drop", 0.01, 0.01, "ebpf", "scenario", 8200, 82, 82, 82, "1%", "1%"),
+        ),
         detected=Detected(
             "named",
             (Accusation("p0:leaf3>spine5", "spraycheck", ("p0-leaf4", "p0-leaf6"), 5.25, True),),
@@ -58,7 +60,7 @@ def test_json_reads_back_as_the_same_record() -> None:
 def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:
     page = summary_text(summary())
     assert page.splitlines()[0] == "gray-link  seed 1  8x8x2, 1 host a leaf  PASS"
-    assert "p0:leaf3>spine5 random-drop 1% by ebpf (1% read back): 8,200 packets seen, 82 dropped" in page
+    assert "p0:leaf3>spine5 random-drop 1% by ebpf (1% in force, read back): 8,200 seen, 82 dropped" in page
     assert "p0:leaf3>spine5 by SprayCheck on p0-leaf4, p0-leaf6, 5.25 s after the first packet: right" in page
     assert "h3>h4" in page
     assert max(map(len, page.splitlines())) <= 120
@@ -83,8 +85,28 @@ def test_page_says_what_went_wrong() -> None:
         "one of a, b",
         "c was MISSED",
         "OVERLOADED: slow",
+        "stop other work and run again",
     )
     assert [told for told in wrong if told not in page] == []
+
+
+def test_page_sets_the_scenarios_word_beside_the_truth() -> None:
+    other = "p1:spine2>leaf6"
+    by_hand = Injected(other, "random-drop", 0.02, 0.02, "ebpf", "hand", 5000, 99, 99, 99, "2%", "2%")
+    named = (Accusation(other, "spraycheck", ("p1-leaf6",), None, True),)
+    said = Detected("named", named, (), (), {"failed": 1}, 16, 1.0, 1.0, ("p0:leaf3>spine5",))
+    page = summary_text(msgspec.structs.replace(summary(), injected=(by_hand,), detected=said))
+    assert "the scenario expects p0:leaf3>spine5" in page
+    assert f"{other} by SprayCheck on p1-leaf6: not expected (it does drop, set by hand)" in page
+    assert "p0:leaf3>spine5 was not named; it dropped nothing" in page
+
+
+def test_page_groups_why_verdicts_say_nothing() -> None:
+    why = {"128 packets a path, a drop of 1% needs about 1,799": 252, "short on all paths alike": 8}
+    said = Detected("none", (), (), (), {"insufficient": 260}, 260, None, None, None, why)
+    page = summary_text(msgspec.structs.replace(summary(), detected=said))
+    assert "insufficient: 252: 128 packets a path, a drop of 1% needs about 1,799" in page
+    assert "insufficient: 8: short on all paths alike" in page
 
 
 def test_many_flows_are_left_to_the_json() -> None:

@@ -51,6 +51,19 @@ def test_no_word_from_the_monitor_is_silence() -> None:
     assert collect.conclusion_of([], None, 16).state == "silent"
 
 
+def test_insufficient_verdicts_are_grouped_by_reason() -> None:
+    weak = [
+        detect(1, 4, "insufficient") | {"lambda": 128.0, "reason": f"a drop of 1.0000% would be missed with {odds}"}
+        for odds in (0.5, 0.6)
+    ]
+    short = detect(2, 4, "insufficient") | {"reason": "short, but not more than the flow's other paths may be: ..."}
+    told = collect.conclusion_of([short, *weak], None, 3, "a drop of 1% needs about 1,799").insufficient
+    assert list(told.items()) == [
+        ("128 packets a path, a drop of 1% needs about 1,799", 2),
+        ("short on all paths alike: the loss may lie before the first leaf (a host link?)", 1),
+    ]
+
+
 def test_settled_means_all_judged_and_nothing_owed() -> None:
     assert not collect.is_settled(RECORDS[:4], 3)
     assert not collect.is_settled(RECORDS[:5], 3)
@@ -83,7 +96,7 @@ def test_truth_is_what_was_in_force_and_what_changed() -> None:
 
 def test_a_fault_counts_only_what_it_did_during_the_run() -> None:
     def fault(link: str, since: str, seen: int, dropped: int) -> FaultState:
-        return FaultState(link, "random-drop", "1%", "1%", "ebpf", "hand", since, seen, dropped, dropped)
+        return FaultState(link, "random-drop", 0.01, 0.01, "ebpf", "hand", since, seen, dropped, dropped)
 
     before = (fault("a", "t0", 1000, 10), fault("b", "t0", 500, 5))
     after = (fault("a", "t0", 3000, 31), fault("b", "t1", 200, 2))
@@ -95,7 +108,8 @@ def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
     def act(event: str, mono_ns: int, **counts: Any) -> dict[str, Any]:
         return {
             "event": event, "mono_ns": mono_ns, "ts": f"t{mono_ns}", "link": UP, "kind": "random-drop",
-            "mechanism": "ebpf", "by": "hand", "fault": "drop 1%", "fault_in_force": "drop 1%",
+            "mechanism": "ebpf", "by": "hand", "fault": "drop 1%", "fault_in_force": "drop 1.0000000009%",
+            "requested": 0.01, "in_force": 0.010000000009,
         } | counts  # fmt: skip
 
     rest = {"hit": 9, "dropped_reverse": None, "overlimits": 0}
@@ -107,15 +121,15 @@ def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
         act("FAULT_SET", 21),
     ]
     (gone,) = collect.gone_between(records, 10)
-    assert (gone.since, gone.requested, gone.dropped) == ("t6", "1%", 31)
-    before = (FaultState(UP, "random-drop", "1%", "1%", "ebpf", "hand", "t6", 1000, 10, 10),)
+    assert (gone.since, gone.requested, gone.in_force_text, gone.dropped) == ("t6", 0.01, "1%", 31)
+    before = (FaultState(UP, "random-drop", 0.01, 0.01, "ebpf", "hand", "t6", 1000, 10, 10),)
     (injected,) = collect.injected_since(before, (), (gone,))
     assert (injected.link, injected.seen, injected.dropped, injected.dropped_writes) == (UP, 2000, 21, 20)
 
 
 def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None:
     def state(kind: str, **counts: Any) -> FaultState:
-        return FaultState(UP, kind, "", "", "ebpf", "hand", "t", 100, 0, None, **counts)
+        return FaultState(UP, kind, None, None, "ebpf", "hand", "t", 100, 0, None, **counts)
 
     spoilt, shut = collect.injected_since((), (state("corrupt", hit=7), state("down", hit=0, dropped_reverse=5)))
     assert (spoilt.explains, shut.explains) == (7, 5)
@@ -125,7 +139,7 @@ def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
     fabric = Fabric.of(FabricSpec(planes=1, leaves=2, spines=1))
 
     def did(link: str, dropped: int, writes: int | None) -> Injected:
-        return Injected(link, "random-drop", "1%", "1%", "ebpf", "hand", 100, dropped, writes)
+        return Injected(link, "random-drop", 0.01, 0.01, "ebpf", "hand", 100, dropped, writes)
 
     drops = did("p0:leaf0>spine0", 5, 5), did("p0:spine0>leaf0", 5, 0), did("p0:h0>leaf0", 5, 5), did(UP, 0, None)
     assert collect.dropping_links(drops, fabric) == {"p0:leaf0>spine0"}

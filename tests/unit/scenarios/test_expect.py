@@ -17,7 +17,7 @@ from scenarios.model import Expectation
 LINK = "p0:leaf3>spine5"
 OTHER = "p0:spine5>leaf4"
 FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 25_600, 25_600, 10_000, 100, 0, 1.0, 204_800.0, 25_600, 0)
-DROP = Injected(LINK, "random-drop", "1%", "1%", "ebpf", "scenario", 10_200, 103, 100)
+DROP = Injected(LINK, "random-drop", 0.01, 0.01, "ebpf", "scenario", 10_200, 103, 100)
 CALM = MachineCounts(0, 0, 0, 10**9, 10**7)
 
 
@@ -52,7 +52,7 @@ def test_an_undecided_accusation_fails_even_when_the_truth_is_in_it() -> None:
 
 def test_paths_without_a_sure_verdict_fail() -> None:
     assert (
-        "4 had too few packets"
+        "4 insufficient"
         in failed(concluded(LINK, failed=2, healthy=10, insufficient=4), {LINK})["every path is judged"]
     )
     assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"

@@ -1,13 +1,25 @@
 """The lab's folder: one owner at a time, one run at a time, a state file that survives anything."""
 
 import multiprocessing
+import os
 from pathlib import Path
 
 import pytest
 
-from scenarios.errors import LabStateError
-from scenarios.lab_dir import ChildState, LabDir, LabState, busy, labs_up, owned, read_state, write_state
-from scenarios.processes import ProcessId
+from scenarios.errors import EnvironmentLackingError, LabStateError
+from scenarios.lab_dir import (
+    ChildState,
+    LabDir,
+    LabState,
+    busy,
+    labs_up,
+    owned,
+    owner_of,
+    read_state,
+    run_going_on,
+    write_state,
+)
+from scenarios.processes import ProcessId, identify
 
 STATE = LabState(
     "x", ProcessId(1, 2), "2026-01-01T00:00:00Z", 2, 4, 4, 1, False, 2, (ChildState("worker0", ProcessId(3, 4)),)
@@ -44,9 +56,41 @@ def test_the_folder_of_a_dead_owner_can_be_taken_over(tmp_path: Path) -> None:
         pass
 
 
-def _die_owning(labdir: LabDir) -> None:
-    import os
+def test_what_a_dead_owner_left_is_for_down(tmp_path: Path) -> None:
+    labdir = LabDir("x", tmp_path)
+    labdir.path.mkdir()
+    write_state(labdir, STATE)
+    with pytest.raises(LabStateError, match="`spraylab down --lab x` removes what is left"), owned(labdir):
+        pass
+    assert read_state(labdir) == STATE
 
+
+def test_the_owner_is_known_by_its_lock(tmp_path: Path) -> None:
+    labdir = LabDir("x", tmp_path)
+    assert owner_of(labdir) is None
+    with owned(labdir):
+        assert owner_of(labdir) == identify(os.getpid())
+        assert not run_going_on(labdir)
+        with busy(labdir):
+            assert run_going_on(labdir)
+    assert owner_of(labdir) is None
+
+
+def test_a_folder_that_cannot_be_made_is_the_machine_s_fault(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with (
+        pytest.raises(EnvironmentLackingError, match="cannot be made: Not a directory"),
+        owned(LabDir("x", tmp_path / "file")),
+    ):
+        pass
+
+
+def test_commands_name_the_lab_unless_it_is_the_default() -> None:
+    assert LabDir("lab").down_command == "spraylab down"
+    assert LabDir("u1").down_command == "spraylab down --lab u1"
+
+
+def _die_owning(labdir: LabDir) -> None:
     with owned(labdir):
         os._exit(9)
 

@@ -1,5 +1,7 @@
 """The owner's loop and its client, over a real socket: answers, refusals, garbage, the lease."""
 
+import os
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -9,12 +11,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from scenarios import protocol
+from scenarios import client, protocol
 from scenarios.client import Owner
-from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, UsageError
+from scenarios.errors import EnvironmentLackingError, InterruptedRunError, LabStateError, OwnerFailedError, UsageError
 from scenarios.lab_dir import LabDir
+from scenarios.processes import ProcessId
 from scenarios.protocol import Answer, Blame, Refusal
-from scenarios.serve import listening, serve
+from scenarios.serve import Handle, listening, serve
 
 
 def handle(request: protocol.Request) -> Answer:
@@ -26,11 +29,13 @@ def handle(request: protocol.Request) -> Answer:
 
 
 @contextmanager
-def serving(tmp_path: Path, lease: socket.socket | None = None) -> Iterator[tuple[LabDir, threading.Thread]]:
+def serving(
+    tmp_path: Path, lease: socket.socket | None = None, handling: Handle = handle
+) -> Iterator[tuple[LabDir, threading.Thread]]:
     labdir = LabDir("x", tmp_path)
     labdir.path.mkdir()
     with listening(labdir.socket) as listener:
-        thread = threading.Thread(target=serve, args=(listener, handle, lease), daemon=True)
+        thread = threading.Thread(target=serve, args=(listener, handling, lease), daemon=True)
         thread.start()
         yield labdir, thread
         thread.join(5)
@@ -97,7 +102,7 @@ def test_the_end_of_the_lease_ends_the_loop(tmp_path: Path) -> None:
 
 def test_nobody_there_says_what_to_do(tmp_path: Path) -> None:
     labdir = LabDir("x", tmp_path)
-    with pytest.raises(LabStateError, match="not up; start it with `spraylab up`"), Owner(labdir):
+    with pytest.raises(LabStateError, match="not up; start it with `spraylab up --lab x`"), Owner(labdir):
         pass
     (tmp_path / "other").mkdir()
     with pytest.raises(LabStateError, match=r"not up; up: other \(choose with --lab\)"), Owner(labdir):
@@ -105,3 +110,51 @@ def test_nobody_there_says_what_to_do(tmp_path: Path) -> None:
     labdir.path.mkdir()
     with pytest.raises(LabStateError, match="no living owner; `spraylab down --lab x`"), Owner(labdir):
         pass
+
+
+def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tmp_path: Path) -> None:
+    heard = threading.Event()
+
+    def interrupted(_number: int, _frame: object) -> None:
+        raise InterruptedRunError("interrupted")
+
+    def slow(request: protocol.Request) -> Answer:
+        if isinstance(request, protocol.Status):
+            os.kill(os.getpid(), signal.SIGUSR1)
+            heard.wait(5)
+        return handle(request)
+
+    before = signal.signal(signal.SIGUSR1, interrupted)
+    try:
+        with serving(tmp_path, handling=slow) as (labdir, _):
+            with Owner(labdir) as owner:
+                with pytest.raises(InterruptedRunError):
+                    owner.ask(protocol.Status(), protocol.Epoch)
+                heard.set()
+                assert owner.ask(protocol.NewEpoch("1%", 9), protocol.Epoch).epoch == 9
+            stop(labdir)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+
+
+def test_an_owner_that_is_stopped_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(client, "owner_of", lambda _: ProcessId(7, 7))
+    monkeypatch.setattr(client, "is_stopped", lambda _: True)
+    labdir = LabDir("x", tmp_path)
+    labdir.path.mkdir()
+    told = r"\(process 7\) is stopped.*`spraylab down --lab x` removes"
+    with listening(labdir.socket), Owner(labdir) as owner, pytest.raises(OwnerFailedError, match=told):
+        owner.ask(protocol.Status(), protocol.LabStatus)
+
+
+def test_an_owner_that_is_busy_is_waited_for_with_a_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(client, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(client, "QUICK_TIMEOUT_S", 0.2)
+    labdir = LabDir("x", tmp_path)
+    labdir.path.mkdir()
+    with listening(labdir.socket), Owner(labdir) as owner, pytest.raises(OwnerFailedError, match="did not answer"):
+        owner.ask(protocol.Status(), protocol.LabStatus)
+    assert [record.message for record in caplog.records] == ["the owner of lab 'x' has not answered for 0 s; waiting"]

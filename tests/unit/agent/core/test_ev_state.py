@@ -6,7 +6,7 @@ from agent.core.ev_state import TRANSITIONS, EvSignal, EvState, after
 G, S, B, D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
 
 EXPECTED = {
-    # signal: what GOOD, SKIP, ASSUMED_BAD, DENIED become (mrc.md 4.4)
+    # signal: what GOOD, SKIP, ASSUMED_BAD, DENIED become (MRC Figure 5, 9.3.1, 11.2.2)
     EvSignal.MARKED: (S, S, B, D),
     EvSignal.TRIMMED: (S, S, B, D),
     EvSignal.ALWAYS_SKIP: (B, B, B, D),

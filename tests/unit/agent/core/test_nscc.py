@@ -367,7 +367,7 @@ def test_the_window_stays_between_one_packet_and_the_largest(signals):
 @given(st.lists(SIGNAL, max_size=60), st.sampled_from([2, 80, 1000]))
 @settings(max_examples=100)
 def test_a_network_k_times_slower_behaves_the_same_k_times_slower(signals, slower):
-    """18.3 item 33: with delays and clock K times longer and rates K times lower, every window is the same."""
+    """With delays and clock K times longer and rates K times lower, every window is the same."""
     slow = replace(REFERENCE, base_rtt_ns=BASE * slower, port_bps=REFERENCE.port_bps // slower)
     ours, reference, now_ns = controller(config=slow, ports_up=2), controller(ports_up=2), 0
     for signal in signals:

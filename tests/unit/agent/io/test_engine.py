@@ -108,7 +108,7 @@ def test_a_plane_that_dies_for_a_while_is_survived():
 
 
 def test_a_plane_that_stays_dead_ends_in_error():
-    # A retransmission stays in its plane (mrc.md 4.4), and nothing retires a plane yet.
+    # A retransmission stays in its plane (MRC 11.2.2), and nothing retires a plane yet.
     lab = build(rules=(PathRule(plane=0, loss=1.0),))
     flow = lab.flow(0, 1, SIZE, linear_cnt=1, exp_cnt=2)
     with pytest.raises(AssertionError, match="did not end"):

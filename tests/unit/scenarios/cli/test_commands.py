@@ -11,6 +11,7 @@ from click.testing import CliRunner, Result
 
 from scenarios.cli.exit_codes import ExitCode, exit_code_of
 from scenarios.cli.main import main
+from scenarios.cli.options import invoker
 from scenarios.errors import LabStateError, RunStalledError, UsageError
 from testbed.errors import MissingFeatureError, UnknownNameError
 
@@ -107,6 +108,12 @@ def test_validate_shows_the_plan() -> None:
         (("up", "--lab", "Nope"), "not a lab name"),
         (("inspect", "--lab", "a/../b"), "not a lab name"),
         (("nonsense",), "No such command"),
+        (("dwn",), "did you mean down?"),
+        (("exec", "h0", "--"), "say which command"),
+        (("up", "--workers", "99999999"), "is too many"),
+        (("up", "--workers", "9" * 5000), "is too many"),
+        (("fault", "set", "p0:leaf3>spine5", "--drop", "9" * 9000 + "%"), "has 9001 characters"),
+        (("validate", str(ROOT)), "is a folder"),
         (("completion", "csh"), "is not one of"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else None,
@@ -161,3 +168,54 @@ def test_the_module_is_the_command() -> None:
 )
 def test_exit_codes(error: Exception, code: ExitCode) -> None:
     assert exit_code_of(error) == code
+
+
+@pytest.mark.parametrize("depth", [80, 5000])
+def test_deep_nesting_is_2(tmp_path: Path, depth: int) -> None:
+    file = tmp_path / "deep.yaml"
+    file.write_text("[" * depth + "]" * depth)
+    result = spraylab("validate", str(file))
+    assert result.exit_code == 2
+    assert "nested too deeply" in result.stderr
+
+
+def test_a_fifo_is_not_read(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo.yaml")
+    result = spraylab("validate", str(tmp_path / "fifo.yaml"))
+    assert (result.exit_code, result.stderr) == (
+        2,
+        f"spraylab: {tmp_path}/fifo.yaml is not a regular file, not a scenario file\n",
+    )
+
+
+def _program(words: str) -> subprocess.CompletedProcess[str]:
+    program = f"{sys.executable} -m scenarios.cli {words}"
+    return subprocess.run(
+        ("bash", "-o", "pipefail", "-c", program), capture_output=True, text=True, cwd=ROOT, check=False
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        ("--help > /dev/full", 3, "spraylab: cannot read or write: No space left on device\n"),
+        ("validate gray-link > /dev/full", 3, "spraylab: cannot read or write: No space left on device\n"),
+        ("validate gray-link | true", 141, ""),
+        ("validate gray-link >&-", 0, ""),
+        ("validate nonesuch 2>&-", 2, ""),
+        ("validate nonesuch 2>/dev/full", 2, ""),
+    ],
+)
+def test_no_output_that_fails_is_a_traceback(words: str, code: int, told: str) -> None:
+    done = _program(words)
+    assert (done.returncode, done.stderr) == (code, told)
+
+
+@pytest.mark.parametrize("user", ["abc", "-1", "99999999999", "²"])
+def test_a_strange_sudo_user_is_left_aside(
+    user: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("SUDO_UID", user)
+    monkeypatch.setenv("SUDO_GID", "0")
+    assert invoker() is None
+    assert "files will belong to root" in capsys.readouterr().err

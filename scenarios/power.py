@@ -1,0 +1,144 @@
+"""Whether a scenario's flows are long enough for what is asked of SprayCheck. Pure: plans and statistics, no lab.
+
+Warns, never refuses: a run that must end with `insufficient` can be what is wanted.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from math import ceil
+
+from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.detector import MAX_PACKETS, Asked, plan_test
+from agent.wire.constants import SprayPolicyCode
+from faults.model import Fault, drop_rate_of, only_of
+from faults.quantities import parse_rate, render_rate
+from scenarios.plan import Flow, Plan
+from testbed.model.ids import DirectedLink, Role
+
+_POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the flows of a plan can show."""
+
+    packets_a_path: int
+    """Of the smallest measured flow; 0 when none crosses a spine."""
+    min_rate: str
+    needed: int | None
+    """Packets a path for a sure verdict at `min_rate`; None when no flow can be long enough."""
+    for_faults: tuple[tuple[str, int | None], ...]
+    """The same for each drop rate of the scenario's faults on fabric links."""
+
+
+def power_of(plan: Plan) -> Power:
+    """What the flows of this plan can show."""
+    measured = [packets_a_path(plan, flow) for flow in plan.flows if _is_measured(plan, flow)]
+    rates = {render_rate(rate): rate for _, _, rate in _fabric_drops(plan)}
+    return Power(
+        min(measured, default=0),
+        plan.scenario.detector.min_rate,
+        needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate))),
+        tuple((text, needed_for(plan, float(rate))) for text, rate in rates.items()),
+    )
+
+
+def packets_a_path(plan: Plan, flow: Flow) -> int:
+    """First transmissions of a flow on each path."""
+    spec = plan.fabric.spec
+    return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
+
+
+def needed_for(plan: Plan, rate: float) -> int | None:
+    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
+    transport = plan.scenario.transport
+    return _needed(_POLICIES[transport.spray], plan.fabric.spec.spines, transport.copies, rate)
+
+
+@cache
+def _needed(policy: SprayPolicyCode, paths: int, copies: int, rate: float) -> int | None:
+    def is_enough(packets: int) -> bool:
+        return plan_test(FlowShape(policy, packets * paths, paths, copies), Asked(rate)).weakness is None
+
+    low, high, most = 1, 1, MAX_PACKETS // paths
+    while not is_enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
+def warnings_of(plan: Plan) -> Iterator[str]:
+    """What of this plan cannot come out as one might expect, one sentence each."""
+    power = power_of(plan)
+    if power.packets_a_path:
+        yield from _length_warnings(plan, power)
+    elif plan.flows:
+        yield "no flow crosses a spine: SprayCheck judges nothing"
+    yield from _host_link_warnings(plan)
+    yield from _expectation_warnings(plan)
+
+
+def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
+    has = f"{power.packets_a_path:,} packets a path"
+    if power.needed is None:
+        yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
+    elif power.packets_a_path < power.needed:
+        spec = plan.fabric.spec
+        flow = ceil(power.needed * spec.planes * spec.spines)
+        yield (
+            f"{has}, but a drop of {power.min_rate} (detector.min_rate) needs {power.needed:,}: verdicts will be "
+            f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
+        )
+    for rate, needed in power.for_faults:
+        if rate != power.min_rate and (needed is None or power.packets_a_path < needed):
+            wants = "more than a flow can have" if needed is None else f"{needed:,}"
+            yield f"{has}, but the fault's drop of {rate} needs {wants}: it may be missed"
+
+
+def _host_link_warnings(plan: Plan) -> Iterator[str]:
+    links = {str(way): None for way, fault in _dropping(plan) if not is_between_switches(way)}
+    if links:
+        yield (
+            f"{', '.join(links)}: SprayCheck does not localise faults between hosts and leaves; they cannot be named, "
+            "and paths of the flows they hit may be `insufficient`"
+        )
+
+
+def _expectation_warnings(plan: Plan) -> Iterator[str]:
+    if plan.detected is None:
+        return
+    expected = {str(way) for way in plan.detected}
+    dropping = {str(way) for way, _, _ in _fabric_drops(plan)}
+    for link in sorted(expected - dropping):
+        yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees"
+    for link in sorted(dropping - expected):
+        yield f"expect.detected does not name {link}, on which the scenario drops packets"
+
+
+def is_between_switches(way: DirectedLink) -> bool:
+    """Whether it is one of those links that SprayCheck can name."""
+    return way.egress.node.role is not Role.HOST and way.ingress.node.role is not Role.HOST
+
+
+def _fabric_drops(plan: Plan) -> Iterator[tuple[DirectedLink, Fault, Fraction]]:
+    for way, fault in _dropping(plan):
+        if is_between_switches(way):
+            yield way, fault, drop_rate_of(fault) or Fraction(0)
+
+
+def _dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
+    """Every direction with a fault that drops data."""
+    for order in plan.faults:
+        for fault in order.worded.faults:
+            if drop_rate_of(fault) and not only_of(fault).control:
+                yield from ((way, fault) for way in order.chosen.ways)
+
+
+def _is_measured(plan: Plan, flow: Flow) -> bool:
+    return plan.fabric.leaf_of(flow.source) != plan.fabric.leaf_of(flow.destination)

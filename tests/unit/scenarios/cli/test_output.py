@@ -1,0 +1,44 @@
+"""Tables on narrow and wide terminals, numbers of things, and a stderr that is gone."""
+
+import io
+import sys
+
+import pytest
+from rich.console import Console
+
+from scenarios.cli.output import Output, counted, echo_aside
+
+
+class _Broken(io.StringIO):
+    def write(self, text: str) -> int:
+        raise BrokenPipeError(32, "Broken pipe")
+
+
+@pytest.fixture
+def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = request.param
+    monkeypatch.setattr(Output, "_console", lambda _: Console(file=sys.stdout, width=columns))
+
+
+@pytest.mark.usefixtures("width")
+@pytest.mark.parametrize("width", [40], indirect=True)
+def test_a_narrow_terminal_gets_one_value_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(("link", "SEEN"), [("p0:leaf0>spine0" * 3, "7"), ("x", "8")], "nothing")
+    assert capsys.readouterr().out == f"link  {'p0:leaf0>spine0' * 3}\nseen  7\n\nlink  x\nseen  8\n"
+
+
+@pytest.mark.usefixtures("width")
+@pytest.mark.parametrize("width", [80], indirect=True)
+def test_a_wide_terminal_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(("link", "SEEN"), [("p0:leaf0>spine0", "7")], "nothing")
+    assert capsys.readouterr().out.splitlines() == ["link             seen", "p0:leaf0>spine0     7"]
+
+
+def test_one_is_not_many() -> None:
+    assert [counted(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert counted(3, "leaf", "leaves") == "3 leaves"
+
+
+def test_a_broken_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stderr", _Broken())
+    echo_aside("x")

@@ -1,0 +1,151 @@
+"""The faults of a lab over a made-up kernel: what a refused or failed order leaves in force, and what it tells."""
+
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+
+import pytest
+
+from faults.errors import MechanismError
+from faults.inject import Injector
+from faults.journal import Journal
+from faults.mechanism import Applied, Tally, Target
+from faults.model import By, Fault, RandomDrop, name_of
+from results.event_log import read_records
+from scenarios.injections import Injections
+from scenarios.lab_dir import LabDir
+from scenarios.protocol import FaultSet
+from testbed.errors import KernelError, MissingFeatureError
+from testbed.model.fabric import Fabric, FabricSpec
+
+UP, BACK = "p0:leaf0>spine0", "p0:spine0>leaf0"
+BOTH = "p0:leaf0-spine0"
+
+
+class Kernel:
+    """A mechanism whose faults are entries of a dict."""
+
+    def __init__(self, name: By, missing: bool = False) -> None:
+        self.name, self._missing = name, missing
+        self.held: dict[tuple[str, str], Fault] = {}
+        self.refuses: set[str] = set()
+
+    def check(self) -> None:
+        if self._missing:
+            raise MissingFeatureError(self.name.value, "enable it")
+
+    def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
+        if target.link in self.refuses:
+            raise KernelError(target.node, "attach", 16)
+        key = target.link, name_of(fault)
+        self.held[key] = fault
+        return Held(self.held, key)
+
+
+class Held:
+    def __init__(self, held: dict[tuple[str, str], Fault], key: tuple[str, str]) -> None:
+        self._held, self._key = held, key
+
+    def in_force(self) -> Fault | None:
+        fault = self._held.get(self._key)
+        return RandomDrop(fault.rate + Fraction(1, 2**33)) if isinstance(fault, RandomDrop) else fault
+
+    def is_seeded(self) -> bool:
+        return True
+
+    def tally(self) -> Tally:
+        return Tally(1000, 10, 9)
+
+    def revert(self) -> Tally:
+        self._held.pop(self._key, None)
+        return Tally(1000, 10, 9)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Injections, Kernel, LabDir]:
+    monkeypatch.setattr(LabDir, "path", tmp_path)
+    labdir, kernel = LabDir("unit"), Kernel(By.EBPF)
+    injector = Injector(Journal(tmp_path / "faults.jsonl"), [Kernel(By.NETEM, missing=True), kernel])
+    return Injections(labdir, Fabric.of(FabricSpec(planes=1, leaves=2, spines=2)), injector), kernel, labdir
+
+
+def order(target: str, rate: str, mechanism: str = "auto", **words: str) -> FaultSet:
+    return FaultSet(target, {"drop": rate, **words}, mechanism, seed=1)
+
+
+def test_a_refused_order_changes_nothing(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, _, labdir = lab
+    injections.set(order(UP, "5%"))
+    for refused in (order(BOTH, "1%", "netem"), order(BOTH, "101%"), order("p0:leaf0-spine9", "1%")):
+        with pytest.raises(Exception, match=r"netem|more than everything|no such link"):
+            injections.set(refused)
+        assert [(state.link, state.requested) for state in injections.states()] == [(UP, 0.05)]
+    assert [record["event"] for record in read_records(labdir.truth)] == ["FAULT_SET"]
+
+
+@pytest.mark.parametrize("fails", [UP, BACK])
+def test_what_an_order_replaced_stands_again_when_it_fails_midway(
+    lab: tuple[Injections, Kernel, LabDir], fails: str
+) -> None:
+    injections, kernel, labdir = lab
+    injections.set(order(UP, "5%"))
+    seed = injections.states()[0].seed
+    once = refusing_once(kernel, fails)
+    with pytest.raises(KernelError):
+        injections.set(order(BOTH, "1%"))
+    assert once()
+    (state,) = injections.states()
+    assert (state.link, state.requested, state.by, state.seed) == (UP, 0.05, "hand", seed)
+    assert list(kernel.held) == [(UP, "drop")]
+    assert injections.failed() == ()
+    last = [record for record in read_records(labdir.truth) if record["link"] == UP][-1]
+    assert (last["event"], last["requested"]) == ("FAULT_SET", 0.05)
+
+
+def refusing_once(kernel: Kernel, link: str) -> Callable[[], bool]:
+    real, refused = kernel.apply, []
+
+    def apply(target: Target, fault: Fault, seed: int) -> Applied:
+        if target.link == link and not refused:
+            refused.append(link)
+            raise KernelError(target.node, "attach", 16)
+        return real(target, fault, seed)
+
+    kernel.apply = apply  # type: ignore[method-assign]
+    return lambda: bool(refused)
+
+
+def test_a_timeline_goes_on_when_the_order_that_replaces_it_fails(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, _ = lab
+    injections.set(order(UP, "5%", at="1min"))
+    kernel.refuses = {UP}
+    with pytest.raises(KernelError):
+        injections.set(order(UP, "1%"))
+    assert [(plan.link, plan.fault) for plan in injections.planned()] == [(UP, "drop 5%")]
+
+
+def test_what_cannot_be_put_back_is_told(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, _ = lab
+    injections.set(order(UP, "5%"))
+    kernel.refuses = {UP}
+    with pytest.raises(KernelError):
+        injections.set(order(UP, "1%"))
+    assert injections.states() == ()
+    assert "put back p0:leaf0>spine0 drop" in injections.failed()[0]
+
+
+def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, _, _ = lab
+    injections.set(order(UP, "5%"))
+    told = injections.set(order(UP, "1%"))
+    assert [(state.in_force_text, state.dropped) for state in told] == [("removed", 10), ("1%", 10)]
+    (gone,) = injections.set(order(UP, "0%"))
+    assert (gone.requested, gone.in_force, gone.in_force_text) == (0.01, None, "removed")
+
+
+def test_a_mechanism_that_cannot_make_the_kind_is_refused(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, _, _ = lab
+    injections.set(order(UP, "5%"))
+    with pytest.raises(MechanismError):
+        injections.set(FaultSet(UP, {"delay": "10ms"}, "ebpf"))
+    assert len(injections.states()) == 1

@@ -1,0 +1,64 @@
+"""What a scenario's flows can show is known before the run."""
+
+from typing import Any
+
+import pytest
+
+from scenarios.model import Scenario
+from scenarios.plan import Plan, plan_of
+from scenarios.power import needed_for, power_of, warnings_of
+
+LINK = "p0:leaf3>spine5"
+
+
+def plan(packets: int = 32768, **parts: Any) -> Plan:
+    values = {
+        "version": 1, "name": "x", "workloads": ({"type": "write", "strides": (1, 3), "packets": packets},),
+        "faults": ({"link": LINK, "drop": "1%"},),
+    }  # fmt: skip
+    return plan_of(Scenario.model_validate(values | parts))
+
+
+@pytest.mark.parametrize(("spines", "needed"), [(8, 1799), (4, 1955), (2, 2835)])
+def test_packets_a_path_for_one_percent_are_those_of_the_documents(spines: int, needed: int) -> None:
+    small = plan(topology={"spines": spines}, faults=())
+    assert needed_for(small, 0.01) == needed
+
+
+def test_a_rate_that_no_flow_can_show_has_no_number() -> None:
+    assert needed_for(plan(transport={"spray": "random"}), 1e-5) is None
+    told = list(warnings_of(plan(transport={"spray": "random"}, detector={"min_rate": "0.1%"})))
+    assert "no flow can be long enough" in told[0]
+
+
+def test_long_flows_need_no_warning() -> None:
+    assert power_of(plan()).packets_a_path == 2048
+    assert list(warnings_of(plan())) == []
+
+
+def test_short_flows_are_told_what_they_need() -> None:
+    (told,) = warnings_of(plan(packets=2048))
+    assert "128 packets a path, but a drop of 1% (detector.min_rate) needs 1,799" in told
+    assert "send 28,784 packets a flow" in told
+
+
+def test_a_fault_below_the_asked_rate_may_be_missed() -> None:
+    (told,) = warnings_of(plan(faults=({"link": LINK, "drop": "0.5%"},)))
+    assert "the fault's drop of 0.5% needs 4,223" in told
+
+
+def test_links_of_hosts_cannot_be_named() -> None:
+    (told,) = warnings_of(plan(faults=({"link": "p0:h2>leaf2", "drop": "1%"},)))
+    assert told.startswith("p0:h2>leaf2: SprayCheck does not localise")
+
+
+def test_an_expectation_that_the_faults_do_not_meet_is_told() -> None:
+    told = list(warnings_of(plan(expect={"detected": ("p1:leaf0>spine0",)})))
+    assert "names p1:leaf0>spine0, on which the scenario drops nothing" in told[0]
+    assert f"does not name {LINK}" in told[1]
+
+
+def test_flows_below_one_leaf_are_not_judged() -> None:
+    (told,) = warnings_of(plan(topology={"leaves": 8, "hosts_per_leaf": 2}, faults=(), workloads=(
+        {"type": "write", "pairs": ((0, 1),), "packets": 100},)))  # fmt: skip
+    assert "no flow crosses a spine" in told
