@@ -73,6 +73,8 @@ class Requester:
             rng,
             report,
         )
+        active = int(np.count_nonzero(self.ev_set.active))
+        self._first_pkts = config.ev.start_rotations * active if config.ev.adapts else 0
         self.prober = Prober(config.ev, self.ev_set, self._in_flight.order_now, qpn, rng)
         self.timer = RetryTimer(config.ack_timeout_ns, config.linear_cnt, config.exp_cnt)
         self.counters = RequesterCounters()
@@ -146,7 +148,7 @@ class Requester:
         again = 0
         resend = None
         if flight.lost and now_ns >= self.recovery.resend_from_ns:
-            resend = flight.lost_offsets(limit, flight.base + self._window_psns)
+            resend = flight.lost_offsets(limit, self._window_end)
             again = len(resend)
         fresh = np.arange(flight.end, flight.end + self._room(limit - again), dtype=np.int64)
         offsets = fresh if resend is None else np.concatenate((resend, fresh))
@@ -268,9 +270,16 @@ class Requester:
         self._in_flight.forget()
         self.recovery.rest()
 
+    @property
+    def _window_end(self) -> int:
+        """Offset after the last packet that PSN windows allow; the first rotations must have arrived before more."""
+        base = self._in_flight.base
+        end = base + self._window_psns
+        return end if base >= self._first_pkts else min(end, self._first_pkts)
+
     def _room(self, limit: int) -> int:
         flight = self._in_flight
-        stop = min(flight.base + self._window_psns, self.messages.end_within(self._max_wimm))
+        stop = min(self._window_end, self.messages.end_within(self._max_wimm))
         return max(0, min(limit, stop - flight.end))
 
     def _record(self, offsets: NDArray[np.int64], again: int, now_ns: int) -> NDArray[np.uint16]:
@@ -299,7 +308,7 @@ class Requester:
         flags[:again] = BTH_RETRANSMISSION
         flight = self._in_flight
         backlog_ends = flight.end == self.messages.end
-        window_ends = flight.end == flight.base + self._window_psns
+        window_ends = flight.end == self._window_end
         if self._window is not None:
             window_ends |= not self._window.room(1, False)
         # While an asked-for SACK is still due, a full window needs no second one.
