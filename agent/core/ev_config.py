@@ -57,6 +57,10 @@ class EvConfig:
     """So many losses in one plane, and meanwhile not one arrival, retire all its EVs unless it is the last plane with
     any. Our choice: the floor of one EV a plane would otherwise keep sending into a dead plane for ever."""
 
+    start_rotations: int = 2
+    """Until so many packets an active EV are acknowledged, no more than these are sent: a path that is dead from the
+    start costs no more. Our choice, after the paper's figure 4; nothing is held back while states never change."""
+
     probe_interval_ns: int = 10_000_000
     """Between two probes of an EV that is assumed bad, jittered by a fifth."""
 
@@ -114,6 +118,7 @@ _RANGES: dict[str, tuple[float, float]] = {
     "swap_after": (0, 1 << 20),
     "swap_memory_ns": (1, 3600 * _SECOND_NS),
     "plane_silent_after": (1, 1 << 20),
+    "start_rotations": (1, 1 << 16),
     "probe_interval_ns": (1000, 3600 * _SECOND_NS),
     "probe_max_interval_ns": (1000, 3600 * _SECOND_NS),
     "probe_timeout_ns": (1000, 60 * _SECOND_NS),

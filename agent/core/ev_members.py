@@ -53,12 +53,11 @@ class EvMembers:
         self.skips = int(np.count_nonzero(self.skipping))
         self.straight = bool(np.array_equal(seated, np.arange(len(self.states))))
         """Slot numbers are row numbers: nothing was swapped and there is no backup."""
+        self.plain = self.straight and not self.vacancies and not self.skips
+        """The schedule can be followed as it is."""
         self.pool = self._pool(seated[~self.vacant & ~self.skipping], seated[~self.vacant])
-
-    @property
-    def sendable(self) -> bool:
+        self.sendable = len(self.pool.rows) > 0
         """Whether any EV may be used."""
-        return len(self.pool.rows) > 0
 
     def in_use(self) -> NDArray[np.int64]:
         """Active EVs that are GOOD or SKIP, by plane (256,), whatever their ports do."""

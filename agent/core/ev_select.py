@@ -35,6 +35,9 @@ class EvSelector:
     def take(self, count: int) -> NDArray[np.uint16]:
         """EV rows of the next `count` first transmissions, (count,); `members` must be sendable."""
         members = self._members
+        if members.plain:
+            self.position += count
+            return self._schedule.run(self.position - count, count)
         if count and members.skips and members.skips <= self._most_skips:
             slots = self._walk(count)
         else:

@@ -43,6 +43,8 @@ class InFlight:
         self._newest_orders = np.full(0, -1, np.int64)
         self._next_order = 0
         self._suspect_end = 0
+        self._resent_end = 0
+        """Offset after the highest ever sent again."""
         self.base = 0
         """Oldest offset not cumulatively acknowledged."""
         self.end = 0
@@ -94,6 +96,7 @@ class InFlight:
         """Lost packets at (m,) offsets go out again on (m,) EV rows, in this order."""
         slots = offsets & self._mask
         count = len(offsets)
+        self._resent_end = max(self._resent_end, int(offsets[-1]) + 1)
         self._state[slots] = SENT
         self._ev[slots] = evs
         self._order[slots] = np.arange(self._next_order, self._next_order + count)
@@ -125,7 +128,7 @@ class InFlight:
         self.sent -= len(slots) - lost
         self._state[slots] = ACKED
         evs: NDArray[np.uint16] = self._ev[slots]
-        self._learn(slots, evs)
+        self._learn(slots, evs, old_base < self._resent_end)
         return evs
 
     def forget(self) -> None:
@@ -142,6 +145,13 @@ class InFlight:
         known = (offsets >= self.base) & (offsets < self.end)
         known &= self._state[offsets & self._mask] == SENT
         return known
+
+    def sending_of(self, offset: int) -> tuple[int, int] | None:
+        """When the packet at `offset` was last sent, ns, and how often it was sent again; None if that is forgotten."""
+        if not max(0, self.end - len(self._state)) <= offset < self.end:
+            return None
+        slot = offset & self._mask
+        return int(self._sent_ns[slot]), int(self._copies[slot]) - 1
 
     def sendings_of(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
         """When packets at (n,) offsets were last sent, ns, how often they were sent again, whether that is known."""
@@ -229,12 +239,12 @@ class InFlight:
         slots: NDArray[np.int64] = (suspect.nonzero()[0] + self.base) & self._mask
         return slots
 
-    def _learn(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> None:
+    def _learn(self, slots: NDArray[np.int64], evs: NDArray[np.uint16], may_be_resent: bool) -> None:
         order = self._order[slots]
         if len(self._newest_orders):
             kept = len(self._newest_orders)
             self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
-        if np.count_nonzero(self._copies[slots] > 1):
+        if may_be_resent and np.count_nonzero(self._copies[slots] > 1):
             self._suspect_end = self.end
             clear = ~self._ambiguous[slots]
             evs, order = evs[clear], order[clear]

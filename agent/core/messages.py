@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from agent.core.errors import RegionError
 from agent.wire.constants import Opcode
 
-_LENGTH, _VA, _RKEY, _OFFSET, _SOURCE, _NUMBER, _IMM, _RQMSN = range(8)
-_COLUMNS = 8
+_LENGTH, _VA, _RKEY, _OFFSET, _SOURCE, _NUMBER = range(6)
+_COLUMNS = 6
+_IMM, _RQMSN = range(2)
 _NO_IMM = -1
 _INITIAL_ROWS = 16
 
@@ -58,6 +59,7 @@ class MessageTable:
         self._first = np.zeros(_INITIAL_ROWS, np.int64)
         self._last = np.zeros(_INITIAL_ROWS, np.int64)
         self._rows = np.zeros((_INITIAL_ROWS, _COLUMNS), np.int64)
+        self._imms = np.zeros((_INITIAL_ROWS, 2), np.int64)
         self._head = 0
         self._tail = 0
         self._sources: list[NDArray[np.uint8]] = []
@@ -103,10 +105,10 @@ class MessageTable:
         rows[:, _OFFSET] = start + offset
         rows[:, _SOURCE] = self._source_number(source)
         rows[:, _NUMBER] = np.arange(self.posted, self.posted + count)
-        rows[:, _IMM] = _NO_IMM
+        self._imms[new, _IMM] = _NO_IMM
         if imm is not None:
-            rows[:, _IMM] = imm
-            rows[:, _RQMSN] = np.arange(self._immediates_posted, self._immediates_posted + count)
+            self._imms[new, _IMM] = imm
+            self._imms[new, _RQMSN] = np.arange(self._immediates_posted, self._immediates_posted + count)
             self._immediates_posted += count
             self._immediates.extend(zip(first.tolist(), last.tolist(), strict=True))
         self._tail += count
@@ -133,10 +135,11 @@ class MessageTable:
         imm = None
         rqmsn = np.zeros(len(rows), np.uint16)
         if self._immediates:
-            has_imm = rows[:, _IMM] != _NO_IMM
+            imms = self._imms[message]
+            has_imm = imms[:, _IMM] != _NO_IMM
             opcode += _WITH_IMM * (is_last & has_imm)
-            rqmsn[has_imm] = rows[has_imm, _RQMSN].astype(np.uint16)
-            imm = rows[:, _IMM].astype(np.uint32)
+            rqmsn[has_imm] = imms[has_imm, _RQMSN].astype(np.uint16)
+            imm = imms[:, _IMM].astype(np.uint32)
         return Segments(
             opcode=opcode,
             msn=rows[:, _NUMBER].astype(np.uint16),
@@ -192,6 +195,7 @@ class MessageTable:
         self._first = _moved(self._first[live_rows], size)
         self._last = _moved(self._last[live_rows], size)
         self._rows = _moved(self._rows[live_rows], size)
+        self._imms = _moved(self._imms[live_rows], size)
         self._head, self._tail = 0, live
 
     def _source_number(self, source: NDArray[np.uint8]) -> int:

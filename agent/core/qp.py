@@ -9,7 +9,7 @@
 Time and chance are arguments: the same inputs give the same outputs, always. States: MRC API.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,13 +17,14 @@ from numpy.typing import NDArray
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, WritesDone
 from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
-from agent.core.counters import EvCounters, RequesterCounters
+from agent.core.counters import EvCounters
 from agent.core.errors import StateError
 from agent.core.events import Event, MessagesCompleted, QpErrorReason, QpFailed, QpState, QpStateChanged
 from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
 from agent.core.requester import Requester
-from agent.core.responder import Responder, ResponderCounters
+from agent.core.responder import Responder
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
 from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, NackReason, NakCode
 from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
@@ -39,6 +40,9 @@ TRANSITIONS: dict[QpState, frozenset[QpState]] = {
 
 _RECEIVING = (QpState.RTR, QpState.RTS)
 
+_REVERSE_PERIOD_NS = 100_000
+"""SACKs of our own data renew a reverse EV no more often. Our choice: about once a round trip, as probes would."""
+
 Control = NackBatch | AckBatch | ProbeBatch
 
 _NAK_REASONS: dict[int, tuple[QpErrorReason, CompletionStatus]] = {
@@ -47,35 +51,6 @@ _NAK_REASONS: dict[int, tuple[QpErrorReason, CompletionStatus]] = {
     NakCode.REMOTE_OPERATIONAL_ERROR: (QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR),
 }
 """What a transport NAK makes of the queue pair and of the message it refuses."""
-
-
-@dataclass(frozen=True, slots=True)
-class PlaneShare:
-    """The part of a flow's first transmissions that goes to one plane, known before they are sent."""
-
-    plane: int
-    packets: int
-    last_psn: int
-    """24-bit PSN of the last of them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """A queue pair at one moment; `requester` and `responder` are copies."""
-
-    state: QpState
-    posted_messages: int
-    completed_messages: int
-    posted_bytes: int
-    acked_bytes: int
-    """Below the cumulative point."""
-    backlog_pkts: int
-    """Posted and not sent, or lost and not sent again."""
-    in_flight_pkts: int
-    held_pkts: int
-    """Received above the cumulative point."""
-    requester: RequesterCounters
-    responder: ResponderCounters
 
 
 class QueuePair:
@@ -108,6 +83,7 @@ class QueuePair:
         self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
+        self._learnt_ns = -_REVERSE_PERIOD_NS
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
         self._tell_ports()
@@ -199,10 +175,13 @@ class QueuePair:
         """Learn from arrived SACKs, oldest first."""
         if len(cols) and self._state is QpState.RTS:
             self._requester.receive_sacks(cols, now_ns)
-            self._check_retries(now_ns)
+            if self._requester.timer.retries:
+                self._check_retries(now_ns)
             if cols.port_mask is not None and self._requester.peer_mask is not None:
                 self.on_peer_ports(self._requester.peer_mask, now_ns)
-            self._learn_reverse(int(cols.ev[-1]))
+            if now_ns - self._learnt_ns >= _REVERSE_PERIOD_NS:
+                self._learnt_ns = now_ns
+                self._learn_reverse(int(cols.ev[-1]))
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
         """Obey arrived NACKs; to be given before the SACKs of the same drain."""

@@ -9,17 +9,17 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile, LossRule, QpConfig
-from agent.core.congestion.base import CongestionControl, RttSamples
+from agent.core.config import EvProfile, QpConfig
+from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev_set import EvSet
-from agent.core.events import Event, MessagesCompleted, PacketsLost, PacketsNacked, PacketsTimedOut
-from agent.core.inflight import InFlight, Tolerance
+from agent.core.events import Event, MessagesCompleted
+from agent.core.inflight import InFlight
 from agent.core.messages import MessageTable
 from agent.core.probe import Prober
 from agent.core.psn import offsets_of, psns_of
+from agent.core.recovery import Recovery, Sending
 from agent.core.retry import RetryTimer
-from agent.core.round_trip import RoundTrip
 from agent.core.rtt import samples_of
 from agent.core.sack_reader import SackNews, SackReader
 from agent.core.send_window import SendWindow
@@ -33,19 +33,6 @@ from agent.wire.constants import (
     NackReason,
 )
 from agent.wire.control_columns import AckColumns, NackColumns, ProbeBatch
-
-_TIMEOUT_RESENDS = 4
-"""Packets sent again at a timeout before anything is heard. Our choice: one of four gets through 20 % loss 998 times
-of 1000, and four for nothing do no harm."""
-
-_TAIL_PROBES = 8
-"""EVs asked at a time about packets that nobody speaks of. Our choice."""
-
-_MOST_COPIES = 64
-"""So many transmissions of the oldest packet, each proven lost: further ones use a retry each, or a path that carries
-probes but no data would be tried for ever. Our choice."""
-
-_TRIMS = (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP)
 
 
 class Requester:
@@ -75,16 +62,9 @@ class Requester:
         self._window = None if control is None else SendWindow(control, config.window_pkts)
         self._ack_asked = -1
         self._acked = 0
-        self._missing: NDArray[np.bool_] | None = None
-        self._news_ns = 0
-        """When the newest SACK came."""
-        self._late_ns: int | None = None
-        self._tail_ns: int | None = None
         self._unacked_ns: int | None = None
-        self._resend_from_ns = 0
         self.peer_mask: int | None = None
         """The peer's ports as the newest SACK told them, bit N = port N; None before one did."""
-        self.rtt = RoundTrip()
         self.messages = MessageTable(config.pmtu)
         self.ev_set = EvSet(
             config.ev,
@@ -93,12 +73,26 @@ class Requester:
             rng,
             report,
         )
+        active = int(np.count_nonzero(self.ev_set.active))
+        self._first_pkts = config.ev.start_rotations * active if config.ev.adapts else 0
         self.prober = Prober(config.ev, self.ev_set, self._in_flight.order_now, qpn, rng)
         self.timer = RetryTimer(config.ack_timeout_ns, config.linear_cnt, config.exp_cnt)
         self.counters = RequesterCounters()
         self.evs = EvCounters.zeros(ev_count)
-        if config.loss_rule is not LossRule.SAME_EV:
-            self._in_flight.note_arrivals(config.reorder_pkts)
+        self.recovery = Recovery(
+            Sending(
+                config,
+                profile,
+                self._in_flight,
+                self.ev_set,
+                self.prober,
+                self.timer,
+                self._window,
+                self.counters,
+                self.evs,
+                report,
+            )
+        )
 
     @property
     def in_flight_pkts(self) -> int:
@@ -123,8 +117,10 @@ class Requester:
     @property
     def deadline_ns(self) -> int | None:
         """When `on_timer` has something to do at the latest; None if never."""
-        due = (self.timer.deadline_ns, self.prober.deadline_ns, self._late_ns, self._tail_ns, self._unacked_ns)
-        return min((time for time in due if time is not None), default=None)
+        first, unacked = self.recovery.deadline_ns, self._unacked_ns
+        if unacked is None:
+            return first
+        return unacked if first is None else min(first, unacked)
 
     def expect(self, peer_qpn: int, mpr_dest: int | None, max_wimm: int | None, dynamic_mpr: bool) -> None:
         """What the peer allows us."""
@@ -153,8 +149,8 @@ class Requester:
             return None
         again = 0
         resend = None
-        if flight.lost and now_ns >= self._resend_from_ns:
-            resend = flight.lost_offsets(limit, flight.base + self._window_psns)
+        if flight.lost and now_ns >= self.recovery.resend_from_ns:
+            resend = flight.lost_offsets(limit, self._window_end)
             again = len(resend)
         room = self._room(limit - again)
         if not room and not again:
@@ -195,16 +191,16 @@ class Requester:
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
-        flight, reader = self._in_flight, self._reader
+        flight, reader, recovery = self._in_flight, self._reader, self.recovery
         news = reader.read(cols, flight.base, flight.end)
         counters = self.counters
         counters.sacks, counters.sacks_stale, counters.sacks_rejected = reader.read_count, reader.stale, reader.rejected
         if news is None:
             return
         self._follow_peer(news, now_ns)
-        samples = self._sample_rtt(news, now_ns)
+        recovery.sample_rtt(news, now_ns)
         if self._window is not None:
-            self._window.on_sacks(news, samples, now_ns)
+            self._steer(self._window, news, now_ns)
         progress = news.base > flight.base
         evs = flight.acknowledge(news.base, news.received(flight.end))
         if len(evs):
@@ -212,18 +208,17 @@ class Requester:
             self.evs.acked += np.bincount(evs, minlength=len(self.evs.acked))
             self.ev_set.on_arrivals(evs)
         if np.count_nonzero(news.cols.pr):
-            self._hear_probes(news.cols, now_ns)
-        self._missing = reader.missing(news, flight.end)
+            recovery.hear_probes(news.cols, now_ns)
+        recovery.missing = reader.missing(news, flight.end)
         if np.count_nonzero(news.newest):
-            self._news_ns = now_ns
-        self._find_lost(bool(np.count_nonzero(news.newest & news.cols.rtx)), now_ns)
+            recovery.news_ns = now_ns
+        recovery.find_lost(bool(np.count_nonzero(news.newest & news.cols.rtx)), now_ns)
         if progress:
-            self.timer.on_progress()
-            self._resend_from_ns = 0
+            recovery.on_progress()
             self._complete(now_ns)
         if not flight.sent:
-            self._rest()
-        self._watch_tail(now_ns)
+            self.recovery.rest()
+        recovery.watch_tail(now_ns)
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
         """Send again what the responder refused (n,); False if it says that the queue pair has failed."""
@@ -241,9 +236,9 @@ class Requester:
             evs = flight.evs_of(refused)
             flight.refuse(refused)
             counters.nacked += len(refused)
-            self._on_refused(NackReason(reason), refused, evs, now_ns)
+            self.recovery.on_refused(NackReason(reason), refused, evs, now_ns)
         if not flight.sent:
-            self._rest()
+            self.recovery.rest()
         return not np.count_nonzero(cols.nack_reason == NackReason.UNEXP_EVENT)
 
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
@@ -258,25 +253,14 @@ class Requester:
             self._complete(now_ns)
 
     def on_timer(self, now_ns: int) -> None:
-        """After a timeout put the oldest packets back in line; the caller looks at `timer.exhausted` afterwards.
-
-        Only a few are sent again at once: their SACK will tell which of the others are missing, so that a lost SACK
-        or a process that slept does not send a whole window twice.
-        """
-        self._on_early_timers(now_ns)
-        deadline_ns = self.timer.deadline_ns
-        if deadline_ns is None or now_ns < deadline_ns:
-            return
-        flight = self._in_flight
-        evs = flight.expire(None, now_ns - self.timer.interval_ns, _TIMEOUT_RESENDS)
-        if len(evs):
-            self.timer.on_timeout(now_ns)
-            self._report_timed_out(evs, now_ns)
-        elif not self.ev_set.sendable:
-            # No port is left: nothing can be sent, and that cannot last for ever either.
-            self.timer.on_timeout(now_ns)
-        else:
-            self.timer.arm(flight.oldest_sent_ns(now_ns))
+        """Act on what is overdue; the caller looks at `timer.exhausted` afterwards."""
+        self.recovery.on_timer(now_ns)
+        if self._unacked_ns is not None and now_ns >= self._unacked_ns:
+            # All has arrived but the transport ACK: whoever answers a probe repeats it.
+            self.timer.retries += 1
+            self._unacked_ns = now_ns + self.timer.interval_ns
+            if self.ev_set.sendable:
+                self.prober.ask(self.ev_set.any_rows(1))
 
     def fail_acked(self, cols: AckColumns, row: int, now_ns: int) -> None:
         """Complete what a transport NAK still acknowledges: the messages before the one it refuses."""
@@ -287,26 +271,18 @@ class Requester:
     def close(self) -> None:
         """The queue pair has failed: nothing more is sent, and the controller is left to others."""
         self._in_flight.forget()
-        self._rest()
+        self.recovery.rest()
 
-    def _on_early_timers(self, now_ns: int) -> None:
-        """What comes before a timeout: probes, late packets, silence at the tail, a lost transport ACK."""
-        prober = self.prober
-        if prober.deadline_ns is not None and now_ns >= prober.deadline_ns:
-            prober.on_timer(now_ns)
-        if self._late_ns is not None and now_ns >= self._late_ns:
-            self._ask_late(now_ns)
-        if self._tail_ns is not None and now_ns >= self._tail_ns:
-            self._probe_tail(now_ns)
-        if self._unacked_ns is not None and now_ns >= self._unacked_ns:
-            self.timer.retries += 1
-            self._unacked_ns = now_ns + self.timer.interval_ns
-            if self.ev_set.sendable:
-                prober.ask(self.ev_set.any_rows(1))
+    @property
+    def _window_end(self) -> int:
+        """Offset after the last packet that PSN windows allow; the first rotations must have arrived before more."""
+        base = self._in_flight.base
+        end = base + self._window_psns
+        return end if base >= self._first_pkts else min(end, self._first_pkts)
 
     def _room(self, limit: int) -> int:
         flight = self._in_flight
-        stop = min(flight.base + self._window_psns, self.messages.end_within(self._max_wimm))
+        stop = min(self._window_end, self.messages.end_within(self._max_wimm))
         return max(0, min(limit, stop - flight.end))
 
     def _record(self, offsets: NDArray[np.int64], again: int, now_ns: int) -> NDArray[np.uint16]:
@@ -324,10 +300,7 @@ class Requester:
             flight.record_first(flight.end + fresh, ev_index, now_ns)
             self.counters.packets_tx += fresh
             self.evs.tx_first += np.bincount(ev_index, minlength=ev_count)
-        if self.timer.deadline_ns is None:
-            self.timer.arm(now_ns)
-        if self._tail_ns is None and self._config.ev.tail_probe_ns is not None:
-            self._tail_ns = now_ns + self._config.ev.tail_probe_ns
+        self.recovery.on_sent(now_ns)
         if self.counters.first_tx_ns is None:
             self.counters.first_tx_ns = now_ns
         return np.concatenate((evs, ev_index)) if again else ev_index
@@ -338,8 +311,9 @@ class Requester:
         flags[:again] = BTH_RETRANSMISSION
         flight = self._in_flight
         backlog_ends = flight.end == self.messages.end
-        window_ends = flight.end == flight.base + self._window_psns
-        window_ends |= self._window is not None and not self._window.room(1, False)
+        window_ends = flight.end == self._window_end
+        if self._window is not None:
+            window_ends |= not self._window.room(1, False)
         # While an asked-for SACK is still due, a full window needs no second one.
         if backlog_ends or (window_ends and not flight.is_outstanding(self._ack_asked)):
             flags[-1] |= BTH_ACK_REQUEST
@@ -358,125 +332,12 @@ class Requester:
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)
 
-    def _sample_rtt(self, news: SackNews, now_ns: int) -> RttSamples | None:
-        """Round trips of the packets that SACKs answer, by the table of send times; probes have their own."""
+    def _steer(self, window: SendWindow, news: SackNews, now_ns: int) -> None:
+        """Tell congestion control of the SACKs of a drain, and of the round trips of all packets they answer."""
         cols = news.cols
         sent_ns, resends, known = self._in_flight.sendings_of(news.cack + cols.ack_psn_offset)
         known &= ~cols.pr
-        if np.count_nonzero(known) < len(known):
-            sent_ns, resends = sent_ns[known], resends[known]
-            samples = samples_of(sent_ns, resends, cols.rtx[known], now_ns)
-        else:
-            samples = samples_of(sent_ns, resends, cols.rtx, now_ns)
-        if samples is not None:
-            self.rtt.add(int(samples.mean_ns))
-        return samples
-
-    def _hear_probes(self, cols: SackColumns, now_ns: int) -> None:
-        rows = cols.pr
-        for answer in self.prober.on_answers(cols.ack_psn_offset[rows], cols.m[rows], now_ns):
-            self._in_flight.heard_of(answer.row, answer.order)
-            self.ev_set.on_arrivals(np.array([answer.row], np.uint16))
-            self.rtt.add(answer.rtt_ns)
-            self.counters.probes_answered += 1
-
-    def _find_lost(self, settled: bool, now_ns: int) -> None:
-        """Mark what is proven lost, and, if a resend was answered (`settled`), what was doubted and is missing."""
-        flight, doubt_ns, missing = self._in_flight, self.timer.doubt_ns, self._missing
-        rule = self._config.loss_rule
-        if rule is not LossRule.GENERIC:
-            self._report_lost(flight.infer_lost(missing), now_ns)
-        if rule is not LossRule.SAME_EV:
-            self._find_late(now_ns)
-        if settled and doubt_ns is not None:
-            evs = flight.expire(missing, doubt_ns, flight.sent)
-            self.timer.doubt_ns = None if missing is None else doubt_ns
-            if len(evs):
-                self._report_timed_out(evs, now_ns)
-
-    def _find_late(self, now_ns: int) -> None:
-        """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
-        flight = self._in_flight
-        tolerance_ns = self.rtt.tolerance_ns(self._config.reorder_floor_ns)
-        late = Tolerance(self._config.reorder_pkts, self._news_ns - tolerance_ns)
-        self._report_lost(flight.infer_lost_late(self._missing, late), now_ns)
-        waits = flight.sent and flight.base < flight.top
-        self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + tolerance_ns if waits else None
-
-    def _ask_late(self, now_ns: int) -> None:
-        """Packets are overdue and no SACK has come since: have one sent."""
-        self._late_ns = None
-        if self._in_flight.sent and self.ev_set.sendable:
-            self.prober.ask(self.ev_set.any_rows(1))
-            self._late_ns = now_ns + 2 * self.rtt.tolerance_ns(self._config.reorder_floor_ns)
-
-    def _on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
-        self._report(PacketsNacked(now_ns, *self._tally(evs, self.evs.trimmed if reason in _TRIMS else None), reason))
-        if self._window is not None and reason in _TRIMS:
-            self._window.on_trimmed(self._in_flight.newly_lost, now_ns)
-        elif self._window is not None:
-            self._window.on_refused(self._in_flight.newly_lost)
-        if reason is NackReason.TRIMMED:
-            self.ev_set.on_trimmed(evs, now_ns)
-        if int(offsets[0]) == self._in_flight.base:
-            # A retry each time the oldest packet is refused: any move of the cumulative point gives them back.
-            self.timer.retries += 1
-        if reason not in _TRIMS:
-            # What the responder is short of takes a while; twice as long each time it is refused in a row.
-            self._resend_from_ns = now_ns + (self.rtt.tolerance_ns(0) << min(self.timer.retries, 7))
-
-    def _probe_tail(self, now_ns: int) -> None:
-        """Ask about packets that nobody has spoken of for a while, on their own EVs (MRC 11.2, tail loss)."""
-        after_ns = self._config.ev.tail_probe_ns
-        if after_ns is None or not self._in_flight.sent:
-            self._tail_ns = None
-            return
-        rows = self._in_flight.waiting_evs(now_ns - after_ns, _TAIL_PROBES)
-        self.prober.ask(rows)
-        self._tail_ns = now_ns + (2 * after_ns if len(rows) else after_ns)
-
-    def _watch_tail(self, now_ns: int) -> None:
-        after_ns = self._config.ev.tail_probe_ns
-        if after_ns is not None:
-            self._tail_ns = now_ns + after_ns if self._in_flight.sent else None
-
-    def _rest(self) -> None:
-        """Nothing is in flight."""
-        self.timer.disarm()
-        if self._window is not None:
-            self._window.settle()
-
-    def _report_lost(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        if len(evs):
-            if self._window is not None:
-                self._window.on_lost(self._in_flight.newly_lost)
-            if self._in_flight.base_copies >= _MOST_COPIES:
-                self.timer.retries += 1
-            self.counters.lost += len(evs)
-            self._report(PacketsLost(now_ns, *self._tally(evs, self.evs.lost)))
-            self._blame(evs, now_ns)
-
-    def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        if self._window is not None:
-            self._window.on_lost(self._in_flight.newly_lost)
-        self.counters.timed_out += len(evs)
-        self._report(PacketsTimedOut(now_ns, *self._tally(evs, self.evs.timed_out), self.timer.retries))
-        self._blame(evs, now_ns)
-
-    def _blame(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        """The packets just marked as lost speak against their EVs, (m,) rows."""
-        if self._config.ev.adapts:
-            self.ev_set.on_losses(evs, self._in_flight.newly_lost_unheard(self._profile.planes), now_ns)
-            self.prober.follow(now_ns)
-
-    def _tally(
-        self, evs: NDArray[np.uint16], counter: NDArray[np.int64] | None
-    ) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        counts = np.bincount(evs, minlength=len(self.evs.lost))
-        if counter is not None:
-            counter += counts
-        indices = counts.nonzero()[0]
-        return tuple(indices.tolist()), tuple(counts[indices].tolist())
+        window.on_sacks(news, samples_of(sent_ns[known], resends[known], cols.rtx[known], now_ns), now_ns)
 
     def _complete(self, now_ns: int) -> None:
         """Complete messages up to the transport ACK, and never beyond what SACKs have told."""

@@ -17,7 +17,7 @@ class ReverseEvs:
         planes, rows = np.unique(profile.planes, return_index=True)
         self._planes = planes.tolist()
         self._rows: dict[int, int] = dict(zip(self._planes, rows.tolist(), strict=True))
-        self._plane_of = profile.planes
+        self._plane_of = profile.planes.tolist()
         self._turn = 0
         self._usable = self._planes
 
@@ -32,7 +32,7 @@ class ReverseEvs:
 
     def learn(self, row: int) -> None:
         """This EV works: from now on it is its plane's."""
-        self._rows[int(self._plane_of[row])] = row
+        self._rows[self._plane_of[row]] = row
 
     def on_ports(self, up: NDArray[np.bool_]) -> None:
         """Leave out the planes (256,) that are down, unless that is all of them."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from agent.core.config import QpConfig
 from agent.core.psn import psn_of
 from agent.core.receive_ring import ReceiveRing
+from agent.core.sack import Bitmaps
 from agent.wire.columns import SackBatch, WriteColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 from agent.wire.control_columns import ProbeColumns
@@ -65,6 +66,12 @@ class _Answered(NamedTuple):
     rtx: NDArray[np.bool_]
     m: NDArray[np.uint8]
     pr: bool
+
+    def repeated(self, rows: NDArray[np.int64]) -> "_Answered":
+        """The given rows, in the given order."""
+        return _Answered(
+            self.ack_psn_offset[rows], self.ev[rows], self.tx_timestamp[rows], self.rtx[rows], self.m[rows], self.pr
+        )
 
 
 class SackWriter:
@@ -164,22 +171,25 @@ class SackWriter:
         bitmaps = ring.bitmaps()
         blocks, answers = len(bitmaps.starts), len(answered.ev)
         count = max(blocks, answers)
-        block = np.minimum(np.arange(count), blocks - 1)
-        answer = np.minimum(np.arange(count), answers - 1)
+        if blocks < count:
+            block = np.minimum(np.arange(count), blocks - 1)
+            bitmaps = Bitmaps(bitmaps.starts[block], bitmaps.bits[block])
+        if answers < count:
+            answered = answered.repeated(np.minimum(np.arange(count), answers - 1))
         self.written += count
         return SackBatch(
             cack_psn=_column(psn_of(ring.next - 1, self._start_psn), count, np.uint32),
-            ack_psn_offset=answered.ack_psn_offset[answer],
+            ack_psn_offset=answered.ack_psn_offset,
             pr=_column(answered.pr, count, np.bool_),
-            rtx=answered.rtx[answer],
-            m=answered.m[answer],
-            ev=answered.ev[answer],
+            rtx=answered.rtx,
+            m=answered.m,
+            ev=answered.ev,
             spdcid=_column(self._peer_qpn & 0xFFFF, count, np.uint16),
             dpdcid=_column(self._qpn & 0xFFFF, count, np.uint16),
             mpr=_column(self._mpr, count, np.uint8),
-            sack_offset=(bitmaps.starts[block] + 1).astype(np.int16),
-            bitmap=bitmaps.bits[block],
-            tx_timestamp=answered.tx_timestamp[answer],
+            sack_offset=(bitmaps.starts + 1).astype(np.int16),
+            bitmap=bitmaps.bits,
+            tx_timestamp=answered.tx_timestamp,
             ooo_count=_column(ring.ooo_count, count, np.uint16),
             restore_cwnd=_column(0, count, np.bool_),
             rcv_cwnd_pen=_column(0, count, np.uint8),

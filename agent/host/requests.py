@@ -36,6 +36,7 @@ class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_share: float | None = None
     swap_after: int | None = None
     plane_silent_after: int | None = None
+    start_rotations: int | None = None
     probe_interval_ns: int | None = None
     probe_max_interval_ns: int | None = None
     probe_timeout_ns: int | None = None

@@ -1,0 +1,36 @@
+"""How far a queue pair is, and how far its packets will spread: frozen records for whoever asks."""
+
+from dataclasses import dataclass
+
+from agent.core.counters import RequesterCounters
+from agent.core.events import QpState
+from agent.core.responder import ResponderCounters
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneShare:
+    """The part of a flow's first transmissions that goes to one plane, known before they are sent."""
+
+    plane: int
+    packets: int
+    last_psn: int
+    """24-bit PSN of the last of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """A queue pair at one moment; `requester` and `responder` are copies."""
+
+    state: QpState
+    posted_messages: int
+    completed_messages: int
+    posted_bytes: int
+    acked_bytes: int
+    """Below the cumulative point."""
+    backlog_pkts: int
+    """Posted and not sent, or lost and not sent again."""
+    in_flight_pkts: int
+    held_pkts: int
+    """Received above the cumulative point."""
+    requester: RequesterCounters
+    responder: ResponderCounters

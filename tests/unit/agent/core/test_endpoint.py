@@ -1,0 +1,93 @@
+import numpy as np
+
+from agent.core.config import EvProfile
+from agent.core.endpoint import Endpoint, EndpointSettings, EvProbeAnswer
+from agent.wire.constants import EndpointOp
+from agent.wire.control_columns import EndpointRequestColumns, EndpointResponseColumns
+
+PROFILE = EvProfile(np.arange(8, dtype=np.uint32), np.repeat(np.arange(4, dtype=np.uint8), 2))
+SETTINGS = EndpointSettings(probe_timeout_ns=1000, update_interval_ns=100, most_updates=10)
+ALL_UP = np.ones(256, bool)
+
+
+def responses(*ids):
+    n = len(ids)
+    return EndpointResponseColumns(
+        op=np.zeros(n, np.uint8),
+        request_id=np.array(ids, np.uint16),
+        tx_timestamp=np.zeros(n, np.uint16),
+        ev=np.zeros(n, np.uint32),
+        source_address=np.zeros((n, 16), np.uint8),
+        dqpn=np.full(n, 2, np.uint32),
+        plane=0,
+    )
+
+
+def requests(op, mask, number=5):
+    return EndpointRequestColumns(
+        op=np.array([op], np.uint8),
+        request_id=np.array([number], np.uint16),
+        port_status_mask=np.array([mask], np.uint32),
+        tx_timestamp=np.array([77], np.uint16),
+        ev=np.zeros(1, np.uint32),
+        source_address=np.zeros((1, 16), np.uint8),
+        dqpn=np.full(1, 2, np.uint32),
+        plane=0,
+    )
+
+
+def test_an_ev_probe_is_matched_by_its_id_and_timed_by_our_clock():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.probe(5, qpn=9)
+    (batch,) = endpoint.batches(100)
+    assert batch.op.tolist() == [EndpointOp.EV_PROBE]
+    assert batch.ev_index.tolist() == [5]
+    endpoint.receive_responses(responses(*batch.request_id.tolist(), 999), 450)
+    assert endpoint.drain_answers(450) == [EvProbeAnswer(9, 5, 350)]
+    assert endpoint.next_deadline_ns() is None
+
+
+def test_an_ev_probe_without_an_answer_fails_in_time():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.probe(5, qpn=9)
+    endpoint.batches(100)
+    assert endpoint.next_deadline_ns() == 1100
+    assert endpoint.drain_answers(1099) == []
+    assert endpoint.drain_answers(1100) == [EvProbeAnswer(9, 5, None)]
+
+
+def test_a_request_is_answered_with_its_id_and_timestamp():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    assert not endpoint.receive_requests(requests(EndpointOp.EV_PROBE, 0))
+    (batch,) = endpoint.batches(0)
+    assert (batch.request_id.tolist(), batch.tx_timestamp.tolist()) == ([5], [77])
+    assert endpoint.batches(0) == []
+
+
+def test_a_port_status_update_is_heard_once():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    assert endpoint.receive_requests(requests(EndpointOp.PORT_STATUS_UPDATE, 0b11100))
+    assert not endpoint.receive_requests(requests(EndpointOp.PORT_STATUS_UPDATE, 0b11100))
+    assert endpoint.peer_mask == 0b11100
+
+
+def test_an_update_goes_out_three_times_on_different_planes():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.tell_ports(0b11110, ALL_UP, 0)
+    batches = []
+    now_ns = 0
+    while (due := endpoint.next_deadline_ns()) is not None:
+        now_ns = max(now_ns, due)
+        batches += endpoint.batches(now_ns)
+        endpoint.receive_responses(responses(int(batches[-1].request_id[0])), now_ns)
+    assert len(batches) == 3
+    assert len({int(PROFILE.planes[batch.ev_index[0]]) for batch in batches}) == 3
+    assert {int(batch.port_status_mask[0]) for batch in batches} == {0b11110}
+
+
+def test_an_unanswered_update_ends_at_last():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.tell_ports(0b10, ALL_UP, 0)
+    while (due := endpoint.next_deadline_ns()) is not None:
+        endpoint.batches(due)
+    assert endpoint.updates_sent == 10

@@ -1,0 +1,89 @@
+"""What settings of a request become: EV treatment, windows of their own or shared, trimming classes, ports, denials."""
+
+import numpy as np
+import pytest
+
+from agent.core.ev_config import LossPolicy
+from agent.core.ev_state import EvState
+from agent.host import requests as rq
+from agent.host.errors import RequestError
+from agent.wire.constants import Dscp
+from tests.unit.agent.host.test_commands import Worker
+
+
+def channel_of(worker, host, qpn):
+    return worker.commands.engine.hosts[host].channels[qpn]
+
+
+def test_ev_settings_reach_the_queue_pair():
+    worker = Worker()
+    end, _ = worker.connect(0, 2, ev=rq.EvSettings(loss_policy="paper", active=4), loss_rule="both")
+    channel = channel_of(worker, 0, end["qpn"])
+    assert channel.qp.config.ev.loss_policy is LossPolicy.PAPER
+    states, active = channel.qp.ev_states()
+    assert (len(states), int(active.sum())) == (8, 4)
+    rows = [row for row in worker.ask(rq.Counters())["evs"] if row["qpn"] == end["qpn"]]
+    assert {row["state"] for row in rows} == {"GOOD"}
+    assert sum(row["active"] for row in rows) == 4
+
+
+def test_windows_are_one_each_or_one_for_a_pair():
+    worker = Worker()
+    ends = [worker.connect(0, 2, nscc=rq.NsccSettings(shared=shared))[0] for shared in (False, True, True)]
+    controls = [channel_of(worker, 0, end["qpn"]).qp._congestion for end in ends]
+    assert controls[1] is controls[2] is not controls[0]
+    assert channel_of(worker, 0, worker.connect(0, 2)[0]["qpn"]).qp._congestion is None
+
+
+@pytest.mark.parametrize(("trimming", "dscp"), [(True, Dscp.TRIMMABLE), (False, Dscp.NO_TRIM)])
+def test_data_is_trimmable_only_if_asked_for(trimming, dscp):
+    worker = Worker()
+    end, _ = worker.connect(0, 2, trimming=trimming)
+    prefix = channel_of(worker, 0, end["qpn"]).template.write_prefix[0]
+    assert int.from_bytes(prefix[14:18].tobytes()) >> 22 & 0x3F == dscp
+
+
+def test_a_write_goes_through_with_everything_on():
+    worker = Worker()
+    ev = rq.EvSettings(loss_policy="paper", port_mask=True, tail_probe_ns=500_000, reverse_probe_ns=100_000)
+    write = worker.write(0, 2, 300_000, ev=ev, nscc=rq.NsccSettings(), trimming=True, dynamic_mpr=True)
+    worker.run(1500)
+    assert worker.ask(rq.Verify(2, write["rkey"], 11))["wrong"] == 0
+
+
+def test_immediates_are_posted_sent_and_taken():
+    worker = Worker()
+    end, other = worker.connect(0, 2)
+    sent = worker.ask(rq.RegisterRegion(0, 1000, 11, "source"))
+    received = worker.ask(rq.RegisterRegion(2, 1000, 11, "target"))
+    worker.ask(rq.PostReceives(2, other["qpn"], 3))
+    where = (received["va"], received["rkey"])
+    worker.ask(rq.PostWrite(0, end["qpn"], sent["rkey"], 0, 1000, *where, 500, None, 0xBEEF))
+    worker.run()
+    taken = worker.ask(rq.Immediates(2, other["qpn"]))["immediates"]
+    assert taken == [{"wr_id": n, "imm": 0xBEEF, "bytes": 500} for n in range(2)]
+
+
+def test_a_held_port_is_left_by_both_ends_and_taken_back():
+    worker = Worker()
+    end, _ = worker.connect(0, 2)
+    worker.run(5)
+    for up in (False, True):
+        worker.ask(rq.PortState(0, 1, up))
+        worker.run(20)
+        qps = [channel.qp for runtime in worker.commands.engine.hosts.values() for channel in runtime.channels.values()]
+        assert [bool(qp._requester.ev_set.plane_up[1]) for qp in qps] == [up, up]
+    with pytest.raises(RequestError, match="no port in plane 7"):
+        worker.ask(rq.PortState(0, 7, False))
+    assert end["mpr"] == 8
+
+
+def test_evs_are_denied_and_allowed():
+    worker = Worker()
+    end, _ = worker.connect(0, 2)
+    channel = channel_of(worker, 0, end["qpn"])
+    ev = int(channel.profile.evs[3])
+    worker.ask(rq.DenyEvs(0, end["qpn"], (ev,)))
+    assert np.flatnonzero(channel.qp.ev_states()[0] == EvState.DENIED).tolist() == [3]
+    worker.ask(rq.DenyEvs(0, end["qpn"], (ev,), allow=True))
+    assert not channel.qp.ev_states()[0].any()
