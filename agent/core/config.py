@@ -83,8 +83,9 @@ class QpConfig:
     transport_ack: bool = True
     """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends alike."""
 
-    ack_coalesce_ns: int = 100_000
-    """Transport ACKs keep this distance; about one base round trip (our choice)."""
+    ack_coalesce_ns: int = 5_000_000
+    """Transport ACKs keep this distance while more data follows: about a round trip under load, and an ACK in every
+    turn costs 5 % of the goodput (measured: make bench). A message end that asks for an answer gets it at once."""
 
     max_wimm: int = 128
     """Write-with-Immediates the peer may have in flight, 1..65535; the API's example."""

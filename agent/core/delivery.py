@@ -12,7 +12,7 @@ from agent.core.config import QpConfig
 from agent.core.psn import psn_of
 from agent.core.ring import read_run, write_run
 from agent.wire.columns import Rows, WriteColumns
-from agent.wire.constants import AETH_ACK, AETH_NAK, NakCode, Opcode
+from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, NakCode, Opcode
 from agent.wire.control_columns import AckBatch
 
 _MSN_MASK = 0xFFFFFF
@@ -38,6 +38,8 @@ class Delivery:
         self._completions = completions
         self._end = 0
         """Offset after the last packet of the last complete message."""
+        self._asked = -1
+        """Offset of the newest packet that ends a message and asks for an acknowledgement."""
         self._told_ns: int | None = None
         self._nak: tuple[NakCode, int] | None = None
         self._nak_told = False
@@ -63,6 +65,9 @@ class Delivery:
             return True
         ends = offsets[ending]
         self._ends[ends & (len(self._ends) - 1)] = opcodes[ending]
+        asked = ends[cols.flags[rows][ending] & BTH_ACK_REQUEST != 0]
+        if len(asked):
+            self._asked = max(self._asked, int(asked.max()))
         with_imm = (ending & (opcodes & 1 == 1)).nonzero()[0]
         if not len(with_imm):
             return True
@@ -83,7 +88,7 @@ class Delivery:
         places = run.nonzero()[0]
         self._end = start + int(places[-1]) + 1
         write_run(self._ends, start, stop, 0)
-        self._want_ack(now_ns)
+        self._want_ack(now_ns, at_once=start <= self._asked < stop)
         return not self._immediates or self._deliver(stop)
 
     def again(self, now_ns: int) -> None:
@@ -120,10 +125,13 @@ class Delivery:
             self._completions.add(ImmediateArrived(self._qpn, wr_id, imm, length))
         return True
 
-    def _want_ack(self, now_ns: int) -> None:
-        if self._acks and self.ack_deadline_ns is None:
-            earliest = now_ns if self._told_ns is None else self._told_ns + self._coalesce_ns
-            self.ack_deadline_ns = max(now_ns, earliest)
+    def _want_ack(self, now_ns: int, *, at_once: bool = False) -> None:
+        if not self._acks:
+            return
+        if at_once or self._told_ns is None:
+            self.ack_deadline_ns = now_ns
+        elif self.ack_deadline_ns is None:
+            self.ack_deadline_ns = max(now_ns, self._told_ns + self._coalesce_ns)
 
     def _batch(self, offset: int, syndrome: int, ev_index: int) -> AckBatch:
         return AckBatch(

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from agent.io.runtime import HostRuntime, QpEvent
 
-BATCH_FRAMES = 256
-"""Data frames of one queue pair handed to one port at a time (measured: make bench)."""
+BATCH_FRAMES = 512
+"""Data frames of one queue pair handed to one port at a time: 256 cost 4 % of the goodput (measured: make bench)."""
 
 TURN_FRAMES = 1024
 """Data frames sent in one turn, whoever sends them. Forwarding happens inside send(), about 5 us a frame: this bounds
