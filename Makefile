@@ -2,7 +2,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit study bench test-vm install schema setup
+.PHONY: help demo test check unit study bench fuzz test-vm install schema setup
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -26,11 +26,15 @@ bench: setup ## ratios to a C sender, and seconds to build a fabric
 	$(BIN)/python -m tests.bench.bench_transport
 	$(BIN)/python -m tests.bench.bench_fabric
 
+fuzz: setup ## a million hostile frames thrown at live agents in memory
+	$(BIN)/python -m tests.fuzz.fuzz_host --frames 1000000 --seed 1
+
 # VM is any command that runs its arguments under another kernel, with this machine's files.
 test-vm: setup ## netem: its kernel tests and gray-link-small, under the kernel that VM="COMMAND..." boots
 	@test -n "$(VM)" || { echo 'say how: make test-vm VM="COMMAND THAT RUNS ITS ARGUMENTS IN A VM"' >&2; exit 2; }
 	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
-	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_qdisc.py tests/kernel/test_faults.py tests/fabric/test_stock_kernel.py
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_qdisc.py \
+		tests/kernel/test_faults.py tests/kernel/test_fault_kinds.py tests/fabric/test_stock_kernel.py
 
 install: setup ## the command spraylab for every user: a link in /usr/local/bin
 	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
