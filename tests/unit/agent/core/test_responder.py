@@ -29,6 +29,11 @@ class Receiver:
         self.responder.receive_writes(writes_of(offsets, **changes), now_ns)
         return self.responder.acknowledge(now_ns)
 
+    def acked(self, now_ns):
+        """Messages the transport ACK that is due tells of, None without one."""
+        ack = self.responder.acks(now_ns)
+        return None if ack is None else int(ack.msn[0])
+
     def placed(self):
         return [k for k in range(500) if (self.region.data[8 * k : 8 * k + 8] == k % 255 + 1).all()]
 
@@ -37,13 +42,13 @@ class Receiver:
         return self.responder.counters
 
 
-def writes_of(offsets, *, asking=(), resent=(), marked=(), trimmed=(), rkey=RKEY, evs=None):
+def writes_of(offsets, *, asking=(), resent=(), marked=(), trimmed=(), rkey=RKEY, evs=None, opcodes=0xC7):
     o = np.array(offsets, np.int64)
     n = len(o)
     flags = np.where(np.isin(o, asking), BTH_ACK_REQUEST, 0) | np.where(np.isin(o, resent), BTH_RETRANSMISSION, 0)
     return WriteColumns(
         psn=((o + START_PSN) % (1 << 24)).astype(np.uint32),
-        opcode=np.full(n, 0xC7, np.uint8),
+        opcode=np.full(n, opcodes, np.uint8),
         flags=flags.astype(np.uint8),
         dqpn=np.full(n, 0x12345, np.uint32),
         ce=np.isin(o, marked),
@@ -247,3 +252,17 @@ def test_any_order_with_duplicates_is_received_exactly_once(seed):
     assert receiver.counters.received == 499
     assert receiver.counters.received_bytes == 499 * 8
     assert receiver.placed() == list(range(499))
+
+
+def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked():
+    receiver = Receiver(replace(CONFIG, ack_coalesce_ns=1000))
+    ends = {"opcodes": 0xC8}
+    receiver.take(0, now_ns=10, **ends)
+    assert receiver.acked(10) == 1, "the first at once"
+    receiver.take(1, now_ns=20, **ends)
+    receiver.take(2, now_ns=30, **ends)
+    assert receiver.acked(30) is None
+    assert receiver.acked(1010) == 3, "both with one"
+    receiver.take(3, now_ns=1020, **ends)
+    receiver.take(4, now_ns=1030, asking=(4,), **ends)
+    assert receiver.acked(1030) == 5, "nothing else follows, so nothing is waited for"
