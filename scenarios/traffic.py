@@ -15,6 +15,10 @@ from scenarios.deploy import worker_of
 from scenarios.model import Transport
 from scenarios.plan import Flow
 
+TAIL_PROBES_A_TIMEOUT = 4
+"""A silent path is probed after this part of the timeout: a lost acknowledgement then costs a probe, and not packets
+sent twice. Our choice: long enough that an engine waiting for its core is no silence."""
+
 
 @dataclass(frozen=True)
 class _End:
@@ -109,6 +113,7 @@ class Traffic:
                 seed=own,
                 copies=transport.copies,
                 ack_timeout_ns=transport.ack_timeout_ms * 1_000_000,
+                ev=ask.EvSettings(tail_probe_ns=transport.ack_timeout_ms * 1_000_000 // TAIL_PROBES_A_TIMEOUT),
             )
             source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
             destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
