@@ -10,7 +10,7 @@ import click
 from results.summary import Summary, size_text, summary_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, counted
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab_dir import LabDir
 from scenarios.load import load_scenario
@@ -96,7 +96,7 @@ class Listener:
             return
         self._last = now
         share = done_bytes / all_bytes if all_bytes else 0.0
-        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {resent} packets resent"
+        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {counted(resent, 'packet')} resent"
         if self._redraw:
             click.echo(f"\r{text}\x1b[K", err=True, nl=False)
             self._drawn = True
