@@ -54,9 +54,11 @@ def _foreign(lab: Lab, tmp_path: Path) -> Iterator[None]:
         undo.callback(delete_namespaces, [name])
         subprocess.run(("ip", "link", "add", veth, "type", "veth", "peer", f"{veth}p"), check=True)
         undo.callback(subprocess.run, ("ip", "link", "del", veth), check=True)
-        sleeper = subprocess.Popen(("ip", "netns", "exec", name, "sleep", "300"))
-        undo.callback(sleeper.wait)
-        undo.callback(sleeper.kill)
+        subprocess.run(("ip", "-n", name, "link", "set", "lo", "up"), check=True)
+        pinging = ("ip", "netns", "exec", name, "ping", "-q", "::1")
+        pinger = subprocess.Popen(pinging, stdout=subprocess.DEVNULL)
+        undo.callback(pinger.wait)
+        undo.callback(pinger.kill)
         marked_otherwise = spawn(("sleep", "300"), other)
         undo.callback(marked_otherwise.wait)
         undo.callback(marked_otherwise.kill)
@@ -65,7 +67,7 @@ def _foreign(lab: Lab, tmp_path: Path) -> Iterator[None]:
         yield
         assert namespaces(name) == (name,)
         assert Path(f"/sys/class/net/{veth}").exists()
-        assert sleeper.poll() is None
+        assert pinger.poll() is None
         assert marked_otherwise.poll() is None
         assert mine.read_text() == "not yours"
 
