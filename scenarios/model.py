@@ -4,33 +4,13 @@ Says which values are allowed by themselves; whether they fit together is the bu
 Links and rates stay text here: a wildcard means something only on a fabric, and a rate is kept as written.
 """
 
-import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
-from faults.quantities import parse_rate
-
-_SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
-_UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-
-
-def _bytes_of(value: Any) -> Any:
-    """A size such as `16MiB` in bytes; whole numbers pass unchanged."""
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB (B, KiB, MiB, GiB)")
-    return int(match[1]) * _UNIT_BYTES[match[2]]
-
-
-def _rate_text(value: Any) -> str:
-    """A rate as written, once it is known to carry a unit; a bare number is a ValueError with a hint."""
-    text = str(value).strip()
-    parse_rate(text)
-    return text
+from scenarios.transport import Transport
+from scenarios.values import Bytes, Part, Rate
 
 
 def _text(value: Any) -> str:
@@ -43,32 +23,13 @@ def _text(value: Any) -> str:
 
 
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number", "object"]})]
-Bytes = Annotated[
-    int,
-    BeforeValidator(_bytes_of),
-    Field(gt=0),
-    WithJsonSchema(
-        {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}]}
-    ),
-]
-Rate = Annotated[
-    str,
-    BeforeValidator(_rate_text),
-    WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *(%|bp)$"}),
-]
 Link = Annotated[
     str, Field(min_length=1, description="A link such as p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*.")
 ]
 HostPair = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
-class _Part(BaseModel):
-    """Every part of a scenario: frozen, no unknown key, no silent conversion."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, use_attribute_docstrings=True)
-
-
-class Topology(_Part):
+class Topology(Part):
     """The fabric's counts."""
 
     planes: int = Field(default=2, ge=1, le=MAX_PLANES)
@@ -86,24 +47,7 @@ class Topology(_Part):
         return f"{self.leaves}x{self.spines}x{self.planes}, {hosts} a leaf"
 
 
-class Transport(_Part):
-    """How MRC sends."""
-
-    pmtu: Literal[256, 512, 1024, 2048, 4096] = 256
-    """Payload bytes of a full packet."""
-    window_pkts: int = Field(default=256, ge=1, le=16384)
-    """Packets a queue pair may have outstanding. All windows together wait in this machine's rings, for about 6 us a
-    packet, so a large window makes long round trips rather than speed."""
-    ack_timeout_ms: int = Field(default=500, ge=1, le=34_000)
-    """Silence after which a packet is sent again without evidence that it was lost. MRC's default is 67 ms; here an
-    engine may have to wait for its core, and what waits in a ring is not lost."""
-    spray: Literal["rotation", "random"] = "rotation"
-    """How entropy values are drawn: each once a turn in pseudo-random order, or independently."""
-    copies: int = Field(default=1, ge=1, le=16)
-    """Entropy values per path."""
-
-
-class Workload(_Part):
+class Workload(Part):
     """One kind of traffic between hosts; `strides` or `pairs`, `packets` or `bytes`."""
 
     type: Literal["write"] = "write"
@@ -120,7 +64,7 @@ class Workload(_Part):
     """Payload bytes of one Write; left out, a flow is one Write."""
 
 
-class FaultEntry(_Part):
+class FaultEntry(Part):
     """One order of faults: a target, one kind or several that compose, and when. The words are those of `fault set`."""
 
     link: Link | None = None
@@ -207,14 +151,14 @@ class FaultEntry(_Part):
         return words | ({"on": "traffic"} if "at" in words and "on" not in words else {})
 
 
-class Detector(_Part):
+class Detector(Part):
     """What is asked of SprayCheck."""
 
     min_rate: Rate = "1%"
     """Smallest drop rate that must not be missed: with fewer packets than that needs, a verdict is `insufficient`."""
 
 
-class Expectation(_Part):
+class Expectation(Part):
     """What makes the run a success."""
 
     detected: tuple[Link, ...] | None = None
@@ -225,7 +169,7 @@ class Expectation(_Part):
     """How far retransmissions may differ from the data packets that the injector dropped."""
 
 
-class Scenario(_Part):
+class Scenario(Part):
     """One experiment."""
 
     version: Literal[1]

@@ -15,7 +15,9 @@ from faults.targets import Chosen, chosen_of, require_fits
 from faults.wording import TIMING_WORDS, Worded, worded
 from scenarios.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
-from scenarios.model import FaultEntry, Scenario, Topology, Transport, Workload
+from scenarios.model import FaultEntry, Scenario, Topology, Workload
+from scenarios.transport import Transport
+from scenarios.transport_checks import misfits, misfits_on
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, LinkId, parse_link
@@ -142,6 +144,8 @@ def complaints_of(parts: Parts) -> Iterator[Complaint]:
     """Everything that does not fit together."""
     for at, work in parts.workloads.items():
         yield from _volume_complaints(("workloads", at), work, parts.transport)
+    if parts.transport is not None:
+        yield from (Complaint(("transport", *key), wrong, right) for key, wrong, right in misfits(parts.transport))
     if parts.topology is not None:
         yield from _fabric_complaints(parts, Fabric.of(spec_of(parts.topology)))
 
@@ -150,6 +154,9 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
     for at, work in parts.workloads.items():
         yield from _pair_complaints(("workloads", at), work, fabric)
     yield from _crowd_complaints(parts.workloads, fabric)
+    if parts.transport is not None:
+        found = misfits_on(parts.transport, fabric.spec.planes, fabric.spec.spines)
+        yield from (Complaint(("transport", *key), wrong, right) for key, wrong, right in found)
     for at, text in parts.capture.items():
         yield from _link_complaints(("capture", at), text, fabric)
     for at, text in parts.detected.items():

@@ -15,6 +15,7 @@ from agent.wire.constants import SprayPolicyCode
 from faults.model import Fault, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
 from scenarios.plan import Flow, Plan
+from scenarios.transport_checks import cautions_of, measuring_cautions_of
 from testbed.model.ids import DirectedLink, Role
 
 _POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
@@ -82,6 +83,9 @@ def warnings_of(plan: Plan) -> Iterator[str]:
         yield "no flow crosses a spine: SprayCheck judges nothing"
     yield from _host_link_warnings(plan)
     yield from _expectation_warnings(plan)
+    transport, spec = plan.scenario.transport, plan.fabric.spec
+    yield from cautions_of(transport, spec.planes, spec.spines)
+    yield from measuring_cautions_of(transport, spec.planes, spec.spines)
 
 
 def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:

@@ -12,12 +12,9 @@ import msgspec
 from agent.host import requests as ask
 from scenarios.client import Worker
 from scenarios.deploy import worker_of
-from scenarios.model import Transport
 from scenarios.plan import Flow
-
-TAIL_PROBES_A_TIMEOUT = 4
-"""A silent path is probed after this part of the timeout: a lost acknowledgement then costs a probe, and not packets
-sent twice. Our choice: long enough that an engine waiting for its core is no silence."""
+from scenarios.qp_settings import qp_settings_of
+from scenarios.transport import Transport
 
 
 @dataclass(frozen=True)
@@ -106,15 +103,7 @@ class Traffic:
         """Memory and a connected pair of queue pairs for every flow. Raises `WorkerFailedError`."""
         for number, flow in enumerate(flows):
             own = seed << 20 | number  # a stream of its own for every flow of every seed
-            config = ask.QpSettings(
-                pmtu=transport.pmtu,
-                window_pkts=transport.window_pkts,
-                policy=transport.spray,
-                seed=own,
-                copies=transport.copies,
-                ack_timeout_ns=transport.ack_timeout_ms * 1_000_000,
-                ev=ask.EvSettings(tail_probe_ns=transport.ack_timeout_ms * 1_000_000 // TAIL_PROBES_A_TIMEOUT),
-            )
+            config = qp_settings_of(transport, own)
             source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
             destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
             self._connect(source, destination)

@@ -141,7 +141,7 @@ class QpConfig:
         return min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
 
 
-_RANGES = {
+RANGES = {
     "pmtu": (1, 8192),
     "window_pkts": (1, 255 * MPR_UNIT_PSNS),
     "mpr": (1, 255),
@@ -163,7 +163,7 @@ _RANGES = {
 def _problems_of(config: QpConfig) -> list[str]:
     found = [
         f"{name} is {getattr(config, name)}, must be {low}..{high}"
-        for name, (low, high) in _RANGES.items()
+        for name, (low, high) in RANGES.items()
         if not low <= getattr(config, name) <= high
     ]
     if config.start_psn is not None and not 0 <= config.start_psn < 1 << 24:

@@ -90,7 +90,7 @@ class EvConfig:
         """Raise ConfigError with everything that is out of range."""
         problems = tuple(
             f"{name} is {value}, must be {low}..{high}"
-            for name, (low, high) in _RANGES.items()
+            for name, (low, high) in RANGES.items()
             if (value := getattr(self, name)) is not None and not low <= value <= high
         )
         if problems:
@@ -108,7 +108,7 @@ class EvConfig:
 
 
 _SECOND_NS = 10**9
-_RANGES: dict[str, tuple[float, float]] = {
+RANGES: dict[str, tuple[float, float]] = {
     "bad_after": (1, 1 << 20),
     "bad_window_ns": (1, 3600 * _SECOND_NS),
     "active": (1, 1 << 16),

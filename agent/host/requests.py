@@ -35,6 +35,7 @@ class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     skip_ns: int | None = None
     skip_share: float | None = None
     swap_after: int | None = None
+    swap_memory_ns: int | None = None
     plane_silent_after: int | None = None
     start_rotations: int | None = None
     probe_interval_ns: int | None = None
@@ -51,6 +52,7 @@ class NsccSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Congestion control; names and units are those of `NsccConfig`, None its default."""
 
     base_rtt_ns: int | None = None
+    base_rtt_floor_ns: int | None = None
     port_bps: int | None = None
     target_delay_ns: int | None = None
     max_cwnd_bytes: int | None = None

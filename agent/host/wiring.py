@@ -167,7 +167,7 @@ class Wiring:
         pair = runtime.host, peer_host
         if nscc.shared and pair in self._shared:
             return self._shared[pair]
-        given = _given(nscc, ("base_rtt_ns", "port_bps", "target_delay_ns", "max_cwnd_bytes"))
+        given = _given(nscc, _NSCC)
         config = NsccConfig(trimming=settings.trimming, **given)
         control = Nscc(config, settings.pmtu + NOMINAL_HEADER_BYTES, self.fabric.planes)
         if nscc.shared:
@@ -212,6 +212,8 @@ def _ev_config_of(settings: EvSettings) -> EvConfig:
         given["loss_policy"] = LossPolicy(settings.loss_policy)
     return EvConfig(**given)
 
+
+_NSCC = ("base_rtt_ns", "base_rtt_floor_ns", "port_bps", "target_delay_ns", "max_cwnd_bytes")
 
 _OPTIONAL = (
     "start_psn",

@@ -69,14 +69,14 @@ class NsccConfig:
         """Raise ConfigError with everything that is out of range."""
         problems = tuple(
             f"{name} is {getattr(self, name)}, must be {low}..{high}"
-            for name, (low, high) in _RANGES.items()
+            for name, (low, high) in RANGES.items()
             if getattr(self, name) is not None and not low <= getattr(self, name) <= high
         )
         if problems:
             raise ConfigError(problems)
 
 
-_RANGES: dict[str, tuple[float, float]] = {
+RANGES: dict[str, tuple[float, float]] = {
     "base_rtt_ns": (1_000, 10**10),
     "base_rtt_floor_ns": (0, 10**10),
     "port_bps": (1_000, 10**13),

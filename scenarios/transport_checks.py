@@ -1,0 +1,103 @@
+"""Whether the settings of a transport fit one another and a fabric, and which of them will surprise. Pure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agent.core.congestion.base import NOMINAL_HEADER_BYTES
+from agent.core.ev_config import RANGES
+from agent.wire.constants import MPR_UNIT_PSNS
+from scenarios.transport import MS, Congestion, EvTreatment, Transport
+
+
+class Misfit(NamedTuple):
+    """Two settings, or a setting and the fabric, that do not fit together."""
+
+    key: tuple[str, ...]
+    """Below `transport`."""
+    wrong: str
+    right: str
+
+
+def misfits(transport: Transport) -> Iterator[Misfit]:
+    """Settings that contradict one another."""
+    ev, packet_bytes = transport.ev, transport.pmtu + NOMINAL_HEADER_BYTES
+    if ev.probe_max_interval_ms < ev.probe_interval_ms:
+        wrong = f"{ev.probe_max_interval_ms:g} is less than probe_interval_ms, {ev.probe_interval_ms:g}"
+        yield Misfit(("ev", "probe_max_interval_ms"), wrong, f"at least {ev.probe_interval_ms:g}")
+    if transport.tail_probe_ms is not None and transport.tail_probe_ms >= transport.ack_timeout_ms:
+        wrong = f"{transport.tail_probe_ms:g} is not before the timeout, {transport.ack_timeout_ms}"
+        yield Misfit(("tail_probe_ms",), wrong, "less than ack_timeout_ms, or 0 for never")
+    if transport.tail_probe_ms and transport.tail_probe_ms * MS < RANGES["tail_probe_ns"][0]:
+        wrong, least = f"{transport.tail_probe_ms:g} is too small", RANGES["tail_probe_ns"][0] / MS
+        yield Misfit(("tail_probe_ms",), wrong, f"at least {least:g}, or 0 for never")
+    if transport.mpr is not None and transport.window_pkts > transport.mpr * MPR_UNIT_PSNS:
+        most = transport.mpr * MPR_UNIT_PSNS
+        wrong = f"{transport.window_pkts} is more than the receive window: mpr {transport.mpr} is {most} packets"
+        yield Misfit(("window_pkts",), wrong, f"at most {most}, or a larger mpr")
+    most_bytes = transport.congestion.max_window
+    if most_bytes is not None and most_bytes < packet_bytes:
+        wrong = f"{most_bytes} does not hold one packet of {packet_bytes} bytes with its headers"
+        yield Misfit(("congestion", "max_window"), wrong, f"at least {packet_bytes}")
+
+
+def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfit]:
+    """Settings that this many paths cannot give."""
+    ev, evs = transport.ev, planes * spines * transport.copies
+    active = evs if ev.active is None else ev.active
+    if active % planes:
+        wrong = f"{active} EVs cannot be shared equally by {planes} planes"
+        yield Misfit(("ev", "active"), wrong, f"a multiple of {planes}")
+    elif active > evs:
+        wrong = f"there are {evs} EVs: {planes} planes x {spines} spines x {transport.copies} copies"
+        yield Misfit(("ev", "active"), wrong, f"at most {evs}")
+    elif ev.min_active is not None and ev.min_active > active:
+        yield Misfit(("ev", "min_active"), f"{ev.min_active} is more than the {active} active EVs", f"at most {active}")
+
+
+def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
+    """What of these settings will surprise, one sentence each."""
+    evs = planes * spines * transport.copies
+    active = transport.ev.active or evs
+    if transport.loss_rule == "same-ev" and transport.window_pkts < 2 * active:
+        yield (
+            f"transport.window_pkts is {transport.window_pkts}, less than twice the {active} EVs: a loss is proven by "
+            "a later packet on the same EV, so many losses will wait for a probe or a timeout"
+        )
+    if transport.trimming:
+        yield "transport.trimming: no switch of this fabric trims; only the class of the packets changes"
+    yield from _idle_settings(transport)
+
+
+def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
+    """Why the flows' packets will not be spread as SprayCheck expects, one sentence each."""
+    if transport.ev.loss_policy != "off":
+        yield (
+            f"transport.ev.loss_policy is {transport.ev.loss_policy}: when an EV is retired its packets take other "
+            "paths, and SprayCheck expects all paths to get the same; set detector.measure to false, or the policy off"
+        )
+    evs = planes * spines * transport.copies
+    if transport.ev.active is not None and transport.ev.active < evs:
+        yield (
+            f"transport.ev.active is {transport.ev.active} of {evs}: paths of spares get no packets, and SprayCheck "
+            "will take that for a fault; set detector.measure to false"
+        )
+
+
+def _idle_settings(transport: Transport) -> Iterator[str]:
+    """Settings that were changed and do nothing."""
+    ev, congestion = transport.ev, transport.congestion
+    changed = [name for name in _ADAPTIVE if getattr(ev, name) != getattr(EvTreatment(), name)]
+    if ev.loss_policy == "off" and changed:
+        yield f"transport.ev.{', '.join(changed)}: without effect while transport.ev.loss_policy is off"
+    counted = [name for name in ("bad_after", "bad_window_ms") if getattr(ev, name) != getattr(EvTreatment(), name)]
+    if ev.loss_policy == "paper" and counted:
+        yield f"transport.ev.{', '.join(counted)}: without effect, loss_policy paper retires an EV at its first loss"
+    steering = [name for name in Congestion.model_fields if getattr(congestion, name) != getattr(Congestion(), name)]
+    if congestion.algorithm == "off" and steering:
+        yield f"transport.congestion.{', '.join(steering)}: without effect while transport.congestion.algorithm is off"
+
+
+_ADAPTIVE = tuple(
+    name for name in EvTreatment.model_fields if name not in ("loss_policy", "active", "probe_timeout_ms")
+)
+"""Settings that speak of EVs which change their state."""
