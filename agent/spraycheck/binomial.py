@@ -1,5 +1,7 @@
 """Tails of the binomial distribution, exact. From scipy.special, since scipy.stats takes half a second to import."""
 
+import numpy as np
+from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc
 
 
@@ -27,3 +29,8 @@ def quantile(probability: float, n: int, p: float) -> int:
         else:
             below = middle
     return enough
+
+
+def all_at_least(k: NDArray[np.int64], n: NDArray[np.int64], p: NDArray[np.float64] | float) -> NDArray[np.float64]:
+    """P(X >= k) for X ~ Binomial(n, p), element by element, any shapes that broadcast; 0 <= k <= n."""
+    return np.asarray(bdtrc(k - 1, n, p), np.float64)

@@ -19,6 +19,14 @@ from agent.wire.constants import PSN_BITS, SprayPolicyCode
 MAX_PACKETS = 1 << (PSN_BITS - 1)
 """Of a flow in one plane, so that over two planes its PSNs do not come round to where they began."""
 
+STRAY_RATE = 1e-6
+"""Share of packets that a healthy path may lose. Our choice: seven times what four links with the bit error ratio of
+1e-12 that IEEE 802.3 allows lose of 4 KiB packets; a thousandth of the smallest drop rate looked for."""
+
+RUN_TESTS = 4096
+"""Tests of one run among which its false alarms are divided, if nobody says how many there are. Our choice: 8 leaves
+with two flows each over 2 planes of 64 spines make 2 080."""
+
 COMMON_LOSS_ALARM = 0.01
 """How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
 number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
@@ -44,7 +52,18 @@ class Asked:
     miss: float = 1e-3
     """Allowed probability that a path which drops `min_rate` is not flagged, per path."""
     false_alarm: float = 1e-3
-    """Allowed probability that a healthy flow has any path flagged, over all its paths."""
+    """Allowed probability that a healthy flow has any path flagged, over all its paths. Expectation `uniform`."""
+    stray_rate: float = STRAY_RATE
+    """Share of packets that a healthy path may lose, 0 < rate < min_rate. Expectation `declared`."""
+    run_alarm: float = 1e-3
+    """Allowed probability that a healthy run has anything flagged, over all its tests. Expectation `declared`."""
+    run_tests: int = RUN_TESTS
+    """Tests of a run: one for each path of each flow in each plane, and one for each flow's source in each plane."""
+
+    @property
+    def test_level(self) -> float:
+        """The false-alarm probability of one test of a run (Bonferroni: holds however the tests depend)."""
+        return self.run_alarm / self.run_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +80,8 @@ class FlowTest:
     """Probability, at most, that the one path which drops the asked rate is not found failed."""
     weakness: str | None
     """Why an unflagged count says nothing, or None if it means healthy."""
+    stray_rate: float
+    """Share of packets that a healthy path may lose; enters p-values under rotation, never a verdict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +93,11 @@ class PathVerdict:
     verdict: Verdict
     reason: str | None
     """Why `insufficient`."""
+    p_value: float | None = None
+    """Probability that a healthy path would look as bad as this or worse; of this test alone, not corrected."""
+    snr: float | None = None
+    """How many standard deviations of the count the asked drop rate takes from it (S5); under `declared`, of the count
+    of a path that drops it, since one that does not has next to none."""
 
 
 @cache
@@ -86,7 +112,7 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     threshold = expected - calibration.s * sqrt(expected)
     miss = miss_probability(shape, threshold, calibration, asked.min_rate)
     weakness = _weakness(expected - threshold, calibration, miss, asked)
-    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness)
+    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness, asked.stray_rate)
 
 
 def miss_probability(shape: FlowShape, threshold: float, calibration: Calibration, rate: float) -> float:
@@ -126,10 +152,20 @@ def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
 def _judge_path(test: FlowTest, path: int, count: int, total: int, surplus: str | None) -> PathVerdict:
     deficit = test.shape.expected - count
     short = count < test.threshold and deficit > test.calibration.end_effect_pkts
+    p_value = healthy_p_value(test, count)
     if surplus is None and short and _stands_out(test.shape, count, total):
-        return PathVerdict(path, count, Verdict.FAILED, None)
+        return PathVerdict(path, count, Verdict.FAILED, None, p_value, test.snr)
     reason = surplus or (_COMMON_LOSS if short else test.weakness)
-    return PathVerdict(path, count, Verdict.INSUFFICIENT if reason else Verdict.HEALTHY, reason)
+    verdict = Verdict.INSUFFICIENT if reason else Verdict.HEALTHY
+    return PathVerdict(path, count, verdict, reason, p_value, test.snr)
+
+
+def healthy_p_value(test: FlowTest, count: int) -> float:
+    """P(count or less) on a healthy path: by spraying (random), or by stray losses at worst ends (rotation). Exact."""
+    if test.shape.policy is SprayPolicyCode.RANDOM:
+        return at_most(count, test.shape.packets, 1 / test.shape.paths)
+    ends = test.calibration.end_effect_pkts
+    return at_least(ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.stray_rate)
 
 
 def _stands_out(shape: FlowShape, count: int, total: int) -> bool:

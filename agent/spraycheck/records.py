@@ -57,6 +57,8 @@ class Detect(
     threshold: float | None
     s: float | None
     snr: float | None
+    p_value: float | None
+    """Probability that a healthy path's count is this or less; of this test alone."""
     miss: float | None
     """Probability that a drop of the asked rate would not be flagged here."""
     verdict: str
@@ -129,6 +131,7 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             threshold=test.threshold if test else None,
             s=test.calibration.s if test else None,
             snr=test.snr if test else None,
+            p_value=each.p_value,
             miss=test.miss if test else None,
             verdict=each.verdict,
             reason=each.reason,

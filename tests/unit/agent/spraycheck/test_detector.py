@@ -202,6 +202,24 @@ def test_several_paths_may_fail_at_once(policy):
     assert found[:, 3:].mean() < 1e-3
 
 
+@pytest.mark.parametrize("level", [0.01, 0.1, 0.5])
+def test_p_values_of_healthy_random_counts_are_uniform(level):
+    """P(p-value <= level) is level, but for the steps of a whole number of packets."""
+    rng = np.random.default_rng(10)
+    test = plan_test(FlowShape(RANDOM, 8 * 20_000, 8), Asked(0.01))
+    counts = random_sent(rng, 8 * 20_000, 8, 1000)
+    values = np.array([each.p_value for row in counts for each in judge(test, row)])
+    assert abs((values <= level).mean() - level) < 0.02
+    assert {each.snr for each in judge(test, counts[0])} == {test.snr}
+
+
+def test_p_value_under_rotation_is_that_of_stray_losses_beyond_the_ends():
+    test = plan_test(FlowShape(ROTATION, 8 * 4096, 8), Asked(0.01))
+    values = [each.p_value for each in judge(test, np.array([4098, 4096, 4094, 4093, 4084, 4096, 4096, 4096]))]
+    assert values[:3] == [1.0, 1.0, 1.0]
+    assert values[3:5] == pytest.approx([binom.sf(0, 4098, 1e-6), binom.sf(9, 4098, 1e-6)])
+
+
 @given(
     st.sampled_from([ROTATION, RANDOM]),
     st.integers(1, 64),

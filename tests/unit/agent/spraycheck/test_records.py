@@ -55,6 +55,7 @@ def test_detect_carries_what_the_verdict_rests_on():
         "threshold": pytest.approx(4089.6),
         "s": 0.1,
         "snr": pytest.approx(0.64),
+        "p_value": pytest.approx(0, abs=1e-100),
         "miss": pytest.approx(0, abs=1e-8),
         "verdict": "failed",
         "reason": None,

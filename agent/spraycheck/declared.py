@@ -1,0 +1,233 @@
+"""Arrived against sent, path by path: the test of a flow whose sender declared its first transmissions per path.
+
+The null hypothesis is "loses no more than stray packets", not "got its share": a deficit of a few packets is proof, and
+nothing is assumed of how the sender sprayed, so EVs may be skipped, retired and replaced. Pure; docs/detector.md.
+"""
+
+from dataclasses import dataclass
+from math import ceil, log, sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import chdtrc, gammaln
+
+from agent.spraycheck.binomial import all_at_least, at_least, at_most, quantile
+from agent.spraycheck.detector import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE, Asked, PathVerdict, Verdict
+
+ALIKE_ALARM = 0.05
+"""How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
+withholds an answer, and a second flow of the host gives another chance."""
+
+_COMMON = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
+_SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
+
+Counts = NDArray[np.int64]
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class SourceVerdict:
+    """What one flow says of what all its paths have in common: the host's own link, or all its leaf's uplinks."""
+
+    sent: int
+    """On the paths not found failed by themselves."""
+    lost: int
+    verdict: Verdict
+    reason: str | None
+    """Why `insufficient`."""
+    p_value: float
+    """Probability that stray losses alone are as many."""
+    alike: float
+    """Probability that paths which lose alike differ as much as these: likelihood ratio, k - 1 degrees of freedom."""
+
+
+def judge_declared(sent: Counts, arrived: Counts, trimmed: Counts | None, asked: Asked) -> tuple[PathVerdict, ...]:
+    """Verdicts on all k paths of a flow, each `(k,)`.
+
+    `arrived` are first transmissions that reached the destination leaf; `trimmed` those of which only the header did,
+    if `arrived` does not contain them. Both prove that the path delivers: a trimmed packet met congestion, not a fault.
+    Raises ValueError for counts that cannot be.
+    """
+    came = _came(sent, arrived, trimmed)
+    lost = np.maximum(sent - came, 0)
+    p_values = stray_p_values(sent, lost, asked.stray_rate)
+    flags = flagged(sent, lost, asked)
+    return tuple(
+        _judge_path(path, (int(sent[path]), int(came[path])), float(p_values[path]), bool(flags[path]), sent, asked)
+        for path in range(len(sent))
+    )
+
+
+def judge_source(sent: Counts, arrived: Counts, trimmed: Counts | None, asked: Asked) -> SourceVerdict:
+    """Whether the paths of a flow, those failed by themselves left out, lose packets alike; arguments as above.
+
+    `failed` accuses the host's link to its leaf, or all uplinks of that leaf at once, or all links down to the
+    destination: which of them it is, flows to other leaves and other hosts of the leaf show.
+    """
+    came = _came(sent, arrived, trimmed)
+    lost = np.maximum(sent - came, 0)
+    rest = ~flagged(sent, lost, asked) & (sent > 0)
+    all_sent, all_lost = int(sent[rest].sum()), int(lost[rest].sum())
+    p_value = at_least(all_lost, all_sent, asked.stray_rate)
+    alike = _alike(sent[rest], lost[rest])
+    verdict, reason = _source_verdict(int(rest.sum()), len(sent), all_sent, p_value, alike, asked)
+    return SourceVerdict(all_sent, all_lost, verdict, reason, p_value, alike)
+
+
+def stray_p_values(sent: Counts, lost: Counts, stray_rate: float) -> NDArray[np.float64]:
+    """P(as many lost or more) on a path that loses stray packets only, exact; any shape."""
+    return all_at_least(lost, sent, stray_rate)
+
+
+def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
+    """Which paths are failed: `(..., k)` packets sent and lost, one flow a row.
+
+    A path loses more than stray packets do, and more than losses common to all paths of its flow would make it.
+    """
+    short = stray_p_values(sent, lost, asked.stray_rate) <= asked.test_level
+    if sent.shape[-1] == 1 or not short.any():
+        return short
+    all_lost = lost.sum(-1, keepdims=True)
+    share = sent / np.maximum(sent.sum(-1, keepdims=True), 1)
+    alone = all_at_least(lost, all_lost, share) <= COMMON_LOSS_ALARM
+    flags: Flags = short & (alone | _apart(sent, lost))
+    return flags
+
+
+def _apart(sent: Counts, lost: Counts) -> Flags:
+    """Paths of a group that loses more than the rest of its flow: several failed paths hide one another's share.
+
+    The group is the best split by loss rate. A tail bound (Chernoff) times the number of groups of that size and of
+    sizes keeps the chance that losses common to all paths split anyhow below COMMON_LOSS_ALARM a flow.
+    """
+    paths = sent.shape[-1]
+    order = np.argsort(-lost / np.maximum(sent, 1), axis=-1, kind="stable")
+    lost_by, sent_by = (np.take_along_axis(each, order, -1).cumsum(-1) for each in (lost, sent))
+    all_lost, all_sent = lost_by[..., -1:], sent_by[..., -1:]
+    sizes = np.arange(1, paths)
+    groups = gammaln(paths + 1) - gammaln(sizes + 1) - gammaln(paths - sizes + 1)
+    chances = groups - _divergence(lost_by[..., :-1], all_lost, sent_by[..., :-1] / np.maximum(all_sent, 1))
+    best = chances.argmin(-1)[..., None]
+    splits = np.take_along_axis(chances, best, -1) + log(paths - 1) <= log(COMMON_LOSS_ALARM)
+    rest_lost = all_lost - np.take_along_axis(lost_by, best, -1)
+    rest_sent = all_sent - np.take_along_axis(sent_by, best, -1)
+    above_rest = all_at_least(lost, lost + rest_lost, sent / np.maximum(sent + rest_sent, 1)) <= COMMON_LOSS_ALARM
+    inside = np.argsort(order, axis=-1, kind="stable") <= best
+    flags: Flags = splits & inside & above_rest
+    return flags
+
+
+def _divergence(part: Counts, whole: Counts, share: NDArray[np.float64]) -> NDArray[np.float64]:
+    """-log of the Chernoff bound of P(X >= part), X ~ Binomial(whole, share); 0 where part is no more than the mean."""
+    taken = part / np.maximum(whole, 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        above = np.where(part > 0, taken * np.log(taken / share), 0.0)
+        below = np.where(part < whole, (1 - taken) * np.log((1 - taken) / (1 - share)), 0.0)
+    return np.where((taken > share) & (share > 0), whole * (above + below), 0.0)
+
+
+def least_loss(sent: int, share: float, asked: Asked) -> int:
+    """Fewest packets lost, of `sent`, for which a path that alone fails is flagged; it carries `share` of its flow."""
+    unflagged = quantile(1 - asked.test_level, sent, asked.stray_rate)
+    while at_least(unflagged + 1, sent, asked.stray_rate) > asked.test_level:  # 1 - level has lost digits
+        unflagged += 1
+    alone = 1 if share >= 1 else ceil(log(COMMON_LOSS_ALARM) / log(share) - 1e-9)
+    return max(unflagged + 1, alone)
+
+
+def declared_miss(sent: int, share: float, asked: Asked) -> float:
+    """P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets."""
+    return at_most(least_loss(sent, share, asked) - 1, sent, asked.min_rate)
+
+
+def packets_needed(
+    rate: float, paths: int, alpha: float, beta: float, stray_rate: float = STRAY_RATE, most: int = MAX_PACKETS
+) -> int | None:
+    """Fewest packets on each of `paths` paths for which some loss tells `rate` from stray losses; None above `most`.
+
+    At most `alpha` of healthy paths are flagged and at most `beta` of failed ones missed. Exact: the test flags from
+    the smallest loss that alpha allows on, is uniformly most powerful (Neyman-Pearson), and so no test does with fewer,
+    but for what standing out from the other paths costs. `0 < stray_rate < rate <= 1`.
+    """
+    fewest = 1 if paths == 1 else ceil(log(COMMON_LOSS_ALARM) / log(1 / paths) - 1e-9)
+    # A turn for each loss that might be the threshold; about 10 of them.
+    for loss in range(fewest, most + 1):
+        packets = _packets_for(loss, rate, beta, most)
+        if packets is None:
+            return None
+        if at_least(loss, packets, stray_rate) <= alpha:
+            return packets
+    return None
+
+
+def _packets_for(loss: int, rate: float, beta: float, most: int) -> int | None:
+    """Fewest packets of which less than `loss` are lost with probability at most `beta`."""
+    low, high = loss - 1, most
+    if at_most(loss - 1, high, rate) > beta:
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if at_most(loss - 1, middle, rate) <= beta else (middle, high)
+    return high
+
+
+def _judge_path(
+    path: int, counted: tuple[int, int], p_value: float, failed: bool, all_sent: Counts, asked: Asked
+) -> PathVerdict:
+    sent, came = counted
+    snr = (asked.min_rate - asked.stray_rate) * sqrt(sent / max(asked.min_rate * (1 - asked.min_rate), 1e-12))
+    if failed:
+        return PathVerdict(path, came, Verdict.FAILED, None, p_value, snr)
+    reason = _open_reason(sent, came, p_value, int(all_sent.sum()), asked)
+    return PathVerdict(path, came, Verdict.INSUFFICIENT if reason else Verdict.HEALTHY, reason, p_value, snr)
+
+
+def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Asked) -> str | None:
+    """Why an unflagged path is not healthy."""
+    if came > sent:
+        return _SURPLUS
+    if sent == 0:
+        return "nothing was sent on it"
+    if p_value <= asked.test_level:
+        return _COMMON
+    miss = declared_miss(sent, sent / all_sent, asked)
+    if miss > asked.miss:
+        return f"a drop of {asked.min_rate:.4%} of {sent} packets would be missed with probability {miss:.2g}"
+    return None
+
+
+def _source_verdict(
+    rest: int, paths: int, sent: int, p_value: float, alike: float, asked: Asked
+) -> tuple[Verdict, str | None]:
+    if rest < 2:
+        return Verdict.INSUFFICIENT, "fewer than two paths to compare"
+    if 2 * rest < paths:
+        return Verdict.INSUFFICIENT, "most paths failed by themselves: they may have one cause"
+    if p_value > asked.test_level:
+        miss = at_most(least_loss(sent, 1.0, asked) - 1, sent, asked.min_rate)
+        weak = (
+            f"a drop of {asked.min_rate:.4%} would be missed with probability {miss:.2g}" if miss > asked.miss else None
+        )
+        return Verdict.INSUFFICIENT if weak else Verdict.HEALTHY, weak
+    if alike < ALIKE_ALARM:
+        return Verdict.INSUFFICIENT, "packets were lost on some paths more than on others, but on none clearly"
+    return Verdict.FAILED, None
+
+
+def _alike(sent: Counts, lost: Counts) -> float:
+    all_sent, all_lost = int(sent.sum()), int(lost.sum())
+    if len(sent) < 2 or all_lost == 0:
+        return 1.0
+    expected = sent * (all_lost / all_sent)
+    ratio = 2 * float(np.sum(np.where(lost > 0, lost * np.log(np.maximum(lost, 1) / expected), 0.0)))
+    return float(chdtrc(len(sent) - 1, ratio))
+
+
+def _came(sent: Counts, arrived: Counts, trimmed: Counts | None) -> Counts:
+    """Packets of which at least the header arrived. Raises ValueError."""
+    came = arrived if trimmed is None else arrived + trimmed
+    if sent.ndim != 1 or sent.shape != came.shape or not len(sent):
+        raise ValueError(f"{sent.shape} paths were sent on and {came.shape} counted: one number a path is needed")
+    if min(sent.min(), arrived.min(), came.min()) < 0:
+        raise ValueError("a negative number of packets")
+    return came
