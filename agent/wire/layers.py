@@ -29,12 +29,15 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw, bind_bottom_up, bind_layers, bind_top_down
 
 from agent.wire import constants as c
-from agent.wire.constants import EcnVerdict, EndpointOp, NackReason, Opcode, SprayPolicyCode
+from agent.wire.constants import EcnVerdict, EndpointOp, NackReason, NakCode, Opcode, SprayPolicyCode
 from agent.wire.icrc import icrc_of
 
 
 def _names(enum: Any) -> dict[int, str]:
     return {member.value: member.name for member in enum}
+
+
+_SYNDROMES = {c.AETH_ACK: "ACK"} | {c.AETH_NAK + code: f"NAK {code.name}" for code in NakCode}
 
 
 class BTH(Packet):
@@ -90,7 +93,7 @@ class BTH(Packet):
 
     def guess_payload_class(self, payload: bytes) -> Any:
         """By opcode (MRC Table 7-5)."""
-        return METH if self.opcode in c.WRITE_OPCODES else _CONTROL_LAYERS.get(self.opcode, Raw)
+        return METH if self.opcode in c.WRITE_OPCODES else CONTROL_LAYERS.get(self.opcode, Raw)
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> Any:
@@ -161,7 +164,7 @@ class AETH(Packet):
     """Transport acknowledgement: 0x1F, or 0x60 + NakCode."""
 
     name = "MRC AETH"
-    fields_desc = (XByteField("syndrome", c.AETH_ACK), ThreeBytesField("msn", 0))
+    fields_desc = (ByteEnumField("syndrome", c.AETH_ACK, _SYNDROMES), ThreeBytesField("msn", 0))
 
 
 class SETH(Packet):
@@ -309,7 +312,7 @@ class Announce(Packet):
     )
 
 
-_CONTROL_LAYERS = {
+CONTROL_LAYERS = {
     Opcode.ACKNOWLEDGE: AETH,
     Opcode.ENDPOINT_REQUEST: ERTH,
     Opcode.ENDPOINT_RESPONSE: EETH,
