@@ -219,7 +219,7 @@ class Injector:
             requested=_drop_rate(fault),
             in_force=_drop_rate(found),
             mechanism=mechanism.name,
-            seed=kept,
+            fault_seed=kept,
         )
 
     def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:

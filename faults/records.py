@@ -42,8 +42,8 @@ class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_
     in_force: float | None
     """Drop rate the kernel applies."""
     mechanism: str
-    seed: int | None
-    """Fixes which packets are hit; null where the mechanism leaves that to the kernel."""
+    fault_seed: int | None
+    """Fixes which packets are hit; null where the mechanism leaves that to the kernel. `seed` is the run's."""
 
 
 class FaultClear(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_CLEAR"):

@@ -117,6 +117,15 @@ class Due:
     """Whether nothing of this timeline follows."""
 
 
+@dataclass(frozen=True, slots=True)
+class Next:
+    """What a timeline does next, at a time, at an event, or at whichever comes first."""
+
+    act: Act
+    at_ns: int | None
+    event: Event | None
+
+
 @dataclass(slots=True)
 class _Line:
     fault: Fault
@@ -182,12 +191,17 @@ class Schedule:
             for line in self._lines.values()
         )
 
-    def next_of(self, name: str) -> tuple[Act, int | None] | None:
-        """What is due next of one timeline and when (None: after an event); None when nothing is."""
+    def next_of(self, name: str) -> Next | None:
+        """What one timeline does next; None when nothing follows."""
         line = self._lines.get(name)
-        if line is None or line.next is None:
+        if line is None:
             return None
-        return line.next.act, None if line.start_ns is None else line.start_ns + line.next.after_ns
+        until = line.timing.until if line.begun else None
+        if line.next is None:
+            return Next(Act.CLEAR, None, until) if until else None
+        if line.start_ns is None:
+            return Next(line.next.act, None, line.timing.on)
+        return Next(line.next.act, line.start_ns + line.next.after_ns, until if line.next.act is Act.CLEAR else None)
 
     def _due_of(self, name: str, line: _Line, now_ns: int) -> Iterator[Due]:
         while line.start_ns is not None and line.next and line.start_ns + line.next.after_ns <= now_ns:

@@ -21,15 +21,18 @@ from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, parse_link, pa
 T = TypeVar("T")
 
 _PLANE = re.compile(r"(?:p|plane )(\d+)")
-_PORT = re.compile(r"(?P<node>(?:p\d+-(?:leaf|spine)|h)\d+):(?P<interface>(?:plane|spine|leaf|h)\d+)")
-_NODE = re.compile(r"(?:p[\d*?]+-)?(?:leaf|spine|h)[\d*?]*")
+_ANY = r"(?:[\d*?]|\[[\d-]+\])"
+"""A digit, or what stands for some: `*`, `?`, `[0-3]`."""
+_PORT = re.compile(rf"(?P<node>(?:p{_ANY}+-(?:leaf|spine)|h){_ANY}+):(?P<interface>(?:plane|spine|leaf|h){_ANY}+)")
+_NODE = re.compile(rf"(?:p{_ANY}+-)?(?:leaf|spine|h){_ANY}*")
+_WILD = re.compile(r"[*?\[]")
 _CHOICE = re.compile(
     r"(?P<count>any|\d+) (?:(?P<where>fabric|access) )?"
     r"(?P<what>links?|directions?|spines?|leaf|leaves|hosts?)(?: of plane (?P<plane>\d+))?"
 )
 
 FORMS = (
-    "p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*, p0-spine2, h3:plane1, p1, "
+    "p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*, p0-spine2, h3:plane1, p0-leaf3:spine[0-3], p1, "
     "any fabric link, 3 links of plane 1, or several of these with commas"
 )
 
@@ -76,7 +79,7 @@ def _part(text: str, fabric: Fabric, seed: int) -> Chosen:
     if found := _CHOICE.fullmatch(text):
         return _by_chance(text, found, fabric, seed)
     if found := _PORT.fullmatch(text):
-        return Chosen(text, (_port(text, found["node"], found["interface"], fabric),))
+        return Chosen(text, _ports(text, found["node"], found["interface"], fabric))
     if _NODE.fullmatch(text):
         nodes = _nodes(text, fabric)
         return Chosen(text, tuple(way for node in nodes for way in _sent_by(node, fabric)), nodes)
@@ -89,16 +92,17 @@ def _plane(text: str, plane: int, fabric: Fabric) -> tuple[DirectedLink, ...]:
     return tuple(way for link in fabric.links() if link.plane == plane for way in link.directions)
 
 
-def _port(text: str, node: str, interface: str, fabric: Fabric) -> DirectedLink:
-    ports = {port.interface: port for port in fabric.ports_of(parse_node(node, fabric))}
-    if interface not in ports:
-        raise TargetError(text, f"{node} has no port {interface}", f"its ports are {', '.join(ports)}")
-    port = ports[interface]
-    return DirectedLink(port.plane, port.node, port.peer)
+def _ports(text: str, nodes: str, interfaces: str, fabric: Fabric) -> tuple[DirectedLink, ...]:
+    ports = [port for node in _nodes(nodes, fabric) for port in fabric.ports_of(node)]
+    found = [port for port in ports if fnmatchcase(port.interface, interfaces)]
+    if not found:
+        there = ", ".join(dict.fromkeys(port.interface for port in ports))
+        raise TargetError(text, f"{nodes} has no port {interfaces}", f"its ports are {there}")
+    return tuple(DirectedLink(port.plane, port.node, port.peer) for port in found)
 
 
 def _nodes(text: str, fabric: Fabric) -> tuple[NodeId, ...]:
-    if "*" not in text and "?" not in text:
+    if not _WILD.search(text):
         return (parse_node(text, fabric),)
     found = tuple(node for node in fabric.nodes() if fnmatchcase(str(node), text))
     if not found:

@@ -30,6 +30,8 @@ class _Running:
     said: Path
     """What tcpdump writes to stderr."""
     since: str
+    client: int | None
+    """Whose lease it ends with; None: it goes on until somebody stops it."""
     process: subprocess.Popen[bytes]
 
     def state(self) -> CaptureState:
@@ -53,8 +55,8 @@ class Captures:
         self._running: list[_Running] = []
         self._started = 0
 
-    def start(self, ends: Iterable[CaptureEnd], folder: Path) -> tuple[CaptureState, ...]:
-        """Record `ends` into `folder`; all of them or none.
+    def start(self, ends: Iterable[CaptureEnd], folder: Path, client: int | None = None) -> tuple[CaptureState, ...]:
+        """Record `ends` into `folder`; all of them or none. `client` has leased them.
 
         Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump.
         """
@@ -62,7 +64,7 @@ class Captures:
         fresh: list[_Running] = []
         try:
             for end in ends:
-                fresh.append(self._spawn(end, folder / end.file_name))
+                fresh.append(self._spawn(end, folder / end.file_name, client))
             for capture in fresh:
                 _wait_listening(capture)
         except BaseException:
@@ -74,8 +76,20 @@ class Captures:
         return tuple(capture.state() for capture in fresh)
 
     def stop(self, folder: Path | None) -> tuple[CaptureState, ...]:
-        """End the captures into `folder`, or all; they say what they got."""
-        ended = [capture for capture in self._running if folder in (None, capture.file.parent)]
+        """End the captures into `folder`, or all that nobody has leased; they say what they got."""
+        if folder is None:
+            return self._end([capture for capture in self._running if capture.client is None])
+        return self._end([capture for capture in self._running if capture.file.parent == folder])
+
+    def left(self, client: int) -> None:
+        """A client is gone, and what it has leased with it."""
+        self._end([capture for capture in self._running if capture.client == client])
+
+    def end(self) -> None:
+        """End all."""
+        self._end(self._running)
+
+    def _end(self, ended: list[_Running]) -> tuple[CaptureState, ...]:
         for capture in ended:
             capture.process.send_signal(signal.SIGINT)
         for capture in ended:
@@ -91,14 +105,14 @@ class Captures:
         """What is running."""
         return tuple(capture.state() for capture in self._running)
 
-    def _spawn(self, end: CaptureEnd, file: Path) -> _Running:
+    def _spawn(self, end: CaptureEnd, file: Path, client: int | None) -> _Running:
         if any(capture.file == file for capture in self._running):
             raise UsageError(f"{file} is being written already; `spraylab capture stop` first")
         said = self._labdir.log(f"tcpdump{self._started}")
         self._started += 1
         command = command_inside(namespace_name(self._labdir.lab, end.node), tcpdump_command(end.port.interface, file))
         process = spawn(command, self._labdir.lab, said)
-        return _Running(end, file, said, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", process)
+        return _Running(end, file, said, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", client, process)
 
 
 def _wait_listening(capture: _Running) -> None:

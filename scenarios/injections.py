@@ -21,12 +21,12 @@ from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
 from faults.model import Fault, Flap, Reboot, agrees, amount_of, drop_rate_of, is_nothing, name_of
 from faults.records import FaultClear, FaultRecord
-from faults.schedule import Act, Due, Event, Schedule, Timing
+from faults.schedule import Act, Due, Event, Next, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.wording import worded
-from results.event_log import EventLog, Tail
+from results.event_log import EventLog, Tail, timestamp
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultPlanned, FaultSet, FaultState
+from scenarios.protocol import FaultFailed, FaultPlanned, FaultSet, FaultState
 from testbed.errors import TestbedError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
@@ -54,6 +54,8 @@ class _Ordered:
     seed: int
     links: frozenset[str]
     """All that were ordered together."""
+    client: int | None
+    """Whose lease it ends with; None: it stands until somebody clears it."""
 
     @property
     def key(self) -> Key:
@@ -70,10 +72,12 @@ class Injections:
         self._schedule = Schedule()
         self._ordered: dict[Key, _Ordered] = {}
         self._detections = Tail(labdir.detect)
-        self._failed: list[str] = []
+        self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
 
-    def set(self, order: FaultSet) -> tuple[FaultState, ...]:
+    def set(self, order: FaultSet, client: int | None = None) -> tuple[FaultState, ...]:
         """Put faults on every direction that the order selects, now or on a timeline; zero removes.
+
+        `client` leases them.
 
         Told are the faults that went for it, with their last counters, and those in force now. Raises
         `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if it cannot be done here, and otherwise
@@ -85,7 +89,7 @@ class Injections:
         for fault in said.faults:
             require_fits(chosen, fault)
             self._injector.require(fault, mechanism)
-        wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed)]
+        wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed, client)]
         statuses = {(status.link, status.name): status for status in self._injector.status()}
         before = {key: self._state(status) for key, status in statuses.items()}
         removed: list[FaultState] = []
@@ -99,19 +103,41 @@ class Injections:
         keys = {each.key for each in wanted}
         return (*removed, *(state for state in self.states() if (state.link, state.fault) in keys))
 
-    def clear(self, target: str | None, word: str | None = None) -> tuple[FaultState, ...]:
-        """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all.
+    def clear(self, target: str | None, word: str | None = None, client: int | None = None) -> tuple[FaultState, ...]:
+        """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all, leased by
+        one client or all.
 
-        Those that were in force are told with their last counters.
+        Those that were in force are told with their last counters. Raises the first error after all were tried.
         """
-        names = None if target is None else {str(way) for way in chosen_of(target, self._fabric).ways}
+        names = None if target is None else frozenset(str(way) for way in chosen_of(target, self._fabric).ways)
         before = {(state.link, state.fault): state for state in self.states()}
-        told = []
+        told, errors = [], []
         for key in [*before, *(key for key in self._ordered if key not in before)]:
-            ordered = self._ordered.get(key)
-            if (names is None or key[0] in names) and (word is None or (ordered and ordered.fault.word == word)):
+            if not self._is_meant(key, names, word, client):
+                continue
+            self._failed.pop(key, None)
+            try:
                 told += [_cleared(before[key], record) for record in self._take_back(key) if key in before]
+            except (FaultError, TestbedError, OSError) as error:
+                errors.append(error)
+        if errors:
+            raise errors[0]
         return tuple(told)
+
+    def left(self, client: int) -> None:
+        """A client is gone, and what it has leased with it. What cannot be cleared is logged and told."""
+        try:
+            self.clear(None, client=client)
+        except (FaultError, TestbedError, OSError) as error:
+            _log.error("clear what a client has left: %s", error)
+
+    def _is_meant(self, key: Key, names: frozenset[str] | None, word: str | None, client: int | None) -> bool:
+        ordered = self._ordered.get(key)
+        if names is not None and key[0] not in names:
+            return False
+        if word is not None and (ordered is None or ordered.fault.word != word):
+            return False
+        return client is None or (ordered is not None and ordered.client == client)
 
     def states(self) -> tuple[FaultState, ...]:
         """All faults in force, read from the kernel now."""
@@ -123,14 +149,12 @@ class Injections:
         for key, ordered in self._ordered.items():
             following = self._schedule.next_of(_line(key))
             if following is not None:
-                act, at_ns = following
-                in_s = None if at_ns is None else max(0.0, (at_ns - now) / 1e9)
-                told.append(FaultPlanned(key[0], str(ordered.fault), act.value, in_s, ordered.by))
+                told.append(_planned(ordered, following, now))
         return tuple(told)
 
-    def failed(self) -> tuple[str, ...]:
-        """What a timeline could not do when its time came."""
-        return tuple(self._failed)
+    def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
+        """What a timeline, of one client or any, could not do when its time came, until it is set anew or cleared."""
+        return tuple(failed for whose, failed in self._failed.values() if client in (None, whose))
 
     def happened(self, event: Event) -> None:
         """Tell timelines that wait for it."""
@@ -161,13 +185,16 @@ class Injections:
     def _begin(self, ordered: _Ordered, timing: Timing) -> tuple[FaultClear, ...]:
         """In force now, or on a timeline whose first edge may be due now; what went for it."""
         self._ordered[ordered.key] = ordered
+        self._failed.pop(ordered.key, None)
         if is_nothing(ordered.fault):
             return self._take_back(ordered.key)
         if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
             return self._apply(ordered)
-        now = time.monotonic_ns()
-        self._schedule.add(_line(ordered.key), ordered.fault, timing, ordered.seed, now)
-        return tuple(record for due in self._schedule.due(now) for record in self._act_on(due))
+        now, name = time.monotonic_ns(), _line(ordered.key)
+        self._schedule.add(name, ordered.fault, timing, ordered.seed, now)
+        due = self._schedule.due(now)
+        self._act(each for each in due if each.name != name)
+        return tuple(record for each in due if each.name == name for record in self._act_on(each))
 
     def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
         """What stood there before, with its own mechanism and seed; counted anew."""
@@ -180,16 +207,20 @@ class Injections:
         try:
             self._record(self._injector.set(target, status.fault, status.mechanism, status.seed), ordered.by)
         except (FaultError, TestbedError, OSError) as error:
-            _log.error("put back %s: %s", _line(key), error)
-            self._failed.append(f"put back {_line(key)}: {error}")
+            self._fail(key, "put back", error)
 
     def _act(self, due: Iterable[Due]) -> None:
         for each in due:
             try:
                 self._act_on(each)
             except (FaultError, TestbedError, OSError) as error:
-                _log.error("%s %s: %s", each.act, each.name, error)
-                self._failed.append(f"{each.act} {each.name}: {error}")
+                link, _, fault = each.name.partition(" ")
+                self._fail((link, fault), each.act.value, error)
+
+    def _fail(self, key: Key, act: str, error: Exception) -> None:
+        failed, ordered = FaultFailed(*key, act, str(error)), self._ordered.get(key)
+        _log.error("%s", failed)
+        self._failed[key] = ordered.client if ordered else None, failed
 
     def _act_on(self, due: Due) -> tuple[FaultClear, ...]:
         """Do it; what went for a fault that was set."""
@@ -274,9 +305,29 @@ def _cleared(state: FaultState, record: FaultClear) -> FaultState:
     )
 
 
-def _orders(chosen: Chosen, fault: Fault, mechanism: str | None, by: str, seed: int) -> list[_Ordered]:
+def _orders(
+    chosen: Chosen, fault: Fault, mechanism: str | None, by: str, seed: int, client: int | None
+) -> list[_Ordered]:
     links = frozenset(str(way) for way in chosen.ways)
-    return [_Ordered(way, fault, mechanism, by, seed, links) for way in chosen.ways]
+    return [_Ordered(way, fault, mechanism, by, seed, links, client) for way in chosen.ways]
+
+
+def _planned(ordered: _Ordered, following: Next, now_ns: int) -> FaultPlanned:
+    in_s, at = None, None
+    if following.at_ns is not None:
+        left_ns = max(0, following.at_ns - now_ns)
+        in_s, at = left_ns / 1e9, timestamp(time.time_ns() + left_ns)
+    return FaultPlanned(
+        link=str(ordered.way),
+        kind=ordered.fault.kind,
+        fault=name_of(ordered.fault),
+        requested_text=amount_of(ordered.fault),
+        act=following.act.value,
+        in_s=in_s,
+        at=at,
+        event=following.event.value if following.event else None,
+        by=ordered.by,
+    )
 
 
 def _line(key: Key) -> str:

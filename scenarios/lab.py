@@ -66,10 +66,15 @@ class Lab:
             self.captures.states(),
         )
 
-    def capture(self, links: tuple[str, ...], folder: Path) -> tuple[CaptureState, ...]:
+    def capture(self, links: tuple[str, ...], folder: Path, client: int | None) -> tuple[CaptureState, ...]:
         """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
         chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
-        return self.captures.start([end for link in chosen for end in ends_of(link)], folder)
+        return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client)
+
+    def left(self, client: int) -> None:
+        """A client is gone: what it has leased is undone."""
+        self.captures.left(client)
+        self.injections.left(client)
 
     def new_epoch(self, min_rate: str, copies: int) -> int:
         """Make SprayCheck ready for a run that asks for `min_rate`; a number that no earlier run has had."""
@@ -136,7 +141,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         children = Children(labdir)
         stack.callback(children.end)
         captures = Captures(labdir)
-        stack.callback(captures.stop, None)
+        stack.callback(captures.end)
         lab = Lab(labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures)
         lab.write_state()
         told(f"agents: {fabric.host_count} hosts on {workers} engine workers")

@@ -112,7 +112,7 @@ def _own(channel: Channel, link: socket.socket) -> None:
             if not settings.leased:
                 link.close()
             lease = link if settings.leased else None
-            serve(listener, lambda request: _answer(lab, request), lease, lab.injections)
+            serve(listener, lambda request, client: _answer(lab, request, client), lease, lab.injections, lab.left)
 
 
 def _refuse_leftovers(labdir: LabDir) -> None:
@@ -133,10 +133,10 @@ def _keep_records_in(labdir: LabDir) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def _answer(lab: Lab, request: protocol.Request) -> Answer:
+def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer:
     """Do what is asked; an expected error is an answer, too."""
     try:
-        result = _SERVE[type(request)](lab, request)
+        result = _SERVE[type(request)](lab, request, client)
     except _EXPECTED as error:
         _log.warning("%s: %s", type(request).__name__, error)
         return Answer(refusal=Refusal(_text(error), blame_of(error)))
@@ -156,15 +156,18 @@ def _text(error: Exception) -> str:
     return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
 
 
-def _fault_set(lab: Lab, request: protocol.FaultSet) -> protocol.Faults:
-    return _told(lab, lab.injections.set(request))
+def _fault_set(lab: Lab, request: protocol.FaultSet, client: int) -> protocol.Faults:
+    return _told(lab, lab.injections.set(request, client if request.leased else None))
 
 
-def _fault_clear(lab: Lab, request: protocol.FaultClear) -> protocol.Faults:
-    return _told(lab, lab.injections.clear(request.target, request.word))
+def _fault_clear(lab: Lab, request: protocol.FaultClear, client: int) -> protocol.Faults:
+    whose = client if request.leased else None
+    failed = lab.injections.failed(whose)
+    cleared = lab.injections.clear(request.target, request.word, whose)
+    return protocol.Faults(cleared, lab.injections.planned(), failed)
 
 
-def _fault_event(lab: Lab, request: protocol.FaultEvent) -> protocol.Faults:
+def _fault_event(lab: Lab, request: protocol.FaultEvent, _: int) -> protocol.Faults:
     lab.injections.happened(Event(request.event))
     return _told(lab, lab.injections.states())
 
@@ -173,28 +176,29 @@ def _told(lab: Lab, states: tuple[protocol.FaultState, ...]) -> protocol.Faults:
     return protocol.Faults(states, lab.injections.planned(), lab.injections.failed())
 
 
-def _capture_start(lab: Lab, request: protocol.CaptureStart) -> protocol.Captures:
-    return protocol.Captures(lab.capture(request.links, Path(request.folder)))
+def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
+    return protocol.Captures(lab.capture(request.links, Path(request.folder), client if request.leased else None))
 
 
-def _capture_stop(lab: Lab, request: protocol.CaptureStop) -> protocol.Captures:
-    return protocol.Captures(lab.captures.stop(Path(request.folder) if request.folder else None))
+def _capture_stop(lab: Lab, request: protocol.CaptureStop, _: int) -> protocol.Captures:
+    ended = lab.captures.stop(Path(request.folder) if request.folder else None)
+    return protocol.Captures(ended, lab.captures.states())
 
 
-def _new_epoch(lab: Lab, request: protocol.NewEpoch) -> protocol.Epoch:
+def _new_epoch(lab: Lab, request: protocol.NewEpoch, _: int) -> protocol.Epoch:
     return protocol.Epoch(lab.new_epoch(request.min_rate, request.copies))
 
 
-_SERVE: dict[type[Any], Callable[[Lab, Any], Any]] = {
-    protocol.Status: lambda lab, _: lab.status(),
+_SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
+    protocol.Status: lambda lab, *_: lab.status(),
     protocol.FaultSet: _fault_set,
-    protocol.FaultShow: lambda lab, _: _told(lab, lab.injections.states()),
+    protocol.FaultShow: lambda lab, *_: _told(lab, lab.injections.states()),
     protocol.FaultClear: _fault_clear,
     protocol.FaultEvent: _fault_event,
     protocol.CaptureStart: _capture_start,
     protocol.CaptureStop: _capture_stop,
     protocol.NewEpoch: _new_epoch,
-    protocol.Shutdown: lambda _lab, _: protocol.Done(),
+    protocol.Shutdown: lambda *_: protocol.Done(),
 }
 
 

@@ -23,7 +23,8 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
     """Put faults on every direction that `target` selects, zero takes them away: `Faults` that went for it, with their
     last counters, and those that are now in force there.
 
-    `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one.
+    `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one. What is `leased`
+    is cleared when the connection that asked for it ends.
     """
 
     target: str
@@ -31,6 +32,7 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
     mechanism: str = "auto"
     by: str = "hand"
     seed: int | None = None
+    leased: bool = False
 
 
 class FaultShow(_Request, frozen=True, tag="fault_show"):
@@ -38,10 +40,14 @@ class FaultShow(_Request, frozen=True, tag="fault_show"):
 
 
 class FaultClear(_Request, frozen=True, tag="fault_clear"):
-    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters."""
+    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters.
+
+    `leased`: only those that this connection has leased.
+    """
 
     target: str | None = None
     word: str | None = None
+    leased: bool = False
 
 
 class FaultEvent(_Request, frozen=True, tag="fault_event"):
@@ -51,14 +57,18 @@ class FaultEvent(_Request, frozen=True, tag="fault_event"):
 
 
 class CaptureStart(_Request, frozen=True, tag="capture_start"):
-    """Record both ends of the links that `links` select into a folder: `Captures` that are running now."""
+    """Record both ends of the links that `links` select into a folder: `Captures` that are running now.
+
+    What is `leased` ends with the connection that asked for it.
+    """
 
     links: tuple[str, ...]
     folder: str
+    leased: bool = False
 
 
 class CaptureStop(_Request, frozen=True, tag="capture_stop"):
-    """End the captures into a folder, or (None) all: `Captures` with what they got."""
+    """End the captures into a folder, or (None) all that nobody has leased: `Captures` with what they got."""
 
     folder: str | None = None
 
@@ -115,15 +125,36 @@ class FaultState(msgspec.Struct, frozen=True):
 
 
 class FaultPlanned(msgspec.Struct, frozen=True):
-    """What a timeline will do next."""
+    """What a timeline will do next, at a time, at an event, or at whichever comes first."""
+
+    link: str
+    kind: str
+    fault: str
+    """The word, and the packets it looks at, as in `FaultState`."""
+    requested_text: str
+    act: str
+    """`set` or `clear`."""
+    in_s: float | None
+    """None while it waits for an event only."""
+    at: str | None
+    """The same by the clock."""
+    event: str | None
+    """`traffic` or `detected`; None when it waits for no event."""
+    by: str
+
+
+class FaultFailed(msgspec.Struct, frozen=True):
+    """What could not be done when its time came, or be put back."""
 
     link: str
     fault: str
     act: str
-    """`set` or `clear`."""
-    in_s: float | None
-    """None while it waits for an event."""
-    by: str
+    """`set`, `clear` or `put back`."""
+    error: str
+
+    def __str__(self) -> str:
+        """As one line."""
+        return f"{self.act} {self.link} {self.fault}: {self.error}"
 
 
 class CaptureState(msgspec.Struct, frozen=True):
@@ -173,7 +204,7 @@ class Faults(msgspec.Struct, frozen=True):
 
     faults: tuple[FaultState, ...]
     planned: tuple[FaultPlanned, ...] = ()
-    failed: tuple[str, ...] = ()
+    failed: tuple[FaultFailed, ...] = ()
     """What a timeline could not do when its time came."""
 
 
@@ -181,6 +212,8 @@ class Captures(msgspec.Struct, frozen=True):
     """Captures asked for."""
 
     captures: tuple[CaptureState, ...]
+    going_on: tuple[CaptureState, ...] = ()
+    """Those that were left alone, because a run has leased them."""
 
 
 class Epoch(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 Knows sockets and lines; what a request does is decided by who passes `handle`.
 """
 
+import itertools
 import os
 import selectors
 import socket
@@ -22,7 +23,11 @@ _LONGEST_LINE = 1 << 20
 _PATIENCE_S = 5.0
 """A client that does not take its answer for so long is left (our choice): it must not stop everybody else."""
 
-Handle = Callable[[Request], Answer]
+Handle = Callable[[Request, int], Answer]
+"""Answers a request of a client; clients are told apart by a number, which is never used again."""
+
+Left = Callable[[int], None]
+"""Hears that a client is gone."""
 
 
 class Chore(Protocol):
@@ -46,8 +51,9 @@ class _Attended(Enum):
 
 
 class _Client:
-    def __init__(self, link: socket.socket) -> None:
+    def __init__(self, link: socket.socket, number: int) -> None:
         self.link = link
+        self.number = number
         self.received = b""
 
     def lines(self) -> list[bytes] | None:
@@ -73,9 +79,15 @@ def listening(path: Path) -> Iterator[socket.socket]:
         yield listener
 
 
-def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, chore: Chore | None = None) -> None:
+def serve(
+    listener: socket.socket,
+    handle: Handle,
+    lease: socket.socket | None,
+    chore: Chore | None = None,
+    left: Left | None = None,
+) -> None:
     """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
-    decoder = msgspec.json.Decoder(Request)
+    decoder, numbers = msgspec.json.Decoder(Request), itertools.count(1)
     with ExitStack() as held:
         selector = held.enter_context(selectors.DefaultSelector())
         selector.register(listener, selectors.EVENT_READ)
@@ -91,7 +103,7 @@ def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, 
                 if key.fileobj is listener:
                     link = held.enter_context(listener.accept()[0])
                     link.settimeout(_PATIENCE_S)
-                    selector.register(link, selectors.EVENT_READ, _Client(link))
+                    selector.register(link, selectors.EVENT_READ, _Client(link, next(numbers)))
                     continue
                 match _attend(key.data, decoder, handle):
                     case _Attended.ENDS:
@@ -99,13 +111,15 @@ def serve(listener: socket.socket, handle: Handle, lease: socket.socket | None, 
                     case _Attended.GONE:
                         selector.unregister(key.fileobj)
                         key.data.link.close()
+                        if left is not None:
+                            left(key.data.number)
 
 
 def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Handle) -> _Attended:
     """Answer one client's lines."""
     lines = client.lines()
     for line in filter(None, lines or ()):
-        reply, ends = _answered(decoder, line, handle)
+        reply, ends = _answered(decoder, line, handle, client.number)
         try:
             client.link.sendall(reply + b"\n")
         except OSError:
@@ -115,9 +129,9 @@ def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Han
     return _Attended.GONE if lines is None else _Attended.WAITS
 
 
-def _answered(decoder: msgspec.json.Decoder[Request], line: bytes, handle: Handle) -> tuple[bytes, bool]:
+def _answered(decoder: msgspec.json.Decoder[Request], line: bytes, handle: Handle, client: int) -> tuple[bytes, bool]:
     try:
         request = decoder.decode(line)
     except msgspec.DecodeError as error:
         return msgspec.json.encode(Answer(refusal=Refusal(f"not a request: {error}", Blame.USAGE))), False
-    return msgspec.json.encode(handle(request)), isinstance(request, Shutdown)
+    return msgspec.json.encode(handle(request, client)), isinstance(request, Shutdown)

@@ -122,7 +122,7 @@ def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -
     if plan.captures:
         links = tuple(str(link) for link in plan.captures)
         undo.callback(_quietly, lab.owner, protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
-        lab.owner.ask(protocol.CaptureStart(links, str(folder.pcap.absolute())), protocol.Captures)
+        lab.owner.ask(protocol.CaptureStart(links, str(folder.pcap.absolute()), leased=True), protocol.Captures)
 
 
 def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResult, ...]:
@@ -145,10 +145,11 @@ def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
 
 def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, mine: tuple[PlannedFault, ...], undo: ExitStack) -> None:
     """Order what this run has to break."""
+    undo.callback(_quietly, lab.owner, protocol.FaultClear(leased=True), protocol.Faults)
     for planned in mine:
-        undo.callback(_quietly, lab.owner, protocol.FaultClear(_spelt(planned)), protocol.Faults)
         mechanism = planned.mechanism if order.mechanism == "auto" else order.mechanism
-        request = protocol.FaultSet(planned.chosen.text, dict(planned.words), mechanism, "scenario", plan.scenario.seed)
+        words, seed = dict(planned.words), plan.scenario.seed
+        request = protocol.FaultSet(planned.chosen.text, words, mechanism, "scenario", seed, leased=True)
         lab.owner.ask(request, protocol.Faults)
 
 
@@ -165,17 +166,11 @@ def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.Fa
     return all(same)
 
 
-def _spelt(planned: PlannedFault) -> str:
-    return ",".join(str(way) for way in planned.chosen.ways)
-
-
 def clear_faults(lab: LabInUse, mine: tuple[PlannedFault, ...]) -> None:
     """Take away what this run has ordered. Raises `OwnerFailedError` when a timeline could not be followed."""
-    for planned in mine:
-        lab.owner.ask(protocol.FaultClear(_spelt(planned)), protocol.Faults)
-    failed = lab.owner.ask(protocol.FaultShow(), protocol.Faults).failed
+    failed = lab.owner.ask(protocol.FaultClear(leased=True), protocol.Faults).failed
     if failed and mine:
-        raise OwnerFailedError("faults were not in force as the scenario asks: " + "; ".join(failed))
+        raise OwnerFailedError("faults were not in force as the scenario asks: " + "; ".join(map(str, failed)))
 
 
 def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> None:

@@ -8,7 +8,7 @@ import click
 from results import run_dir
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
-from scenarios.cli.output import Output, echo_aside
+from scenarios.cli.output import Output, counted, echo_aside
 from scenarios.client import Owner
 from scenarios.errors import LabStateError
 from scenarios.lab_dir import LabDir
@@ -48,10 +48,16 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
 @told
 @click.pass_context
 def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None:
-    """End all captures of the lab and tell what they got; exits with 1 when one of them is incomplete."""
+    """End all captures that were started by hand and tell what they got; exits with 1 when one of them is incomplete.
+
+    Those of a run that is going on end with it.
+    """
     require_root()
     with Owner(labdir) as owner:
-        captures = owner.ask(CaptureStop(), Captures).captures
+        stopped = owner.ask(CaptureStop(), Captures)
+    captures = stopped.captures
+    if stopped.going_on:
+        output.say(f"{counted(len(stopped.going_on), 'capture')} of the run that is going on: left alone")
     _print(output, captures)
     flaws = [flaw for capture in captures if (flaw := _flaw(capture)) is not None]
     for flaw in flaws:

@@ -13,8 +13,9 @@ from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like,
 from scenarios.cli.output import Output
 from scenarios.client import Owner, not_up
 from scenarios.errors import LabStateError, ScenariosError, UsageError
+from scenarios.fault_list import fault_list
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow
+from scenarios.protocol import FaultClear, FaultPlanned, Faults, FaultSet, FaultShow
 
 _COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
 _PLANNED = ("link", "fault", "next", "when", "set by")
@@ -52,8 +53,8 @@ def set_command(
     is printed with its last counters. If that cannot be done, what was there stays.
 
     TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
-    (p0-spine2), a port (h3:plane1), a plane (p1), a choice by chance ("any fabric link", "3 links of plane 1"), or
-    several of these with commas. What is printed has been read back from the kernel.
+    (p0-spine2), a port (h3:plane1) or several (p0-leaf3:spine[0-3]), a plane (p1), a choice by chance ("any fabric
+    link", "3 links of plane 1"), or several of these with commas. What is printed has been read back from the kernel.
     """
     said = {name.replace("_", "-"): value for name, value in words.items() if value not in (None, False)}
     worded(said)
@@ -114,7 +115,7 @@ def _print(output: Output, faults: Faults, empty: str) -> None:
     for text in faults.failed:
         output.say(f"a timeline failed: {text}")
     if output.as_json:
-        output.document(faults.faults)
+        output.document(fault_list(faults))
         return
     rows = [
         (f.link, f.fault, f.requested_text, f.in_force_text, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
@@ -123,9 +124,12 @@ def _print(output: Output, faults: Faults, empty: str) -> None:
     if rows or not faults.planned:
         output.table(_COLUMNS, rows, empty)
     if faults.planned:
-        told = [(p.link, p.fault, p.act, _when(p.in_s), p.by) for p in faults.planned]
+        told = [(p.link, f"{p.fault} {p.requested_text}".rstrip(), p.act, _when(p), p.by) for p in faults.planned]
         output.table(_PLANNED, told, "")
 
 
-def _when(in_s: float | None) -> str:
-    return "waits for its event" if in_s is None else f"in {in_s:.1f} s"
+def _when(planned: FaultPlanned) -> str:
+    event = "" if planned.event is None else f"on {planned.event}"
+    if planned.in_s is None:
+        return event
+    return f"in {planned.in_s:.1f} s" + (f", or {event}" if event else "")

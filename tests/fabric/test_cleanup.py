@@ -181,6 +181,25 @@ def test_interrupted_run_on_a_lab_that_stays_up(lab: Lab, long_run: str) -> None
     assert lab.left() == []
 
 
+def test_killed_run_on_a_lab_that_stays_up(lab: Lab, long_run: str) -> None:
+    """Its faults, timelines and captures go with its connection; those set by hand stay, and so does the lab."""
+    lab("up", *SMALL)
+    lab("fault", "set", "p1:leaf0>spine0", "--drop", "0.001%")
+    lab("capture", "start", "p1:leaf0-spine0")
+    run = lab.start("run", "--attach", long_run)
+    wait_for_line(run, TRAFFIC)
+    stopped = lab("capture", "stop")
+    assert "2 captures of the run that is going on: left alone" in stopped.stderr
+    assert {each["by"] for each in lab.json("fault", "show")} == {"hand", "scenario"}
+    os.kill(run.pid, signal.SIGKILL)
+    run.communicate()
+    wait_until(lambda: lab.json("inspect")["captures"] == [], "the owner ends the captures of the dead run")
+    assert [each["by"] for each in lab.json("fault", "show")] == ["hand"]
+    trusted(lab, "run", "--attach", "gray-link-small")
+    lab("down")
+    assert lab.left() == []
+
+
 def test_run_killed(lab: Lab, long_run: str) -> None:
     """Nobody is left to clean up but the owner, which holds the other end of the lease."""
     run = lab.start("run", long_run)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.model import Down, Flap, Reboot
-from faults.schedule import ALWAYS, Act, Due, Edge, Event, Schedule, Timing, edges_of
+from faults.schedule import ALWAYS, Act, Due, Edge, Event, Next, Schedule, Timing, edges_of
 
 S = 10**9
 
@@ -66,12 +66,12 @@ def test_what_is_due_is_said_once_never_early_and_in_order():
 def test_an_event_starts_what_waits_for_it():
     schedule = Schedule()
     schedule.add("a", Down(), Timing(at_ns=5, on=Event.TRAFFIC), 0, now_ns=0)
-    assert (schedule.next_ns(), schedule.next_of("a")) == (None, (Act.SET, None))
+    assert (schedule.next_ns(), schedule.next_of("a")) == (None, Next(Act.SET, None, Event.TRAFFIC))
     assert schedule.waits_for(Event.TRAFFIC)
     assert schedule.happened(Event.DETECTED, 50) == ()
     schedule.happened(Event.TRAFFIC, 100)
     assert not schedule.waits_for(Event.TRAFFIC)
-    assert schedule.next_of("a") == (Act.SET, 105)
+    assert schedule.next_of("a") == Next(Act.SET, 105, None)
     assert [due.at_ns for due in schedule.due(200)] == [105]
 
 
@@ -84,9 +84,20 @@ def test_until_detected_ends_only_what_is_named_and_in_force():
     assert schedule.happened(Event.DETECTED, 5, frozenset({"a", "c"})) == (Due("a", Act.CLEAR, 5, True),)
     assert schedule.happened(Event.DETECTED, 6, frozenset({"a"})) == ()
     assert schedule.waits_for(Event.DETECTED)
+    assert schedule.next_of("b") == Next(Act.CLEAR, None, Event.DETECTED)
+    assert schedule.next_of("c") == Next(Act.SET, 1000, None)
     schedule.drop("b")
     schedule.drop("c")
     assert not schedule.waits_for(Event.DETECTED)
+
+
+def test_what_comes_first_is_told_with_both():
+    schedule = Schedule()
+    schedule.add("a", Down(), Timing(for_ns=50, until=Event.DETECTED), 0, now_ns=0)
+    assert schedule.next_of("a") == Next(Act.SET, 0, None)
+    schedule.due(1)
+    assert schedule.next_of("a") == Next(Act.CLEAR, 50, Event.DETECTED)
+    assert schedule.next_of("nobody") is None
 
 
 @pytest.mark.parametrize("timing", [Timing(), Timing(for_ns=7), Timing(2, 3, 9, 4)])

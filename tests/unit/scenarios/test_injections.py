@@ -48,7 +48,7 @@ class Held:
 
     def in_force(self) -> Fault | None:
         fault = self._held.get(self._key)
-        return RandomDrop(fault.rate + Fraction(1, 2**33)) if isinstance(fault, RandomDrop) else fault
+        return RandomDrop(fault.rate + Fraction(1, 2**33), fault.only) if isinstance(fault, RandomDrop) else fault
 
     def is_seeded(self) -> bool:
         return True
@@ -69,7 +69,7 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Injections, Ke
     return Injections(labdir, Fabric.of(FabricSpec(planes=1, leaves=2, spines=2)), injector), kernel, labdir
 
 
-def order(target: str, rate: str, mechanism: str = "auto", **words: str) -> FaultSet:
+def order(target: str, rate: str, mechanism: str = "auto", **words: str | bool) -> FaultSet:
     return FaultSet(target, {"drop": rate, **words}, mechanism, seed=1)
 
 
@@ -121,7 +121,10 @@ def test_a_timeline_goes_on_when_the_order_that_replaces_it_fails(lab: tuple[Inj
     kernel.refuses = {UP}
     with pytest.raises(KernelError):
         injections.set(order(UP, "1%"))
-    assert [(plan.link, plan.fault) for plan in injections.planned()] == [(UP, "drop 5%")]
+    (plan,) = injections.planned()
+    assert (plan.link, plan.fault, plan.requested_text, plan.act, plan.event) == (UP, "drop", "5%", "set", None)
+    assert plan.in_s is not None
+    assert 50 < plan.in_s <= 60
 
 
 def test_what_cannot_be_put_back_is_told(lab: tuple[Injections, Kernel, LabDir]) -> None:
@@ -131,7 +134,39 @@ def test_what_cannot_be_put_back_is_told(lab: tuple[Injections, Kernel, LabDir])
     with pytest.raises(KernelError):
         injections.set(order(UP, "1%"))
     assert injections.states() == ()
-    assert "put back p0:leaf0>spine0 drop" in injections.failed()[0]
+    assert "put back p0:leaf0>spine0 drop" in str(injections.failed()[0])
+    injections.clear(UP)
+    assert injections.failed() == (), "told once it is cleared"
+
+
+def test_what_a_client_has_leased_goes_with_it_and_nothing_else(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, labdir = lab
+    injections.set(order(UP, "5%"))
+    injections.set(order(BACK, "1%"), client=7)
+    injections.set(order(UP, "2%", only_control=True), client=7)
+    injections.set(order("p0:leaf1>spine0", "3%", at="1min"), client=7)
+    injections.set(order("p0:leaf1>spine1", "3%"), client=8)
+    injections.left(9)
+    assert len(injections.states()) == 4
+    injections.left(7)
+    assert sorted(kernel.held) == [(UP, "drop"), ("p0:leaf1>spine1", "drop")]
+    assert injections.planned() == ()
+    injections.left(7)
+    (mine,) = injections.clear(None, client=8)
+    assert mine.link == "p0:leaf1>spine1"
+    assert [state.link for state in injections.states()] == [UP]
+    cleared = [record["link"] for record in read_records(labdir.truth) if record["event"] == "FAULT_CLEAR"]
+    assert sorted(cleared) == sorted([BACK, UP, "p0:leaf1>spine1"])
+
+
+def test_an_order_does_not_answer_for_what_falls_due_beside_it(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    """Another timeline's act, though it fails, neither fails this order nor is told as its own."""
+    injections, kernel, _ = lab
+    injections.set(order(BACK, "1%", at="1ns"))
+    kernel.refuses = {BACK}
+    told = injections.set(order(UP, "2%", **{"for": "1min"}))
+    assert [(state.link, state.requested) for state in told] == [(UP, 0.02)]
+    assert [(failed.link, failed.act) for failed in injections.failed()] == [(BACK, "set")]
 
 
 def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injections, Kernel, LabDir]) -> None:

@@ -1,6 +1,7 @@
 """The owner's loop and its client, over a real socket: answers, refusals, garbage, the lease."""
 
 import os
+import queue
 import signal
 import socket
 import threading
@@ -17,10 +18,10 @@ from scenarios.errors import EnvironmentLackingError, InterruptedRunError, LabSt
 from scenarios.lab_dir import LabDir
 from scenarios.processes import ProcessId
 from scenarios.protocol import Answer, Blame, Refusal
-from scenarios.serve import Handle, listening, serve
+from scenarios.serve import Handle, Left, listening, serve
 
 
-def handle(request: protocol.Request) -> Answer:
+def handle(request: protocol.Request, _client: int) -> Answer:
     if isinstance(request, protocol.FaultSet):
         return Answer(refusal=Refusal(f"no {request.target}", Blame(request.by)))
     if isinstance(request, protocol.NewEpoch):
@@ -30,12 +31,12 @@ def handle(request: protocol.Request) -> Answer:
 
 @contextmanager
 def serving(
-    tmp_path: Path, lease: socket.socket | None = None, handling: Handle = handle
+    tmp_path: Path, lease: socket.socket | None = None, handling: Handle = handle, left: Left | None = None
 ) -> Iterator[tuple[LabDir, threading.Thread]]:
     labdir = LabDir("x", tmp_path)
     labdir.path.mkdir()
     with listening(labdir.socket) as listener:
-        thread = threading.Thread(target=serve, args=(listener, handling, lease), daemon=True)
+        thread = threading.Thread(target=serve, args=(listener, handling, lease, None, left), daemon=True)
         thread.start()
         yield labdir, thread
         thread.join(5)
@@ -94,6 +95,24 @@ def test_a_request_may_come_in_pieces(tmp_path: Path) -> None:
         stop(labdir)
 
 
+def test_a_client_that_is_gone_is_told_by_its_number(tmp_path: Path) -> None:
+    heard, gone = [], queue.SimpleQueue[int]()
+
+    def numbered(request: protocol.Request, client: int) -> Answer:
+        heard.append(client)
+        return handle(request, client)
+
+    with serving(tmp_path, handling=numbered, left=gone.put) as (labdir, _):
+        with Owner(labdir) as stays:
+            stays.ask(protocol.NewEpoch("1%", 1), protocol.Epoch)
+            with Owner(labdir) as leaves:
+                leaves.ask(protocol.NewEpoch("1%", 2), protocol.Epoch)
+                leaves.ask(protocol.NewEpoch("1%", 3), protocol.Epoch)
+            assert gone.get(timeout=5) == heard[1] == heard[2] != heard[0]
+            assert gone.empty()
+        stop(labdir)
+
+
 def test_the_end_of_the_lease_ends_the_loop(tmp_path: Path) -> None:
     ours, theirs = socket.socketpair()
     with theirs, serving(tmp_path, theirs):
@@ -118,11 +137,11 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tmp_path: P
     def interrupted(_number: int, _frame: object) -> None:
         raise InterruptedRunError("interrupted")
 
-    def slow(request: protocol.Request) -> Answer:
+    def slow(request: protocol.Request, client: int) -> Answer:
         if isinstance(request, protocol.Status):
             os.kill(os.getpid(), signal.SIGUSR1)
             heard.wait(5)
-        return handle(request)
+        return handle(request, client)
 
     before = signal.signal(signal.SIGUSR1, interrupted)
     try:
