@@ -157,9 +157,9 @@ class Traffic:
         self._qps, self._regions, self._flows = [], [], []
 
     def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
-        region = self._ask(host, ask.RegisterRegion(host, size, seed, role))
+        region = self._ask(host, ask.RegisterRegion(host, size, seed, role, leased=True))
         self._regions.append(ask.RegionName(host, region["rkey"]))
-        qp = self._ask(host, ask.CreateQp(host, peer, config))
+        qp = self._ask(host, ask.CreateQp(host, peer, config, leased=True))
         self._qps.append(ask.QpName(host, qp["qpn"]))
         return _End(host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
 

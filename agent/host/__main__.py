@@ -17,6 +17,7 @@ from agent.host.commands import Commands
 from agent.host.control import ControlServer
 from agent.host.errors import SettingsError
 from agent.host.event_log import EventLog
+from agent.host.leases import Leases
 from agent.host.loop import drive, settle
 from agent.host.opening import opened_engine
 from agent.host.settings import WorkerSettings, load_settings
@@ -53,9 +54,9 @@ def run(settings: WorkerSettings) -> None:
     with contextlib.ExitStack() as undo:
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
-        commands = Commands(engine, wiring, stop, monotonic_ns)
+        leases = Leases(Commands(engine, wiring, stop, monotonic_ns).serve)
         log = undo.enter_context(EventLog(Path(settings.event_log)))
-        control = undo.enter_context(ControlServer(Path(settings.control_socket), commands.serve))
+        control = undo.enter_context(ControlServer(Path(settings.control_socket), leases.serve, leases.left))
         settle()
         drive(engine, control, log, stop)
 

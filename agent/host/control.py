@@ -4,6 +4,7 @@ Moves and checks messages; what a request does is `Commands` in commands.py. Nev
 """
 
 import contextlib
+import itertools
 import os
 import select
 import socket
@@ -22,12 +23,17 @@ _RECEIVE_BYTES = 1 << 16
 _LONGEST_REQUEST_BYTES = 1 << 24  # ours; a client that sends more without a newline is not one of ours
 
 Reply = dict[str, Any]
-Serve = Callable[[Request], Reply]
+Serve = Callable[[Request, int], Reply]
+"""Does what a client asks; clients are told apart by a number, which is never used again."""
+
+Left = Callable[[int], None]
+"""Hears that a client is gone."""
 
 
 class _Client:
-    def __init__(self, connection: socket.socket) -> None:
+    def __init__(self, connection: socket.socket, number: int) -> None:
         self.connection = connection
+        self.number = number
         self.received = bytearray()
         self.to_send = bytearray()
 
@@ -35,9 +41,11 @@ class _Client:
 class ControlServer:
     """Listens on a unix socket path and serves its clients when polled. Use in a `with`."""
 
-    def __init__(self, path: Path, serve: Serve) -> None:
+    def __init__(self, path: Path, serve: Serve, left: Left) -> None:
         self._path = path
         self._serve = serve
+        self._left = left
+        self._numbers = itertools.count(1)
         self._listener: socket.socket | None = None
         self._clients: list[_Client] = []
         self._decoder = msgspec.json.Decoder(Request)
@@ -81,7 +89,7 @@ class ControlServer:
         with contextlib.suppress(BlockingIOError):
             connection, _ = self._listener.accept()
             connection.setblocking(False)
-            self._clients.append(_Client(connection))
+            self._clients.append(_Client(connection, next(self._numbers)))
         self._clients = [client for client in self._clients if self._attend(client)]
 
     def _attend(self, client: _Client) -> bool:
@@ -94,6 +102,7 @@ class ControlServer:
             alive = False
         if not alive:
             client.connection.close()
+            self._left(client.number)
         return alive
 
     def _read(self, client: _Client) -> bool:
@@ -110,11 +119,11 @@ class ControlServer:
         client.received = rest
         for line in lines:
             if line.strip():
-                client.to_send += msgspec.json.encode(self._reply(bytes(line))) + b"\n"
+                client.to_send += msgspec.json.encode(self._reply(bytes(line), client.number)) + b"\n"
 
-    def _reply(self, line: bytes) -> Reply:
+    def _reply(self, line: bytes, client: int) -> Reply:
         try:
-            return {"ok": True, **self._serve(self._decoder.decode(line))}
+            return {"ok": True, **self._serve(self._decoder.decode(line), client)}
         except (msgspec.DecodeError, RequestError, CoreError, WireError) as error:
             return {"ok": False, "error": str(error)}
 

@@ -22,6 +22,8 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
     """Of the stream that a source holds and that a target is to receive."""
     role: Literal["source", "target"]
     """A target is filled with the complement of its stream, so that a byte nobody wrote is wrong."""
+    leased: bool = False
+    """Destroyed when this connection ends."""
 
 
 class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -93,6 +95,8 @@ class CreateQp(_Request, frozen=True, tag="create_qp"):
     host: int
     peer_host: int
     config: QpSettings = QpSettings()
+    leased: bool = False
+    """Destroyed when this connection ends."""
 
 
 class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

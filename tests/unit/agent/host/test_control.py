@@ -11,7 +11,7 @@ from agent.host.errors import RequestError
 from agent.host.requests import Hello, Verify
 
 
-def serve(request):
+def serve(request, _client):
     match request:
         case Hello():
             return {"pid": 1, "hosts": [0]}
@@ -21,7 +21,7 @@ def serve(request):
 
 @pytest.fixture
 def server(tmp_path):
-    with ControlServer(tmp_path / "w.sock", serve) as server:
+    with ControlServer(tmp_path / "w.sock", serve, lambda _: None) as server:
         yield server
 
 
@@ -82,6 +82,25 @@ def test_the_socket_file_goes_with_the_server_and_a_dead_one_is_replaced(tmp_pat
     path = tmp_path / "w.sock"
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(str(path))
-    with ControlServer(path, serve), pytest.raises(OSError, match="in use by another"), ControlServer(path, serve):
+    with (
+        ControlServer(path, serve, print),
+        pytest.raises(OSError, match="in use by another"),
+        ControlServer(path, serve, print),
+    ):
         pass
     assert not path.exists()
+
+
+def test_who_has_left_is_told_by_number(tmp_path):
+    asked, gone = [], []
+
+    def numbered(_request, number):
+        asked.append(number)
+        return {}
+
+    with ControlServer(tmp_path / "w.sock", numbered, gone.append) as server, client(server) as stays:
+        with client(server) as leaves:
+            ask(server, leaves, b'{"op":"hello"}\n{"op":"hello"}\n')
+        ask(server, stays, b'{"op":"hello"}\n')
+        assert gone == asked[:1] == asked[1:2]
+        assert asked[2] not in gone

@@ -1,0 +1,56 @@
+"""What a client has leased is destroyed when it is gone, and nothing of anybody else."""
+
+from agent.host.errors import RequestError
+from agent.host.leases import Leases
+from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion
+
+
+class Worker:
+    """Remembers what there is."""
+
+    def __init__(self):
+        self.there = {}
+
+    def serve(self, request):
+        number = len(self.there)
+        match request:
+            case CreateQp(host=host):
+                self.there[QpName(host, number)] = True
+                return {"qpn": number}
+            case RegisterRegion(host=host):
+                self.there[RegionName(host, number)] = True
+                return {"rkey": number}
+            case Destroy(qps=qps, regions=regions):
+                for name in (*qps, *regions):
+                    if not self.there.get(name):
+                        raise RequestError(f"no {name}")
+                    self.there[name] = False
+        return {}
+
+    def left(self):
+        return [name for name, is_there in self.there.items() if is_there]
+
+
+def test_leased_queue_pairs_and_regions_go_with_their_client():
+    worker = Worker()
+    leases = Leases(worker.serve)
+    leases.serve(RegisterRegion(0, 9, 1, "source", leased=True), 1)
+    leases.serve(CreateQp(0, 1, leased=True), 1)
+    leases.serve(CreateQp(2, 3, leased=True), 2)
+    leases.serve(CreateQp(4, 5), 1)
+    leases.left(3)
+    assert len(worker.left()) == 4
+    leases.left(1)
+    assert worker.left() == [QpName(2, 2), QpName(4, 3)]
+    leases.left(1)
+    assert len(worker.left()) == 2
+
+
+def test_what_the_client_has_destroyed_itself_does_no_harm():
+    worker = Worker()
+    leases = Leases(worker.serve)
+    leases.serve(RegisterRegion(0, 9, 1, "source", leased=True), 1)
+    leases.serve(CreateQp(0, 1, leased=True), 1)
+    leases.serve(Destroy(qps=(QpName(0, 1),)), 1)
+    leases.left(1)
+    assert worker.left() == []
