@@ -21,6 +21,15 @@ SHOWN_REASONS = 4
 """Of insufficient verdicts; the rest is in `detect.jsonl`."""
 
 
+class Reordering(msgspec.Struct, frozen=True):
+    """Reordering extents of a flow's first transmissions (RFC 4737, section 4.2)."""
+
+    in_order: int
+    late: tuple[int, ...]
+    """`late[b]` packets of extent 2^b .. 2^(b+1) - 1."""
+    most: int
+
+
 class FlowResult(msgspec.Struct, frozen=True):
     """One queue pair's writing."""
 
@@ -40,6 +49,7 @@ class FlowResult(msgspec.Struct, frozen=True):
     """Payload bits a second."""
     bytes_verified: int
     bytes_wrong: int
+    reordering: Reordering | None = None
 
 
 class Injected(msgspec.Struct, frozen=True):

@@ -12,10 +12,10 @@ import msgspec
 from faults.model import TOLERANCE, Corrupt
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
-from results.summary import FlowResult, Injected
+from results.summary import FlowResult, Injected, Reordering
 from scenarios.expect import Accused, Conclusion, MachineCounts
 from scenarios.protocol import FaultState
-from scenarios.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
+from scenarios.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 
@@ -236,13 +236,20 @@ def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
 
 
 def flow_results(
-    flows: Sequence[OpenFlow], progress: Sequence[FlowProgress], verified: Sequence[Verification]
+    flows: Sequence[OpenFlow],
+    progress: Sequence[FlowProgress],
+    verified: Sequence[Verification],
+    workers: Sequence[WorkerCounts],
 ) -> tuple[FlowResult, ...]:
     """One result a flow."""
-    return tuple(_flow_result(*parts) for parts in zip(flows, progress, verified, strict=True))
+    told = {(row.host, row.qpn): row for worker in workers for row in worker.reordering}
+    orders = [told.get((item.destination.host, item.destination.qpn)) for item in flows]
+    return tuple(_flow_result(*parts) for parts in zip(flows, progress, verified, orders, strict=True))
 
 
-def _flow_result(item: OpenFlow, progress: FlowProgress, verified: Verification) -> FlowResult:
+def _flow_result(
+    item: OpenFlow, progress: FlowProgress, verified: Verification, order: ReorderCounts | None
+) -> FlowResult:
     started, finished = progress.started_ns, progress.finished_ns
     duration_ns = None if started is None or finished is None else finished - started
     return FlowResult(
@@ -259,6 +266,7 @@ def _flow_result(item: OpenFlow, progress: FlowProgress, verified: Verification)
         goodput_bps=per_second(progress.acked_bytes * 8, duration_ns),
         bytes_verified=verified.bytes,
         bytes_wrong=verified.wrong,
+        reordering=None if order is None else Reordering(order.in_order, order.late, order.most),
     )
 
 

@@ -44,7 +44,8 @@ def collect_records(
     write_records(folder.truth, truth, folder.name, seed)
     write_records(folder.detect, list(recorded.verdicts), folder.name, seed)
     files = [labdir.worker_events(at) for at in range(len(lab.workers))]
-    agent = collect.of_time(collect.worker_records(files), started.mono_ns) + _ev_records(recorded)
+    agent = collect.of_time(collect.worker_records(files), started.mono_ns)
+    agent += [*_ev_records(recorded), *_reorder_records(recorded)]
     write_records(folder.agent, agent, folder.name, seed)
 
 
@@ -93,7 +94,7 @@ class Unfinished:
 
 def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:
     """Everything recorded against everything expected; written into the folder and returned."""
-    flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified)
+    flows = collect.flow_results(recorded.flows, recorded.progress, recorded.verified, recorded.after.workers)
     drops = injected(recorded)
     dropping = collect.dropping_links(drops, plan.fabric)
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
@@ -155,6 +156,19 @@ def _ev_records(recorded: Recorded) -> list[Fields]:
         stamped("EV_COUNTERS", f"h{host}", {"qpn": qpn, "evs": rows})
         for (host, qpn), rows in by_qp.items()
         if (host, qpn) in mine
+    ]
+
+
+def _reorder_records(recorded: Recorded) -> list[Fields]:
+    """In what order the packets of every flow arrived, one record a receiving queue pair."""
+    mine = {(item.destination.host, item.destination.qpn) for item in recorded.flows}
+    return [
+        stamped(
+            "REORDERING", f"h{row.host}", {"qpn": row.qpn, "in_order": row.in_order, "late": row.late, "most": row.most}
+        )
+        for worker in recorded.after.workers
+        for row in worker.reordering
+        if (row.host, row.qpn) in mine
     ]
 
 

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from scenarios.transport import Transport
-from scenarios.values import Bytes, Part, Rate
+from scenarios.values import Bytes, OffIsAWord, Part, Rate
 
 
 def _text(value: Any) -> str:
@@ -22,6 +22,7 @@ def _text(value: Any) -> str:
     return str(value).strip()
 
 
+Events = Annotated[Literal["off", "default", "detail"], OffIsAWord]
 Text = Annotated[str, BeforeValidator(_text), WithJsonSchema({"type": ["string", "number", "object"]})]
 Link = Annotated[
     str, Field(min_length=1, description="A link such as p0:leaf3>spine5, p0:leaf3-spine5, p*:leaf3>spine*.")
@@ -192,5 +193,7 @@ class Scenario(Part):
     """What is asked of SprayCheck."""
     capture: tuple[Link, ...] = ()
     """Links recorded at both ends."""
+    events: Events = "default"
+    """How much `agent.jsonl` tells: nothing but the counters at the end, what changes, or also what passes."""
     expect: Expectation = Expectation()
     """What makes the run a success."""

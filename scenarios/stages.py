@@ -183,7 +183,7 @@ def open_traffic(lab: LabInUse, plan: Plan, undo: ExitStack) -> Traffic:
     """Memory and queue pairs for every flow."""
     traffic = Traffic(lab.workers)
     undo.callback(_close_quietly, traffic)
-    traffic.open(plan.flows, plan.scenario.transport, plan.scenario.seed)
+    traffic.open(plan.flows, plan.scenario.transport, plan.scenario.seed, plan.scenario.events)
     return traffic
 
 

@@ -12,6 +12,7 @@ import msgspec
 from agent.host import requests as ask
 from scenarios.client import Worker
 from scenarios.deploy import worker_of
+from scenarios.model import Events
 from scenarios.plan import Flow
 from scenarios.qp_settings import qp_settings_of
 from scenarios.transport import Transport
@@ -67,6 +68,16 @@ class PortCounts(msgspec.Struct, frozen=True):
     tx_errors: int
 
 
+class ReorderCounts(msgspec.Struct, frozen=True):
+    """Reordering extents of what one queue pair received (`agent.core.reordering`)."""
+
+    host: int
+    qpn: int
+    in_order: int
+    late: tuple[int, ...]
+    most: int
+
+
 class WorkerCounts(msgspec.Struct, frozen=True):
     """What one worker counted since its start (other fields are left aside)."""
 
@@ -76,6 +87,8 @@ class WorkerCounts(msgspec.Struct, frozen=True):
     sched_wait_ns: int
     evs: tuple[dict[str, Any], ...]
     """Counters of each entropy value of each queue pair, as the worker tells them."""
+    reordering: tuple[ReorderCounts, ...] = ()
+    """How far packets arrived behind later ones, by receiving queue pair."""
 
 
 class Verification(msgspec.Struct, frozen=True):
@@ -99,8 +112,9 @@ class Traffic:
         """All that are open, in the order of the plan."""
         return tuple(self._flows)
 
-    def open(self, flows: Sequence[Flow], transport: Transport, seed: int) -> None:
+    def open(self, flows: Sequence[Flow], transport: Transport, seed: int, events: Events = "default") -> None:
         """Memory and a connected pair of queue pairs for every flow. Raises `WorkerFailedError`."""
+        self._tell_events(events)
         for number, flow in enumerate(flows):
             own = seed << 20 | number  # a stream of its own for every flow of every seed
             config = qp_settings_of(transport, own)
@@ -154,7 +168,12 @@ class Traffic:
             regions = tuple(region for region in self._regions if worker_of(region.host, count) == index)
             if qps or regions:
                 worker.ask(ask.Destroy(qps, regions))
+        self._tell_events("default")
         self._qps, self._regions, self._flows = [], [], []
+
+    def _tell_events(self, events: Events) -> None:
+        for worker in self._workers:
+            worker.ask(ask.SetEvents(events))
 
     def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
         region = self._ask(host, ask.RegisterRegion(host, size, seed, role, leased=True))

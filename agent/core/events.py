@@ -104,4 +104,30 @@ class PacketsNacked:
     """NackReason."""
 
 
-Event = QpStateChanged | MessagesCompleted | PacketsLost | PacketsTimedOut | QpFailed | EvStatesChanged | PacketsNacked
+class PortOwner(Enum):
+    """Whose ports an event speaks of."""
+
+    LOCAL = "local"
+    PEER = "peer"
+
+
+@dataclass(frozen=True, slots=True)
+class PortsChanged:
+    """Ports went up or down, ours or the peer's: the queue pair's planes with a working port, and those without."""
+
+    now_ns: int
+    owner: PortOwner
+    up: tuple[int, ...]
+    down: tuple[int, ...]
+
+
+Event = (
+    QpStateChanged
+    | MessagesCompleted
+    | PacketsLost
+    | PacketsTimedOut
+    | QpFailed
+    | EvStatesChanged
+    | PacketsNacked
+    | PortsChanged
+)

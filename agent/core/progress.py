@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from agent.core.counters import RequesterCounters
 from agent.core.events import QpState
 from agent.core.responder import ResponderCounters
+from agent.core.round_trip import RoundTrip
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +20,7 @@ class PlaneShare:
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A queue pair at one moment; `requester` and `responder` are copies."""
+    """A queue pair at one moment; `rtt`, `requester` and `responder` are copies."""
 
     state: QpState
     posted_messages: int
@@ -32,5 +33,14 @@ class Progress:
     in_flight_pkts: int
     held_pkts: int
     """Received above the cumulative point."""
+    window_psns: int
+    """PSNs from the oldest unacknowledged one on that may be sent."""
+    cwnd_bytes: int | None
+    """The congestion window, nominal bytes; None while congestion control is off, as below."""
+    cwnd_in_flight_bytes: int | None
+    """What it counts as in flight, those of all queue pairs that share it."""
+    rtt: RoundTrip
+    cack_psn: int
+    """24-bit PSN up to which all has been received."""
     requester: RequesterCounters
     responder: ResponderCounters

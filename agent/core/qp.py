@@ -19,10 +19,20 @@ from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
 from agent.core.errors import StateError
-from agent.core.events import Event, MessagesCompleted, QpErrorReason, QpFailed, QpState, QpStateChanged
+from agent.core.events import (
+    Event,
+    MessagesCompleted,
+    PortOwner,
+    PortsChanged,
+    QpErrorReason,
+    QpFailed,
+    QpState,
+    QpStateChanged,
+)
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
+from agent.core.reordering import ReorderCounts
 from agent.core.requester import Requester
 from agent.core.responder import Responder
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
@@ -215,7 +225,7 @@ class QueuePair:
         ports = ev_set.local_up.copy()
         ports[plane] = up
         ev_set.on_local_ports(ports, now_ns)
-        self._ports_changed(now_ns)
+        self._ports_changed(PortOwner.LOCAL, ports, now_ns)
         self._tell_ports()
 
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
@@ -225,7 +235,7 @@ class QueuePair:
         ev_set = self._requester.ev_set
         if not np.array_equal(up, ev_set.remote_up):
             ev_set.on_remote_ports(up, now_ns)
-            self._ports_changed(now_ns)
+            self._ports_changed(PortOwner.PEER, up, now_ns)
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller forbids EV rows."""
@@ -322,9 +332,18 @@ class QueuePair:
             backlog_pkts=requester.backlog_pkts,
             in_flight_pkts=requester.in_flight_pkts,
             held_pkts=responder.held_pkts,
+            window_psns=requester.window_psns,
+            cwnd_bytes=None if self._congestion is None else self._congestion.cwnd_bytes,
+            cwnd_in_flight_bytes=None if self._congestion is None else self._congestion.in_flight_bytes,
+            rtt=replace(requester.recovery.rtt),
+            cack_psn=responder.cack_psn,
             requester=replace(requester.counters),
             responder=replace(responder.counters),
         )
+
+    def reordering(self) -> ReorderCounts:
+        """How far the peer's first transmissions arrived behind later ones."""
+        return self._responder.reordering.counts()
 
     def ev_counters(self) -> EvCounters:
         """Packets by row of the EV profile, copied."""
@@ -335,13 +354,20 @@ class QueuePair:
         ev_set = self._requester.ev_set
         return ev_set.states.copy(), ev_set.active.copy()
 
+    def reverse_rows(self) -> list[int]:
+        """The row of each plane that carries its SACKs, NACKs and ACKs at the moment, in order of planes."""
+        return self._responder.reverse.rows
+
     def _note(self, event: Event) -> None:
         self._events.append(event)
         if self._tells_writes and isinstance(event, MessagesCompleted):
             done = WritesDone(self.qpn, event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
             self.completions.add(done)
 
-    def _ports_changed(self, now_ns: int) -> None:
+    def _ports_changed(self, owner: PortOwner, up: NDArray[np.bool_], now_ns: int) -> None:
+        working = up[self._planes]
+        down = tuple(self._planes[~working].tolist())
+        self._events.append(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
         self._responder.reverse.on_ports(self._requester.ev_set.plane_up)
         self._requester.prober.follow(now_ns)
         if self._congestion is not None:

@@ -110,6 +110,11 @@ class Requester:
         return self.messages.bytes_below(self._in_flight.base)
 
     @property
+    def window_psns(self) -> int:
+        """PSNs from the oldest unacknowledged one on that may be sent."""
+        return self._window_psns
+
+    @property
     def schedule_lead(self) -> int:
         """How far the spray schedule is ahead of the packet offset: EVs passed over take a place too."""
         return self.ev_set.position - self._in_flight.end

@@ -14,9 +14,10 @@ from agent.core.config import EvProfile, QpConfig
 from agent.core.delivery import Delivery
 from agent.core.events import QpErrorReason
 from agent.core.memory import RegionTable
-from agent.core.psn import offsets_of
+from agent.core.psn import offsets_of, psn_of
 from agent.core.receive_ring import ReceiveRing
 from agent.core.refusals import Refusals
+from agent.core.reordering import Reordering
 from agent.core.reverse_evs import ReverseEvs
 from agent.core.sack_writer import SackWriter
 from agent.wire.columns import Rows, SackBatch, WriteColumns
@@ -39,6 +40,8 @@ class ResponderCounters:
     ce_marked: int = 0
     sacks: int = 0
     nacks: int = 0
+    acks: int = 0
+    """Transport ACKs and NAKs."""
     messages: int = 0
     """Complete messages."""
     immediates: int = 0
@@ -63,6 +66,7 @@ class Responder:
         self._window_psns = config.receive_window_psns
         self._nack_out_of_window = config.nack_out_of_window
         self._ring = ReceiveRing(self._window_psns)
+        self.reordering = Reordering(self._window_psns)
         self._sacks = SackWriter(config, qpn)
         self._delivery = Delivery(
             config,
@@ -84,6 +88,11 @@ class Responder:
     def held_pkts(self) -> int:
         """Packets above the cumulative point."""
         return self._ring.held
+
+    @property
+    def cack_psn(self) -> int:
+        """24-bit PSN up to which all has arrived; the one before the first while nothing has."""
+        return psn_of(self._ring.next - 1, self._start_psn)
 
     @property
     def sack_deadline_ns(self) -> int | None:
@@ -159,7 +168,10 @@ class Responder:
 
     def acks(self, now_ns: int) -> AckBatch | None:
         """The transport ACK, or the NAK after which nothing more is accepted."""
-        return self._delivery.ack(self.reverse.row, now_ns)
+        batch = self._delivery.ack(self.reverse.row, now_ns)
+        if batch is not None:
+            self.counters.acks += len(batch)
+        return batch
 
     def acknowledge(self, now_ns: int) -> SackBatch | None:
         """The SACKs that are due, (r,): one snapshot, in as many rows as the news takes; ask until None."""
@@ -200,6 +212,7 @@ class Responder:
         payload_bytes = cols.payload_bytes[rows]
         start = ring.next
         ring.enter(offsets, payload_bytes)
+        self.reordering.note(offsets, cols.flags[rows])
         counters.received = ring.received
         counters.received_bytes += int(np.add.reduce(payload_bytes))
         agreed = delivery.note(offsets, cols, rows)

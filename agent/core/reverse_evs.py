@@ -26,6 +26,11 @@ class ReverseEvs:
         """The EV whose turn it is."""
         return self._rows[self._usable[self._turn % len(self._usable)]]
 
+    @property
+    def rows(self) -> list[int]:
+        """Of each plane its row, in order of planes; those of planes that are down are kept, not used."""
+        return [self._rows[plane] for plane in self._planes]
+
     def turn(self) -> None:
         """It is the next plane's turn."""
         self._turn = (self._turn + 1) % len(self._usable)

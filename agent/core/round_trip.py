@@ -3,16 +3,18 @@
 Kept apart from congestion control: this one wants to be late rather than wrong. RFC 6298 weights.
 """
 
+from dataclasses import dataclass
 
+
+@dataclass(slots=True)
 class RoundTrip:
     """One queue pair's estimate over all its paths."""
 
-    def __init__(self) -> None:
-        self.smoothed_ns = 0
-        """0 before the first sample."""
-        self.deviation_ns = 0
-        self.least_ns = 0
-        self.samples = 0
+    smoothed_ns: int = 0
+    """0 before the first sample."""
+    deviation_ns: int = 0
+    least_ns: int = 0
+    samples: int = 0
 
     def add(self, rtt_ns: int) -> None:
         """One valid sample."""

@@ -54,8 +54,8 @@ def run(settings: WorkerSettings) -> None:
     with contextlib.ExitStack() as undo:
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
-        leases = Leases(Commands(engine, wiring, stop, monotonic_ns).serve)
         log = undo.enter_context(EventLog(Path(settings.event_log)))
+        leases = Leases(Commands(engine, wiring, stop, monotonic_ns, log).serve)
         control = undo.enter_context(ControlServer(Path(settings.control_socket), leases.serve, leases.left))
         settle()
         drive(engine, control, log, stop)

@@ -14,6 +14,7 @@ from agent.core.config import PeerQp
 from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
 from agent.host.errors import RequestError
+from agent.host.event_log import EventDetail, EventLog
 from agent.host.schedstat import schedstat
 from agent.host.wiring import Wiring
 from agent.io.engine import Engine
@@ -30,6 +31,8 @@ class Commands:
     wiring: Wiring
     stop: threading.Event
     now_ns: Callable[[], int]
+    log: EventLog | None = None
+    """None: nothing is written."""
 
     def serve(self, request: requests.Request) -> Reply:
         """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
@@ -117,6 +120,13 @@ class Commands:
             channel.qp.deny(rows, self.now_ns())
         return {}
 
+    def set_events(self, request: requests.SetEvents) -> Reply:
+        """Choose what is written."""
+        if self.log is None:
+            raise RequestError("this engine writes no event log")
+        self.log.choose(EventDetail(request.detail), self.engine.hosts.values())
+        return {}
+
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""
         return {"qps": [_progress(runtime, channel) for runtime, channel in self._channels()]}
@@ -140,10 +150,17 @@ class Commands:
             "cpu_ns": cpu_ns,
             "sched_wait_ns": wait_ns,
             "evs": [row for runtime, channel in self._channels() for row in self.wiring.ev_counters(runtime, channel)],
+            "reordering": [
+                {"host": runtime.host, "qpn": channel.qpn, **asdict(channel.qp.reordering())}
+                for runtime, channel in self._channels()
+            ],
         }
 
     def destroy(self, request: requests.Destroy) -> Reply:
-        """Forget queue pairs and regions."""
+        """Forget queue pairs and regions, once what they have done is written."""
+        if self.log is not None:
+            self.log.add(self.engine.drain_events())
+            self.log.observe(self.engine.hosts.values(), self.now_ns())
         for name in request.qps:
             self._channel(name.host, name.qpn)
             del self.engine.hosts[name.host].channels[name.qpn]
@@ -181,6 +198,7 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.PostReceives: Commands.post_receives,
     requests.Immediates: Commands.immediates,
     requests.PortState: Commands.port_state,
+    requests.SetEvents: Commands.set_events,
     requests.DenyEvs: Commands.deny_evs,
     requests.Progress: Commands.progress,
     requests.Verify: Commands.verify,
@@ -210,6 +228,10 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "acked_bytes": progress.acked_bytes,
         "backlog_pkts": progress.backlog_pkts,
         "in_flight_pkts": progress.in_flight_pkts,
+        "window_psns": progress.window_psns,
+        "cwnd_bytes": progress.cwnd_bytes,
+        "rtt_ns": progress.rtt.smoothed_ns,
+        "rtt_deviation_ns": progress.rtt.deviation_ns,
         "packets_tx": requester.packets_tx,
         "packets_rtx": requester.packets_rtx,
         "lost": requester.lost,
@@ -220,6 +242,7 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "probes_answered": requester.probes_answered,
         "started_ns": requester.first_tx_ns,
         "finished_ns": requester.last_completed_ns if not progress.posted_bytes - progress.acked_bytes else None,
+        "held_pkts": progress.held_pkts,
         "received_pkts": responder.received,
         "received_bytes": responder.received_bytes,
         "duplicates": responder.duplicates,

@@ -1,13 +1,15 @@
 """The agent's record of what happened: one JSON object a line, appended to a file.
 
-Losses and timeouts come in crowds, so those of a queue pair are summed by EV until the next `flush`.
+Losses and timeouts come in crowds, so those of a queue pair are summed by EV until the next `flush`; what is told in
+detail is read from counters then.
 Knows the shape of a record (docs/results-schema.md), not what anybody concludes from it.
 """
 
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO
@@ -17,10 +19,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core import events as core
-from agent.io.runtime import QpEvent
+from agent.host.activity import Activity
+from agent.io.runtime import HostRuntime, QpEvent
 from agent.wire.constants import NackReason
 
 _VERSION = 1
+
+
+class EventDetail(StrEnum):
+    """How much is written."""
+
+    OFF = "off"
+    DEFAULT = "default"
+    """What changes: states, losses, timeouts, refusals, completions, ports."""
+    DETAIL = "detail"
+    """Besides, what passes: packets by kind, round trips, congestion windows, summed between two flushes."""
 
 
 class EventLog:
@@ -28,6 +41,8 @@ class EventLog:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._detail = EventDetail.DEFAULT
+        self._activity = Activity()
         self._file: BinaryIO | None = None
         self._clock_offset_ns = time.time_ns() - time.monotonic_ns()
         self._crowds: dict[tuple[int, int, str], Counter[int]] = {}
@@ -46,9 +61,23 @@ class EventLog:
             self._file.close()
             self._file = None
 
+    def choose(self, detail: EventDetail, hosts: Iterable[HostRuntime]) -> None:
+        """Write so much from now on; what `hosts` did before is not told."""
+        self._detail = detail
+        self._activity = Activity()
+        deque(self._activity.news(hosts), maxlen=0)
+
+    def observe(self, hosts: Iterable[HostRuntime], now_ns: int) -> None:
+        """Record what passed since the last call, if that is wanted."""
+        if self._detail is EventDetail.DETAIL:
+            for act in self._activity.news(hosts):
+                self._write(act.host, act.qpn, now_ns, act.event, act.fields)
+
     def add(self, events: Iterable[QpEvent]) -> None:
         """Record what queue pairs reported."""
         for item in events:
+            if self._detail is EventDetail.OFF:
+                continue
             match item.event:
                 case core.PacketsLost(ev_indices=rows, counts=counts):
                     self._crowd(item, "LOSS", rows, counts)
@@ -73,12 +102,13 @@ class EventLog:
         for row, count in zip(rows, counts, strict=True):
             by_ev[int(item.evs[row])] += count
 
-    def _write(self, host: int, qpn: int, mono_ns: int, event: str, fields: dict[str, Any]) -> None:
+    def _write(self, host: int, qpn: int | None, mono_ns: int, event: str, fields: dict[str, Any]) -> None:
         if self._file is None:
             return
         when = datetime.fromtimestamp((mono_ns + self._clock_offset_ns) / 1e9, UTC)
         head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": _VERSION}
-        record = {**head, "node": f"h{host}", "event": event, "qpn": qpn, **fields}
+        who = {"node": f"h{host}", "event": event} | ({} if qpn is None else {"qpn": qpn})
+        record = {**head, **who, **fields}
         self._file.write(msgspec.json.encode(record) + b"\n")
 
 
@@ -92,6 +122,8 @@ def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, An
             replaced_by = {"replaced_by": f"{int(evs[replacement]):#010x}"} if replacement >= 0 else {}
             named = [f"{int(evs[row]):#010x}" for row in rows]
             return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, **replaced_by}
+        case core.PortsChanged(owner=owner, up=up, down=down):
+            return "PORT", {"side": owner.value, "up": up, "down": down}
         case core.QpFailed(reason=reason, flushed=flushed):
             return "QP_ERROR", {"reason": reason.value, "flushed": flushed}
         case _:

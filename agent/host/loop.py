@@ -58,6 +58,7 @@ def drive(engine: Engine, control: ControlServer, log: EventLog, stop: threading
             log.add(engine.drain_events())
             control_ns = now_ns
         if now_ns - flush_ns >= _FLUSH_PERIOD_NS:
+            log.observe(engine.hosts.values(), now_ns)
             log.flush(now_ns)
             flush_ns = now_ns
         if now_ns - moved_ns > _DOZE_AFTER_NS:

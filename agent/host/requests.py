@@ -164,6 +164,12 @@ class PortState(_Request, frozen=True, tag="port_state"):
     up: bool
 
 
+class SetEvents(_Request, frozen=True, tag="set_events"):
+    """How much the event log tells from now on: {}."""
+
+    detail: Literal["off", "default", "detail"]
+
+
 class DenyEvs(_Request, frozen=True, tag="deny_evs"):
     """Forbid EVs to a queue pair, or allow them again: {}."""
 
@@ -186,7 +192,7 @@ class Verify(_Request, frozen=True, tag="verify"):
 
 
 class Counters(_Request, frozen=True, tag="counters"):
-    """What ports, decoder, EVs and this process counted: {ports, rejected, sched_wait_ns, cpu_ns, evs}."""
+    """What ports, decoder, EVs and this process counted: {ports, rejected, sched_wait_ns, cpu_ns, evs, reordering}."""
 
 
 class QpName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -223,6 +229,7 @@ Request = (
     | PostReceives
     | Immediates
     | PortState
+    | SetEvents
     | DenyEvs
     | Progress
     | Verify

@@ -125,8 +125,10 @@ class Wiring:
         counters = channel.qp.ev_counters()
         columns = tuple(getattr(counters, name) for name in _EV_COLUMNS)
         states, active = channel.qp.ev_states()
+        reverse = channel.qp.reverse_rows()
         named = zip(channel.profile.evs.tolist(), states.tolist(), active.tolist(), strict=True)
-        for (ev, state, is_active), *counts in zip(named, *(column.tolist() for column in columns), strict=True):
+        rows = zip(named, *(column.tolist() for column in columns), strict=True)
+        for row, ((ev, state, is_active), *counts) in enumerate(rows):
             path = self.codec.path_of(ev)
             yield {
                 "host": runtime.host,
@@ -136,6 +138,7 @@ class Wiring:
                 "spine": path.spine,
                 "state": EvState(state).name,
                 "active": is_active,
+                "reverse": row in reverse,
                 **dict(zip(_EV_COLUMNS, counts, strict=True)),
             }
 

@@ -1,11 +1,12 @@
-"""`spraylab inspect`: what is up, what is broken, what is recorded."""
+"""`spraylab inspect`: what is up, what is broken, what is recorded; of a host, what its queue pairs do."""
 
 import click
 
-from scenarios.cli.options import fabric_up, of_lab, require_root, told
+from scenarios.cli.inspect_host import show_evs, show_qps
+from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
 from scenarios.client import Owner, not_up
-from scenarios.errors import LabStateError
+from scenarios.errors import LabStateError, UsageError
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import LabStatus, Status
 
@@ -13,14 +14,34 @@ from scenarios.protocol import LabStatus, Status
 @click.command("inspect")
 @click.option("--nodes", is_flag=True, help="Only the names of its nodes, one a line.")
 @click.option("--links", is_flag=True, help="Only the names of its links, one a line.")
+@click.option("--evs", is_flag=True, help="Of HOST: state and counters of every entropy value.")
+@click.option("--qps", is_flag=True, help="Of HOST: state, windows and counters of every queue pair.")
+@click.argument("host", required=False, shell_complete=nodes_like)
 @of_lab
 @told
-def command(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
-    """Show the lab that is up: its fabric, processes, faults in force and running captures."""
+def command(labdir: LabDir, output: Output, nodes: bool, links: bool, evs: bool, qps: bool, host: str | None) -> None:
+    """Show the lab that is up: its fabric, processes, faults in force and running captures.
+
+    \b
+    spraylab inspect                the lab
+    spraylab inspect h2 --evs       the paths of a host's queue pairs, while there are any
+    spraylab inspect h2 --qps       its queue pairs
+    """
+    if (host is None) == (evs or qps) or (evs and qps):
+        raise UsageError("a host and one of --evs and --qps go together, as in `spraylab inspect h2 --evs`")
     require_root()
-    if nodes or links:
+    if host is not None:
+        fabric = fabric_up(labdir)
+        if fabric is None:
+            raise LabStateError(not_up(labdir))
+        (show_evs if evs else show_qps)(labdir, fabric, host, output)
+    elif nodes or links:
         _names(labdir, output, nodes, links)
-        return
+    else:
+        _lab(labdir, output)
+
+
+def _lab(labdir: LabDir, output: Output) -> None:
     with Owner(labdir) as owner:
         status = owner.ask(Status(), LabStatus)
     if output.as_json:

@@ -29,6 +29,13 @@ def test_inspect_tells_what_is_up(lab: Lab) -> None:
     assert "spraycheck" in lab("inspect").stdout
 
 
+def test_inspect_of_a_host_needs_queue_pairs_and_a_host(lab: Lab) -> None:
+    assert lab.json("inspect", "h1", "--evs") == lab.json("inspect", "h1", "--qps") == []
+    assert lab("inspect", "h1", "--evs").stdout == "h1 has no queue pairs\n"
+    assert "p0-leaf0 is a switch" in lab("inspect", "p0-leaf0", "--qps", code=2).stderr
+    assert "did you mean" in lab("inspect", "h7", "--qps", code=2).stderr
+
+
 def test_a_second_up_is_4(lab: Lab) -> None:
     assert "already up" in lab("up", code=4).stderr
 

@@ -116,3 +116,8 @@ def test_names_are_found_in_catalog_and_file_system(tmp_path: Path) -> None:
         find_scenario("grey-link")
     with pytest.raises(UsageError, match="there is no file"):
         find_scenario("nowhere/x.yaml")
+
+
+@pytest.mark.parametrize(("written", "meant"), [("off", "off"), ('"off"', "off"), ("detail", "detail")])
+def test_the_word_off_is_no_truth_value(written: str, meant: str) -> None:
+    assert scenario_from(f"{LEAST}events: {written}\n", "x").events == meant

@@ -3,7 +3,7 @@ import pytest
 
 from agent.core.config import PeerQp, QpConfig, SprayPolicy
 from agent.core.errors import RegionError, StateError
-from agent.core.events import QpErrorReason, QpFailed, QpState, QpStateChanged
+from agent.core.events import PortOwner, PortsChanged, QpErrorReason, QpFailed, QpState, QpStateChanged
 from agent.core.memory import RegionTable
 from agent.core.psn import offsets_of
 from agent.core.qp import TRANSITIONS, QueuePair
@@ -112,3 +112,15 @@ def test_counters_are_copies():
     pair.run(10**9)
     assert before.requester.packets_tx == evs.tx_first.sum() == 0
     assert pair.ends[0].qp.ev_counters().tx_first.sum() == 7
+
+
+def test_ports_that_change_are_told_once():
+    qp = new_qp()
+    qp.on_port_state(1, False, 5)
+    qp.on_peer_ports(0b010, 6)
+    qp.on_peer_ports(0b010, 7)
+    told = [event for event in qp.drain_events() if isinstance(event, PortsChanged)]
+    assert [(event.now_ns, event.owner, 1 in event.down) for event in told] == [
+        (5, PortOwner.LOCAL, True),
+        (6, PortOwner.PEER, True),
+    ]

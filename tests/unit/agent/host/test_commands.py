@@ -1,6 +1,8 @@
 """What a worker does when it is told: two hosts of one worker write to each other over the fabric in memory."""
 
+import json
 import threading
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -9,6 +11,7 @@ from agent.core.errors import CoreError
 from agent.host import requests as rq
 from agent.host.commands import Commands, packets_of
 from agent.host.errors import RequestError
+from agent.host.event_log import EventLog
 from agent.host.settings import FabricSettings
 from agent.host.wiring import Wiring
 from agent.io.engine import Engine
@@ -178,3 +181,37 @@ def test_shutdown_sets_stop():
 )
 def test_packets_of(size, message, pmtu, packets):
     assert packets_of(size, message, pmtu) == packets
+
+
+def test_the_order_of_arrival_is_counted_by_receiving_queue_pair():
+    worker = Worker(PathRule(plane=0, spine=2, source=0, delay_ns=200_000))
+    write = worker.write(0, 2, 500 * 256)
+    worker.run()
+    told = {row["qpn"]: row for row in worker.ask(rq.Counters())["reordering"]}
+    mine = told[write["peer_qpn"]]
+    assert mine["in_order"] + sum(mine["late"]) == 500
+    assert sum(mine["late"]) >= 500 // 8
+    assert mine["most"].bit_length() == len(mine["late"])
+    assert told[write["qpn"]] == {"host": 0, "qpn": write["qpn"], "in_order": 0, "late": (), "most": 0}
+
+
+def test_reverse_evs_are_told_one_a_plane():
+    worker = Worker()
+    worker.write(0, 2, 1000)
+    rows = [row for row in worker.ask(rq.Counters())["evs"] if row["host"] == 2 and row["reverse"]]
+    assert [row["plane"] for row in rows] == [0, 1]
+
+
+def test_events_need_a_log(tmp_path):
+    worker = Worker()
+    with pytest.raises(RequestError, match="no event log"):
+        worker.ask(rq.SetEvents("detail"))
+    with EventLog(tmp_path / "log") as log:
+        worker.commands = replace(worker.commands, log=log)
+        worker.ask = worker.commands.serve
+        worker.ask(rq.SetEvents("detail"))
+        write = worker.write(0, 2, 100_000)
+        worker.run()
+        worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),)))
+    written = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
+    assert {"MESSAGE_COMPLETE", "SACK_RX", "WRITE_TX"} <= {*written}

@@ -1,14 +1,21 @@
 """The agent's event records: their shape, and the summing of crowds."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 
 from agent.core import events as core
+from agent.core.congestion.nscc import Nscc
+from agent.core.congestion.nscc_config import NsccConfig
 from agent.core.events import QpErrorReason, QpState
-from agent.host.event_log import EventLog
+from agent.host.event_log import EventDetail, EventLog
+from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
+from tests.unit.agent.conformance.agents import PAPER, step_for
+from tests.unit.agent.io.memory_lab import Flow, build
 
+NSCC = NsccConfig(base_rtt_ns=100_000, port_bps=10_000_000_000)
 EVS = np.array([0xC0001000, 0xC0001001], np.uint32)
 
 
@@ -50,3 +57,61 @@ def test_completions_and_failures_are_told(tmp_path):
     complete, failed = logged(tmp_path, *events)
     assert (complete["event"], complete["messages"], complete["bytes"]) == ("MESSAGE_COMPLETE", 3, 900)
     assert (failed["event"], failed["reason"], failed["flushed"]) == ("QP_ERROR", "retry counter exceeded", 4)
+
+
+def test_ports_are_told(tmp_path):
+    (record,) = logged(tmp_path, core.PortsChanged(1, core.PortOwner.PEER, (0, 2), (1,)))
+    assert (record["event"], record["side"], record["up"], record["down"]) == ("PORT", "peer", [0, 2], [1])
+
+
+def observed(tmp_path, detail: EventDetail, **config) -> tuple[list[dict], Flow]:
+    """What two hosts' log holds after a flow that lost packets, was looked at often, and lost a port."""
+    lab = build(rules=(PathRule(source=0, spine=1, loss=0.05),))
+    path = tmp_path / "agent.jsonl"
+    with EventLog(path) as log:
+        log.choose(detail, lab.engine.hosts.values())
+        flow = lab.flow(0, 1, 2000 * 256, message_bytes=25_600, **config)
+        while not flow.is_complete():
+            lab.engine.step(lab.fabric.now_ns)
+            log.add(lab.engine.drain_events())
+            log.observe(lab.engine.hosts.values(), lab.fabric.now_ns)
+            lab.fabric.advance(lab.fabric.now_ns + 20_000)
+        lab.engine.hosts[1].hold_port(1, False, lab.fabric.now_ns)
+        step_for(lab, 10_000_000)
+        log.add(lab.events)
+        log.observe(lab.engine.hosts.values(), lab.fabric.now_ns)
+    return [json.loads(line) for line in path.read_text().splitlines()], flow
+
+
+def total(records, event, field="packets"):
+    return sum(record[field] for record in records if record["event"] == event)
+
+
+def test_off_writes_nothing(tmp_path):
+    assert observed(tmp_path, EventDetail.OFF)[0] == []
+
+
+def test_default_tells_what_changes_and_not_what_passes(tmp_path):
+    records, flow = observed(tmp_path, EventDetail.DEFAULT)
+    assert {record["event"] for record in records} == {"QP_STATE", "MESSAGE_COMPLETE", "LOSS", "PORT"}
+    assert total(records, "LOSS") == flow.source.qp.progress().requester.lost
+    told = {(record["node"], record["side"]) for record in records if record["event"] == "PORT"}
+    assert told == {("h1", "local"), ("h0", "peer")}
+
+
+def test_detail_adds_up_to_the_counters(tmp_path):
+    ev = replace(PAPER, reverse_probe_ns=100_000)
+    records, flow = observed(tmp_path, EventDetail.DETAIL, ev=ev, control=lambda: Nscc(NSCC, 256 + 92, 2))
+    sent, received = flow.source.qp.progress().requester, flow.target.qp.progress().responder
+    assert (total(records, "WRITE_TX"), total(records, "WRITE_TX", "resends")) == (2000, sent.packets_rtx)
+    assert (total(records, "WRITE_RX"), total(records, "WRITE_RX", "bytes")) == (2000, 2000 * 256)
+    assert total(records, "SACK_TX") == received.sacks > 0
+    assert total(records, "SACK_RX") == sent.sacks
+    assert total(records, "ACK_TX") == received.acks == total(records, "ACK_RX") > 0
+    assert total(records, "PROBE_TX") == sent.probes > 0
+    probed = [record["evs"] for record in records if record["event"] == "PROBE_TX"]
+    assert sum(sum(evs.values()) for evs in probed) == sent.probes
+    assert total(records, "RTT", "samples") == flow.source.qp.progress().rtt.samples > 0
+    assert total(records, "PORT_STATUS_TX") >= 3
+    assert [record["cwnd_bytes"] for record in records if record["event"] == "CWND"][-1] > 0
+    assert len(records) < sent.sacks * 4 < 2000

@@ -219,3 +219,10 @@ def test_a_strange_sudo_user_is_left_aside(
     monkeypatch.setenv("SUDO_GID", "0")
     assert invoker() is None
     assert "files will belong to root" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [("h0",), ("--evs",), ("h0", "--evs", "--qps"), ("h0", "--nodes")], ids=" ".join)
+def test_a_host_to_inspect_and_what_of_it_go_together(words: tuple[str, ...]) -> None:
+    result = spraylab("inspect", *words)
+    assert result.exit_code == 2
+    assert "go together" in result.stderr
