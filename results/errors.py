@@ -2,8 +2,11 @@
 
 ResultsError
 ├── RunFolderError   the folder cannot be made or is not a run
+├── CaptureError     a capture file cannot be read
 └── RecordError      a line of a JSON Lines file is not what its schema says
 """
+
+from pathlib import Path
 
 
 class ResultsError(Exception):
@@ -12,6 +15,14 @@ class ResultsError(Exception):
 
 class RunFolderError(ResultsError):
     """A run folder cannot be created, or a path is not one."""
+
+
+class CaptureError(ResultsError):
+    """A file is not the capture it should be."""
+
+    def __init__(self, path: Path, reason: str) -> None:
+        self.path = path
+        super().__init__(f"{path}: {reason}")
 
 
 class RecordError(ResultsError):

@@ -39,6 +39,12 @@ class CaptureEnd:
         plane, _, ends = str(self.link).partition(":")
         return f"{plane}_{ends}.{self.node.short}-{self.port.interface}.pcap"
 
+    @classmethod
+    def of_file_name(cls, name: str) -> "CaptureEnd | None":
+        """The end whose file is called so; None for any other name."""
+        link = LinkId.named(name.partition(".")[0].replace("_", ":", 1))
+        return None if link is None else next((end for end in ends_of(link) if end.file_name == name), None)
+
 
 @dataclass(frozen=True)
 class CaptureCounts:
@@ -58,10 +64,10 @@ def ends_of(link: LinkId) -> tuple[CaptureEnd, CaptureEnd]:
 def tcpdump_command(interface: str, file: Path, snaplen: int = SNAPLEN_BYTES) -> tuple[str, ...]:
     """Records everything on an interface of the namespace it is started in.
 
-    -U and --immediate-mode: packets reach the file at once; -Z root: or tcpdump gives the file away and fails;
-    no -p: the ports are not promiscuous anyway, but a wrong MAC address should be seen.
+    Nanoseconds: a hop takes few microseconds. -U and --immediate-mode: packets reach the file at once. -Z root: or
+    tcpdump gives the file away and fails. No -p: ports are not promiscuous anyway, but a wrong MAC should be seen.
     """
-    buffer = ("-B", str(BUFFER_KIB))
+    buffer = ("-B", str(BUFFER_KIB), "--time-stamp-precision=nano")
     return (
         "tcpdump",
         "-i",

@@ -25,6 +25,7 @@ _COMMANDS = {
     "fault": "fault",
     "capture": "capture",
     "detect": "detect",
+    "pcap": "pcap",
     "validate": "validate",
     "doctor": "doctor",
     "down": "down",

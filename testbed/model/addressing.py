@@ -73,16 +73,14 @@ def spine_of_ifindex(ifindex: int) -> int | None:
 def mac_of(fabric: Fabric, port: PortId) -> str:
     """`02:RP:hi:lo:rr:ss`: role and plane, index of the owner, role of the peer, peer's index or slot."""
     peer = fabric.slot_of(port.peer.index) if port.peer.role is Role.HOST else port.peer.index
+    return (mac_start_of(port) + bytes((port.peer.role << 4, peer & 0xFF))).hex(":")
+
+
+def mac_start_of(port: PortId) -> bytes:
+    """The first four bytes of a port's MAC: whose port it is, whatever it leads to."""
     owner = port.node
-    octets = (
-        0x02,  # locally administered, unicast (IEEE 802)
-        owner.role << 4 | port.plane,
-        owner.index >> 8,
-        owner.index & 0xFF,
-        port.peer.role << 4,
-        peer & 0xFF,
-    )
-    return bytes(octets).hex(":")
+    locally_administered = 0x02  # and unicast (IEEE 802)
+    return bytes((locally_administered, owner.role << 4 | port.plane, owner.index >> 8, owner.index & 0xFF))
 
 
 def link_local_of(mac: str) -> IPv6Address:

@@ -93,6 +93,22 @@ class LinkId:
     lower: NodeId
     upper: NodeId
 
+    @classmethod
+    def named(cls, text: str) -> "LinkId | None":
+        """The link with exactly this name, in whatever fabric; None if no link is called so."""
+        found = _LINK.fullmatch(text)
+        if found is None or "*" in text or found[1] is None or found[4] != "-":
+            return None
+        plane, lower, upper = int(found[1]), _ROLE[found[2]], _ROLE[found[5]]
+        if lower != upper + 1:  # host 3 below leaf 2 below spine 1
+            return None
+        host_below = lower is Role.HOST
+        return cls(
+            plane,
+            NodeId(lower, None if host_below else plane, int(found[3])),
+            NodeId(upper, plane, int(found[6])),
+        )
+
     @property
     def directions(self) -> tuple["DirectedLink", "DirectedLink"]:
         """Up, then down."""

@@ -1,0 +1,57 @@
+"""`spraylab pcap`: what to do with captures once they are there."""
+
+from pathlib import Path
+
+import click
+
+from results.pcap_merge import merge
+from scenarios.cli.options import told
+from scenarios.cli.output import Output, counted
+from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.errors import UsageError
+
+MERGED = "all.pcapng"
+"""In the folder of the captures, when nothing else is asked for."""
+
+
+@click.group("pcap")
+def command() -> None:
+    """Work on the captures of a run."""
+
+
+@command.command("merge")
+@click.argument("what", nargs=-1, metavar="[RUN | FILES...]", shell_complete=runs_like)
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help=f"Default: RUN/pcap/{MERGED}.")
+@runs_option
+@told
+def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
+    """Put the captures of RUN (default the latest), or FILES, into one pcapng in the order of time.
+
+    Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
+    at both ends is in it twice.
+    """
+    files = _files(what, runs)
+    target = out or files[0].parent / MERGED
+    if target.resolve() in {file.resolve() for file in files}:
+        raise UsageError(f"{target} is one of the files to merge")
+    merged = merge(files, target)
+    if output.as_json:
+        output.document({"file": str(merged.path), "packets": merged.packets, "interfaces": merged.interfaces})
+    else:
+        said = f"{counted(merged.packets, 'packet')} of {counted(len(files), 'file')}"
+        output.text(f"{merged.path}: {said}, {counted(len(merged.interfaces), 'interface')}")
+
+
+def _files(what: tuple[str, ...], runs: Path) -> list[Path]:
+    """The capture files meant. Raises `UsageError`."""
+    if what and all(Path(text).is_file() for text in what):
+        return [Path(text) for text in what]
+    if len(what) > 1:
+        missing = [text for text in what if not Path(text).is_file()]
+        raise UsageError(f"no such file: {', '.join(missing)}; name one run, or files")
+    run = find_run(what[0] if what else None, runs)
+    folder = run.pcap if run.pcap.is_dir() else run.path
+    found = sorted(folder.glob("*.pcap"))
+    if not found:
+        raise UsageError(f"{run.path} holds no captures; a scenario names links under `capture`")
+    return found

@@ -1,0 +1,40 @@
+"""Which run folder is meant, for the commands that read runs."""
+
+import difflib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from results.run_dir import LATEST, RunDir
+from scenarios.errors import UsageError
+
+runs_option: Callable[[Any], Any] = click.option(
+    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Where run folders are."
+)
+
+
+def find_run(text: str | None, runs: Path) -> RunDir:
+    """The run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names."""
+    wanted = LATEST if text is None else text
+    for path in (Path(wanted), runs / wanted) if text is not None else (runs / wanted,):
+        if path.is_dir():
+            return RunDir(path.resolve())
+    if text is None:
+        raise UsageError(f"{runs} holds no finished run; name a run's folder")
+    near = difflib.get_close_matches(text, [path.name for path in _folders(runs)], n=3, cutoff=0.4)
+    raise UsageError(f"{text} is no run folder, nor one in {runs}; " + (f"did you mean {' or '.join(near)}?" if near
+                     else f"`ls {runs}` shows what there is"))  # fmt: skip
+
+
+def runs_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Run folders, for the shell."""
+    names = [path.name for path in _folders(context.params.get("runs") or Path("runs"))]
+    found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
+    return found or [CompletionItem(incomplete, type="dir")]
+
+
+def _folders(runs: Path) -> list[Path]:
+    return [path for path in runs.iterdir() if path.is_dir()] if runs.is_dir() else []

@@ -1,0 +1,71 @@
+"""Commands that read runs: which run is meant, and what they do with its captures."""
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from scenarios.cli.main import main
+from tests.unit.results.test_pcap_merge import UPLINK, captured, frame_from
+
+FRAME = frame_from(UPLINK[0].port, b"x")
+
+
+def spraylab(*words: str) -> Result:
+    return CliRunner().invoke(main, words, prog_name="spraylab")
+
+
+@pytest.fixture
+def runs(tmp_path: Path) -> Path:
+    """A folder with one run, which is the latest, and two captures in it."""
+    pcap = tmp_path / "runs" / "20260304T050607Z-gray-link-1" / "pcap"
+    pcap.mkdir(parents=True)
+    for end in UPLINK:
+        captured(end, [(1, FRAME)], pcap)
+    (tmp_path / "runs" / "latest").symlink_to(pcap.parent.name)
+    return tmp_path / "runs"
+
+
+def test_the_latest_runs_captures_are_merged(runs):
+    told = json.loads(spraylab("pcap", "merge", "--runs", str(runs), "--json").stdout)
+    assert told["packets"] == 2
+    assert len(told["interfaces"]) == 4
+    assert Path(told["file"]) == runs.resolve() / "20260304T050607Z-gray-link-1" / "pcap" / "all.pcapng"
+    again = spraylab("pcap", "merge", "--runs", str(runs), "20260304T050607Z-gray-link-1")
+    assert again.exit_code == 0
+    assert "2 packets of 2 files, 4 interfaces" in again.stdout
+
+
+def test_files_are_merged_to_where_one_says(runs, tmp_path):
+    files = [str(file) for file in sorted((runs / "latest" / "pcap").iterdir())]
+    result = spraylab("pcap", "merge", *files, "-o", str(tmp_path / "x.pcapng"))
+    assert result.exit_code == 0
+    assert (tmp_path / "x.pcapng").stat().st_size > 2 * len(FRAME)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("20260304T050607Z-grey-link-1",), "did you mean 20260304T050607Z-gray-link-1?"),
+        (("a.pcap", "b.pcap"), "no such file: a.pcap, b.pcap"),
+        (("latest", "-o", "{runs}/latest/pcap/p0_leaf3-spine5.leaf3-spine5.pcap"), "is one of the files to merge"),
+    ],
+)
+def test_what_cannot_be_merged_is_2(runs, words, told):
+    result = spraylab("pcap", "merge", "--runs", str(runs), *(word.format(runs=runs) for word in words))
+    assert (result.exit_code, told in result.stderr) == (2, True), result.stderr
+
+
+def test_no_runs_and_no_captures(tmp_path):
+    result = spraylab("pcap", "merge", "--runs", str(tmp_path))
+    assert (result.exit_code, "holds no finished run" in result.stderr) == (2, True)
+    (tmp_path / "empty").mkdir()
+    result = spraylab("pcap", "merge", "--runs", str(tmp_path), "empty")
+    assert (result.exit_code, "holds no captures" in result.stderr) == (2, True)
+
+
+def test_a_file_that_is_no_capture_is_3(tmp_path):
+    (tmp_path / "x.pcap").write_text("no capture")
+    result = spraylab("pcap", "merge", str(tmp_path / "x.pcap"))
+    assert (result.exit_code, "not a pcap file" in result.stderr) == (3, True)
