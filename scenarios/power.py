@@ -6,11 +6,9 @@ Warns, never refuses: a run that must end with `insufficient` can be what is wan
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from math import ceil
 
-from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.detector import MAX_PACKETS, Asked, plan_test
+from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from faults.model import Fault, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
@@ -55,23 +53,7 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
 def needed_for(plan: Plan, rate: float) -> int | None:
     """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
     transport = plan.scenario.transport
-    return _needed(_POLICIES[transport.spray], plan.fabric.spec.spines, transport.copies, rate)
-
-
-@cache
-def _needed(policy: SprayPolicyCode, paths: int, copies: int, rate: float) -> int | None:
-    def is_enough(packets: int) -> bool:
-        return plan_test(FlowShape(policy, packets * paths, paths, copies), Asked(rate)).weakness is None
-
-    low, high, most = 1, 1, MAX_PACKETS // paths
-    while not is_enough(high):
-        if high == most:
-            return None
-        low, high = high, min(2 * high, most)
-    while low + 1 < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return uniform_packets_needed(_POLICIES[transport.spray], plan.fabric.spec.spines, transport.copies, Asked(rate))
 
 
 def warnings_of(plan: Plan) -> Iterator[str]:

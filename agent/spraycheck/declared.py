@@ -74,6 +74,17 @@ def judge_source(sent: Counts, arrived: Counts, trimmed: Counts | None, asked: A
     return SourceVerdict(all_sent, all_lost, verdict, reason, p_value, alike)
 
 
+def judge_entered(sent: int, entered: int, asked: Asked) -> Verdict:
+    """What the source leaf's own count says of the host's link: `entered` of `sent` packets reached the leaf."""
+    lost = sent - entered
+    if lost < 0 or sent < 1:
+        return Verdict.INSUFFICIENT
+    if at_least(lost, sent, asked.stray_rate) <= asked.test_level:
+        return Verdict.FAILED
+    weak = at_most(least_loss(sent, 1.0, asked) - 1, sent, asked.min_rate) > asked.miss
+    return Verdict.INSUFFICIENT if weak else Verdict.HEALTHY
+
+
 def stray_p_values(sent: Counts, lost: Counts, stray_rate: float) -> NDArray[np.float64]:
     """P(as many lost or more) on a path that loses stray packets only, exact; any shape."""
     return all_at_least(lost, sent, stray_rate)

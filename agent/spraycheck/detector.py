@@ -115,6 +115,24 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness, asked.stray_rate)
 
 
+@cache
+def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, asked: Asked) -> int | None:
+    """Packets on each path from which on a drop of the asked rate is hardly missed; None if no flow may be as long."""
+
+    def is_enough(packets: int) -> bool:
+        return plan_test(FlowShape(policy, packets * paths, paths, copies), asked).weakness is None
+
+    low, high, most = 1, 1, MAX_PACKETS // paths
+    while not is_enough(high):
+        if high == most:
+            return None
+        low, high = high, min(2 * high, most)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if is_enough(middle) else (middle, high)
+    return high
+
+
 def miss_probability(shape: FlowShape, threshold: float, calibration: Calibration, rate: float) -> float:
     """P(not failed), at most, for the one path of a flow that drops each packet with probability `rate`."""
     if shape.policy is SprayPolicyCode.RANDOM:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.counters import LeafCounters
+from agent.spraycheck.declared import SourceVerdict
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.paths import FabricPath
 from agent.wire.constants import SprayPolicyCode
@@ -66,6 +67,12 @@ class FlowReport:
     verdicts: tuple[PathVerdict, ...]
     late: tuple[int, ...]
     """Packets, contained in the counts, that came after the last PSN."""
+    sent: tuple[int, ...] | None = None
+    """First transmissions that the sender declared for each path, if it did."""
+    source: SourceVerdict | None = None
+    """What the flow says of its paths together, if the sender declared."""
+    entered: Verdict | None = None
+    """What the source leaf's count of the flow says of the host's link, if it is known here."""
 
 
 class LeafDetector:

@@ -1,18 +1,24 @@
 """Verdicts on the paths of many leaves to accused links; what the evidence leaves open stays open.
 
 Pure. A flagged path accuses its two links, a healthy one clears both of its own, an insufficient one says nothing. What
-remains is explained by as few links as possible; every such explanation counts. SprayCheck L1 to L4.
+remains is explained by as few links as possible; every such explanation counts, and where packets sent are known, how
+likely it makes the counts. SprayCheck L1 to L4.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.spraycheck.detector import Verdict
+from agent.spraycheck.causes import NOTHING_COMMON, CommonFinding, SourceEvidence, common_causes
+from agent.spraycheck.deciding import DecidingFlow, deciding_flow
+from agent.spraycheck.detector import STRAY_RATE, Verdict
+from agent.spraycheck.explain import independent_parts, larger_explanations, smallest_explanations
+from agent.spraycheck.likelihood import Fit, Observation, fit, shares
 from agent.spraycheck.paths import FabricLink, FabricPath
 
-MOST_LINKS = 12
-"""No explanation with more links is searched for: all suspects are listed. Our choice, since it takes 2^12 steps."""
+MOST_WEIGHED = 64
+"""Explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit takes
+some 2 ms, and the monitor has ten polls a second."""
 
 Explanation = frozenset[FabricLink]
 Suspects = tuple[FabricLink, ...]
@@ -39,6 +45,21 @@ class Evidence:
     path: FabricPath
     verdict: Verdict
     qpn: int
+    sent: int = 0
+    """Packets put on the path; 0 if that is not known, or only up to chance."""
+    lost: int = 0
+    """Of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEstimate:
+    """What the counts say of one accused or suspected link."""
+
+    link: FabricLink
+    likelihood: float
+    """Probability that it failed, given that the links listed are all that can have; 1 if it is named."""
+    rate: float | None
+    """Its most likely drop rate, if it failed; None without counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +67,42 @@ class Localization:
     """The whole accusation."""
 
     finding: Finding
+    """Of fabric links; common causes are apart."""
     links: tuple[FabricLink, ...]
     """Accused for certain: in every explanation."""
     candidates: tuple[Suspects, ...]
     """Where it stays open: one tuple for each independent failure, which holds its failed links and others."""
     evidence: tuple[Evidence, ...]
     """Every flagged path, and every healthy one that clears a link of a flagged path."""
+    estimates: tuple[LinkEstimate, ...] = ()
+    """Of every link in `links` and `candidates`, the likeliest first."""
+    deciding: tuple[DecidingFlow, ...] = ()
+    """For each of `candidates` the flow that would narrow it best, if there is one."""
+    common: CommonFinding = NOTHING_COMMON
+    """What lost packets of all paths of a flow alike."""
 
 
-def localize(evidence: Collection[Evidence], pending: Iterable[FabricPath] = ()) -> Localization:
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One independent failure."""
+
+    certain: Explanation
+    open_ended: Suspects
+    shares: Mapping[Explanation, float]
+    """Probability of each explanation."""
+    fits: tuple[Fit, ...]
+
+
+def localize(
+    evidence: Collection[Evidence],
+    pending: Iterable[FabricPath] = (),
+    sources: Collection[SourceEvidence] = (),
+    stray_rate: float = STRAY_RATE,
+) -> Localization:
     """What `evidence` says, while the verdicts on `pending` paths are still to come.
 
     A link that is the only suspect of a flagged path is named at once. Where only the smallest explanation speaks for
-    a link, it is named when no pending path could still clear or charge a suspect.
+    a link, it is named when no pending path could still clear or charge a suspect, and the counts do not refute it.
     """
     flagged = [item for item in evidence if item.verdict is Verdict.FAILED]
     charged = {link for item in flagged for link in item.path.links}
@@ -67,16 +111,24 @@ def localize(evidence: Collection[Evidence], pending: Iterable[FabricPath] = ())
     ]
     cleared = {link for item in clearing for link in item.path.links}
     suspects = {item.path: tuple(link for link in item.path.links if link not in cleared) for item in flagged}
-    sole = {left[0] for left in suspects.values() if len(left) == 1}
+    sole = frozenset(left[0] for left in suspects.values() if len(left) == 1)
     awaited = {link for path in pending for link in path.links}
 
-    links, candidates = set(sole), list[Suspects]()
-    for part in _parts([left for left in suspects.values() if left and not sole.intersection(left)]):
-        certain, open_ended = _explain(part, awaited)
-        links |= certain
-        candidates += [open_ended] if open_ended else []
+    findings = [left for left in suspects.values() if left and not sole.intersection(left)]
+    open_evidence = [item for item in evidence if sole.isdisjoint(item.path.links)]
+    parts = [_explain(part, awaited, open_evidence, stray_rate) for part in independent_parts(findings)]
+    links = sole.union(*(part.certain for part in parts))
+    candidates = tuple(sorted(part.open_ended for part in parts if part.open_ended))
     finding = _finding(bool(flagged), not all(suspects.values()), bool(candidates))
-    return Localization(finding, tuple(sorted(links)), tuple(sorted(candidates)), (*flagged, *clearing))
+    return Localization(
+        finding,
+        tuple(sorted(links)),
+        candidates,
+        (*flagged, *clearing),
+        _estimates(parts, _named_rates(sole, evidence, stray_rate)),
+        _deciding(parts, evidence, cleared),
+        common_causes(sources),
+    )
 
 
 def _finding(flagged: bool, contradicted: bool, open_ended: bool) -> Finding:
@@ -87,43 +139,92 @@ def _finding(flagged: bool, contradicted: bool, open_ended: bool) -> Finding:
     return Finding.NAMED if flagged else Finding.NONE
 
 
-def _explain(paths: Collection[Suspects], awaited: set[FabricLink]) -> tuple[Explanation, Suspects]:
+def _explain(
+    findings: Collection[Suspects], awaited: set[FabricLink], evidence: Collection[Evidence], stray_rate: float
+) -> _Part:
     """The links certain to be among the failed, and those among which the others are."""
-    suspects = frozenset(link for path in paths for link in path)
-    explanations = smallest_explanations(paths)
-    if explanations is None or awaited & suspects:
+    suspects = frozenset(link for each in findings for link in each)
+    explanations = smallest_explanations(findings)
+    if explanations is None:
+        return _Part(frozenset(), tuple(sorted(suspects)), {}, ())
+    fits = _weigh(explanations, findings, _observations(suspects, evidence), stray_rate)
+    explanations = {frozenset(each.links) for each in fits}
+    weights = dict(zip((frozenset(each.links) for each in fits), shares(fits).tolist(), strict=True))
+    if awaited & suspects:
         # A verdict to come may clear a suspect, and make a larger explanation the right one.
-        return frozenset(), tuple(sorted(suspects))
+        return _Part(frozenset(), tuple(sorted(suspects)), weights, fits)
     certain = frozenset.intersection(*explanations)
-    return certain, tuple(sorted(frozenset.union(*explanations) - certain))
+    return _Part(certain, tuple(sorted(frozenset.union(*explanations) - certain)), weights, fits)
 
 
-def smallest_explanations(paths: Collection[Suspects]) -> set[Explanation] | None:
-    """Every smallest set of links with one on each path, or None if it would have more than MOST_LINKS.
+def _weigh(
+    explanations: set[Explanation], findings: Collection[Suspects], seen: list[Observation], stray_rate: float
+) -> tuple[Fit, ...]:
+    """The smallest explanations, and if the counts refute them all, those of one link more.
 
-    Paths have two suspects each, so a set of n is found among 2^n choices; n grows until one fits.
+    Losses in bursts, or during part of a flow, deviate from any rate: so a refuted explanation stays on the list.
     """
-    for size in range(1, MOST_LINKS + 1):
-        if found := set(_covers(paths, frozenset(), size)):
-            return found
-    return None
+    if len(explanations) > MOST_WEIGHED:
+        seen = []
+    fits = tuple(fit(each, seen, stray_rate) for each in explanations)
+    if any(each.fits for each in fits):
+        return fits
+    larger = larger_explanations(explanations, findings)
+    if not larger or len(larger) > MOST_WEIGHED:
+        return fits
+    return fits + tuple(fit(each, seen, stray_rate) for each in larger)
 
 
-def _covers(paths: Collection[Suspects], chosen: Explanation, room: int) -> Iterator[Explanation]:
-    unexplained = next((path for path in paths if not chosen.intersection(path)), None)
-    if unexplained is None:
-        yield chosen
-    elif room:
-        for link in unexplained:
-            yield from _covers(paths, chosen | {link}, room - 1)
+def _observations(suspects: Collection[FabricLink], evidence: Collection[Evidence]) -> list[Observation]:
+    """All counts of paths over these links, of whatever verdict: also those that say little say something."""
+    return [
+        Observation(item.path, item.sent, item.lost)
+        for item in evidence
+        if item.sent and not frozenset(suspects).isdisjoint(item.path.links)
+    ]
 
 
-def _parts(paths: Collection[Suspects]) -> list[list[Suspects]]:
-    """Connected groups of paths; paths without a common suspect are independent failures (L2)."""
-    groups: list[tuple[set[FabricLink], list[Suspects]]] = []
-    for path in paths:
-        apart = [group for group in groups if group[0].isdisjoint(path)]
-        touching = [group for group in groups if not group[0].isdisjoint(path)]
-        links = set(path).union(*(group[0] for group in touching))
-        groups = [*apart, (links, [path, *(other for group in touching for other in group[1])])]
-    return [members for _, members in groups]
+def _named_rates(
+    sole: Explanation, evidence: Collection[Evidence], stray_rate: float
+) -> dict[FabricLink, float | None]:
+    seen = _observations(sole, evidence)
+    if not seen or not sole:
+        return dict.fromkeys(sole)
+    fitted = fit(sole, seen, stray_rate)
+    return dict(zip(fitted.links, fitted.rates, strict=True))
+
+
+def _estimates(parts: Collection[_Part], named: Mapping[FabricLink, float | None]) -> tuple[LinkEstimate, ...]:
+    found = [LinkEstimate(link, 1.0, rate) for link, rate in named.items()]
+    for part in parts:
+        rates = _rates_of(part)
+        for link in {*part.certain, *part.open_ended}:
+            likelihood = sum(share for links, share in part.shares.items() if link in links)
+            if part.shares:
+                found.append(LinkEstimate(link, round(likelihood, 6), rates.get(link)))
+    return tuple(sorted(found, key=lambda each: (-each.likelihood, each.link)))
+
+
+def _rates_of(part: _Part) -> dict[FabricLink, float]:
+    """Of each link its rate in the likeliest explanation that holds it; empty without counts."""
+    if not part.fits or not any(map(any, (each.rates for each in part.fits))):
+        return {}
+    rates: dict[FabricLink, float] = {}
+    for each in sorted(part.fits, key=lambda each: -part.shares[frozenset(each.links)]):
+        for link, rate in zip(each.links, each.rates, strict=True):
+            rates.setdefault(link, rate)
+    return rates
+
+
+def _deciding(
+    parts: Collection[_Part], evidence: Collection[Evidence], cleared: Collection[FabricLink]
+) -> tuple[DecidingFlow, ...]:
+    leaves = {leaf for item in evidence for leaf in (item.path.src_leaf, item.path.dst_leaf)}
+    unsettled = [part for part in parts if part.open_ended and part.shares]
+    flows = [deciding_flow(_doubted(part.shares), _rates_of(part), leaves, cleared) for part in unsettled]
+    return tuple(each for each in flows if each is not None)
+
+
+def _doubted(shares: Mapping[Explanation, float]) -> dict[Explanation, float]:
+    """Half of it by the counts, half by mere number: what is only unlikely is still to be ruled out by a flow."""
+    return {links: (share + 1 / len(shares)) / 2 for links, share in shares.items()}

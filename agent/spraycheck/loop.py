@@ -16,7 +16,7 @@ def now() -> Stamp:
 
 def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
     """Until `wait` (seconds) answers that it is time to stop. Raises CountersError, OSError."""
-    monitor = Monitor()
+    monitor = Monitor(detectors[0].rules.asked if detectors else None)
     while True:
         step(detectors, monitor, log, now())
         if wait(poll_s):

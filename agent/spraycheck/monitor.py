@@ -5,12 +5,17 @@ Progressive: says something whenever the accusation changes, and once more when 
 
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import floor
 
-from agent.spraycheck.detector import Verdict
+from agent.spraycheck.causes import SourceEvidence
+from agent.spraycheck.deciding import DecidingFlow
+from agent.spraycheck.declared import packets_needed
+from agent.spraycheck.detector import Asked, PathVerdict, Verdict, uniform_packets_needed
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
+from agent.wire.constants import SprayPolicyCode
 
 _KEPT_EPOCHS = 64  # our choice: far more than overlap, so that memory stays bounded
 
@@ -32,6 +37,8 @@ class Accusation:
 @dataclass(slots=True)
 class _Epoch:
     evidence: list[Evidence] = field(default_factory=list)
+    sources: list[SourceEvidence] = field(default_factory=list)
+    last: FlowReport | None = None
     first_named_ns: int | None = None
     situation: tuple[int, frozenset[FabricPath]] | None = None
     """What the last localisation was made from: how much evidence, which verdicts owed."""
@@ -39,9 +46,13 @@ class _Epoch:
 
 
 class Monitor:
-    """Collects evidence by epoch. One for all leaves."""
+    """Collects evidence by epoch. One for all leaves.
 
-    def __init__(self) -> None:
+    With `asked` it says how many packets a deciding flow needs, too.
+    """
+
+    def __init__(self, asked: Asked | None = None) -> None:
+        self._asked = asked
         self._epochs: dict[int, _Epoch] = {}
 
     def observe(
@@ -65,21 +76,57 @@ class Monitor:
             self._epochs[flow.epoch] = _Epoch()
             while len(self._epochs) > _KEPT_EPOCHS:
                 del self._epochs[next(iter(self._epochs))]
-        self._epochs[flow.epoch].evidence += [
-            Evidence(flow.path(report.spines[each.path]), each.verdict, flow.qpn) for each in report.verdicts
-        ]
+        epoch = self._epochs[flow.epoch]
+        if report.test is not None or report.sent is not None:
+            epoch.last = report
+        epoch.evidence += [_evidence_of(report, each) for each in report.verdicts]
+        if report.source is not None:
+            ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
+            epoch.sources.append(SourceEvidence(*ends, report.source.verdict, report.entered))
 
     def _accuse(self, number: int, epoch: _Epoch, owed: list[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(epoch.evidence), frozenset(owed)
         if situation == epoch.situation:
             return None
         epoch.situation = situation
-        found = localize(epoch.evidence, owed)
+        found = localize(epoch.evidence, owed, epoch.sources)
+        found = replace(found, deciding=tuple(self._counted(each, epoch.last) for each in found.deciding))
         if found.links and epoch.first_named_ns is None:
             epoch.first_named_ns = now_ns
-        saying = found.finding, found.links, found.candidates, not owed
-        if saying == epoch.said or (found.finding is Finding.NONE and owed):
+        saying = found.finding, found.links, found.candidates, found.common, not owed
+        silent = found.finding is Finding.NONE and not (found.common.causes or found.common.candidates)
+        if saying == epoch.said or (silent and owed):
             return None
         epoch.said = saying
         unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in epoch.evidence)
         return Accusation(number, found, len(owed), unsure, epoch.first_named_ns)
+
+    def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
+        """The same with the packets it needs, if it is judged as the flows so far were."""
+        if self._asked is None or like is None:
+            return flow
+        asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
+        paths = len(like.spines)
+        if like.sent is not None:
+            needed = packets_needed(asked.min_rate, paths, asked.test_level, asked.miss, asked.stray_rate)
+            return replace(flow, packets=needed)
+        if like.test is None:
+            return flow
+        shape = like.test.shape
+        return replace(flow, packets=uniform_packets_needed(shape.policy, paths, shape.copies, asked))
+
+
+def _evidence_of(report: FlowReport, verdict: PathVerdict) -> Evidence:
+    path = report.flow.path(report.spines[verdict.path])
+    return Evidence(path, verdict.verdict, report.flow.qpn, *_sent_and_lost(report, verdict))
+
+
+def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
+    """Exact if declared; within the end effect, to the path's favour, under rotation; else unknown."""
+    if report.sent is not None:
+        sent = report.sent[verdict.path]
+        return sent, max(sent - verdict.count, 0)
+    if report.test is None or report.test.shape.policy is not SprayPolicyCode.ROTATION:
+        return 0, 0
+    sent = floor(report.test.shape.expected)
+    return sent, max(sent - report.test.calibration.end_effect_pkts - verdict.count, 0)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation
@@ -76,6 +77,25 @@ class EvidenceRecord(Struct, frozen=True):
     verdict: str
 
 
+class EstimateRecord(Struct, frozen=True):
+    """What the counts say of an accused or suspected link."""
+
+    link: str
+    likelihood: float
+    rate: float | None
+
+
+class DecidingRecord(Struct, frozen=True):
+    """A flow that would narrow one set of candidates: between these leaves, seen on this path."""
+
+    path: str
+    src_leaf: int
+    dst_leaf: int
+    rate: float | None
+    packets: int | None
+    """Packets a path."""
+
+
 class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALIZE"):
     """What is accused in one epoch, as far as is known."""
 
@@ -90,6 +110,14 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     """Accused for certain."""
     candidates: list[list[str]]
     """Where the evidence leaves more than one link: one list for each independent failure."""
+    estimates: list[EstimateRecord]
+    """Of each link in the two above: how likely it failed, and its drop rate."""
+    deciding: list[DecidingRecord]
+    """What to send next to narrow the candidates."""
+    common: list[str]
+    """Accused for certain of losses common to all paths: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
+    common_candidates: list[list[str]]
+    """Where that stays open; the cause of fewest links first."""
     evidence: list[EvidenceRecord]
     pending: int
     """Verdicts on paths still owed; with 0 the epoch is complete."""
@@ -150,6 +178,10 @@ def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
         state=found.finding,
         links=[str(link) for link in found.links],
         candidates=[[str(link) for link in each] for each in found.candidates],
+        estimates=[EstimateRecord(str(each.link), each.likelihood, each.rate) for each in found.estimates],
+        deciding=[_deciding_record(each) for each in found.deciding],
+        common=[str(cause) for cause in found.common.causes],
+        common_candidates=[[str(cause) for cause in each] for each in found.common.candidates],
         evidence=[_evidence_record(each) for each in found.evidence],
         pending=accusation.pending,
         insufficient=accusation.insufficient,
@@ -160,3 +192,7 @@ def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
 def _evidence_record(evidence: Evidence) -> EvidenceRecord:
     path = evidence.path
     return EvidenceRecord(str(path), leaf_name(path.plane, path.dst_leaf), evidence.qpn, path.spine, evidence.verdict)
+
+
+def _deciding_record(flow: DecidingFlow) -> DecidingRecord:
+    return DecidingRecord(str(flow.path), flow.path.src_leaf, flow.path.dst_leaf, flow.rate, flow.packets)

@@ -1,7 +1,7 @@
 """`spraylab detect`: what SprayCheck says, so far or as it comes."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import click
@@ -105,4 +105,18 @@ def _accusation(record: dict[str, Any]) -> str:
     named = ", ".join(record["links"])
     open_sets = "; ".join(f"one of {', '.join(links)}" for links in record["candidates"])
     owed = f", {counted(record['pending'], 'verdict')} still owed" if record["pending"] else ""
-    return f"{record['state'].upper()} {'; '.join(filter(None, (named, open_sets))) or 'no link'}{owed}"
+    parts = (named, open_sets, *_common(record), *_deciding(record))
+    return f"{record['state'].upper()} {'; '.join(filter(None, parts)) or 'no link'}{owed}"
+
+
+def _common(record: dict[str, Any]) -> Iterator[str]:
+    """What loses packets of all paths alike."""
+    yield from (f"all paths alike: {cause}" for cause in record["common"])
+    yield from (f"all paths alike: one of {', '.join(causes)}" for causes in record["common_candidates"])
+
+
+def _deciding(record: dict[str, Any]) -> Iterator[str]:
+    """The flows to send next."""
+    for flow in record["deciding"]:
+        length = f" with {counted(flow['packets'], 'packet')} a path" if flow["packets"] else ""
+        yield f"a flow from leaf{flow['src_leaf']} to leaf{flow['dst_leaf']}{length} would tell"

@@ -10,6 +10,7 @@ from agent.spraycheck.declared import (
     declared_miss,
     flagged,
     judge_declared,
+    judge_entered,
     judge_source,
     least_loss,
     packets_needed,
@@ -199,3 +200,15 @@ def test_the_stated_threshold_is_that_of_the_test(packets, paths, rate):
 def test_counts_that_cannot_be_are_refused(sent, arrived, wrong):
     with pytest.raises(ValueError, match=wrong):
         judge_declared(np.array(sent, np.int64), np.array(arrived, np.int64), None, ASKED)
+
+
+@pytest.mark.parametrize(
+    ("entered", "verdict"),
+    [(16_000, Verdict.HEALTHY), (15_840, Verdict.FAILED), (16_001, Verdict.INSUFFICIENT)],
+)
+def test_the_source_leafs_count_judges_the_hosts_link(entered, verdict):
+    assert judge_entered(16_000, entered, ASKED) is verdict
+
+
+def test_a_short_flow_says_nothing_of_the_hosts_link():
+    assert judge_entered(20, 20, ASKED) is Verdict.INSUFFICIENT

@@ -2,12 +2,14 @@
 
 from itertools import combinations
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.spraycheck.detector import Verdict
-from agent.spraycheck.localize import Evidence, Finding, localize, smallest_explanations
+from agent.spraycheck.explain import smallest_explanations
+from agent.spraycheck.localize import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 
 LEAVES = SPINES = 8
@@ -179,6 +181,64 @@ def test_smallest_explanations_are_those_that_trying_everything_finds(pairs):
             break
     found = smallest_explanations(suspects)
     assert found == brute
+
+
+def counted(path, lost, sent=5000, verdict=None):
+    return Evidence(path, verdict or (FAILED if lost else HEALTHY), path.src_leaf, sent, lost)
+
+
+def test_one_pair_alone_leaves_two_links_equally_likely_and_names_the_flow_that_decides():
+    found = localize([counted(FabricPath(0, 3, 5, 4), 50), counted(FabricPath(0, 1, 6, 2), 0)])
+    assert [(each.link, each.likelihood) for each in found.estimates] == [(up(3, 5), 0.5), (down(5, 4), 0.5)]
+    assert [each.rate for each in found.estimates] == pytest.approx([0.01, 0.01], rel=1e-3)
+    (flow,) = found.deciding
+    assert flow.path.spine == 5
+    assert len({up(3, 5), down(5, 4)}.intersection(flow.path.links)) == 1
+
+
+def test_a_named_link_has_its_rate():
+    found = localize([counted(FabricPath(0, 3, 5, 4), 50), counted(FabricPath(0, 1, 5, 4), 0)])
+    (only,) = found.estimates
+    assert (only.link, only.likelihood, found.deciding) == (up(3, 5), 1.0, ())
+    assert only.rate == pytest.approx(0.01, rel=1e-3)
+
+
+def test_counts_refute_the_smallest_explanation():
+    """Two victims of 1 % and 10 % seen by one source: its uplink would be one link, but cannot lose both shares."""
+    found = localize([counted(FabricPath(0, 3, 5, 4), 50), counted(FabricPath(0, 3, 5, 6), 500)])
+    assert (found.finding, found.links) == (Finding.AMBIGUOUS, ())
+    likelihood = {each.link: each.likelihood for each in found.estimates}
+    assert likelihood[down(5, 4)] + likelihood[down(5, 6)] > 1
+    assert likelihood[up(3, 5)] < 1
+    alike = localize([counted(FabricPath(0, 3, 5, 4), 50), counted(FabricPath(0, 3, 5, 6), 55)])
+    assert (alike.finding, alike.links) == (Finding.NAMED, (up(3, 5),))
+
+
+def test_the_deciding_flow_decides():
+    """Send what is asked for until nothing is open: two victims of one spine that one source sees (L2)."""
+    lost = {down(5, 4): 50, down(5, 6): 500}
+    paths = [FabricPath(0, 3, 5, 4), FabricPath(0, 3, 5, 6), FabricPath(0, 1, 6, 2)]
+    asked_for = 0
+    while (found := localize([counted(path, sum(map(lost.get, path.links, (0, 0)))) for path in paths])).deciding:
+        paths.append(found.deciding[0].path)
+        asked_for += 1
+    assert 1 <= asked_for <= 4
+    assert (found.finding, set(found.links)) == (Finding.NAMED, set(lost))
+
+
+@settings(max_examples=40)
+@given(st.sets(links, min_size=1, max_size=3), st.integers(0, 2**32 - 1))
+def test_counts_of_few_failed_links_accuse_no_healthy_one(failed, seed):
+    rng = np.random.default_rng(seed)
+    evidence = []
+    for path in paths_of((1, 3)):
+        lost = int(rng.binomial(5000, 0.02 * len(failed.intersection(path.links))))
+        evidence.append(counted(path, lost))
+    found = localize(evidence)
+    assert set(found.links) <= failed
+    for each in found.estimates:
+        if each.link in found.links and each.rate is not None:
+            assert 0.005 < each.rate < 0.05
 
 
 def test_names():

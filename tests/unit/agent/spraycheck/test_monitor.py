@@ -1,10 +1,19 @@
 """What the monitor says while reports come in, and when it keeps silent."""
 
-from agent.spraycheck.detector import PathVerdict, Verdict
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.declared import judge_declared, judge_source, packets_needed
+from agent.spraycheck.detector import Asked, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.leaf import FlowReport, MeasuredFlow
 from agent.spraycheck.localize import Finding
 from agent.spraycheck.monitor import Monitor
+from agent.wire.constants import SprayPolicyCode
 
+ASKED = Asked(0.01, miss=0.01)
 SPINES = tuple(range(8))
 
 
@@ -61,3 +70,38 @@ def test_memory_of_old_epochs_is_bounded():
     for epoch in range(200):
         monitor.observe([report(1, 2, epoch=epoch)], [], epoch)
     assert len(monitor._epochs) == 64
+
+
+def declared(src, dst, lost, source=Verdict.HEALTHY, entered=None):
+    """A flow of 1 000 packets a path with `lost` by spine, as its leaf reports it."""
+    base = report(src, dst)
+    counts = np.full(8, 1000) - np.array([lost.get(spine, 0) for spine in SPINES])
+    verdicts = judge_declared(np.full(8, 1000), counts, None, ASKED)
+    said = judge_source(np.full(8, 1000), counts, None, ASKED)
+    return replace(base, verdicts=verdicts, sent=(1000,) * 8, source=said, entered=entered)
+
+
+def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
+    monitor = Monitor(ASKED)
+    (only,) = monitor.observe([declared(3, 4, {5: 20}), declared(1, 2, {})], [], 1)
+    found = only.localization
+    assert [each.likelihood for each in found.estimates] == [0.5, 0.5]
+    (flow,) = found.deciding
+    assert flow.packets == packets_needed(flow.rate, 8, ASKED.test_level, ASKED.miss)
+
+
+def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
+    monitor = Monitor(ASKED)
+    alike = dict.fromkeys(SPINES, 12)
+    (only,) = monitor.observe([declared(3, 4, alike, entered=Verdict.FAILED), declared(3, 6, alike)], [], 1)
+    assert only.localization.finding is Finding.NONE
+    assert [str(each) for each in only.localization.common.causes] == ["p0:h3>leaf3"]
+
+
+def test_uniform_counts_under_rotation_give_rates_to_the_paths_favour():
+    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, 8 * 4096, 8), ASKED)
+    counts = np.array([4096] * 7 + [4000])
+    base = replace(report(3, 4), test=test, verdicts=judge(test, counts))
+    (only,) = Monitor(ASKED).observe([base, report(1, 2)], [], 1)
+    assert only.localization.estimates[0].rate == pytest.approx(94 / 4096, rel=1e-3)
+    assert only.localization.deciding[0].packets is not None

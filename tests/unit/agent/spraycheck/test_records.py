@@ -8,11 +8,14 @@ import numpy as np
 import pytest
 
 from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf import FlowReport, MeasuredFlow
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.localize import Evidence, localize
+from agent.spraycheck.monitor import Accusation, Monitor
+from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.records import Stamp, Start, detect_records, localize_record
 from agent.spraycheck.settings import read_settings
 from agent.wire.constants import SprayPolicyCode
@@ -79,6 +82,19 @@ def test_localize_refers_to_its_evidence():
         {"path": "p0:leaf3>spine5>leaf4", "node": "p0-leaf4", "qpn": 0x4001, "spine": 5, "verdict": Verdict.FAILED}
     ]
     assert (record["pending"], record["insufficient"], record["first_named_ns"]) == (0, 0, None)
+    assert [each["likelihood"] for each in record["estimates"]] == [0.5, 0.5]
+    assert (record["deciding"], record["common"], record["common_candidates"]) == ([], [], [])
+
+
+def test_localize_carries_causes_and_the_flow_that_decides():
+    down, other = FabricPath(0, 3, 5, 4), FabricPath(0, 1, 6, 2)
+    evidence = [Evidence(down, Verdict.FAILED, 1, 1000, 10), Evidence(other, Verdict.HEALTHY, 2, 1000, 0)]
+    found = localize(evidence, sources=[SourceEvidence(1, 3, 3, 4, 1, Verdict.FAILED, Verdict.FAILED)])
+    record = as_dict(localize_record(Accusation(1, found, 0, 0, None), STAMP))
+    (flow,) = record["deciding"]
+    assert flow["rate"] == pytest.approx(0.01, rel=1e-3)
+    assert (flow["path"], flow["src_leaf"], flow["packets"]) == ("p0:leaf1>spine5>leaf4", 1, None)
+    assert record["common"] == ["p1:h3>leaf3"]
 
 
 def test_lines_of_many_writers_stay_whole(tmp_path):
