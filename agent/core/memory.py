@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import RegionError
-from agent.wire.columns import rows_at, spaced_rows, windows
+from agent.wire.columns import rows_at, scatter_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,9 +133,4 @@ def _copy_equal_rows(
     width: int,
 ) -> None:
     if width:
-        rows = rows_at(source, offsets, width)
-        spaced = spaced_rows(target, targets, width)
-        if spaced is None:
-            windows(target, width)[targets] = rows
-        else:
-            spaced[:] = rows
+        scatter_rows(rows_at(source, offsets, width), target, targets)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.io.port import FrameBlock, PortCounters
+from agent.io.port import FrameBlock, FrameSpace, PortCounters
 from agent.wire.dtypes import BASE_FRAME, BTH_OFFSET, offset_of
 from agent.wire.usid import UsidRole
 
@@ -237,9 +237,9 @@ class MemoryPort:
         """Rows free until the next send."""
         return len(self._rows) - self._filled
 
-    def reserve(self, count: int) -> NDArray[np.uint8]:
+    def reserve(self, count: int) -> FrameSpace:
         """The next free rows."""
-        return self._rows[self._filled : self._filled + count]
+        return FrameSpace(self._rows[self._filled : self._filled + count])
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
         """Keep the rows for `send`."""

@@ -13,13 +13,16 @@ import mmap
 import socket
 import struct
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.io.errors import PortOpenError
 from agent.io.netns import inside
-from agent.io.port import FrameBlock, PortCounters
+from agent.io.port import FrameBlock, FrameSpace, PortCounters
+from agent.io.runs import RowRuns
+from agent.wire.icrc import Runs
 
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
@@ -88,6 +91,11 @@ class _Ring:
         self.status = words[:, _OFFSET_STATUS // 4]
         self.length = words[:, length_word // 4]
         self.head = 0
+        self._runs = RowRuns(raw.data, geometry.slot_bytes, data, geometry.slots)
+
+    def runs(self, count: int) -> Runs:
+        """Reads the `count` rows from `head` on."""
+        return partial(self._runs.of, self.head, self.head + count)
 
 
 class PacketRingPort:
@@ -124,7 +132,7 @@ class PacketRingPort:
             return None
         mine = ring.status[head : head + limit] & _STATUS_USER
         count = int(mine.argmin()) or len(mine)  # the first is ours, so argmin 0 means all are
-        return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count])
+        return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count], ring.runs(count))
 
     def release(self, count: int) -> None:
         """Return the `count` oldest slots to the kernel."""
@@ -138,10 +146,11 @@ class PacketRingPort:
         ring = self._tx
         return (self._tx_tail - ring.head - 1) % ring.slots
 
-    def reserve(self, count: int) -> NDArray[np.uint8]:
+    def reserve(self, count: int) -> FrameSpace:
         """Rows for up to `count` frames; fewer at the end of the ring, where the caller asks again."""
         ring = self._tx
-        return ring.frames[ring.head : ring.head + min(count, self.room())]
+        count = min(count, self.room(), ring.slots - ring.head)
+        return FrameSpace(ring.frames[ring.head : ring.head + count], ring.runs(count))
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
         """Mark the reserved rows ready to send with these lengths in bytes."""

@@ -9,6 +9,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.wire.icrc import Runs
+
 
 @dataclass(frozen=True, slots=True)
 class FrameBlock:
@@ -18,6 +20,22 @@ class FrameBlock:
     """(n, stride); row i holds a frame from column 0."""
     lengths: NDArray[np.uint32]
     """(n,) bytes held of each frame."""
+    runs: Runs | None = None
+    """Reads the same rows; None where nothing is gained by it."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrameSpace:
+    """Rows of a port's own memory for frames to be sent."""
+
+    frames: NDArray[np.uint8]
+    """(m, stride), writable."""
+    runs: Runs | None = None
+    """As of a `FrameBlock`."""
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.frames)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +68,8 @@ class FramePort(Protocol):
     def room(self) -> int:
         """Frames that can be reserved before the next `send`."""
 
-    def reserve(self, count: int) -> NDArray[np.uint8]:
-        """Writable rows (m, stride) for the next frames, m <= `count`, m = 0 when there is no room."""
+    def reserve(self, count: int) -> FrameSpace:
+        """Room for the next frames, at most `count` rows, none when there is no room."""
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
         """Declare the first len(`lengths`) rows of the last `reserve` to be frames of these lengths."""

@@ -22,6 +22,7 @@ from agent.wire.control import encode_control
 from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
 from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_sacks, encode_writes
+from agent.wire.icrc import Runs
 from agent.wire.template import FlowTemplate, HostAddress
 
 BLOCK_FRAMES = 1024
@@ -158,7 +159,14 @@ class HostRuntime:
         taken = 0
         while taken < _BACKLOG_FRAMES and (block := port.receive(BLOCK_FRAMES)):
             frames = len(block.lengths)
-            decoded = decode(block.frames, block.lengths, self.address.address, port.plane, check_icrc=self._check_icrc)
+            decoded = decode(
+                block.frames,
+                block.lengths,
+                self.address.address,
+                port.plane,
+                check_icrc=self._check_icrc,
+                runs=block.runs,
+            )
             self._deliver(decoded, now_ns)
             port.release(frames)
             taken += frames
@@ -230,7 +238,7 @@ class HostRuntime:
         self,
         template: FlowTemplate,
         batch: Batch,
-        encode: Callable[[FlowTemplate, Batch, NDArray[np.uint8]], NDArray[np.uint32]],
+        encode: Callable[[FlowTemplate, Batch, NDArray[np.uint8], Runs | None], NDArray[np.uint32]],
     ) -> None:
         """Encode a batch into the ports its EVs lead to, each port's rows in the order of the batch."""
         planes = template.planes[batch.ev_index]
@@ -238,21 +246,21 @@ class HostRuntime:
             rows = np.flatnonzero(planes == plane)
             done = 0
             while done < len(rows):
-                out = port.reserve(len(rows) - done)
-                if not len(out):
+                space = port.reserve(len(rows) - done)
+                if not len(space):
                     self.overflowed += len(rows) - done
                     break
-                part = batch if len(out) == len(batch) else batch.take(rows[done : done + len(out)])
-                port.fill(encode(template, part, out))
-                done += len(out)
+                part = batch if len(space) == len(batch) else batch.take(rows[done : done + len(space)])
+                port.fill(encode(template, part, space.frames, space.runs))
+                done += len(space)
 
     def _put_ready_frames(self) -> None:
         # One by one: announcements, a frame a path and flow.
         while self._ready_frames:
             plane, frame = self._ready_frames[0]
-            out = self.ports[plane].reserve(1)
-            if not len(out):
+            space = self.ports[plane].reserve(1)
+            if not len(space):
                 return
-            out[0, : len(frame)] = np.frombuffer(frame, np.uint8)
+            space.frames[0, : len(frame)] = np.frombuffer(frame, np.uint8)
             self.ports[plane].fill(np.array([len(frame)], np.uint32))
             self._ready_frames.popleft()

@@ -44,6 +44,7 @@ from agent.wire.dtypes import (
 )
 from agent.wire.encode import stamp_icrc
 from agent.wire.ev import EvCodec
+from agent.wire.icrc import Runs
 from agent.wire.rules import CONTROL_FRAMES, Kind
 from agent.wire.template import CONTROL_ROW, DATA_ROW, FlowTemplate
 
@@ -187,10 +188,13 @@ _SENT: dict[type[Columns], Sent] = {
 }
 
 
-def encode_control(template: FlowTemplate, batch: ControlBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def encode_control(
+    template: FlowTemplate, batch: ControlBatch, out: NDArray[np.uint8], runs: Runs | None = None
+) -> NDArray[np.uint32]:
     """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
 
-    `out` as for `encode_writes`. The template leads to the peer's QP, that of endpoint packets to ENDPOINT_QPN.
+    `out` and `runs` as for `encode_writes`. The template leads to the peer's QP, that of endpoint packets to
+    ENDPOINT_QPN.
     """
     rows = out[: len(batch)]
     if len(batch) == 0:
@@ -203,9 +207,8 @@ def encode_control(template: FlowTemplate, batch: ControlBatch, out: NDArray[np.
     frame["outer"]["plen"] = length - UDP_OFFSET + c.IPV6_BYTES
     frame["inner"]["plen"] = frame["udp"]["len"] = length - UDP_OFFSET
     rows[:, BTH_OFFSET : length - c.ICRC_BYTES] = _transport_headers(sent, template.dqpn, batch)
-    ends = np.full(len(batch), length - c.ICRC_BYTES, np.uint32)
-    stamp_icrc(rows, template.tunnel_icrc_effect[traffic_class, batch.ev_index], ends)
-    return ends + np.uint32(c.ICRC_BYTES)
+    stamp_icrc(rows, template.tunnel_icrc_effect[traffic_class, batch.ev_index], length - c.ICRC_BYTES, runs)
+    return np.full(len(batch), length, np.uint32)
 
 
 def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:

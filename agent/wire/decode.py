@@ -19,6 +19,7 @@ from agent.wire.control_columns import (
 )
 from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
+from agent.wire.icrc import Runs
 from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes, selection
 from agent.wire.rules import Kind, RejectReason
 from agent.wire.verdicts import judge
@@ -70,16 +71,18 @@ def decode(
     *,
     check_icrc: bool = True,
     codec: EvCodec | None = None,
+    runs: Runs | None = None,
 ) -> Decoded:
     """Split a block of received frames into columns by kind of packet, and counted rest.
 
     `frames` is `(n, stride)`, row i holding `lengths[i]` bytes (bytes past a row's length are never trusted); `plane`
-    is the port they came by, `own_address` this host's 16-byte inner address. The result views `frames`.
+    is the port they came by, `own_address` this host's 16-byte inner address. The result views `frames`; `runs` reads
+    them, if it can do so faster than we.
     """
     if len(frames) == 0:
         return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
     codec = codec or EvCodec()
-    block = judge(frames, lengths, own_address, check_icrc=check_icrc)
+    block = judge(frames, lengths, own_address, check_icrc=check_icrc, runs=runs)
     accepted = block.accepted()
     is_write = accepted & (block.kinds >= Kind.WRITE.value)
     is_sack = accepted & (block.kinds == Kind.SACK.value)

@@ -1,12 +1,13 @@
 """Columns of header values to frames, in place, a batch at a time. Decides nothing: every value is given."""
 
 from dataclasses import fields
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, rows_at, windows
+from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, gather_rows, rows_at, windows
 from agent.wire.dtypes import (
     ANNOUNCE_FRAME,
     INNER_OFFSET,
@@ -18,7 +19,17 @@ from agent.wire.dtypes import (
     records,
 )
 from agent.wire.ev import EvCodec
-from agent.wire.icrc import HEADER_BYTES, carried, flat_bytes, mask_effect, raw_crcs
+from agent.wire.icrc import (
+    HEADER_BYTES,
+    RUNS_PAY_ROWS,
+    Runs,
+    carried,
+    carried_alike,
+    flat_bytes,
+    mask_effect,
+    raw_crcs,
+    runs_between,
+)
 from agent.wire.template import CONTROL_CLASS, FlowTemplate, HostAddress, tunnel_frames
 
 
@@ -27,27 +38,57 @@ def write_frame_bytes(payload_bytes: int, with_imm: bool = False) -> int:
     return PAYLOAD_OFFSET + with_imm * c.IMMDT_BYTES + payload_bytes + -payload_bytes % 4 + c.ICRC_BYTES
 
 
-def encode_writes(template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def encode_writes(
+    template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8], runs: Runs | None = None
+) -> NDArray[np.uint32]:
     """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
 
     `out` is `(m >= n, stride)` with contiguous bytes in a row (rows may lie apart, as in a ring), stride at least the
-    longest frame (`write_frame_bytes`).
+    longest frame (`write_frame_bytes`); `runs` reads it, if it can do so faster than we.
     """
     rows = out[: len(batch)]
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
+    widths = batch.payload_bytes
+    if batch.imm is None and template.retransmission_class is None and not np.count_nonzero(widths != widths[0]):
+        return _encode_alike(template, batch, rows, runs)
     starts = _payload_starts(batch)
-    pads = -batch.payload_bytes & np.uint32(c.MAX_PAD_BYTES)
-    ends = starts + batch.payload_bytes + pads
+    pads = -widths & np.uint32(c.MAX_PAD_BYTES)
+    ends = starts + widths + pads
     rows[:, :PAYLOAD_OFFSET] = template.write_prefix[batch.ev_index]
-    _stamp_lengths(rows, ends, pads)
+    _stamp_lengths(records(rows, WRITE_FRAME), ends, pads)
     _stamp_write(rows, batch)
     effect = template.write_icrc_effect[batch.ev_index]
     if template.retransmission_class is not None:
         effect = _stamp_retransmission_class(rows, batch, template.retransmission_class, effect)
     _stamp_payloads(rows, batch, starts)
-    stamp_icrc(rows, effect, ends)
+    _stamp_icrcs(rows, effect, ends)
     return ends + np.uint32(c.ICRC_BYTES)
+
+
+def _encode_alike(
+    template: FlowTemplate, batch: WriteBatch, rows: NDArray[np.uint8], runs: Runs | None
+) -> NDArray[np.uint32]:
+    """The usual batch: frames of one length without immediates. What follows from the length is looked up."""
+    width = int(batch.payload_bytes[0])
+    prefix, effect, end = _frames_alike(template, width)
+    rows[:, :PAYLOAD_OFFSET] = prefix[batch.ev_index]
+    _stamp_write(rows, batch)
+    if width:
+        gather_rows(batch.source, batch.source_offset, rows[:, PAYLOAD_OFFSET : PAYLOAD_OFFSET + width])
+        rows[:, PAYLOAD_OFFSET + width : end] = 0
+    _append_icrc(rows, effect[batch.ev_index], end, runs)
+    return np.full(len(rows), end + c.ICRC_BYTES, np.uint32)
+
+
+@lru_cache(maxsize=256)
+def _frames_alike(template: FlowTemplate, width: int) -> tuple[NDArray[np.uint8], NDArray[np.uint32], int]:
+    """By EV: prefixes with lengths for `width` bytes of payload, and what masking changes in the ICRC; its place."""
+    pad = -width % 4
+    end = PAYLOAD_OFFSET + width + pad
+    prefix = template.write_prefix.copy()
+    _stamp_lengths(records(prefix, WRITE_FRAME), end, pad)
+    return prefix, carried_alike(template.write_icrc_effect, end - INNER_OFFSET - HEADER_BYTES), end
 
 
 def _payload_starts(batch: WriteBatch) -> NDArray[np.uint32]:
@@ -60,13 +101,13 @@ def _carries_imm(opcode: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.isin(opcode, c.IMMEDIATE_OPCODES)
 
 
-def _stamp_lengths(rows: NDArray[np.uint8], ends: NDArray[np.uint32], pads: NDArray[np.uint32]) -> None:
-    frame = records(rows, WRITE_FRAME)
-    udp_bytes = ends - np.uint32(UDP_OFFSET - c.ICRC_BYTES)
-    frame["outer"]["plen"] = udp_bytes + np.uint32(c.IPV6_BYTES)
+def _stamp_lengths(frame: NDArray[np.void], end: NDArray[np.uint32] | int, pad: NDArray[np.uint32] | int) -> None:
+    """`end` is where the ICRC goes."""
+    udp_bytes = end - (UDP_OFFSET - c.ICRC_BYTES)
+    frame["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
     frame["inner"]["plen"] = udp_bytes
     frame["udp"]["len"] = udp_bytes
-    frame["bth"]["pad_tver"] = pads << np.uint32(4)
+    frame["bth"]["pad_tver"] = pad << 4
 
 
 def _stamp_write(rows: NDArray[np.uint8], batch: WriteBatch) -> None:
@@ -98,15 +139,12 @@ def _stamp_retransmission_class(
 
 
 def _stamp_payloads(rows: NDArray[np.uint8], batch: WriteBatch, starts: NDArray[np.uint32]) -> None:
-    """Gather the payloads from the source, rows of one length and place at a time (usually all at once)."""
+    """Gather the payloads from the source, rows of one length and place at a time."""
     if batch.imm is not None:
         with_imm = np.flatnonzero(starts != PAYLOAD_OFFSET)
         octets = batch.imm[with_imm].astype(">u4").view(np.uint8).reshape(-1, c.IMMDT_BYTES)
         rows[with_imm, PAYLOAD_OFFSET : PAYLOAD_OFFSET + c.IMMDT_BYTES] = octets
     shapes = starts.astype(np.int64) << 32 | batch.payload_bytes
-    if not np.count_nonzero(shapes != shapes[0]):
-        _gather(rows, slice(None), batch, int(shapes[0]))
-        return
     for shape in np.unique(shapes).tolist():
         _gather(rows, np.flatnonzero(shapes == shape), batch, shape)
 
@@ -119,22 +157,44 @@ def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int
     rows[chosen, end : end + -width % 4] = 0
 
 
-def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
-    """Append the ICRC to frames complete but for it, in place.
-
-    `effect` `(n,)` is what masking changes at the end of the masked headers, `ends` `(n,)` where the ICRC goes.
-    """
+def _stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
+    """As `stamp_icrc`, to frames of any lengths: (n,) `ends` is where each ICRC goes."""
     memory = flat_bytes(rows)
     base = np.arange(len(rows)) * rows.strides[0]
-    raw = raw_crcs(memory, base + INNER_OFFSET, base + ends)
+    raw = raw_crcs(runs_between(memory, base + INNER_OFFSET, base + ends))
     icrc = raw ^ carried(effect, ends.astype(np.int64) - (INNER_OFFSET + HEADER_BYTES))
-    windows(memory, c.ICRC_BYTES)[base + ends] = icrc.astype("<u4").view(np.uint8).reshape(-1, c.ICRC_BYTES)
+    windows(memory, c.ICRC_BYTES)[base + ends] = _octets(icrc)
 
 
-def encode_sacks(template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
+def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
+    """Append the ICRC to frames of one length, complete but for it, in place.
+
+    `effect` `(n,)` is what masking changes at the end of the masked headers, `end` where the ICRC goes.
+    """
+    _append_icrc(rows, carried_alike(effect, end - INNER_OFFSET - HEADER_BYTES), end, runs)
+
+
+def _append_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
+    """As `stamp_icrc`, with the effect of masking carried to the end already."""
+    if runs is not None and len(rows) >= RUNS_PAY_ROWS:
+        covered = runs(INNER_OFFSET, end)[: len(rows)]
+    else:
+        base = np.arange(len(rows)) * rows.strides[0]
+        covered = runs_between(flat_bytes(rows), base + INNER_OFFSET, base + end)
+    rows[:, end : end + c.ICRC_BYTES] = _octets(raw_crcs(covered) ^ effect)
+
+
+def _octets(icrc: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """(n, 4), little-endian."""
+    return icrc.astype("<u4", copy=False).view(np.uint8).reshape(-1, c.ICRC_BYTES)
+
+
+def encode_sacks(
+    template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8], runs: Runs | None = None
+) -> NDArray[np.uint32]:
     """Write row i of the batch as a SACK frame into `out[i]`; the frames' lengths, `(n,)`.
 
-    154 bytes each, or 158 if the batch has a port mask.
+    154 bytes each, or 158 if the batch has a port mask. `out` and `runs` as for `encode_writes`.
     """
     rows = out[: len(batch)]
     if len(batch) == 0:
@@ -149,9 +209,8 @@ def encode_sacks(template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8
     _stamp_cc_state(frame["cc_state"], batch)
     if batch.port_mask is not None:
         frame["ports"]["port_mask"] = batch.port_mask
-    ends = np.full(len(batch), layout.itemsize - c.ICRC_BYTES, np.uint32)
-    stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], ends)
-    return ends + np.uint32(c.ICRC_BYTES)
+    stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], layout.itemsize - c.ICRC_BYTES, runs)
+    return np.full(len(batch), layout.itemsize, np.uint32)
 
 
 def _stamp_seth(seth: NDArray[np.void], batch: SackBatch, nxt: int) -> None:

@@ -5,7 +5,9 @@ CRC is affine, so we run it over the bytes as they lie, once a packet, and repai
 of changing a header byte depends only on the change and on how many bytes follow.
 """
 
+from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import repeat
 from zlib import crc32 as zlib_crc32
 
 import numpy as np
@@ -35,7 +37,14 @@ _MASKS = (
 """Offset from the inner IPv6 header, bits read as ones."""
 HEADER_BYTES = _BTH_BYTE_4 + 1
 """The masked bytes all lie within so many bytes of the inner IPv6 header."""
-_PLACES = np.arange(4) * 256
+_OFFSETS = np.array([offset for offset, _ in _MASKS])
+_TABLE_STARTS = np.arange(len(_MASKS))[:, np.newaxis] * 256
+_PLACES = np.arange(4)[:, np.newaxis] * 256
+
+Runs = Callable[[int, int], Sequence[memoryview]]
+"""Gives bytes start .. end - 1 of each row of a block of frames."""
+RUNS_PAY_ROWS = 64
+"""Rows from which runs that a ring keeps are worth asking for. Our choice: it cuts them for all its rows."""
 
 
 def icrc_of(inner: bytes) -> int:
@@ -52,33 +61,42 @@ def flat_bytes(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.lib.stride_tricks.as_strided(frames, (size,), (1,))
 
 
-def raw_crcs(memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """CRC of the pseudo header and each run `memory[start:end]`, nothing masked, `(n,)`."""
+def runs_between(memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequence[memoryview]:
+    """Each run `memory[start:end]`."""
     view = memoryview(memory.data)
-    # A loop over packets: one library call a packet runs at memory speed, no numpy form comes near (measured).
-    crcs = [crc32(view[start:end], _START) for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
-    return np.array(crcs, np.uint32)
+    return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
-def mask_effect(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """What masking changes in the CRC state just behind the headers.
+def raw_crcs(runs: Sequence[memoryview]) -> NDArray[np.uint32]:
+    """CRC of the pseudo header and each run, nothing masked, `(n,)`."""
+    # A call a packet runs at memory speed, no numpy form comes near (measured).
+    return np.fromiter(map(crc32, runs, repeat(_START)), np.uint32, len(runs))
 
-    `headers` is `(n, >= HEADER_BYTES)` from the inner IPv6 header on. Carry the result over the bytes that follow with
-    `carried`, and XOR it into the raw CRC.
+
+def mask_effect(headers: NDArray[np.uint8], byte_count: int = 0) -> NDArray[np.uint32]:
+    """What masking changes in the CRC state `byte_count` bytes behind the headers, `(n,)`; XOR it into the raw CRC.
+
+    `headers` is `(n, >= HEADER_BYTES)` from the inner IPv6 header on.
     """
-    offsets, starts, tables = _mask_tables()
-    effects: NDArray[np.uint32] = np.bitwise_xor.reduce(tables[headers[:, offsets] + starts], axis=1)
+    entries = headers.T[_OFFSETS] + _TABLE_STARTS
+    effects: NDArray[np.uint32] = np.bitwise_xor.reduce(_mask_tables(byte_count)[entries], axis=0)
     return effects
 
 
 def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArray[np.uint32]:
     """CRC differences carried over so many further bytes each, `(n,)`. Cheap when few counts differ."""
-    if len(byte_counts) and not np.count_nonzero(byte_counts != byte_counts[0]):
-        return _carried(effect, int(byte_counts[0]))
     result = np.empty_like(effect)
     for count in set(byte_counts.tolist()):
         rows = byte_counts == count
-        result[rows] = _carried(effect[rows], count)
+        result[rows] = carried_alike(effect[rows], count)
+    return result
+
+
+def carried_alike(effect: NDArray[np.uint32], byte_count: int) -> NDArray[np.uint32]:
+    """CRC differences `(n,)` carried over `byte_count` further bytes."""
+    # The effect of 32 bits is that of its four bytes.
+    entries = effect.astype("<u4").view(np.uint8).reshape(-1, 4).T + _PLACES
+    result: NDArray[np.uint32] = np.bitwise_xor.reduce(_zero_run_tables(byte_count)[entries], axis=0)
     return result
 
 
@@ -89,22 +107,13 @@ def icrcs_of(
 
     `headers` is `(n, >= HEADER_BYTES)`, the beginning of the same runs; none may be shorter.
     """
-    return raw_crcs(memory, starts, ends) ^ carried(mask_effect(headers), ends - starts - HEADER_BYTES)
+    raw = raw_crcs(runs_between(memory, starts, ends))
+    return raw ^ carried(mask_effect(headers), ends - starts - HEADER_BYTES)
 
 
-def icrc_is_right(
-    memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], headers: NDArray[np.uint8]
-) -> NDArray[np.bool_]:
-    """Whether the last four bytes of each run are the ICRC of those before, `(n,)`; arguments as `icrcs_of`."""
-    right: NDArray[np.bool_] = icrcs_of(memory, starts, ends, headers) == RESIDUE
-    return right
-
-
-def _carried(effect: NDArray[np.uint32], byte_count: int) -> NDArray[np.uint32]:
-    """The effect of 32 bits is that of its four bytes."""
-    octets = effect.astype("<u4").view(np.uint8).reshape(-1, 4)
-    result: NDArray[np.uint32] = np.bitwise_xor.reduce(_zero_run_tables(byte_count)[octets + _PLACES], axis=1)
-    return result
+def icrcs_alike(runs: Sequence[memoryview], headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    """ICRC of each of n >= 1 runs of one length, `(n,)`; `headers` as for `icrcs_of`."""
+    return raw_crcs(runs) ^ mask_effect(headers, len(runs[0]) - HEADER_BYTES)
 
 
 @lru_cache(maxsize=1)
@@ -116,12 +125,17 @@ def _byte_table() -> NDArray[np.uint32]:
     return state
 
 
-@lru_cache(maxsize=1)
-def _mask_tables() -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.uint32]]:
-    """Masked offsets; where each one's table starts; by value, the effect of turning that byte's bits into ones."""
+@lru_cache(maxsize=256)
+def _mask_tables(byte_count: int) -> NDArray[np.uint32]:
+    """Effect of turning a masked byte's bits into ones, seen `byte_count` bytes behind the headers, by its value.
+
+    Eight tables of 256, end to end.
+    """
     values = np.arange(256)
-    tables = [_carried(_byte_table()[ones & ~values], HEADER_BYTES - 1 - offset) for offset, ones in _MASKS]
-    return np.array([offset for offset, _ in _MASKS]), np.arange(len(_MASKS)) * 256, np.concatenate(tables)
+    tables = [
+        carried_alike(_byte_table()[ones & ~values], HEADER_BYTES - 1 - offset + byte_count) for offset, ones in _MASKS
+    ]
+    return np.concatenate(tables)
 
 
 @lru_cache(maxsize=1024)

@@ -5,6 +5,7 @@ lengths are judged here: windows, QP numbers and memory keys are the core's conc
 """
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,10 @@ from agent.wire.dtypes import (
     offset_of,
     word_of,
 )
-from agent.wire.icrc import flat_bytes, icrc_is_right
+from agent.wire.icrc import RESIDUE, RUNS_PAY_ROWS, Runs, flat_bytes, icrcs_alike, icrcs_of
 from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
+
+T = TypeVar("T", bound=np.generic)
 
 _HEADERS_END = SACK_FRAME.itemsize
 """No header of ours ends later; so much of every frame is copied side by side before it is read."""
@@ -216,14 +219,23 @@ def _judge_control_fields(block: JudgedBlock) -> None:
             block.reject(rows & ~np.isin(rule.bits.read(block.words), rule.allowed), RejectReason.BAD_FIELD)
 
 
-def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8]) -> None:
+def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8], runs: Runs | None = None) -> None:
     """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (our choice)."""
     checked = selection(block.accepted() & ~block.trimmed)
-    rows = block.row_offset[checked]
-    starts, ends = rows + INNER_OFFSET, rows + (block.payload_end[checked] + np.int32(c.ICRC_BYTES))
-    right = icrc_is_right(block.memory, starts, ends, headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :])
+    ends = block.payload_end[checked] + np.int32(c.ICRC_BYTES)
+    headers = headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :]
+    if runs is not None and len(ends) >= RUNS_PAY_ROWS and len(ends) == len(block.reasons) and alike(ends):
+        right = icrcs_alike(runs(INNER_OFFSET, int(ends[0])), headers) == RESIDUE
+    else:
+        rows = block.row_offset[checked]
+        right = icrcs_of(block.memory, rows + INNER_OFFSET, rows + ends, headers) == RESIDUE
     if np.count_nonzero(right) < len(right):
-        block.reasons[np.arange(len(headers))[checked][~right]] = RejectReason.BAD_ICRC
+        block.reasons[np.arange(len(block.reasons))[checked][~right]] = RejectReason.BAD_ICRC
+
+
+def alike(values: NDArray[T]) -> bool:
+    """Whether (n >= 1,) values are all the same."""
+    return not np.count_nonzero(values != values[0])
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:

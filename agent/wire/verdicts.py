@@ -19,7 +19,7 @@ from agent.wire.dtypes import (
     header_words,
     word_of,
 )
-from agent.wire.icrc import flat_bytes
+from agent.wire.icrc import Runs, flat_bytes
 from agent.wire.judge import JudgedBlock, headers_of, judge_headers, judge_icrc
 from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, Kind
 
@@ -48,9 +48,17 @@ _OPCODE_BITS = 0xFF000000
 
 
 def judge(
-    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], own_address: bytes, *, check_icrc: bool
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    own_address: bytes,
+    *,
+    check_icrc: bool,
+    runs: Runs | None = None,
 ) -> JudgedBlock:
-    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address."""
+    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
+
+    `runs` reads the frames, if it can do so faster than we.
+    """
     if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
         frames = np.ascontiguousarray(frames)
     headers = headers_of(frames)
@@ -58,7 +66,7 @@ def judge(
     if block is None:
         block = judge_headers(frames, lengths, headers, own_address)
     if check_icrc:
-        judge_icrc(block, headers)
+        judge_icrc(block, headers, runs)
     return block
 
 

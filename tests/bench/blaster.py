@@ -65,17 +65,18 @@ class Blaster:
 
 
 def _frames_of(settings: WorkerSettings, payload_bytes: int) -> np.ndarray:
-    """Frames such as our own transport sends, over all EVs in turn."""
+    """Frames such as our own transport sends, over all EVs of the first port's plane in turn."""
     source = settings.hosts[0]
     runtime = HostRuntime(source.host, source.wire_address(), ())
     wiring = Wiring(settings.fabric, settings.peer_addresses(), 0, settings.udp_port)
     channel = wiring.create(runtime, settings.hosts[1].host, QpSettings(pmtu=payload_bytes))
     rows = np.arange(_FRAMES)
+    evs = np.flatnonzero(channel.profile.planes == settings.hosts[0].ports[0].plane)
     batch = WriteBatch(
         psn=rows.astype(np.uint32),
         opcode=np.full(_FRAMES, Opcode.WRITE_MIDDLE, np.uint8),
         flags=np.zeros(_FRAMES, np.uint8),
-        ev_index=(rows % len(channel.profile.evs)).astype(np.uint16),
+        ev_index=np.resize(evs, _FRAMES).astype(np.uint16),
         msn=np.zeros(_FRAMES, np.uint16),
         rqmsn=np.zeros(_FRAMES, np.uint16),
         va=rows.astype(np.uint64) * np.uint64(payload_bytes),

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from agent.core.events import QpState
 from agent.core.memory import MemoryRegion
 from agent.io.memory import PathRule
-from agent.io.port import FrameBlock, FramePort, PortCounters
+from agent.io.port import FrameBlock, FramePort, FrameSpace, PortCounters
 from agent.wire.decode import RejectReason, decode
 from tests.fuzz.hostile_frames import Corpus, Frames, Lengths, Target, hostile_frames
 from tests.unit.agent.io.memory_lab import STEP_NS, Flow, Lab, build
@@ -75,7 +75,7 @@ class HostilePort:
         """Of the port behind."""
         return self._port.room()
 
-    def reserve(self, count: int) -> NDArray[np.uint8]:
+    def reserve(self, count: int) -> FrameSpace:
         """Of the port behind."""
         return self._port.reserve(count)
 

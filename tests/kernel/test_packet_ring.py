@@ -64,7 +64,7 @@ def send(port: PacketRingPort, count: int, first: int, length: int) -> np.ndarra
     """Send `count` numbered frames, across the end of the ring if need be."""
     sent = []
     while count:
-        rows = port.reserve(count)
+        rows = port.reserve(count).frames
         sent.append(numbered(rows, first, length))
         port.fill(np.full(len(rows), length, np.uint32))
         first, count = first + len(rows), count - len(rows)

@@ -266,7 +266,7 @@ def host_of(fabric: Fabric, number: int) -> HostAddress:
 
 
 def send_all(port: PacketRingPort, frames: list[bytes]) -> None:
-    rows = port.reserve(len(frames))
+    rows = port.reserve(len(frames)).frames
     for row, frame in zip(rows, frames, strict=True):
         row[: len(frame)] = np.frombuffer(frame, np.uint8)
     port.fill(np.array([len(frame) for frame in frames], np.uint32))

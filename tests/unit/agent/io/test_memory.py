@@ -27,7 +27,7 @@ def join(*rules: PathRule, planes: int = 1):
 
 
 def send(port, rows):
-    room = port.reserve(len(rows))
+    room = port.reserve(len(rows)).frames
     room[:, : rows.shape[1]] = rows
     port.fill(np.full(len(rows), rows.shape[1], np.uint32))
     assert port.send() == len(rows)

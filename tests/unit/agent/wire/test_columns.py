@@ -4,8 +4,10 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from agent.wire.columns import rows_at, spaced_rows, windows
+from agent.wire.columns import even_views, gather_rows, rows_at, scatter_rows, windows
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, write_batch
 
 NAMES = ("psn", "opcode", "flags", "ev_index", "msn", "rqmsn", "va", "rkey", "dmalen", "imm", "source_offset")
@@ -52,7 +54,37 @@ def test_rows_at_reads_any_places(offsets, width):
 
 def test_evenly_spaced_rows_are_a_view():
     memory = np.zeros(5000, np.uint8)
-    rows = spaced_rows(memory, np.array([100, 1100, 2100]), 600)
+    rows = rows_at(memory, np.array([100, 1100, 2100]), 600)
     rows[:] = 7
     assert memory.sum() == 3 * 600 * 7
-    assert spaced_rows(memory, np.array([100, 1100, 2101]), 600) is None
+    rows_at(memory, np.array([100, 1100, 2101]), 600)[:] = 9
+    assert memory.sum() == 3 * 600 * 7
+
+
+STRETCHES = st.lists(st.tuples(st.integers(1, 5), st.sampled_from([600, 700, 1200])), min_size=1, max_size=12)
+
+
+@given(STRETCHES, st.sampled_from([5, 600]))
+def test_rows_in_stretches_are_copied_like_single_ones(stretches, width):
+    """Packets of a message in one plane: evenly spaced, now and then a step of another length."""
+    steps = np.concatenate([np.full(count, step) for count, step in stretches])
+    offsets = np.cumsum(steps) - 600
+    source = np.random.default_rng(1).integers(0, 256, int(offsets[-1]) + width, dtype=np.uint8)
+    rows = np.zeros((len(offsets), width), np.uint8)
+    gather_rows(source, offsets, rows)
+    assert [row.tobytes() for row in rows] == [source[o : o + width].tobytes() for o in offsets.tolist()]
+    target = np.zeros_like(source)
+    scatter_rows(rows, target, offsets)
+    written = np.zeros(len(source), np.bool_)
+    for offset in offsets.tolist():
+        written[offset : offset + width] = True
+    assert (target == np.where(written, source, 0)).all()
+
+
+def test_many_stretches_are_no_views():
+    even, odd = np.arange(20) * 1000, np.arange(20) ** 2 * 1000
+    memory = np.zeros(400_000, np.uint8)
+    assert [len(view) for _, view in even_views(memory, even, 600)] == [20]
+    assert even_views(memory, odd, 600) is None
+    assert even_views(memory, even, 60) is None
+    assert even_views(memory, even[::-1], 600) is None

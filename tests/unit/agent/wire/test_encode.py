@@ -1,6 +1,7 @@
 """Encoding: the frames are Scapy's, byte for byte."""
 
 from dataclasses import asdict, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 
+from agent.io.runs import RowRuns
 from agent.wire import constants as c
 from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
@@ -15,6 +17,7 @@ from agent.wire.dtypes import SACK_FRAME, SACK_MASK_FRAME
 from agent.wire.encode import encode_announcement, encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.errors import EvError
 from agent.wire.ev import EvCodec, EvOrder
+from agent.wire.icrc import RUNS_PAY_ROWS
 from agent.wire.layers import Announce
 from agent.wire.template import FlowTemplate
 from tests.unit.agent.wire.wire_frames import (
@@ -92,6 +95,26 @@ def test_every_opcode_and_pad(opcode, payload_bytes):
     lengths = encode_writes(template(), write_batch([row], SOURCE_MEMORY), out)
     assert frames_of(out, lengths) == [bytes(scapy_write(row))]
     assert lengths[0] == write_frame_bytes(payload_bytes, opcode in c.IMMEDIATE_OPCODES)
+
+
+@pytest.mark.parametrize("payload_bytes", [0, 1, 24, 600])
+@pytest.mark.parametrize("count", [1, 5, RUNS_PAY_ROWS + 1])
+def test_rows_alike_are_the_same_frames_as_rows_that_differ(payload_bytes, count):
+    """Frames of one length are built another way; one odd row makes the batch mixed."""
+    rng = np.random.default_rng(payload_bytes + count)
+    rows = [
+        PLAIN_ROW
+        | {"psn": i, "ev_index": int(rng.integers(len(EVS))), "va": 7 * i, "flags": 0x80 * (i == count - 1)}
+        | {"payload_bytes": payload_bytes, "source_offset": int(rng.integers(SOURCE_BYTES - 600))}
+        for i in range(count)
+    ]
+    odd = PLAIN_ROW | {"payload_bytes": 61}
+    alike, mixed = (replace(write_batch(each, SOURCE_MEMORY), imm=None) for each in (rows, [*rows, odd]))
+    out, expected = (np.full((count + 1, LONGEST), 0xEE, np.uint8) for _ in range(2))
+    runs = partial(RowRuns(memoryview(out.ravel()), LONGEST, 0, len(out)).of, 0, count + 1)
+    lengths = encode_writes(template(), mixed, expected)
+    assert encode_writes(template(), alike, out, runs).tolist() == lengths[:-1].tolist()
+    assert frames_of(out, lengths[:-1]) == frames_of(expected, lengths[:-1])
 
 
 def test_the_whole_header_overhead_is_138_bytes():

@@ -13,7 +13,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from agent.wire.icrc import HEADER_BYTES, carried, icrc_is_right, icrc_of, icrcs_of
+from agent.wire.icrc import HEADER_BYTES, RESIDUE, carried, icrc_of, icrcs_alike, icrcs_of
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, scapy_write
 
 PACKETS = st.binary(min_size=HEADER_BYTES, max_size=600)
@@ -44,7 +44,14 @@ def test_only_what_switches_may_change_is_left_out(packet, data):
 def test_a_right_icrc_is_known_and_a_wrong_one_refused(packet, bit):
     icrc = icrc_of(packet)
     right, wrong = packet + icrc.to_bytes(4, "little"), packet + (icrc ^ 1 << bit).to_bytes(4, "little")
-    assert icrc_is_right(*runs_of([right, wrong])).tolist() == [True, False]
+    assert (icrcs_of(*runs_of([right, wrong])) == RESIDUE).tolist() == [True, False]
+
+
+@given(st.integers(HEADER_BYTES, 600), st.integers(1, 8), st.integers(0, 2**32))
+def test_runs_of_one_length_need_no_places(length, count, seed):
+    packets = [np.random.default_rng((seed, row)).bytes(length) for row in range(count)]
+    headers = runs_of(packets)[3]
+    assert icrcs_alike([memoryview(p) for p in packets], headers).tolist() == [icrc_of(p) for p in packets]
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20_000))
