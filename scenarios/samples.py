@@ -1,4 +1,4 @@
-"""How this machine fares during a run, once a second into the run folder: what it lost and how busy it was.
+"""How flows and this machine fare during a run, into its folder: what came through, what was lost, how busy it was.
 
 Read at the edge, judged by nobody here; `scenarios.expect` judges the difference between start and end.
 """
@@ -17,6 +17,9 @@ from scenarios.traffic import FlowProgress, WorkerCounts
 EVERY_S = 1.0
 """Between samples (our choice): a sample costs some milliseconds."""
 
+PROGRESS_EVERY_S = 0.25
+"""Between records of the flows' progress (our choice): the runner asks for it more often anyway."""
+
 _STAT = Path("/proc/stat")
 _IDLE, _IOWAIT = 3, 4
 """Columns of the `cpu` line behind its name (proc_stat(5))."""
@@ -28,12 +31,26 @@ class Samples:
 
     path: Path
     _last_s: float = field(default=0.0)
+    _last_progress_s: float = 0.0
     _packets: int = 0
     _cpu: tuple[int, int] = (0, 0)
 
     def due(self) -> bool:
         """Whether the last sample is old enough."""
         return time.monotonic() - self._last_s >= EVERY_S
+
+    def note_progress(self, progress: Sequence[FlowProgress]) -> None:
+        """Append how far every flow is, if the last such record is old enough or this is the end."""
+        now = time.monotonic()
+        if now - self._last_progress_s < PROGRESS_EVERY_S and not all(flow.ended for flow in progress):
+            return
+        self._last_progress_s = now
+        told = {
+            "acked_bytes": [flow.acked_bytes for flow in progress],
+            "resent": [flow.packets_rtx for flow in progress],
+        }
+        with EventLog(self.path) as log:
+            log.append(stamped("PROGRESS", "runner", told))
 
     def take(
         self, progress: Sequence[FlowProgress], workers: Sequence[WorkerCounts], faults: Sequence[FaultState]

@@ -214,6 +214,7 @@ def wait_ended(lab: LabInUse, traffic: Traffic, folder: RunDir, listener: Listen
     samples = Samples(folder.counters)
     while True:
         progress = traffic.progress()
+        samples.note_progress(progress)
         if samples.due():
             told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
             samples.take(progress, traffic.counters(), told.faults)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple
 from scapy.fields import (
     BitEnumField,
     BitField,
+    ConditionalField,
+    FieldListField,
     SignedShortField,
     X3BytesField,
     XByteField,
@@ -61,14 +63,14 @@ class Field(NamedTuple):
     width: int
     """Bytes."""
     kind: str
-    """A `ProtoField` constructor without its width."""
+    """A `ProtoField` constructor without its width; `list`: numbers of this width up to the end of the packet."""
     in_hex: bool
     mask: int | None
     values: Mapping[int, str]
 
 
 def fields_of(layer: type[Packet]) -> list[Field]:
-    """The fields of a header in wire order; without the ICRC, which ends the packet."""
+    """The fields of a header in wire order; without the ICRC, which ends the packet. A list comes last."""
     found: list[Field] = []
     run: list[Any] = []
     at = 0
@@ -97,6 +99,10 @@ def _fields_of_bits(run: list[Any], at: int) -> Iterator[Field]:
 
 
 def _field_of_bytes(field: Any, at: int) -> Field:
+    if isinstance(field, ConditionalField):
+        field = field.fld
+    if isinstance(field, FieldListField):
+        return Field(field.name, at, int(field.field.sz), "list", False, None, {})
     if isinstance(field, XStrFixedLenField):
         return Field(field.name, at, len(field.default), "bytes", False, None, {})
     kind = "int" if isinstance(field, SignedShortField) else "uint"
@@ -150,7 +156,7 @@ def _numbers() -> Iterator[tuple[str, str]]:
 
 def _header_lines(layer: type[Packet], prefix: str) -> Iterator[str]:
     fields = fields_of(layer)
-    size = max(field.at + field.width for field in fields)
+    size = max(field.at + field.width for field in fields if field.kind != "list")
     yield f'    {layer.__name__} = {{ bytes = {size}, name = "{layer().name}",'
     for field in fields:
         yield f"      {_field_line(field, prefix)},"

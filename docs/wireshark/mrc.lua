@@ -191,8 +191,9 @@ local function proto_field(field)
   elseif field.kind == "bool" then
     return ProtoField.bool(filter, name, 8 * field.width, nil, field.mask)
   end
+  local kind = field.kind == "list" and "uint" or field.kind
   local shown = (field.hex or field.values) and base.HEX or base.DEC
-  return ProtoField[field.kind .. bits](filter, name, shown, field.values, field.mask)
+  return ProtoField[kind .. bits](filter, name, shown, field.values, field.mask)
 end
 
 local mrc_fields, announcement_fields = {}, {}
@@ -303,15 +304,28 @@ local function fits(tree, tvb, at, bytes, what)
   return true
 end
 
+-- Numbers from `at` to the end of the packet; the first is that of spine 0.
+local function add_list(subtree, field, tvb, at, width)
+  local number_of = 0
+  while at + width <= tvb:len() do
+    subtree:add(field, tvb(at, width)):append_text(" (spine " .. number_of .. ")")
+    at, number_of = at + width, number_of + 1
+  end
+end
+
 -- The header's subtree and the offset behind it, or nil when it is not there.
 local function add_header(tree, tvb, at, header)
   local layout = wire.headers[header]
   if not fits(tree, tvb, at, layout.bytes, layout.name) then return nil end
   local subtree = tree:add(mrc, tvb(at, layout.bytes), layout.name)
   for _, field in ipairs(layout) do
-    local item = subtree:add(fields[header][field[1]], tvb(at + field.at, field.width))
-    if field.values and header ~= "BTH" and not field.values[number(tvb, at, header, field[1])] then
-      item:add_proto_expert_info(notes.reserved)
+    if field.kind == "list" then
+      add_list(subtree, fields[header][field[1]], tvb, at + field.at, field.width)
+    else
+      local item = subtree:add(fields[header][field[1]], tvb(at + field.at, field.width))
+      if field.values and header ~= "BTH" and not field.values[number(tvb, at, header, field[1])] then
+        item:add_proto_expert_info(notes.reserved)
+      end
     end
   end
   return subtree, at + layout.bytes
