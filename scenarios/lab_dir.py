@@ -160,11 +160,15 @@ def owned(labdir: LabDir) -> Iterator[None]:
 
 @contextmanager
 def busy(labdir: LabDir) -> Iterator[None]:
-    """Be the one run on the lab. Raises `LabStateError` when another is going on."""
+    """Be the one run, or the one program, on the lab. Raises `LabStateError` when another is going on."""
     fd = os.open(labdir.run_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _locked(fd):
-            raise LabStateError(f"a run is going on in lab {labdir.lab!r}; wait for it or interrupt it")
+            holder = _holder(labdir.run_lock)
+            who = "" if holder is None else f" (process {holder.pid})"
+            raise LabStateError(
+                f"a run is going on in lab {labdir.lab!r}, or a program uses it{who}; wait for it or interrupt it"
+            )
         yield
     finally:
         os.close(fd)

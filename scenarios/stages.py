@@ -6,7 +6,6 @@ What a stage changes it registers to be undone, so that an error or a Ctrl-C in 
 import time
 from collections.abc import Mapping
 from contextlib import ExitStack, suppress
-from fractions import Fraction
 from pathlib import Path
 
 from faults.model import amount_of, name_of
@@ -18,9 +17,10 @@ from results.summary import CaptureResult
 from scenarios import collect, protocol
 from scenarios.client import Owner, Worker, not_up
 from scenarios.down import take_down
-from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, RunStalledError, ScenariosError
+from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
+from scenarios.memory_room import require_room
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.power import warnings_of
@@ -34,9 +34,6 @@ JUDGED_WITHIN_S = 20.0
 """SprayCheck judges a flow some tenths of a second after its last packet, also on a slow machine."""
 
 POLL_S = 0.1
-
-MEMORY_SHARE = Fraction(1, 2)
-"""Part of the free memory that a run's data may take (our choice)."""
 
 
 def moment() -> Moment:
@@ -58,12 +55,7 @@ def plan_for(order: RunOrder) -> Plan:
         counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
         scenario = checked_on(scenario, counts)
     plan = plan_of(scenario)
-    free = _free_memory_bytes()
-    if plan.region_bytes > free * MEMORY_SHARE:
-        wanted, most = plan.region_bytes >> 20, int(free * MEMORY_SHARE) >> 20
-        raise EnvironmentLackingError(
-            f"the flows' data takes {wanted} MiB, more than half of the free memory ({most} MiB)"
-        )
+    require_room(plan.region_bytes, "the flows' data")
     return plan
 
 
@@ -262,8 +254,3 @@ def _require_running(owner: Owner) -> None:
     for child in owner.ask(protocol.Status(), protocol.LabStatus).children:
         if child.state != "running":
             raise OwnerFailedError(f"{child.name} {child.state}; see its log in the lab's folder")
-
-
-def _free_memory_bytes() -> int:
-    fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    return int(fields["MemAvailable"].split()[0]) << 10

@@ -4,18 +4,19 @@ import os
 import threading
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
-from agent.core.completion import ImmediateArrived
+from agent.core.completion import Completion, CompletionQueue, ImmediateArrived
 from agent.core.config import PeerQp
 from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
 from agent.host.errors import RequestError
 from agent.host.event_log import EventDetail, EventLog
 from agent.host.schedstat import schedstat
+from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
@@ -33,6 +34,8 @@ class Commands:
     now_ns: Callable[[], int]
     log: EventLog | None = None
     """None: nothing is written."""
+    shared: dict[int, SharedMemory] = field(default_factory=dict)
+    """Of the regions that others can map, by key."""
 
     def serve(self, request: requests.Request) -> Reply:
         """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
@@ -55,10 +58,25 @@ class Commands:
         runtime.regions.register(region)
         return {"rkey": region.rkey, "va": region.va}
 
+    def share_region(self, request: requests.ShareRegion) -> Reply:
+        """Make and open memory that the asking process can map."""
+        runtime = self._host(request.host)
+        if request.bytes < 1:
+            raise RequestError(f"a region of {request.bytes} bytes")
+        try:
+            memory = make_shared(request.bytes)
+        except (OSError, ValueError, OverflowError) as error:
+            raise RequestError(f"{request.bytes} bytes of memory cannot be had: {error}") from error
+        region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), memory.data)
+        runtime.regions.register(region)
+        self.shared[region.rkey] = memory
+        return {"rkey": region.rkey, "va": region.va, "pid": os.getpid(), "fd": memory.fd}
+
     def create_qp(self, request: requests.CreateQp) -> Reply:
         """Make a queue pair; it can receive and send once connected."""
         runtime = self._host(request.host)
-        channel = self.wiring.create(runtime, request.peer_host, request.config)
+        completions = CompletionQueue() if request.tells_writes else None
+        channel = self.wiring.create(runtime, request.peer_host, request.config, completions)
         return {**asdict(channel.qp.offer())}
 
     def connect_qp(self, request: requests.ConnectQp) -> Reply:
@@ -88,7 +106,7 @@ class Commands:
             request.message_bytes,
             request.imm,
         )
-        return {"messages": len(messages), "packets": packets}
+        return {"first_wr_id": messages.start, "messages": len(messages), "packets": packets}
 
     def post_receives(self, request: requests.PostReceives) -> Reply:
         """Post receives for immediates; their numbers go on where the last ones ended."""
@@ -96,11 +114,15 @@ class Commands:
         qp.post_receives(qp.receives.next_wr_id, request.count)
         return {}
 
-    def immediates(self, request: requests.Immediates) -> Reply:
-        """Take what arrived."""
-        arrived = self._channel(request.host, request.qpn).qp.completions.poll()
-        rows = [item for item in arrived if isinstance(item, ImmediateArrived)]
-        return {"immediates": [{"wr_id": r.wr_id, "imm": r.imm, "bytes": r.length_bytes} for r in rows]}
+    def completions(self, request: requests.Completions) -> Reply:
+        """Take what has completed."""
+        taken = self._channel(request.host, request.qpn).qp.completions.poll()
+        return {"completions": [_completion(item) for item in taken]}
+
+    def fail_qp(self, request: requests.FailQp) -> Reply:
+        """Give a queue pair up."""
+        self._channel(request.host, request.qpn).qp.fail(self.now_ns())
+        return {}
 
     def port_state(self, request: requests.PortState) -> Reply:
         """Take a port out of use, or put it back."""
@@ -166,6 +188,8 @@ class Commands:
             del self.engine.hosts[name.host].channels[name.qpn]
         for region in request.regions:
             self._host(region.host).regions.deregister(region.rkey)
+            if (memory := self.shared.pop(region.rkey, None)) is not None:
+                memory.close()
         return {}
 
     def shutdown(self, _: requests.Shutdown) -> Reply:
@@ -192,11 +216,13 @@ class Commands:
 _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.Hello: Commands.hello,
     requests.RegisterRegion: Commands.register_region,
+    requests.ShareRegion: Commands.share_region,
     requests.CreateQp: Commands.create_qp,
     requests.ConnectQp: Commands.connect_qp,
     requests.PostWrite: Commands.post_write,
     requests.PostReceives: Commands.post_receives,
-    requests.Immediates: Commands.immediates,
+    requests.Completions: Commands.completions,
+    requests.FailQp: Commands.fail_qp,
     requests.PortState: Commands.port_state,
     requests.SetEvents: Commands.set_events,
     requests.DenyEvs: Commands.deny_evs,
@@ -212,6 +238,13 @@ def packets_of(size: int, message_bytes: int, pmtu: int) -> int:
     """Packets of `size` bytes cut into messages of `message_bytes`, the last one shorter."""
     whole, rest = divmod(size, message_bytes)
     return whole * -(-message_bytes // pmtu) + -(-rest // pmtu)
+
+
+def _completion(item: Completion) -> Reply:
+    if isinstance(item, ImmediateArrived):
+        return {"kind": "immediate", "wr_id": item.wr_id, "imm": item.imm, "bytes": item.length_bytes}
+    done = {"first_wr_id": item.first_wr_id, "count": item.count, "bytes": item.length_bytes}
+    return {"kind": "writes", **done, "status": item.status.value}
 
 
 def _progress(runtime: HostRuntime, channel: Channel) -> Reply:

@@ -10,7 +10,7 @@ from typing import Any
 
 from agent.core.errors import CoreError
 from agent.host.errors import RequestError
-from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request
+from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request, ShareRegion
 
 Reply = dict[str, Any]
 
@@ -29,7 +29,7 @@ class Leases:
         match request:
             case CreateQp(host=host, leased=True):
                 self._held[client].append(Destroy(qps=(QpName(host, reply["qpn"]),)))
-            case RegisterRegion(host=host, leased=True):
+            case RegisterRegion(host=host, leased=True) | ShareRegion(host=host, leased=True):
                 self._held[client].append(Destroy(regions=(RegionName(host, reply["rkey"]),)))
         return reply
 

@@ -26,6 +26,18 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
     """Destroyed when this connection ends."""
 
 
+class ShareRegion(_Request, frozen=True, tag="share_region"):
+    """Register memory on `host` that the asking process can map, zeros at first: {rkey, va, pid, fd}.
+
+    See `agent.host.shared_memory.map_shared`.
+    """
+
+    host: int
+    bytes: int
+    leased: bool = False
+    """Whether it goes when the connection that asked for it ends."""
+
+
 class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Treatment of EVs and probes; names and units are those of `agent.core.ev_config.EvConfig`, None its default."""
 
@@ -95,6 +107,8 @@ class CreateQp(_Request, frozen=True, tag="create_qp"):
     host: int
     peer_host: int
     config: QpSettings = QpSettings()
+    tells_writes: bool = False
+    """Its completions tell of its own writes, too; somebody must take them."""
     leased: bool = False
     """Destroyed when this connection ends."""
 
@@ -120,7 +134,7 @@ class ConnectQp(_Request, frozen=True, tag="connect_qp"):
 
 
 class PostWrite(_Request, frozen=True, tag="post_write"):
-    """Write `bytes` from a source region to the peer in messages of `message_bytes`: {messages, packets}.
+    """Write `bytes` from a source region to the peer in messages of `message_bytes`: {first_wr_id, messages, packets}.
 
     With `epoch` the flow is announced to the leaves first, on every path of every plane.
     """
@@ -149,8 +163,19 @@ class PostReceives(_Request, frozen=True, tag="post_receives"):
     count: int
 
 
-class Immediates(_Request, frozen=True, tag="immediates"):
-    """Take the immediates that arrived at a queue pair, oldest first: {immediates: [{wr_id, imm, bytes}]}."""
+class Completions(_Request, frozen=True, tag="completions"):
+    """Take what has completed at a queue pair, oldest first: {completions}.
+
+    Each has a `kind`: `immediate` with {wr_id, imm, bytes}; of a queue pair made with `tells_writes` also `writes` with
+    {first_wr_id, count, bytes, status}.
+    """
+
+    host: int
+    qpn: int
+
+
+class FailQp(_Request, frozen=True, tag="fail_qp"):
+    """Take a queue pair to ERROR; what is posted is flushed: {}."""
 
     host: int
     qpn: int
@@ -223,11 +248,13 @@ class Shutdown(_Request, frozen=True, tag="shutdown"):
 Request = (
     Hello
     | RegisterRegion
+    | ShareRegion
     | CreateQp
     | ConnectQp
     | PostWrite
     | PostReceives
-    | Immediates
+    | Completions
+    | FailQp
     | PortState
     | SetEvents
     | DenyEvs

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from agent.core.completion import CompletionQueue
 from agent.core.config import MPR_UNIT_PSNS, EvProfile, LossRule, PeerQp, QpConfig, SprayPolicy
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
 from agent.core.congestion.nscc import Nscc
@@ -68,13 +69,19 @@ class Wiring:
         number = next(self._regions.setdefault(host, count(1)))
         return va, host << 16 | number
 
-    def create(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> Channel:
+    def create(
+        self,
+        runtime: HostRuntime,
+        peer_host: int,
+        settings: QpSettings,
+        completions: CompletionQueue | None = None,
+    ) -> Channel:
         """A queue pair in INIT on `runtime` towards `peer_host`. Raises RequestError or ConfigError."""
         qpn = runtime.host << _QPN_BITS | next(self._qp_numbers.setdefault(runtime.host, count(1)))
         profile = self._profile(runtime, peer_host, settings.copies)
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
         control = self._control(runtime, peer_host, settings)
-        qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, control=control)
+        qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, completions, control)
         channel = Channel(qpn, peer_host, qp, profile, self._template(runtime, peer_host, 0, profile))
         self._trimmable[qpn] = settings.trimming
         runtime.channels[qpn] = channel

@@ -13,6 +13,7 @@ from agent.host.commands import Commands, packets_of
 from agent.host.errors import RequestError
 from agent.host.event_log import EventLog
 from agent.host.settings import FabricSettings
+from agent.host.shared_memory import map_shared
 from agent.host.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
@@ -215,3 +216,27 @@ def test_events_need_a_log(tmp_path):
         worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),)))
     written = [json.loads(line)["event"] for line in (tmp_path / "log").read_text().splitlines()]
     assert {"MESSAGE_COMPLETE", "SACK_RX", "WRITE_TX"} <= {*written}
+
+
+def test_a_shared_region_is_written_to_from_outside_and_closed():
+    worker = Worker()
+    end, other = worker.connect(0, 2)
+    shared = [worker.ask(rq.ShareRegion(host, 3000)) for host in (0, 2)]
+    sent, received = (map_shared(told["pid"], told["fd"], 3000) for told in shared)
+    sent[:] = 5
+    where = shared[1]["va"] + 1000, shared[1]["rkey"]
+    reply = worker.ask(rq.PostWrite(0, end["qpn"], shared[0]["rkey"], 0, 2000, *where, 500))
+    assert (reply["first_wr_id"], reply["messages"]) == (0, 4)
+    worker.run()
+    assert received.tolist() == [0] * 1000 + [5] * 2000
+    worker.ask(rq.Destroy(regions=(rq.RegionName(2, shared[1]["rkey"]),)))
+    with pytest.raises(OSError, match="No such file"):
+        map_shared(shared[1]["pid"], shared[1]["fd"], 3000)
+    assert worker.ask(rq.Completions(0, end["qpn"])) == {"completions": []}
+    assert other["qpn"] != end["qpn"]
+
+
+@pytest.mark.parametrize("size", [0, 1 << 62])
+def test_memory_that_cannot_be_shared_is_said(size):
+    with pytest.raises(RequestError, match="bytes"):
+        Worker().ask(rq.ShareRegion(0, size))

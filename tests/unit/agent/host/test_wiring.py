@@ -60,8 +60,9 @@ def test_immediates_are_posted_sent_and_taken():
     where = (received["va"], received["rkey"])
     worker.ask(rq.PostWrite(0, end["qpn"], sent["rkey"], 0, 1000, *where, 500, None, 0xBEEF))
     worker.run()
-    taken = worker.ask(rq.Immediates(2, other["qpn"]))["immediates"]
-    assert taken == [{"wr_id": n, "imm": 0xBEEF, "bytes": 500} for n in range(2)]
+    taken = worker.ask(rq.Completions(2, other["qpn"]))["completions"]
+    assert taken == [{"kind": "immediate", "wr_id": n, "imm": 0xBEEF, "bytes": 500} for n in range(2)]
+    assert worker.ask(rq.Completions(0, end["qpn"])) == {"completions": []}
 
 
 def test_a_held_port_is_left_by_both_ends_and_taken_back():

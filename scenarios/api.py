@@ -1,0 +1,337 @@
+"""The Python API: a program's own workload on a lab that is up, its memory shared with the engines, not copied.
+
+    with Lab("lab") as lab:
+        here, there = lab.connect(lab.host("h0"), lab.host("h1"))
+
+Shaped like verbs: regions, queue pairs in RTS that end in ERROR, posted writes and receives, completions to poll. For
+one thread at a time. Whatever goes wrong is a `scenarios.errors.ScenariosError`. docs/api.md.
+"""
+
+import os
+import time
+from collections import deque
+from collections.abc import Sequence
+from contextlib import ExitStack, suppress
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import ValidationError
+
+from agent.core.completion import Completion as Completion
+from agent.core.completion import CompletionStatus as CompletionStatus
+from agent.core.completion import ImmediateArrived as ImmediateArrived
+from agent.core.completion import WritesDone as WritesDone
+from agent.core.events import QpState as QpState
+from agent.host import requests as ask
+from agent.host.shared_memory import map_shared
+from scenarios.client import Worker, not_up
+from scenarios.deploy import worker_of
+from scenarios.errors import EnvironmentLackingError, LabStateError, RunStalledError, ScenariosError, UsageError
+from scenarios.lab_dir import DEFAULT_LAB, LabDir, LabState, busy, owner_of, read_state
+from scenarios.memory_room import require_room
+from scenarios.qp_settings import qp_settings_of
+from scenarios.transport import Transport
+from scenarios.transport_checks import misfits, misfits_on
+from testbed.errors import UnknownNameError
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import NodeId, Role, parse_node
+
+WAIT_S = 60.0
+"""How long `QueuePair.wait` waits unless told otherwise; nothing that is not stuck takes that long (our choice)."""
+
+_POLL_S = 0.001
+"""Between two looks for a completion; a busy engine looks at requests every 5 ms anyway."""
+
+Row = dict[str, Any]
+
+
+class Lab:
+    """The lab that is up, for this program alone while the `with` lasts; what it made is gone afterwards."""
+
+    def __init__(self, name: str = DEFAULT_LAB) -> None:
+        self._labdir = LabDir(name)
+        self._undo = ExitStack()
+        self._workers: tuple[Worker, ...] = ()
+        self._open: list[Region | QueuePair] = []
+        self._pairs = 0
+        self.hosts: tuple[Host, ...] = ()
+        """All hosts, by number."""
+
+    def __enter__(self) -> Self:
+        """Connect. Raises `EnvironmentLackingError` without root, `LabStateError` when the lab is not up or in use."""
+        if os.geteuid() != 0:
+            raise EnvironmentLackingError("root is needed to share memory with the lab's engines: run this with sudo")
+        state = read_state(self._labdir)
+        if state is None or owner_of(self._labdir) is None:
+            raise LabStateError(not_up(self._labdir))
+        with ExitStack() as undo:
+            undo.enter_context(busy(self._labdir))
+            sockets = (self._labdir.worker_socket(at) for at in range(state.workers))
+            workers = [undo.enter_context(Worker(path)) for path in sockets]
+            undo.callback(self._close_all)
+            self._undo = undo.pop_all()
+        self._adopt(workers, _fabric_of(state))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close everything that is still open, and let others use the lab."""
+        self._undo.close()
+        self._workers, self.hosts = (), ()
+
+    def host(self, name: str) -> "Host":
+        """The host of a name such as `h2`. Raises `UsageError`, with the nearest names if there is none of this one."""
+        self._require_connection()
+        try:
+            node = parse_node(name, self._fabric)
+        except UnknownNameError as error:
+            raise UsageError(str(error)) from error
+        if node.role is not Role.HOST:
+            raise UsageError(f"{node} is a switch; memory and queue pairs are on hosts, such as h0")
+        return self.hosts[node.index]
+
+    def connect(
+        self, one: "Host", other: "Host", *, seed: int | None = None, **transport: Any
+    ) -> "tuple[QueuePair, QueuePair]":
+        """A queue pair on each of two hosts, connected and in RTS.
+
+        `transport` are keys of a scenario's `transport` (docs/scenarios.md), the same for both; `seed` fixes the spray
+        schedule, None: a number of its own for every call. Raises `UsageError` for settings that cannot be.
+        """
+        self._pairs += 1
+        settings = qp_settings_of(self._checked(transport), self._pairs if seed is None else seed)
+        ends = [self._create(*pair, settings) for pair in ((one, other), (other, one))]
+        for (end, _), (peer, offer) in (ends, ends[::-1]):
+            self.request(end.host, ask.ConnectQp(end.host.index, end.qpn, ask.PeerEnd(peer.host.index, **offer)))
+        return ends[0][0], ends[1][0]
+
+    def set_events(self, detail: Literal["off", "default", "detail"]) -> None:
+        """How much the agents write to their event logs from now on, `worker*.jsonl` in the lab's folder."""
+        for worker in self._workers:
+            worker.ask(ask.SetEvents(detail))
+
+    def request(self, host: "Host", request: ask.Request) -> Row:
+        """What the engine worker of a host answers (docs/architecture.md). Raises `WorkerFailedError`."""
+        self._require_connection()
+        return self._workers[worker_of(host.index, len(self._workers))].ask(request)
+
+    def keep(self, made: "Region | QueuePair") -> None:
+        """See to it that this is closed with the lab."""
+        self._open.append(made)
+
+    def forget(self, made: "Region | QueuePair") -> bool:
+        """It is being closed; False if it was before."""
+        known = made in self._open
+        if known:
+            self._open.remove(made)
+        return known
+
+    def _adopt(self, workers: Sequence[Worker], fabric: Fabric) -> None:
+        self._workers, self._fabric = tuple(workers), fabric
+        self.hosts = tuple(Host(self, node) for node in fabric.hosts())
+
+    def _require_connection(self) -> None:
+        if not self._workers:
+            raise UsageError("the lab is not connected: use it inside `with Lab(...) as lab:`")
+
+    def _create(self, host: "Host", peer: "Host", settings: ask.QpSettings) -> "tuple[QueuePair, Row]":
+        request = ask.CreateQp(host.index, peer.index, settings, tells_writes=True, leased=True)
+        offer = self.request(host, request)
+        pair = QueuePair(self, host, peer, offer["qpn"])
+        self.keep(pair)
+        return pair, offer
+
+    def _checked(self, settings: Row) -> Transport:
+        try:
+            transport = Transport(**settings)
+        except ValidationError as error:
+            told = (f"{'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors())
+            raise UsageError("; ".join(told)) from error
+        spec = self._fabric.spec
+        found = [*misfits(transport), *misfits_on(transport, spec.planes, spec.spines)]
+        if found:
+            raise UsageError("; ".join(f"{'.'.join(each.key)}: {each.wrong}; {each.right}" for each in found))
+        return transport
+
+    def _close_all(self) -> None:
+        for made in reversed([*self._open]):
+            with suppress(ScenariosError):
+                made.close()
+        self._open.clear()
+
+
+class Host:
+    """One host of the lab."""
+
+    def __init__(self, lab: Lab, node: NodeId) -> None:
+        self._lab = lab
+        self.index = node.index
+        """Its number; `h2` is 2."""
+
+    def __repr__(self) -> str:
+        """As `h2`."""
+        return f"h{self.index}"
+
+    def register(self, size: int) -> "Region":
+        """Memory of `size` bytes, zeros, that queue pairs of this host send from and its peers may write to.
+
+        Raises `EnvironmentLackingError` when it is more than half of the free memory, `WorkerFailedError`.
+        """
+        require_room(size, f"a region of {size} bytes")
+        told = self._lab.request(self, ask.ShareRegion(self.index, size, leased=True))
+        try:
+            data = map_shared(told["pid"], told["fd"], size)
+        except OSError as error:
+            raise EnvironmentLackingError(f"the engine's memory cannot be seen: {error}") from error
+        region = Region(self._lab, self, told["va"], told["rkey"], data)
+        self._lab.keep(region)
+        return region
+
+    def counters(self) -> list[Row]:
+        """A row for each queue pair, as `spraylab inspect HOST --qps --json` prints them."""
+        return [row for row in self._lab.request(self, ask.Progress())["qps"] if row["host"] == self.index]
+
+    def evs(self) -> list[Row]:
+        """A row for each entropy value of each queue pair, as `spraylab inspect HOST --evs --json` prints them."""
+        return [row for row in self._lab.request(self, ask.Counters())["evs"] if row["host"] == self.index]
+
+
+class Region:
+    """Registered memory of a host. Use in a `with`, or `close` it, or leave that to the lab."""
+
+    def __init__(self, lab: Lab, host: Host, va: int, rkey: int, data: NDArray[np.uint8]) -> None:
+        self._lab = lab
+        self.host = host
+        self.va = va
+        """Address of its first byte for peers."""
+        self.rkey = rkey
+        """Key that peers show."""
+        self.data = data
+        """(size,) the bytes themselves, the same that the engine reads and writes; stay readable after `close`."""
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def close(self) -> None:
+        """Take it out of the host's table: what peers still write to it is refused. Twice is safe."""
+        if self._lab.forget(self):
+            self._lab.request(self.host, ask.Destroy(regions=(ask.RegionName(self.host.index, self.rkey),)))
+
+
+class QueuePair:
+    """One end of a reliable connection. Use in a `with`, or `close` it, or leave that to the lab."""
+
+    def __init__(self, lab: Lab, host: Host, peer: Host, qpn: int) -> None:
+        self._lab = lab
+        self._arrived: deque[Completion] = deque()
+        self.host = host
+        self.peer = peer
+        self.qpn = qpn
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """As `h0 QP 0x1 to h2`."""
+        return f"{self.host} QP {self.qpn:#x} to {self.peer}"
+
+    def write(
+        self, source: Region, offset: int, length: int, target: Region, target_offset: int, imm: int | None = None
+    ) -> int:
+        """Post one Write of `length` bytes; its number, from 0 on in the order of posting.
+
+        With `imm`, 32 bits, the peer gets an `ImmediateArrived` for it, and must have posted a receive. Raises
+        `UsageError` for regions of other hosts, `WorkerFailedError` for bytes that are not in `source`, or a queue pair
+        that is not in RTS. Bytes outside `target` are found out by the peer: REMOTE_ACCESS_ERROR.
+        """
+        return self.write_many(source, offset, length, target, target_offset, max(length, 1), imm)[0]
+
+    def write_many(
+        self,
+        source: Region,
+        offset: int,
+        length: int,
+        target: Region,
+        target_offset: int,
+        message_bytes: int,
+        imm: int | None = None,
+    ) -> range:
+        """As `write`, cut into Writes of `message_bytes`, the last one shorter; their numbers."""
+        for region, host in ((source, self.host), (target, self.peer)):
+            if region.host is not host:
+                raise UsageError(f"a region of {region.host} is given to {self}, where one of {host} is wanted")
+        request = ask.PostWrite(
+            host=self.host.index,
+            qpn=self.qpn,
+            rkey=source.rkey,
+            offset=offset,
+            bytes=length,
+            remote_va=target.va + target_offset,
+            remote_rkey=target.rkey,
+            message_bytes=message_bytes,
+            imm=imm,
+        )
+        posted = self._lab.request(self.host, request)
+        return range(posted["first_wr_id"], posted["first_wr_id"] + posted["messages"])
+
+    def post_receives(self, count: int) -> None:
+        """Post receives for immediates, numbered on from the last one. Raises `WorkerFailedError` in ERROR."""
+        self._lab.request(self.host, ask.PostReceives(self.host.index, self.qpn, count))
+
+    def poll(self) -> list[Completion]:
+        """What has completed since last asked, oldest first: `WritesDone` and `ImmediateArrived`."""
+        told = self._lab.request(self.host, ask.Completions(self.host.index, self.qpn))["completions"]
+        found = [*self._arrived, *(self._completion(row) for row in told)]
+        self._arrived.clear()
+        return found
+
+    def wait(self, timeout_s: float = WAIT_S) -> Completion:
+        """The next completion. Raises `RunStalledError` when none comes in time."""
+        until = time.monotonic() + timeout_s
+        while not self._arrived:
+            self._arrived.extend(self.poll())
+            if not self._arrived:
+                if time.monotonic() > until:
+                    raise RunStalledError(f"{self}: nothing completed for {timeout_s:g} s; it is in {self.state.value}")
+                time.sleep(_POLL_S)
+        return self._arrived.popleft()
+
+    @property
+    def state(self) -> QpState:
+        """RTS, or ERROR once it has failed."""
+        return QpState(self.counters()["state"])
+
+    def counters(self) -> Row:
+        """What it counted, as `spraylab inspect HOST --qps --json` prints it."""
+        return next(row for row in self.host.counters() if row["qpn"] == self.qpn)
+
+    def fail(self) -> None:
+        """Go to ERROR: what is posted completes as flushed."""
+        self._lab.request(self.host, ask.FailQp(self.host.index, self.qpn))
+
+    def close(self) -> None:
+        """Destroy this end; the other one fails when it writes again and nobody answers. Twice is safe."""
+        if self._lab.forget(self):
+            self._lab.request(self.host, ask.Destroy(qps=(ask.QpName(self.host.index, self.qpn),)))
+
+    def _completion(self, row: Row) -> Completion:
+        if row["kind"] == "immediate":
+            return ImmediateArrived(self.qpn, row["wr_id"], row["imm"], row["bytes"])
+        status = CompletionStatus(row["status"])
+        return WritesDone(self.qpn, row["first_wr_id"], row["count"], row["bytes"], status)
+
+
+def _fabric_of(state: LabState) -> Fabric:
+    return Fabric.of(
+        FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf, host_stack=state.host_stack)
+    )
