@@ -125,7 +125,11 @@ class Load(msgspec.Struct, frozen=True):
     unexplained_losses: int
     unexplained_limit: int
     sched_wait_share: float
-    """Of the engine's time, the part spent waiting for a core."""
+    """Of the engines' time, the part spent waiting for a core."""
+    sched_wait_worst: float | None = None
+    """The same of one engine in its worst second."""
+    warnings: tuple[str, ...] = ()
+    """What is to be known, and does not take the trust from what was judged."""
 
 
 class CaptureResult(msgspec.Struct, frozen=True):
@@ -274,8 +278,10 @@ def _load_lines(load: Load) -> Iterator[str]:
     drops = f"{load.ring_drops} ring drops, {load.softnet_drops} softnet drops, {load.tx_errors} send errors"
     unexplained = f"{load.unexplained_losses} losses unexplained (limit {load.unexplained_limit})"
     yield f"{drops}, {unexplained}"
-    waited = f"engines waited {load.sched_wait_share:.1%} of their time for a core"
-    yield f"{waited} (does not decide; above some 50 % times mean nothing)"
+    worst = "" if load.sched_wait_worst is None else f" ({load.sched_wait_worst:.1%} in the worst second of one)"
+    yield f"engines waited {load.sched_wait_share:.1%} of their time for a core{worst}"
+    for warning in load.warnings:
+        yield f"warning: {warning}"
     for reason in load.reasons:
         yield f"OVERLOADED: {reason}"
     if load.overloaded:

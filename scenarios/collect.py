@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from faults.accounting import SHUT
 from faults.model import TOLERANCE, Corrupt
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
@@ -235,6 +236,20 @@ def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
     return {each.link for each in injected if each.link in between and each.dropped and each.dropped_writes != 0}
 
 
+def possibly_dropping(injected: Iterable[Injected], fabric: Fabric) -> frozenset[str]:
+    """Links between switches that may have lost data uncounted: at a port that was shut, and the way back to it."""
+    between = [way for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions]
+    shut = {each.link for each in injected if each.kind in SHUT}
+    return frozenset(str(way.reverse) for way in between if str(way) in shut) | (shut & set(map(str, between)))
+
+
+def shut_ports(injected: Iterable[Injected], fabric: Fabric) -> frozenset[tuple[int, int]]:
+    """Ports of hosts, as (host, plane), that a fault had shut for a while: their sends were refused on purpose."""
+    shut = {each.link for each in injected if each.kind in SHUT}
+    ways = (way for link in fabric.links() for way in link.directions if str(way) in shut)
+    return frozenset((way.sender.index, way.plane) for way in ways if way.sender.role is Role.HOST)
+
+
 def flow_results(
     flows: Sequence[OpenFlow],
     progress: Sequence[FlowProgress],
@@ -271,9 +286,17 @@ def _flow_result(
 
 
 def machine_counts(
-    before: Sequence[WorkerCounts], after: Sequence[WorkerCounts], softnet_before: int, softnet_after: int
+    before: Sequence[WorkerCounts],
+    after: Sequence[WorkerCounts],
+    softnet_before: int,
+    softnet_after: int,
+    shut: frozenset[tuple[int, int]] = frozenset(),
+    samples: Iterable[Fields] = (),
 ) -> MachineCounts:
-    """What this machine lost and how long engines waited, between two readings."""
+    """What this machine lost and how long engines waited, between two readings.
+
+    `shut` are ports (host, plane) at which sends were refused on purpose, `samples` what was noted in between.
+    """
 
     def grown(total: int, earlier: int) -> int:
         return max(0, total - earlier)
@@ -281,12 +304,18 @@ def machine_counts(
     def ports(counts: Sequence[WorkerCounts], name: str) -> int:
         return sum(getattr(port, name) for worker in counts for port in worker.ports)
 
+    def refused(counts: Sequence[WorkerCounts]) -> int:
+        rows = (port for worker in counts for port in worker.ports)
+        return sum(port.tx_errors for port in rows if (port.host, port.plane) not in shut)
+
+    worst = [share for sample in samples if (share := sample.get("sched_wait_worst")) is not None]
     return MachineCounts(
         ring_drops=grown(ports(after, "rx_drops"), ports(before, "rx_drops")),
         softnet_drops=grown(softnet_after, softnet_before),
-        tx_errors=grown(ports(after, "tx_errors"), ports(before, "tx_errors")),
+        tx_errors=grown(refused(after), refused(before)),
         engine_ns=grown(sum(w.cpu_ns for w in after), sum(w.cpu_ns for w in before)),
         wait_ns=grown(sum(w.sched_wait_ns for w in after), sum(w.sched_wait_ns for w in before)),
+        wait_worst=max(worst, default=None),
     )
 
 

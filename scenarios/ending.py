@@ -102,11 +102,19 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     conclusion = collect.conclusion_of(
         recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted, _asked_text(plan)
     )
-    detected = detected_of(conclusion, dropping, None if plan.detected is None else wanted)
+    possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
+    detected = detected_of(conclusion, dropping, None if plan.detected is None else wanted, possible)
     before, after = recorded.before, recorded.after
-    machine = collect.machine_counts(before.workers, after.workers, before.softnet_drops, after.softnet_drops)
+    machine = collect.machine_counts(
+        before.workers,
+        after.workers,
+        before.softnet_drops,
+        after.softnet_drops,
+        collect.shut_ports(drops, plan.fabric),
+        read_records(folder.counters),
+    )
     load = load_of(machine, plan.scenario.expect, flows, drops)
-    checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops)
+    checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible)
     passed = all(check.ok for check in checks)
     summary = Summary(
         v=VERSION,

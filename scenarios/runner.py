@@ -54,7 +54,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
         before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
         epoch = stage("write", stages.start_writing, lab, plan, traffic)
-        progress = stage("transfer", stages.wait_ended, lab, traffic, folder, listener)
+        progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener)
         verified = stage("verify", traffic.verify)
         verdicts = stage("detection", stages.wait_judged, lab, order.labdir, plan, epoch, listener)
         after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)

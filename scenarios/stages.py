@@ -200,21 +200,24 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     return epoch
 
 
-def wait_ended(lab: LabInUse, traffic: Traffic, folder: RunDir, listener: Listener) -> tuple[FlowProgress, ...]:
+def wait_ended(
+    lab: LabInUse, plan: Plan, traffic: Traffic, folder: RunDir, listener: Listener
+) -> tuple[FlowProgress, ...]:
     """Wait until every flow is acknowledged or has failed, with samples meanwhile. Raises `RunStalledError`."""
     acked, since = -1, time.monotonic()
-    samples = Samples(folder.counters)
+    samples = Samples(folder.counters, folder.name, plan.scenario.seed)
     while True:
         progress = traffic.progress()
         samples.note_progress(progress)
-        if samples.due():
+        ended = all(flow.ended for flow in progress)
+        if samples.due(ended):
             told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
             samples.take(progress, traffic.counters(), told.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
         listener.progress(
             now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)
         )
-        if all(flow.ended for flow in progress):
+        if ended:
             return progress
         if now_acked != acked:
             acked, since = now_acked, time.monotonic()

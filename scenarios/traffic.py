@@ -64,6 +64,8 @@ class FlowProgress(msgspec.Struct, frozen=True):
 class PortCounts(msgspec.Struct, frozen=True):
     """What one host port lost by itself."""
 
+    host: int
+    plane: int
     rx_drops: int
     tx_errors: int
 

@@ -147,11 +147,27 @@ def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
 
 def test_machine_counts_are_differences() -> None:
     def worker(drops: int, errors: int, cpu: int, wait: int) -> WorkerCounts:
-        return WorkerCounts((PortCounts(drops, errors), PortCounts(1, 1)), {}, cpu, wait, ())
+        return WorkerCounts((PortCounts(3, 0, drops, errors), PortCounts(3, 1, 1, 1)), {}, cpu, wait, ())
 
-    counts = collect.machine_counts([worker(1, 0, 100, 10)], [worker(4, 2, 300, 60)], 7, 9)
+    before, after = [worker(1, 0, 100, 10)], [worker(4, 2, 300, 60)]
+    loads = [{"event": "PROGRESS"}, {"sched_wait_worst": None}, {"sched_wait_worst": 0.4}, {"sched_wait_worst": 0.3}]
+    counts = collect.machine_counts(before, after, 7, 9, samples=loads)
     assert (counts.ring_drops, counts.tx_errors, counts.softnet_drops) == (3, 2, 2)
-    assert (counts.engine_ns, counts.wait_ns) == (200, 50)
+    assert (counts.engine_ns, counts.wait_ns, counts.wait_share, counts.wait_worst) == (200, 50, 0.2, 0.4)
+    assert collect.machine_counts(before, after, 7, 9, frozenset({(3, 1)})).tx_errors == 2
+    assert collect.machine_counts(before, after, 7, 9, frozenset({(3, 0)})).tx_errors == 0, "refused on purpose"
+
+
+def test_what_a_shut_port_may_have_cost() -> None:
+    fabric = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2))
+
+    def shut(link: str, kind: str = "flap") -> Injected:
+        return Injected(link, kind, 1.0, 1.0, "link", "hand", 0, 0, None)
+
+    faults = (shut("p0:leaf0>spine1"), shut("p1:h1>leaf1", "down"), shut("p1:leaf1>spine0", "random-drop"))
+    assert collect.possibly_dropping(faults, fabric) == {"p0:leaf0>spine1", "p0:spine1>leaf0"}
+    assert collect.shut_ports(faults, fabric) == {(1, 1)}
+    assert collect.shut_ports((shut("p0:leaf0>h0"),), fabric) == frozenset()
 
 
 def test_softnet_drops_can_be_read_here() -> None:

@@ -93,6 +93,52 @@ def test_a_machine_that_kept_up_is_not_overloaded() -> None:
     assert load.sched_wait_share == pytest.approx(0.0099, abs=1e-4)
 
 
+BUSY = MachineCounts(0, 0, 0, 10**9, 10**9)
+
+
+def test_a_long_wait_for_a_core_is_a_warning_and_overload_where_a_time_is_judged() -> None:
+    load = load_of(BUSY, Expectation(), (FLOW,), (DROP,))
+    assert (load.overloaded, load.warnings) == (
+        False,
+        ("engines waited 50% of their time for a core: times say little, counts are right",),
+    )
+    judged = load_of(BUSY, Expectation(within_s=2), (FLOW,), (DROP,))
+    assert judged.overloaded
+    assert "within_s judges one" in judged.reasons[0]
+    assert load_of(CALM, Expectation(within_s=2), (FLOW,), (DROP,)).warnings == ()
+
+
+FLAP = Injected("p1:h0>leaf0", "flap", 1.0, 1.0, "link", "scenario", 0, 9, None)
+DELAY = Injected(OTHER, "delay", None, None, "netem", "hand", 500, 0, None)
+NETEM_CORRUPT = Injected(OTHER, "corrupt", None, None, "netem", "hand", 500, 0, None)
+
+
+@pytest.mark.parametrize("fault", [FLAP, DELAY, NETEM_CORRUPT])
+def test_retransmissions_are_not_held_against_a_fault_that_costs_more_than_is_counted(fault: Injected) -> None:
+    flow = msgspec.structs.replace(FLOW, retransmissions=400, timeouts=30)
+    load = load_of(CALM, Expectation(), (flow,), (DROP, fault))
+    assert not load.overloaded
+    assert f"30 packets timed out; {fault.link} {fault.kind}" in load.warnings[0]
+    assert load.unexplained_losses > load.unexplained_limit
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (flow,), (DROP, fault))
+    (check,) = [check for check in checks if check.name == "retransmissions match the drops"]
+    assert check.ok
+    assert "not held against each other" in check.detail
+    by_ebpf = msgspec.structs.replace(NETEM_CORRUPT, mechanism="ebpf")
+    assert load_of(CALM, Expectation(), (flow,), (DROP, by_ebpf)).overloaded
+
+
+def test_to_name_what_may_have_dropped_is_right_and_not_to_name_it_is_no_miss() -> None:
+    possible = frozenset({OTHER, "p0:spine5>leaf3"})
+    detected = detected_of(concluded(LINK, OTHER), {LINK}, None, possible)
+    assert (detected.precision, detected.recall, detected.missed) == (1.0, 1.0, ())
+    assert all(named.right for named in detected.named)
+    checks = checks_of(Expectation(), {LINK}, detected, (FLOW,), (DROP,), possible)
+    assert all(check.ok for check in checks)
+    without = checks_of(Expectation(), {LINK}, detected, (FLOW,), (DROP,))
+    assert not all(check.ok for check in without)
+
+
 def test_packets_lost_by_the_machine_are_overload() -> None:
     load = load_of(MachineCounts(1, 1, 0, 1, 0), Expectation(), (FLOW,), (DROP,))
     assert load.overloaded
