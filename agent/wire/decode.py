@@ -20,7 +20,7 @@ from agent.wire.control_columns import (
 from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import Runs
-from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes, selection
+from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes
 from agent.wire.rules import Kind, RejectReason
 from agent.wire.verdicts import judge
 
@@ -43,6 +43,8 @@ _SETH_CACK = word_of(SACK_FRAME, "seth", "cack_word")
 _SETH_CC = word_of(SACK_FRAME, "seth", "cc")
 _CC_STATE = word_of(SACK_FRAME, "cc_state")
 _PORT_MASK = word_of(SACK_MASK_FRAME, "ports")
+_ECN = np.uint32(3 << 20)
+_CE = np.uint32(Ecn.CE << 20)
 _MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 
 
@@ -83,16 +85,16 @@ def decode(
         return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
     codec = codec or EvCodec()
     block = judge(frames, lengths, own_address, check_icrc=check_icrc, runs=runs)
-    accepted = block.accepted()
-    is_write = accepted & (block.kinds >= Kind.WRITE.value)
-    is_sack = accepted & (block.kinds == Kind.SACK.value)
-    return Decoded(
-        writes=_writes_of(block, selection(is_write), plane, codec) if np.count_nonzero(is_write) else None,
-        sacks=_sacks_of(block, selection(is_sack), plane) if np.count_nonzero(is_sack) else None,
-        **(_seldom_of(block, accepted, plane, codec) if block.lowest_kind < Kind.SACK.value else {}),
-        rejected=_tally(block.reasons),
-        reasons=block.reasons,
-    )
+    found: dict[str, Any] = {}
+    for kind, rows in block.groups():
+        if kind == Kind.WRITE.value:
+            found["writes"] = _writes_of(block, rows, plane, codec)
+        elif kind == Kind.SACK.value:
+            found["sacks"] = _sacks_of(block, rows, plane)
+        else:
+            received = RECEIVED[Kind(kind)]
+            found[received.name] = received.columns_of(block.words[:, rows], plane, codec)
+    return Decoded(rejected=_tally(block.reasons), reasons=block.reasons, **found)
 
 
 def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
@@ -125,12 +127,20 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
         va=_long(words[_RETH], words[_RETH + 1]),
         rkey=words[_RETH + 2],
         dmalen=words[_RETH + 3],
-        imm=words[_IMM] * (block.kinds[rows] == Kind.WRITE_IMM.value),
+        imm=_immediates(block, words, rows),
         payload_bytes=(payload_bytes * ~trimmed).view(np.uint32),
         payload_offset=block.row_offset[rows] + start,
         memory=block.memory,
         plane=plane,
     )
+
+
+def _immediates(block: JudgedBlock, words: NDArray[np.uint32], rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
+    """Immediate data, zero in rows without."""
+    if block.highest_kind < Kind.WRITE_IMM.value:
+        return np.zeros(words.shape[1], np.uint32)
+    immediates: NDArray[np.uint32] = words[_IMM] * (block.kinds[rows] == Kind.WRITE_IMM.value)
+    return immediates
 
 
 def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
@@ -173,18 +183,8 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
     )
 
 
-def _seldom_of(block: JudgedBlock, accepted: NDArray[np.bool_], plane: int, codec: EvCodec) -> dict[str, Any]:
-    """What Decoded holds besides writes and SACKs."""
-    kinds = block.kinds * accepted  # what is not accepted becomes UNKNOWN, which nothing here stands for
-    found = {}
-    for kind in set(kinds.tolist()) & RECEIVED.keys():
-        received = RECEIVED[kind]
-        found[received.name] = received.columns_of(block.words[:, selection(kinds == kind)], plane, codec)
-    return found
-
-
 def _is_ce(class_word: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    ce: NDArray[np.bool_] = class_word >> np.uint32(20) & np.uint32(3) == Ecn.CE.value
+    ce: NDArray[np.bool_] = class_word & _ECN == _CE
     return ce
 
 

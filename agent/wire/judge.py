@@ -4,6 +4,7 @@ Checks run outside in, as a NIC's would; the first that fails names the reason (
 lengths are judged here: windows, QP numbers and memory keys are the core's concern.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TypeVar
 
@@ -49,6 +50,7 @@ _RESERVED_VERDICT = np.uint32(3 << 21)
 _NXT = np.uint32(0x1F << 23)
 _NXT_PORT_MASK = np.uint32(c.SETH_NXT_PORT_MASK << 23)
 _CC_UNIT = np.uint32(1 << 24)
+_OPCODE_SHIFT = np.uint32(24)
 _LOW_HALF = np.uint32(0xFFFF)
 _HIGH_HALF = np.uint32(16)
 
@@ -66,7 +68,9 @@ class JudgedBlock:
     lengths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     lowest_kind: int
-    """The least of them: tells the usual block of writes alone, or of SACKs alone, from any other."""
+    """The least of them."""
+    highest_kind: int
+    """The greatest of them."""
     trimmed: NDArray[np.bool_]
     trimmed_lasthop: NDArray[np.bool_]
     """Subset of `trimmed`."""
@@ -86,6 +90,17 @@ class JudgedBlock:
         accepted: NDArray[np.bool_] = self.reasons == RejectReason.ACCEPTED.value
         return accepted
 
+    def groups(self) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
+        """Accepted rows by kind, writes with and without immediates together; all rows of a block as a slice."""
+        lowest = min(self.lowest_kind, Kind.WRITE.value)
+        if lowest == min(self.highest_kind, Kind.WRITE.value) and not np.count_nonzero(self.reasons):
+            yield lowest, slice(None)
+            return
+        # What is not accepted becomes UNKNOWN, which stands for nothing.
+        kinds = np.minimum(self.kinds, np.uint8(Kind.WRITE)) * self.accepted()
+        for kind in set(kinds.tolist()) - {Kind.UNKNOWN.value}:
+            yield kind, selection(kinds == kind)
+
 
 def judge_headers(
     frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
@@ -94,7 +109,14 @@ def judge_headers(
 
     `headers` are those of `headers_of`; the ICRC is not looked at.
     """
-    block = _block_of(frames, lengths, headers)
+    return judge_words(frames, lengths, header_words(headers), own_address)
+
+
+def judge_words(
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDArray[np.uint32], own_address: bytes
+) -> JudgedBlock:
+    """As `judge_headers`; `words` are the `dtypes.header_words` of the headers."""
+    block = _block_of(frames, lengths, words)
     block.reject(lengths > frames.shape[1], RejectReason.TRUNCATED)
     _judge_tunnel(block, own_address)
     _judge_bth(block)
@@ -110,37 +132,36 @@ def headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
     return np.pad(seen, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(seen)
 
 
-def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8]) -> JudgedBlock:
-    words = header_words(headers)
+def kinds_of(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """The kind of each frame, `(n,)`, by its opcode."""
+    kinds: NDArray[np.uint8] = KIND_OF_OPCODE[words[_BTH_FIRST] >> _OPCODE_SHIFT]
+    return kinds
+
+
+def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDArray[np.uint32]) -> JudgedBlock:
     dscp_bits = words[_OUTER_CLASS] & _DSCP_BITS
     lasthop = dscp_bits == Dscp.TRIMMED_LASTHOP << _DSCP_SHIFT
-    opcodes = headers[:, BTH_OFFSET - WORD_LEAD_BYTES]
-    kinds = KIND_OF_OPCODE[opcodes]
-    lowest_kind = int(kinds.min())
+    kinds = kinds_of(words)
     return JudgedBlock(
         words=words,
         memory=flat_bytes(frames),
         row_offset=np.arange(len(frames)) * frames.strides[0],
         lengths=lengths.astype(np.int32),
         kinds=kinds,
-        lowest_kind=lowest_kind,
+        lowest_kind=int(kinds.min()),
+        highest_kind=int(kinds.max()),
         trimmed=lasthop | (dscp_bits == Dscp.TRIMMED << _DSCP_SHIFT),
         trimmed_lasthop=lasthop,
-        payload_start=_payload_starts(words, opcodes, kinds, lowest_kind),
+        payload_start=_payload_starts(words, kinds),
         payload_end=_length_at(words, _UDP_LENGTH) + np.int32(UDP_OFFSET - c.ICRC_BYTES),
         reasons=np.zeros(len(frames), np.uint8),
     )
 
 
-def _payload_starts(
-    words: NDArray[np.uint32], opcodes: NDArray[np.uint8], kinds: NDArray[np.uint8], lowest_kind: int
-) -> NDArray[np.int32]:
-    starts = PAYLOAD_OF_OPCODE[opcodes]
-    tseth_bits = words[_BTH_PSN] & _TSETH_BIT
-    if np.count_nonzero(tseth_bits) < len(tseth_bits):
-        starts[(tseth_bits == 0) & (kinds >= Kind.WRITE.value)] -= c.TSETH_BYTES
-    if lowest_kind <= Kind.SACK.value:
-        starts[_has_port_mask(words) & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
+def _payload_starts(words: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> NDArray[np.int32]:
+    starts = PAYLOAD_OF_OPCODE[words[_BTH_FIRST] >> _OPCODE_SHIFT]
+    starts[~has_tseth(words) & (kinds >= Kind.WRITE.value)] -= c.TSETH_BYTES
+    starts[_has_port_mask(words) & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
     return starts
 
 

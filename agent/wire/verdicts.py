@@ -13,19 +13,17 @@ from numpy.typing import NDArray
 from agent.wire import constants as c
 from agent.wire.dtypes import (
     BASE_FRAME,
-    BTH_OFFSET,
     SACK_FRAME,
     WORD_LEAD_BYTES,
     header_words,
     word_of,
 )
 from agent.wire.icrc import Runs, flat_bytes
-from agent.wire.judge import JudgedBlock, headers_of, judge_headers, judge_icrc
-from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, Kind
+from agent.wire.judge import JudgedBlock, alike, headers_of, judge_icrc, judge_words, kinds_of
+from agent.wire.rules import FIELD_RULES, Kind
 
 T = TypeVar("T", bound=np.generic)
 
-_OPCODE = BTH_OFFSET - WORD_LEAD_BYTES
 _WHOLE = 0xFFFFFFFF
 _JUDGED = (
     (word_of(BASE_FRAME, "eth", "type"), 0x0000FFFF),
@@ -62,9 +60,10 @@ def judge(
     if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
         frames = np.ascontiguousarray(frames)
     headers = headers_of(frames)
-    block = _judge_alike(frames, lengths, headers, own_address)
+    words = header_words(headers)
+    block = _judge_alike(frames, lengths, words, own_address)
     if block is None:
-        block = judge_headers(frames, lengths, headers, own_address)
+        block = judge_words(frames, lengths, words, own_address)
     if check_icrc:
         judge_icrc(block, headers, runs)
     return block
@@ -81,41 +80,47 @@ class _Verdict(NamedTuple):
 
 
 def _judge_alike(
-    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
+    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDArray[np.uint32], own_address: bytes
 ) -> JudgedBlock | None:
     """The judged block if all rows of a kind agree with the first of it, else None."""
-    kinds = KIND_OF_OPCODE[headers[:, _OPCODE]]
-    longs = headers.view(np.uint64)
-    first = _first_of_each(kinds)
+    kinds = kinds_of(words)
+    leaders = _first_of_each(kinds)
+    judged = words[_WORDS]
     # With one kind, a single row stands for all: no copies of it are made.
-    leader, kind = (first[kinds], kinds) if len(first) > 1 else (np.int64(0), kinds[0])
-    unlike = (longs ^ longs[leader]) & _COMPARED[kind]
-    if np.count_nonzero(unlike) or np.count_nonzero(lengths != lengths[leader]):
+    if len(leaders) == 1:
+        unlike = (judged ^ judged[:, :1]) & _COMPARED[:, kinds[:1]]
+        other_length = lengths != lengths[0]
+    else:
+        leader = leaders[kinds]
+        unlike = (judged ^ judged[:, leader]) & _COMPARED[:, kinds]
+        other_length = lengths != lengths[leader]
+    if np.count_nonzero(unlike) or np.count_nonzero(other_length):
         return None
-    verdicts = {
+    found = {
         int(kinds[row]): _verdict_on(
-            (longs[row] & _REMEMBERED[kinds[row]]).tobytes(), int(lengths[row]), frames.shape[1], own_address
+            (words[:, row] & _REMEMBERED[:, kinds[row]]).tobytes(), int(lengths[row]), frames.shape[1], own_address
         )
-        for row in set(first.tolist())
+        for row in set(leaders.tolist())
     }
     return JudgedBlock(
-        words=header_words(headers),
+        words=words,
         memory=flat_bytes(frames),
         row_offset=np.arange(len(frames)) * frames.strides[0],
         lengths=lengths.astype(np.int32),
         kinds=kinds,
-        lowest_kind=min(verdicts),
-        trimmed=_by_kind({k: v.trimmed for k, v in verdicts.items()}, kinds, np.bool_),
-        trimmed_lasthop=_by_kind({k: v.trimmed_lasthop for k, v in verdicts.items()}, kinds, np.bool_),
-        payload_start=_by_kind({k: v.payload_start for k, v in verdicts.items()}, kinds, np.int32),
-        payload_end=_by_kind({k: v.payload_end for k, v in verdicts.items()}, kinds, np.int32),
-        reasons=_by_kind({k: v.reason for k, v in verdicts.items()}, kinds, np.uint8),
+        lowest_kind=min(found),
+        highest_kind=max(found),
+        trimmed=_by_kind({k: v.trimmed for k, v in found.items()}, kinds, np.bool_),
+        trimmed_lasthop=_by_kind({k: v.trimmed_lasthop for k, v in found.items()}, kinds, np.bool_),
+        payload_start=_by_kind({k: v.payload_start for k, v in found.items()}, kinds, np.int32),
+        payload_end=_by_kind({k: v.payload_end for k, v in found.items()}, kinds, np.int32),
+        reasons=_by_kind({k: v.reason for k, v in found.items()}, kinds, np.uint8),
     )
 
 
 def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
     """The first row of each kind, by kind, `(len(Kind),)`; just (1,) if there is only one kind."""
-    if not np.count_nonzero(kinds != kinds[0]):
+    if alike(kinds):
         return np.zeros(1, np.intp)
     first = np.zeros(len(Kind), np.intp)
     # Of equal indices the last assignment counts; a kind that is absent keeps row 0, which stands for another.
@@ -140,8 +145,8 @@ def _by_kind(values: dict[int, int], kinds: NDArray[np.uint8], dtype: type[T]) -
 def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> _Verdict:
     """The verdict on a row of `length` bytes in a block so many `columns` wide; what is not judged reads zero."""
     frames = np.zeros((1, columns), np.uint8)
-    headers = np.frombuffer(judged, np.uint8)[np.newaxis]
-    block = judge_headers(frames, np.array([length], np.uint32), headers, own_address)
+    words = np.frombuffer(judged, np.uint32)[:, np.newaxis]
+    block = judge_words(frames, np.array([length], np.uint32), words, own_address)
     return _Verdict(
         trimmed=bool(block.trimmed[0]),
         trimmed_lasthop=bool(block.trimmed_lasthop[0]),
@@ -151,20 +156,22 @@ def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) ->
     )
 
 
-def _masks(with_opcode: bool) -> NDArray[np.uint64]:
-    """By kind, `(len(Kind), 19)`, in the byte order of frames: the bits that are judged, with or without the opcode."""
-    masks = np.zeros((len(Kind), (SACK_FRAME.itemsize - WORD_LEAD_BYTES) // 4), np.uint32)
+def _masks(with_opcode: bool) -> NDArray[np.uint32]:
+    """By word and kind, `(38, len(Kind))`: the bits that are judged, with or without the opcode."""
+    masks = np.zeros(((SACK_FRAME.itemsize - WORD_LEAD_BYTES) // 4, len(Kind)), np.uint32)
     for word, bits in _JUDGED:
-        masks[:, word] |= bits
+        masks[word] |= bits
     for word, bits in _JUDGED_IN_SACKS:
-        masks[Kind.SACK, word] |= bits
+        masks[word, Kind.SACK] |= bits
     for rule in FIELD_RULES:
-        masks[rule.kind, rule.bits.word] |= (1 << rule.bits.width) - 1 << rule.bits.shift
+        masks[rule.bits.word, rule.kind] |= (1 << rule.bits.width) - 1 << rule.bits.shift
     if not with_opcode:
-        masks[:, word_of(BASE_FRAME, "bth", "opcode")] &= ~np.uint32(_OPCODE_BITS)
-    return masks.astype(">u4").view(np.uint64)
+        masks[word_of(BASE_FRAME, "bth", "opcode")] &= ~np.uint32(_OPCODE_BITS)
+    return masks
 
 
-_COMPARED = _masks(with_opcode=False)
-"""Rows of one kind may differ in the opcode, all rules treat them alike."""
 _REMEMBERED = _masks(with_opcode=True)
+_WORDS = np.flatnonzero(_REMEMBERED.any(axis=1))
+"""Words in which anything is judged."""
+_COMPARED = _masks(with_opcode=False)[_WORDS]
+"""Rows of one kind may differ in the opcode, all rules treat them alike."""
