@@ -60,7 +60,7 @@ class Delivery:
         False if the peer has more immediates in flight than agreed.
         """
         opcodes = cols.opcode[rows]
-        ending = opcodes >= Opcode.WRITE_LAST
+        ending = opcodes >= Opcode.WRITE_LAST.value
         if not np.count_nonzero(ending):
             return True
         ends = offsets[ending]

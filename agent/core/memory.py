@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import RegionError
-from agent.wire.columns import rows_at, scatter_rows
+from agent.wire.columns import alike, rows_at, scatter_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -74,7 +74,7 @@ class RegionTable:
 
         Four times (n,), `memory` flat; the caller vouches for the bytes it reads. A refused row writes nothing.
         """
-        if np.count_nonzero(rkeys == rkeys[0]) == len(rkeys):
+        if alike(rkeys):
             return self._place_one(int(rkeys[0]), vas, lengths, memory, offsets)
         placed = np.zeros(len(rkeys), np.bool_)
         # One turn a region, not a packet: a batch rarely holds more than one key.
@@ -95,8 +95,12 @@ class RegionTable:
         if region is None or not region.data.flags.writeable:
             return np.zeros(len(vas), np.bool_)
         # As uint64, an address below the region wraps to a huge offset, so one comparison checks both ends.
-        targets = (vas - np.uint64(region.va)).view(np.int64)
-        inside = (targets >= 0) & (targets <= len(region.data) - lengths.astype(np.int64))
+        distance = vas - np.uint64(region.va)
+        targets, size = distance.view(np.int64), len(region.data)
+        if alike(lengths) and lengths[0] <= size:
+            inside = distance <= np.uint64(size - int(lengths[0]))
+        else:
+            inside = (targets >= 0) & (targets <= size - lengths.astype(np.int64))
         placed = np.count_nonzero(inside)
         if placed == len(inside):
             _copy_rows(memory, offsets, region.data, targets, lengths)
@@ -113,11 +117,11 @@ def _copy_rows(
     lengths: NDArray[np.uint32],
 ) -> None:
     """Rows of the greatest length in one go; the others, last packets of their messages, one by one."""
+    if alike(lengths):
+        _copy_equal_rows(source, offsets, target, targets, int(lengths[0]))
+        return
     width = int(np.maximum.reduce(lengths))
     full = lengths == width
-    if np.count_nonzero(full) == len(full):
-        _copy_equal_rows(source, offsets, target, targets, width)
-        return
     _copy_equal_rows(source, offsets[full], target, targets[full], width)
     # A loop over packets: the short ones of a batch are few and of any length.
     for row in (~full).nonzero()[0].tolist():

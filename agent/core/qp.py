@@ -108,6 +108,11 @@ class QueuePair:
         """Packets posted since the start; the next posted message starts at this offset."""
         return self._requester.messages.end
 
+    @property
+    def has_backlog(self) -> bool:
+        """Whether something posted waits to be sent, or to be sent again."""
+        return self._requester.backlog_pkts > 0
+
     def offer(self) -> PeerQp:
         """What the other end is to be told out of band (MRC Table 10-1)."""
         config = self.config

@@ -13,7 +13,7 @@ from agent.core.config import QpConfig
 from agent.core.psn import psn_of
 from agent.core.receive_ring import ReceiveRing
 from agent.core.sack import Bitmaps
-from agent.wire.columns import SackBatch, WriteColumns
+from agent.wire.columns import Rows, SackBatch, WriteColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 from agent.wire.control_columns import ProbeColumns
 
@@ -110,14 +110,14 @@ class SackWriter:
         self._bytes_since += int(np.add.reduce(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES)))
         if self._bytes_since > self._threshold_bytes or has_duplicate:
             self._due = True
-        flags = cols.flags & answered.view(np.uint8) * np.uint8(BTH_ACK_REQUEST | BTH_RETRANSMISSION)
-        if np.count_nonzero(flags):
+        row = len(answered) - 1 if answered[-1] else int(answered.nonzero()[0][-1])
+        asking = (cols.flags & np.uint8(BTH_ACK_REQUEST | BTH_RETRANSMISSION)).nonzero()[0]
+        asking = asking[answered[asking]]
+        if len(asking):
             self._due = True
             # A resend is answered before a request: its echo tells the requester that a doubt is settled.
-            resent = (flags & BTH_RETRANSMISSION).nonzero()[0]
-            row = int(resent[-1] if len(resent) else flags.nonzero()[0][-1])
-        else:
-            row = int(answered.nonzero()[0][-1])
+            resent = asking[cols.flags[asking] & BTH_RETRANSMISSION != 0]
+            row = int(resent[-1] if len(resent) else asking[-1])
         self._note_trigger(cols, offsets, row, answered)
         if self.deadline_ns is None:
             self.deadline_ns = now_ns + self._delay_ns
@@ -157,13 +157,18 @@ class SackWriter:
             self._due = True
             self.ce_marked += len(marked)
             # Each marked EV is named once: the requester learns from nothing else.
-            rows = marked[np.unique(cols.ev[marked], return_index=True)[1]]
+            rows: Rows = marked[np.unique(cols.ev[marked], return_index=True)[1]]
             urgency = _Urgency.MARKED
         else:
-            rows = np.array([row])
+            rows = slice(row, row + 1)
             urgency = _Urgency.RESENT if cols.flags[row] & BTH_RETRANSMISSION else _Urgency.PLAIN
-        columns = (offsets, cols.ev, cols.tx_timestamp, (cols.flags & BTH_RETRANSMISSION) != 0)
-        new = _Trigger(urgency, *(column[rows].tolist() for column in columns))
+        new = _Trigger(
+            urgency,
+            offsets[rows].tolist(),
+            cols.ev[rows].tolist(),
+            cols.tx_timestamp[rows].tolist(),
+            (cols.flags[rows] & BTH_RETRANSMISSION != 0).tolist(),
+        )
         self._trigger = new if self._trigger is None else self._trigger.then(new)
 
     def _batch(self, answered: _Answered, ring: ReceiveRing, ev_index: int, port_mask: int | None) -> SackBatch:

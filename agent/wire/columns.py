@@ -4,6 +4,7 @@ Knows no byte layout and no protocol rule. All numbers are in host byte order; P
 """
 
 from dataclasses import dataclass, fields
+from functools import cache
 from itertools import pairwise
 from typing import Self
 
@@ -31,6 +32,21 @@ def windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
     return np.ndarray((memory.size - width + 1, width), np.uint8, memory, strides=(1, 1))
 
 
+def whole_windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.void]:
+    """As `windows`, each run one element: picking those costs half of picking rows (measured)."""
+    return np.ndarray((memory.size - width + 1,), np.dtype((np.void, width)), memory, strides=(1,))
+
+
+def _wholes(rows: NDArray[np.uint8]) -> NDArray[np.void]:
+    """Rows (n, width) as one element each, a view."""
+    return rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]
+
+
+def alike(values: NDArray[np.generic]) -> bool:
+    """Whether (n >= 1,) values are all the same."""
+    return not np.count_nonzero(values != values[0])
+
+
 def even_views(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -> list[Stretch] | None:
     """The runs of `width` bytes at (n,) `offsets` as a few views over evenly spaced rows; None if that is no gain.
 
@@ -56,7 +72,7 @@ def gather_rows(memory: NDArray[np.uint8], offsets: NDArray[np.int64], out: NDAr
     width = out.shape[1]
     stretches = even_views(memory, offsets, width)
     if stretches is None:
-        out[:] = windows(memory, width)[offsets]
+        _wholes(out)[:] = whole_windows(memory, width)[offsets]
         return
     for rows, view in stretches:
         out[rows] = view
@@ -67,7 +83,7 @@ def scatter_rows(rows: NDArray[np.uint8], memory: NDArray[np.uint8], offsets: ND
     width = rows.shape[1]
     stretches = even_views(memory, offsets, width)
     if stretches is None:
-        windows(memory, width)[offsets] = rows
+        whole_windows(memory, width)[offsets] = _wholes(rows)
         return
     for chosen, view in stretches:
         view[:] = rows[chosen]
@@ -78,7 +94,9 @@ def rows_at(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -
     stretches = even_views(memory, offsets, width)
     if stretches is not None and len(stretches) == 1:
         return stretches[0][1]
-    return windows(memory, width)[offsets]
+    if not width:
+        return np.empty((len(offsets), 0), np.uint8)
+    return whole_windows(memory, width)[offsets].view(np.uint8).reshape(-1, width)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -89,11 +107,16 @@ class Columns:
         """The given rows, in the given order (index array, boolean mask or slice); shared memory is not copied."""
         shared = self._shared()
         values = {}
-        for field in fields(self):
-            value = getattr(self, field.name)
-            selected = field.name not in shared and isinstance(value, np.ndarray)
-            values[field.name] = value[rows] if selected else value
+        for name in self._names():
+            value = getattr(self, name)
+            selected = name not in shared and isinstance(value, np.ndarray)
+            values[name] = value[rows] if selected else value
         return type(self)(**values)
+
+    @classmethod
+    @cache
+    def _names(cls) -> tuple[str, ...]:
+        return tuple(field.name for field in fields(cls))
 
     @staticmethod
     def _shared() -> tuple[str, ...]:

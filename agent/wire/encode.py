@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, gather_rows, rows_at, windows
+from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, alike, gather_rows, rows_at, windows
 from agent.wire.dtypes import (
     ANNOUNCE_FRAME,
     INNER_OFFSET,
@@ -50,7 +50,7 @@ def encode_writes(
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
     widths = batch.payload_bytes
-    if batch.imm is None and template.retransmission_class is None and not np.count_nonzero(widths != widths[0]):
+    if batch.imm is None and template.retransmission_class is None and alike(widths):
         return _encode_alike(template, batch, rows, runs)
     starts = _payload_starts(batch)
     pads = -widths & np.uint32(c.MAX_PAD_BYTES)

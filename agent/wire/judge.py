@@ -6,12 +6,12 @@ lengths are judged here: windows, QP numbers and memory keys are the core's conc
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
+from agent.wire.columns import alike
 from agent.wire.constants import Dscp
 from agent.wire.dtypes import (
     BASE_FRAME,
@@ -27,8 +27,6 @@ from agent.wire.dtypes import (
 )
 from agent.wire.icrc import RESIDUE, RUNS_PAY_ROWS, Runs, flat_bytes, icrcs_alike, icrcs_of
 from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
-
-T = TypeVar("T", bound=np.generic)
 
 _HEADERS_END = SACK_FRAME.itemsize
 """No header of ours ends later; so much of every frame is copied side by side before it is read."""
@@ -159,7 +157,7 @@ def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDA
 
 
 def _payload_starts(words: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> NDArray[np.int32]:
-    starts = PAYLOAD_OF_OPCODE[words[_BTH_FIRST] >> _OPCODE_SHIFT]
+    starts: NDArray[np.int32] = PAYLOAD_OF_OPCODE[words[_BTH_FIRST] >> _OPCODE_SHIFT]
     starts[~has_tseth(words) & (kinds >= Kind.WRITE.value)] -= c.TSETH_BYTES
     starts[_has_port_mask(words) & (kinds == Kind.SACK.value)] += c.PORT_MASK_BYTES
     return starts
@@ -252,11 +250,6 @@ def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8], runs: Runs | None
         right = icrcs_of(block.memory, rows + INNER_OFFSET, rows + ends, headers) == RESIDUE
     if np.count_nonzero(right) < len(right):
         block.reasons[np.arange(len(block.reasons))[checked][~right]] = RejectReason.BAD_ICRC
-
-
-def alike(values: NDArray[T]) -> bool:
-    """Whether (n >= 1,) values are all the same."""
-    return not np.count_nonzero(values != values[0])
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
+from agent.wire.columns import alike
 from agent.wire.dtypes import (
     BASE_FRAME,
     SACK_FRAME,
@@ -19,7 +20,7 @@ from agent.wire.dtypes import (
     word_of,
 )
 from agent.wire.icrc import Runs, flat_bytes
-from agent.wire.judge import JudgedBlock, alike, headers_of, judge_icrc, judge_words, kinds_of
+from agent.wire.judge import JudgedBlock, headers_of, judge_icrc, judge_words, kinds_of
 from agent.wire.rules import FIELD_RULES, Kind
 
 T = TypeVar("T", bound=np.generic)

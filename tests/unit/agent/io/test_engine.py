@@ -198,7 +198,7 @@ def test_frames_queued_whole_leave_before_data():
 def test_a_turn_is_bounded_and_nobody_is_left_out():
     lab = build(4)
     flows = [lab.flow(source, (source + stride) % 4, SIZE) for source in range(4) for stride in (1, 2, 3)]
-    batch = batch_limit(2)
+    batch = batch_limit(len(flows))
     for turn in range(6):
         lab.engine.step(lab.fabric.now_ns)
         sent = [totals(lab, flow)[0].packets_tx for flow in flows]
