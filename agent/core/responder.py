@@ -220,6 +220,8 @@ class Responder:
             self._fail(QpErrorReason.LOCAL_WIMM_OVERFLOW, NakCode.INVALID_REQUEST, int(offsets[-1]))
         elif ring.next > start and not delivery.advance(start, ring.next, now_ns):
             self._fail(QpErrorReason.LOCAL_NO_RECEIVE, NakCode.REMOTE_OPERATIONAL_ERROR, ring.next - 1)
+        elif delivery.ack_deadline_ns is not None and now_ns >= delivery.ack_deadline_ns:
+            self._sacks.go_along()
         counters.messages, counters.immediates = delivery.messages, delivery.delivered
 
     def _fail(self, reason: QpErrorReason, code: NakCode, offset: int) -> None:

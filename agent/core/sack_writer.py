@@ -122,6 +122,10 @@ class SackWriter:
         if self.deadline_ns is None:
             self.deadline_ns = now_ns + self._delay_ns
 
+    def go_along(self) -> None:
+        """A transport ACK leaves now: a message completes when a SACK has told the same."""
+        self._due = True
+
     def note_probes(self, cols: ProbeColumns) -> None:
         """Trigger 5: every probe is answered, and by the next `write`."""
         self._probes.append(cols)

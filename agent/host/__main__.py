@@ -55,10 +55,11 @@ def run(settings: WorkerSettings) -> None:
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
         log = undo.enter_context(EventLog(Path(settings.event_log)))
-        leases = Leases(Commands(engine, wiring, stop, monotonic_ns, log).serve)
+        commands = Commands(engine, wiring, stop, monotonic_ns, log)
+        leases = Leases(commands.serve)
         control = undo.enter_context(ControlServer(Path(settings.control_socket), leases.serve, leases.left))
         settle()
-        drive(engine, control, log, stop)
+        drive(engine, commands.programs, control, log, stop)
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

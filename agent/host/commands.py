@@ -15,6 +15,9 @@ from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
 from agent.host.errors import RequestError
 from agent.host.event_log import EventDetail, EventLog
+from agent.host.programs.programs import Programs
+from agent.host.programs.requests import ProgramRequest
+from agent.host.programs.serving import ProgramCommands
 from agent.host.schedstat import schedstat
 from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
@@ -36,9 +39,12 @@ class Commands:
     """None: nothing is written."""
     shared: dict[int, SharedMemory] = field(default_factory=dict)
     """Of the regions that others can map, by key."""
+    programs: Programs = field(default_factory=Programs)
 
     def serve(self, request: requests.Request) -> Reply:
         """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
+        if isinstance(request, ProgramRequest):
+            return ProgramCommands(self.engine, self.wiring, self.programs, self.now_ns).serve(request)
         serve: Callable[[Commands, Any], Reply] = _SERVE[type(request)]
         return serve(self, request)
 
@@ -76,6 +82,8 @@ class Commands:
         """Make a queue pair; it can receive and send once connected."""
         runtime = self._host(request.host)
         completions = CompletionQueue() if request.tells_writes else None
+        if request.cq is not None:
+            completions = self.programs.queue(request.host, request.cq)
         channel = self.wiring.create(runtime, request.peer_host, request.config, completions)
         return {**asdict(channel.qp.offer())}
 

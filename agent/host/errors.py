@@ -3,6 +3,7 @@
 HostError
     SettingsError    the settings file does not say what it must; `path` and `reason`
     RequestError     a control request that cannot be served; becomes {"ok": false, "error": ...}
+    ProgramError     a program on a host cannot go on; becomes its result
 """
 
 
@@ -21,3 +22,7 @@ class SettingsError(HostError):
 
 class RequestError(HostError):
     """A control request asks for what is not there or not allowed."""
+
+
+class ProgramError(HostError):
+    """What a program waits for has failed or cannot come."""

@@ -10,6 +10,7 @@ import time
 
 from agent.host.control import ControlServer
 from agent.host.event_log import EventLog
+from agent.host.programs.programs import Programs
 from agent.io.clock import monotonic_ns
 from agent.io.engine import Engine
 
@@ -43,13 +44,16 @@ def settle() -> None:
     gc.set_threshold(_COLLECT_EVERY)
 
 
-def drive(engine: Engine, control: ControlServer, log: EventLog, stop: threading.Event) -> None:
+def drive(engine: Engine, programs: Programs, control: ControlServer, log: EventLog, stop: threading.Event) -> None:
     """Run until `stop` is set."""
     moved_ns = control_ns = flush_ns = monotonic_ns()
     idle_turns = 0
     while not stop.is_set():
         now_ns = monotonic_ns()
-        if engine.step(now_ns):
+        moved: int = engine.receive(now_ns)
+        moved += programs.turn()
+        moved += engine.send(now_ns)
+        if moved:
             idle_turns, moved_ns = 0, now_ns
         else:
             idle_turns += 1

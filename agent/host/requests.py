@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from agent.host.programs.requests import ProgramRequest
+
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
     pass
@@ -111,6 +113,8 @@ class CreateQp(_Request, frozen=True, tag="create_qp"):
     """Its completions tell of its own writes, too; somebody must take them."""
     leased: bool = False
     """Destroyed when this connection ends."""
+    cq: int | None = None
+    """Completion queue for its writes and immediates; None: one of its own, for immediates only."""
 
 
 class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -263,4 +267,5 @@ Request = (
     | Counters
     | Destroy
     | Shutdown
+    | ProgramRequest
 )

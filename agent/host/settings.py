@@ -9,6 +9,9 @@ from agent.host.errors import SettingsError
 from agent.wire.constants import UDP_PORT_MRC
 from agent.wire.template import HostAddress, PortAddress
 
+RX_SLOTS = 2048
+"""Frames that a port can hold. Our choice: 9 MB a port, and more than four windows of 256 packets."""
+
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
@@ -80,7 +83,7 @@ class WorkerSettings(_Record, frozen=True):
     udp_port: int = UDP_PORT_MRC
     max_payload_bytes: int = 4096
     """Longest packet payload; sizes the rings."""
-    rx_slots: int = 2048
+    rx_slots: int = RX_SLOTS
     """Frames a port can hold until they are looked at; more than the windows of all peers that send to it."""
     tx_slots: int = 1024
     check_icrc: bool = True

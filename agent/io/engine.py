@@ -22,10 +22,16 @@ class Engine:
 
     def step(self, now_ns: int) -> int:
         """Take in what waits, answer it, send on; frames moved, 0 when there was nothing to do."""
-        hosts = self.hosts.values()
-        received = sum(runtime.receive(now_ns) for runtime in hosts)
-        answered = sum(runtime.serve(now_ns) for runtime in hosts)
-        return received + answered + self._transmit(now_ns)
+        return self.receive(now_ns) + self.send(now_ns)
+
+    def receive(self, now_ns: int) -> int:
+        """Take in what waits; frames taken. To be followed by `send`, which answers it."""
+        return sum(runtime.receive(now_ns) for runtime in self.hosts.values())
+
+    def send(self, now_ns: int) -> int:
+        """Answer what has arrived, serve timers, send on; frames sent."""
+        answered = sum(runtime.serve(now_ns) for runtime in self.hosts.values())
+        return answered + self._transmit(now_ns)
 
     def next_deadline_ns(self) -> int | None:
         """When a timer is due next; None when none runs."""

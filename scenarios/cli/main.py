@@ -26,6 +26,7 @@ _COMMANDS = {
     "capture": "capture",
     "detect": "detect",
     "pcap": "pcap",
+    "perf": "perf",
     "validate": "validate",
     "doctor": "doctor",
     "down": "down",

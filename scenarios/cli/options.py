@@ -24,11 +24,11 @@ MOST_WORKERS = 4096
 PER_HOST: Literal["per-host"] = "per-host"
 
 
-def told(command: Command) -> Command:
+def told(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Command:
     """Give a command --json, -q, -v and --no-color, and hand it an `Output` as `output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-    @click.option("-q", "--quiet", is_flag=True, help="No progress, only results and errors.")
+    @click.option(*quiet, is_flag=True, help="No progress, only results and errors.")
     @click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
     @click.option("--no-color", is_flag=True, help="No colour; NO_COLOR does the same.")
     @functools.wraps(command)
@@ -36,6 +36,10 @@ def told(command: Command) -> Command:
         return command(output=Output(as_json, quiet, verbose, False if no_color else None), **rest)
 
     return wrapped
+
+
+told_with_qps = functools.partial(told, quiet=("--quiet",))
+"""As `told` for commands whose -q is a number of queue pairs, as perftest's is."""
 
 
 def of_lab(command: Command) -> Command:

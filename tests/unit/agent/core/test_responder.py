@@ -266,3 +266,11 @@ def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked()
     receiver.take(3, now_ns=1020, **ends)
     receiver.take(4, now_ns=1030, asking=(4,), **ends)
     assert receiver.acked(1030) == 5, "nothing else follows, so nothing is waited for"
+
+
+def test_a_message_completed_by_an_overtaken_packet_is_told_at_once():
+    receiver = Receiver(replace(CONFIG, sack_delay_ns=1_000_000))
+    assert receiver.take(1, asking=[1], opcodes=0xC8) is not None, "whoever asks is answered"
+    sack = receiver.take(0, now_ns=10)
+    assert (cack(sack), receiver.acked(10)) == (1, 1), "the SACK goes along with the transport ACK"
+    assert receiver.take(2, now_ns=20) is None, "news in a stream waits"

@@ -2,6 +2,7 @@
 
 from agent.host.errors import RequestError
 from agent.host.leases import Leases
+from agent.host.programs.requests import CreateCq, DestroyRank
 from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion
 
 
@@ -54,3 +55,17 @@ def test_what_the_client_has_destroyed_itself_does_no_harm():
     leases.serve(Destroy(qps=(QpName(0, 1),)), 1)
     leases.left(1)
     assert worker.left() == []
+
+
+def test_a_leased_rank_goes_after_its_queue_pairs():
+    asked = []
+
+    def serve(request):
+        asked.append(request)
+        return {"cq": 7, "qpn": 5}
+
+    leases = Leases(serve)
+    leases.serve(CreateCq(1, leased=True), 1)
+    leases.serve(CreateQp(1, 2, leased=True, cq=7), 1)
+    leases.left(1)
+    assert asked[2:] == [Destroy(qps=(QpName(1, 5),)), DestroyRank(1, 7)]

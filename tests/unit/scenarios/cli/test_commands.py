@@ -46,8 +46,13 @@ NEED_ROOT = [
     ("capture", "start", "p0:leaf3-spine5"),
     ("capture", "stop"),
     ("detect",),
+    ("perf", "write-bw", "h0", "h1"),
+    ("perf", "write-lat", "h0", "h1"),
     ("down",),
 ]
+
+
+NEED_LAB = ("inspect", "exec", "fault", "detect", "perf")
 
 
 @pytest.mark.usefixtures("nobody")
@@ -60,8 +65,7 @@ def test_without_root_one_line_and_3(words: tuple[str, ...]) -> None:
 
 
 @pytest.mark.usefixtures("root")
-@pytest.mark.parametrize("words", [words for words in NEED_ROOT if words[0] in ("inspect", "exec", "fault", "detect")],
-                         ids=" ".join)  # fmt: skip
+@pytest.mark.parametrize("words", [words for words in NEED_ROOT if words[0] in NEED_LAB], ids=" ".join)
 def test_without_a_lab_4(words: tuple[str, ...]) -> None:
     cut = words.index("--") if "--" in words else len(words)
     place = 1 if words[0] == "exec" else cut
@@ -226,3 +230,20 @@ def test_a_host_to_inspect_and_what_of_it_go_together(words: tuple[str, ...]) ->
     result = spraylab("inspect", *words)
     assert result.exit_code == 2
     assert "go together" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("-n", "5", "-D", "1"), "-n and -D exclude one another"),
+        (("-s", "4 apples"), "'4 apples' is not a size"),
+        (("-s", "0"), "'0' is not a size"),
+        (("-q", "0"), "0 is not in the range"),
+        (("-m", "1500"), "'1500' is not one of"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_wrong_test_of_writes_is_2(words: tuple[str, ...], reason: str) -> None:
+    result = spraylab("perf", "write-bw", "h0", "h1", *words)
+    assert result.exit_code == 2
+    assert reason in result.stderr

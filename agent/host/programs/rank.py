@@ -1,0 +1,186 @@
+"""A host's part in a job: queue pairs to the others, memory, and what has arrived and what is done so far.
+
+Programs write and wait through it and know neither queue pairs nor packets. It never blocks: to wait is to yield a
+condition, which `Programs` looks at when completions have come.
+"""
+
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TypeVar
+
+from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateArrived
+from agent.core.memory import MemoryRegion
+from agent.host.errors import ProgramError
+from agent.io.runtime import Channel
+
+T = TypeVar("T")
+
+Condition = Callable[[], bool]
+Steps = Generator[Condition | None, None, T]
+"""A program at work: goes on when the condition it yields holds, after None with the next turn."""
+
+BARRIER_BYTES = 1
+"""Of a message that tells nothing but that it came."""
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """Memory that a peer lets us write to."""
+
+    va: int
+    rkey: int
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """The queue pairs to one peer and, by name, the memory it has opened."""
+
+    channels: tuple[Channel, ...]
+    opened: Mapping[str, Opened]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Bytes `offset` .. `offset + bytes - 1` of the memory of a name."""
+
+    memory: str
+    offset: int
+    bytes: int
+
+
+class Rank:
+    """Number `number` of a job's `count` hosts."""
+
+    def __init__(
+        self,
+        number: int,
+        count: int,
+        links: Mapping[int, Link],
+        memory: Mapping[str, MemoryRegion],
+        completions: CompletionQueue,
+        clock: Callable[[], int],
+    ) -> None:
+        """`links` by peer's number; their queue pairs report to `completions`; `clock` tells nanoseconds."""
+        self.number = number
+        self.count = count
+        self.links = links
+        self.memory = memory
+        self.clock = clock
+        self.completions = completions
+        self.posted = 0
+        """Messages posted on all queue pairs."""
+        self.done = 0
+        """Messages of them that are acknowledged."""
+        self.told = 0
+        """Immediate of the write that was waited for last."""
+        self.done_by = {channel.qpn: 0 for channel in self.channels()}
+        self._channel = {channel.qpn: channel for channel in self.channels()}
+        self._arrived: dict[int, deque[int]] = {qpn: deque() for qpn in self._channel}
+        for channel in self.channels():
+            # As many as the peer may have on the way, again as many for those we have not looked at yet.
+            channel.qp.post_receives(0, 2 * channel.qp.config.max_wimm)
+
+    def channels(self) -> Iterator[Channel]:
+        """All queue pairs."""
+        for link in self.links.values():
+            yield from link.channels
+
+    def take(self) -> None:
+        """Note what has completed. Raises ProgramError when something failed."""
+        for item in self.completions.poll():
+            if item.status is not CompletionStatus.SUCCESS:
+                raise ProgramError(f"queue pair {item.qpn:#x}: {item.status.value}")
+            if isinstance(item, ImmediateArrived):
+                self._arrived[item.qpn].append(item.imm)
+                receiver = self._channel[item.qpn].qp
+                receiver.post_receives(receiver.receives.next_wr_id, 1)
+            else:
+                self.done += item.count
+                self.done_by[item.qpn] += item.count
+
+    def write(self, peer: int, source: Span, target: Span, imm: int) -> None:
+        """Write ours to a peer's memory, in equal parts over the queue pairs; each part tells `imm`."""
+        for channel, start, size in self._parts(peer, source.bytes):
+            self.post(channel, peer, source, target, start, size, size, imm)
+
+    def post(
+        self,
+        channel: Channel,
+        peer: int,
+        source: Span,
+        target: Span,
+        start: int,
+        size: int,
+        message_bytes: int,
+        imm: int | None = None,
+    ) -> None:
+        """Post `size` bytes from `start` of both spans on one queue pair, cut into messages."""
+        opened = self.links[peer].opened[target.memory]
+        messages = channel.qp.post_writes(
+            self.memory[source.memory],
+            source.offset + start,
+            size,
+            opened.va + target.offset + start,
+            opened.rkey,
+            message_bytes,
+            imm,
+        )
+        self.posted += len(messages)
+
+    def arrival(self, peer: int, size: int, imm: int | None = None) -> Condition:
+        """Holds when the peer's next write of `size` bytes is here, all parts of it; takes it, and keeps what it told.
+
+        Raises ProgramError if that is not `imm`, where one is given.
+        """
+        waiting = [self._arrived[channel.qpn] for channel, _, _ in self._parts(peer, size)]
+
+        def has_arrived() -> bool:
+            if not all(waiting):
+                return False
+            for queue in waiting:
+                self.told = queue.popleft()
+                if imm is not None and self.told != imm:
+                    raise ProgramError(f"rank {peer} is out of step: told {self.told:#x}, expected {imm:#x}")
+            return True
+
+        return has_arrived
+
+    def written(self) -> Condition:
+        """Holds when all that was posted is acknowledged, so that its memory may be changed."""
+        return lambda: self.done == self.posted
+
+    def more_written(self) -> Condition:
+        """Holds when something posted has been acknowledged since now."""
+        seen = self.done
+        return lambda: self.done > seen
+
+    def barrier(self, imm: int) -> Steps[None]:
+        """Go on when everybody is here and all of ours is acknowledged: all tell rank 0, and are told by it."""
+        token = Span("token", 0, BARRIER_BYTES)
+        if self.number:
+            self.write(0, token, token, imm)
+            yield self.arrival(0, BARRIER_BYTES, imm)
+        else:
+            for peer in range(1, self.count):
+                yield self.arrival(peer, BARRIER_BYTES, imm)
+            for peer in range(1, self.count):
+                self.write(peer, token, token, imm)
+        yield self.written()
+
+    def barrier_packets(self) -> dict[int, int]:
+        """Packets that a barrier sends, by queue pair."""
+        peers = [0] if self.number else range(1, self.count)
+        return {self.links[peer].channels[0].qpn: 1 for peer in peers}
+
+    def packets(self, peer: int, size: int) -> dict[int, int]:
+        """Packets that a write of `size` bytes sends, by queue pair."""
+        return {channel.qpn: -(-part // channel.qp.config.pmtu) for channel, _, part in self._parts(peer, size)}
+
+    def _parts(self, peer: int, size: int) -> Iterator[tuple[Channel, int, int]]:
+        """A message over the queue pairs of a link: full packets each, the last part shorter, none empty."""
+        channels = self.links[peer].channels
+        pmtu = channels[0].qp.config.pmtu
+        share = -(-size // (len(channels) * pmtu)) * pmtu
+        for channel, start in zip(channels, range(0, size, share or 1), strict=False):
+            yield channel, start, min(share, size - start)

@@ -1,0 +1,106 @@
+"""What the requests about ranks and programs do."""
+
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import msgspec
+
+from agent.core.completion import CompletionQueue
+from agent.host.errors import RequestError
+from agent.host.programs import requests as ask
+from agent.host.programs.programs import Program, Programs, Seat
+from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank
+from agent.host.programs.write_bw import WriteBw
+from agent.host.programs.write_lat import WriteLat
+from agent.host.wiring import Wiring
+from agent.io.engine import Engine
+from agent.io.runtime import Channel, HostRuntime
+
+Reply = dict[str, Any]
+
+_PROGRAMS: dict[type[Any], Callable[..., Program]] = {ask.WriteBwOrder: WriteBw, ask.WriteLatOrder: WriteLat}
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramCommands:
+    """Serves requests about ranks and programs of an engine's hosts."""
+
+    engine: Engine
+    wiring: Wiring
+    programs: Programs
+    now_ns: Callable[[], int]
+
+    def serve(self, request: ask.ProgramRequest) -> Reply:
+        """Do what is asked. Raises RequestError or CoreError when it cannot be done."""
+        serve: Callable[[ProgramCommands, Any], Reply] = _SERVE[type(request)]
+        return serve(self, request)
+
+    def create_cq(self, request: ask.CreateCq) -> Reply:
+        """Make a completion queue."""
+        if request.host not in self.engine.hosts:
+            raise RequestError(f"h{request.host} is not driven by this worker")
+        return {"cq": self.programs.new_queue(request.host)}
+
+    def create_rank(self, request: ask.CreateRank) -> Reply:
+        """Make a rank of what is there already."""
+        queue = self.programs.queue(request.host, request.cq)
+        runtime = self.engine.hosts[request.host]
+        links = {peer: _link(runtime, queue, ends) for peer, ends in request.links.items()}
+        if (request.number and 0 not in links) or not 0 <= request.number < request.count:
+            raise RequestError(f"rank {request.number} of {request.count} needs a link to rank 0")
+        memory = {name: runtime.regions.lookup(rkey) for name, rkey in request.memory.items()}
+        if "token" not in memory or len(memory["token"].data) < BARRIER_BYTES:
+            raise RequestError("a rank needs memory named token")
+        rank = Rank(request.number, request.count, links, memory, queue, self.now_ns)
+        self.programs.seats[request.host, request.cq] = Seat(rank)
+        return {}
+
+    def start_program(self, request: ask.StartProgram) -> Reply:
+        """Start what was ordered, announced if it has an epoch."""
+        seat = self.programs.seat(request.host, request.cq)
+        program = _PROGRAMS[type(request.order)](**msgspec.structs.asdict(request.order))
+        packets = program.packets(seat.rank)
+        if request.epoch is not None:
+            if packets is None:
+                raise RequestError("a program that ends by time cannot be announced: its packets are not known")
+            runtime = self.engine.hosts[request.host]
+            for qpn, count in packets.items():
+                self.wiring.announce(runtime, runtime.channels[qpn], request.epoch, count)
+        seat.start(program)
+        return {"packets": packets}
+
+    def program_result(self, request: ask.ProgramResult) -> Reply:
+        """How a program goes."""
+        seat = self.programs.seat(request.host, request.cq)
+        seat.check()
+        report = None if seat.report is None else asdict(seat.report)
+        return {"state": seat.state, "error": seat.error, "report": report}
+
+    def destroy_rank(self, request: ask.DestroyRank) -> Reply:
+        """Forget a rank, whatever it does."""
+        self.programs.forget(request.host, request.cq)
+        return {}
+
+
+_SERVE: dict[type[Any], Callable[[ProgramCommands, Any], Reply]] = {
+    ask.CreateCq: ProgramCommands.create_cq,
+    ask.CreateRank: ProgramCommands.create_rank,
+    ask.StartProgram: ProgramCommands.start_program,
+    ask.ProgramResult: ProgramCommands.program_result,
+    ask.DestroyRank: ProgramCommands.destroy_rank,
+}
+
+
+def _link(runtime: HostRuntime, queue: CompletionQueue, ends: ask.LinkEnds) -> Link:
+    channels = tuple(_channel(runtime, queue, qpn) for qpn in ends.qpns)
+    if not channels:
+        raise RequestError("a link needs a queue pair")
+    return Link(channels, {name: Opened(memory.va, memory.rkey) for name, memory in ends.opened.items()})
+
+
+def _channel(runtime: HostRuntime, queue: CompletionQueue, qpn: int) -> Channel:
+    channel = runtime.channels.get(qpn)
+    if channel is None or channel.qp.completions is not queue:
+        raise RequestError(f"h{runtime.host} has no queue pair {qpn:#x} that reports to this completion queue")
+    return channel

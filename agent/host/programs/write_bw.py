@@ -1,0 +1,115 @@
+"""Bandwidth of writes as perftest's `ib_write_bw` measures it: every queue pair keeps so many messages outstanding."""
+
+from dataclasses import dataclass
+
+from agent.host.programs.rank import Rank, Span, Steps
+from agent.host.programs.report import Pace, Report
+from agent.io.runtime import Channel
+
+BUFFER_BYTES = 1 << 18
+"""Memory a queue pair cycles through when its messages are smaller. Our choice: many small ones in one post."""
+
+_START, _END = 0xB0000000, 0xB0000001
+
+
+def buffer_bytes(message_bytes: int) -> int:
+    """Memory that a queue pair needs at each end: whole messages, at least one."""
+    return max(1, BUFFER_BYTES // message_bytes) * message_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class WriteBw:
+    """Rank 0 writes to rank 1, with `both` rank 1 also to rank 0; memory `source` and `target`, a part a queue pair."""
+
+    message_bytes: int
+    iterations: int | None
+    """Messages a queue pair; None: until `duration_ns` have passed."""
+    duration_ns: int
+    depth: int
+    """Messages a queue pair keeps outstanding."""
+    both: bool
+
+    def packets(self, rank: Rank) -> dict[int, int] | None:
+        """Packets it will send by queue pair; None when time decides."""
+        if self.iterations is None:
+            return None
+        sent = {qpn: 2 * count for qpn, count in rank.barrier_packets().items()}
+        if self._sends(rank):
+            for channel in rank.channels():
+                each = -(-self.message_bytes // channel.qp.config.pmtu)
+                sent[channel.qpn] = sent.get(channel.qpn, 0) + each * self.iterations
+        return sent
+
+    def run(self, rank: Rank) -> Steps[Report]:
+        """Post, keep the depth, wait for the last."""
+        yield from rank.barrier(_START)
+        report = Report()
+        if self._sends(rank):
+            report = yield from _Sender(self, rank).run()
+        yield from rank.barrier(_END)
+        return report
+
+    def _sends(self, rank: Rank) -> bool:
+        return self.both or rank.number == 0
+
+
+class _Sender:
+    """Keeps the queue pairs of one rank busy."""
+
+    def __init__(self, order: WriteBw, rank: Rank) -> None:
+        self._order = order
+        self._rank = rank
+        self._peer = 1 - rank.number
+        self._channels = rank.links[self._peer].channels
+        self._before = rank.done
+        self._done_before = dict(rank.done_by)
+        self._posted_by = {channel.qpn: 0 for channel in self._channels}
+        self._posted = 0
+        self._pace = Pace()
+        self._start_ns = rank.clock()
+
+    def run(self) -> Steps[Report]:
+        """Until all messages are acknowledged, or the time is over."""
+        rank, now_ns = self._rank, self._start_ns
+        while not self._is_over(now_ns):
+            for place, channel in enumerate(self._channels):
+                self._fill(place, channel, now_ns)
+            yield rank.more_written()
+            now_ns = rank.clock()
+            self._pace.complete(now_ns, self._completed)
+        return Report(
+            iterations=self._completed,
+            bytes=self._completed * self._order.message_bytes,
+            elapsed_ns=now_ns - self._start_ns,
+            best_ns_per_message=self._pace.best_ns_per_message(),
+        )
+
+    @property
+    def _completed(self) -> int:
+        return self._rank.done - self._before
+
+    def _is_over(self, now_ns: int) -> bool:
+        order = self._order
+        if order.iterations is None:
+            return now_ns - self._start_ns >= order.duration_ns
+        return self._completed >= order.iterations * len(self._channels)
+
+    def _fill(self, place: int, channel: Channel, now_ns: int) -> None:
+        """Post what is missing to the depth, in runs of messages that lie behind one another in memory."""
+        order, qpn = self._order, channel.qpn
+        size = buffer_bytes(order.message_bytes)
+        outstanding = self._posted_by[qpn] - (self._rank.done_by[qpn] - self._done_before[qpn])
+        wanted = order.depth - outstanding
+        if order.iterations is not None:
+            wanted = min(wanted, order.iterations - self._posted_by[qpn])
+        while wanted > 0:
+            start = self._posted_by[qpn] * order.message_bytes % size
+            count = min(wanted, (size - start) // order.message_bytes)
+            source, target = (Span(name, place * size, size) for name in ("source", "target"))
+            self._rank.post(
+                channel, self._peer, source, target, start, count * order.message_bytes, order.message_bytes
+            )
+            self._pace.post(now_ns, self._posted)
+            self._posted += count
+            self._posted_by[qpn] += count
+            wanted -= count

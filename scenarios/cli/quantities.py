@@ -1,0 +1,28 @@
+"""Option types: sizes in bytes, with the units of scenarios."""
+
+from typing import Any
+
+import click
+from pydantic import TypeAdapter, ValidationError
+
+from scenarios.model import Bytes
+
+_BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
+
+
+class Size(click.ParamType[int]):
+    """`65536`, `64KiB`, `4MiB`."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """Bytes, at least 1."""
+        if isinstance(value, int):
+            return value
+        try:
+            return _BYTES.validate_python(int(value) if value.isdecimal() else value)
+        except ValidationError:
+            self.fail(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB", param, ctx)
+
+
+SIZE = Size()
