@@ -5,7 +5,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from scenarios.model import Bytes
+from scenarios.values import Bytes
 
 _BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
 
