@@ -2,7 +2,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit study bench fuzz test-vm install schema setup
+.PHONY: help demo test check unit study bench seeds fuzz test-vm install schema setup
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -25,6 +25,9 @@ study: setup ## ten random links and directions at 1 %, ten runs without a fault
 bench: setup ## ratios to a C sender, and seconds to build a fabric
 	$(BIN)/python -m tests.bench.bench_transport
 	$(BIN)/python -m tests.bench.bench_fabric
+
+seeds: setup ## thousands of seeds of trouble for two agents in memory, and a table of what they covered
+	$(BIN)/python -m tests.study.transport_seeds
 
 fuzz: setup ## a million hostile frames thrown at live agents in memory
 	$(BIN)/python -m tests.fuzz.fuzz_host --frames 1000000 --seed 1

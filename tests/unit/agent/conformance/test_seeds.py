@@ -1,6 +1,6 @@
 """Two agents under seeded trouble of every kind at once: all data right, exactly once, in bounded time."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from agent.core.events import QpState
 from agent.io.memory import PathRule
 from agent.wire.constants import Dscp, Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, mark_congestion, trimmer
-from tests.unit.agent.io.memory_lab import build
+from tests.unit.agent.io.memory_lab import Flow, Lab, build
 
 SEEDS = 208
 CHUNKS = 16
@@ -58,7 +58,15 @@ def settings_of(rng: np.random.Generator, planes: int) -> dict:
     }
 
 
-def play(seed: int) -> None:
+@dataclass(frozen=True)
+class Played:
+    """A seed that went well: what it was made of, and what happened."""
+
+    lab: Lab
+    flows: tuple[Flow, ...]
+
+
+def play(seed: int) -> Played:
     rng = np.random.default_rng((seed, 19))
     planes = int(rng.choice([1, 2, 4]))
     lab = build(planes=planes, rules=weather_of(rng, seed, planes), seed=seed)
@@ -69,15 +77,20 @@ def play(seed: int) -> None:
         flows.append(lab.flow(1, 0, 50 * 256, message_bytes=999, **settings_of(rng, planes)))
     lab.run(*flows, until_ns=BOUND_NS, step_ns=int(rng.choice([10_000, 30_000])))
     for flow in flows:
-        sent, got = flow.source.qp.progress(), flow.target.qp.progress()
-        assert flow.is_right()
-        assert sent.state is got.state is QpState.RTS
-        assert got.responder.received == flow.source.qp.posted_pkts
-        assert got.responder.received_bytes == sent.posted_bytes
-        assert got.responder.messages == sent.completed_messages == sent.posted_messages
-        arrived = flow.target.qp.completions.poll()
-        assert [item.wr_id for item in arrived] == list(range(got.responder.immediates))
-        assert len(arrived) in (0, sent.posted_messages)
+        check(flow)
+    return Played(lab, tuple(flows))
+
+
+def check(flow: Flow) -> None:
+    sent, got = flow.source.qp.progress(), flow.target.qp.progress()
+    assert flow.is_right()
+    assert sent.state is got.state is QpState.RTS
+    assert got.responder.received == flow.source.qp.posted_pkts
+    assert got.responder.received_bytes == sent.posted_bytes
+    assert got.responder.messages == sent.completed_messages == sent.posted_messages
+    arrived = flow.target.qp.completions.poll()
+    assert [item.wr_id for item in arrived] == list(range(got.responder.immediates))
+    assert len(arrived) in (0, sent.posted_messages)
 
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
