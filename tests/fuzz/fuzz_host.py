@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from agent.core.events import QpState
 from agent.core.memory import MemoryRegion
+from agent.core.qp import QueuePair
 from agent.io.memory import PathRule
 from agent.io.port import FrameBlock, FramePort, FrameSpace, PortCounters
 from agent.wire.decode import RejectReason, decode
@@ -137,6 +138,8 @@ class Tally:
     delivered: Counter[str] = field(default_factory=Counter)
     rejected: Counter[RejectReason] = field(default_factory=Counter)
     unknown_qp: int = 0
+    judged: Counter[str] = field(default_factory=Counter)
+    """What the attacked queue pairs said of packets that the wire let pass: replayed, mis-keyed, out of place."""
     victims: int = 0
     victims_failed: int = 0
     others_bytes: int = 0
@@ -194,6 +197,8 @@ class Fuzz:
 
     def _replace_victim(self) -> None:
         self.tally.victims_failed += self._victim_failed()
+        for end in (self.victim.source, self.victim.target):
+            self.tally.judged.update(_judged(end.qp))
         self.lab.remove(self.victim)
         for end in (self.victim.source, self.victim.target):
             self.corpus.forget(end.qpn)
@@ -262,6 +267,20 @@ class Fuzz:
         assert self.tally.others_bytes > 0, "the others did not work meanwhile"
 
 
+def _judged(qp: QueuePair) -> dict[str, int]:
+    progress = qp.progress()
+    requester, responder = progress.requester, progress.responder
+    return {
+        "replayed writes": responder.duplicates,
+        "mis-keyed or out of the region": responder.access_errors,
+        "beyond the window": responder.out_of_window,
+        "SACKs of what was never sent": requester.sacks_rejected,
+        "SACKs of the past": requester.sacks_stale,
+        "ACKs of what was never sent": requester.acks_rejected,
+        "NACKs of the past": requester.nacks_stale,
+    }
+
+
 def main() -> None:
     """Throw frames and say what became of them; exit code 1 if something broke."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -274,6 +293,8 @@ def main() -> None:
     for name, count in [*tally.delivered.items(), *((reason.name, n) for reason, n in tally.rejected.items())]:
         print(f"  {name:20} {count}")
     print(f"  {'unknown queue pair':20} {tally.unknown_qp}")
+    for name, count in tally.judged.items():
+        print(f"  {name:30} {count}")
     print(f"  {tally.victims} queue pairs attacked, {tally.victims_failed} of them failed")
     print(f"  {tally.others_bytes} bytes of other pairs moved right meanwhile")
 

@@ -15,6 +15,7 @@ def test_hostile_frames_are_counted_and_harm_nobody_else(seed):
     seldom = {RejectReason.ACCEPTED, RejectReason.ANNOUNCEMENT, RejectReason.ROUTING_HEADER}
     assert all(tally.rejected[reason] for reason in set(RejectReason) - seldom)
     assert tally.unknown_qp > 0
+    assert all(count > 0 for count in tally.judged.values()), tally.judged
 
 
 def test_an_attack_is_determined_by_its_seed():
