@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from faults.journal import outstanding
 from results.run_dir import Invoker
 from scenarios import stages
 from scenarios.load import load_scenario
@@ -18,6 +19,7 @@ from scenarios.order import RunOrder
 from scenarios.processes import marked, spawn
 from scenarios.runner import run_scenario
 from scenarios.scenario_files import find_scenario
+from testbed.kernel.features import probe_features
 from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces
 from tests.support.namespaces import needs_root, wait_until
 from tests.support.spraylab_command import Lab, own_lab, trusted
@@ -256,4 +258,52 @@ def test_tool_missing_is_3_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     (tools / "ip").symlink_to("/usr/sbin/ip")
     told = lab("up", *SMALL, code=3, env={"PATH": str(tools)})
     assert "clang" in told.stderr
+    assert lab.left() == []
+
+
+STANDING = {
+    "p0:leaf0>spine0": ("--drop", "1%", "--mechanism", "ebpf"),
+    "p0:leaf0>spine1": ("--flap", "period=40ms,duty=50%,jitter=5ms"),
+    "p0:leaf0-spine2": ("--down",),
+    "p0-spine3": ("--hang",),
+    "p0-leaf1": ("--crash",),
+    "p0-leaf2": ("--reboot", "1min"),
+    "p0:leaf3>spine0": ("--rate", "10Mbit", "--corrupt", "1%", "--duplicate", "1%"),
+    "h0:plane0": ("--down",),
+    "p0-leaf3:spine[1-2]": ("--one-in", "7", "--only-last", "2"),
+    "p0:leaf3>h3": ("--gemodel", "p=1%,r=10%", "--every", "60ms", "--for", "30ms"),
+    "p1": ("--down",),
+}
+"""One of every kind that a kernel without netem makes, and every form of target; all in force at once."""
+DELAYED = {"p0:leaf3>spine3": ("--delay", "10ms", "--jitter", "2ms", "--reorder", "5%", "--ahead", "1ms")}
+
+
+def test_owner_killed_with_every_kind_of_fault_in_force(lab: Lab) -> None:
+    lab("up", *SMALL)
+    netem = next(feature.present for feature in probe_features() if feature.name == "netem")
+    for target, words in {**STANDING, **(DELAYED if netem else {})}.items():
+        lab("fault", "set", target, *words)
+    flapping = lab.labdir.path / "faults.jsonl"
+    at_first = len(flapping.read_bytes())
+    wait_until(lambda: len(flapping.read_bytes()) > at_first, "the flap goes on")
+    kinds = {line.kind for line in outstanding(flapping)} | {"flap", "burst-drop"}  # these two come and go
+    asked = {each["kind"] for each in lab.json("fault", "show")}
+    assert kinds == asked, "what was applied is written down"
+    os.kill(owner_of(lab), signal.SIGKILL)
+    assert outstanding(flapping) != ()
+    lab("down")
+    assert lab.left() == []
+    lab("down")
+
+
+def test_owner_killed_in_the_middle_of_an_edge(lab: Lab) -> None:
+    """Half a plane flaps every 20 ms, so that a random moment is likely to be between a journal line and its act."""
+    chance = random.Random()
+    lab("up", "--planes", "2", "--leaves", "2", "--spines", "2")
+    lab("fault", "set", "p0:leaf*>spine*", "--flap", "period=20ms")
+    time.sleep(chance.uniform(0.1, 0.3))  # the moment is what is tested: no condition to wait for
+    os.kill(owner_of(lab), signal.SIGKILL)
+    acts = [line.act for line in outstanding(lab.labdir.path / "faults.jsonl")]
+    assert set(acts) <= {"applying", "in-force"}
+    lab("down")
     assert lab.left() == []

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import COMMAND, Lab, own_lab
 
@@ -139,3 +140,48 @@ def test_mininets_cli_opens_on_the_lab(tmp_path: Path) -> None:
         assert lab.json("inspect")["leaves"] == 2, "leaving the CLI leaves the lab up"
         lab("down")
         assert lab.left() == []
+
+
+def test_clearing_twice_is_harmless_and_zero_leaves_nothing(lab: Lab) -> None:
+    for words in (("--drop", "1%"), ("--one-in", "9"), ("--corrupt", "1%"), ("--duplicate", "1%"), ("--rate", "1Gbit")):
+        lab("fault", "set", "p0:leaf0>spine1", *words)
+        (removed,) = lab.json("fault", "set", "p0:leaf0>spine1", words[0], "0" if "-in" in words[0] else "0%"
+                              if words[1].endswith("%") else "0")  # fmt: skip
+        assert (removed["state"], removed["next"]) == ("removed", None)
+        assert lab.json("fault", "show") == []
+    lab("fault", "set", "p0:leaf0-spine1", "--drop", "1%")
+    assert len(lab.json("fault", "clear", "--all")) == 2
+    assert lab.json("fault", "clear", "--all") == []
+    assert lab.json("fault", "clear", "p0:leaf0-spine1") == []
+
+
+def test_a_timeline_is_told_before_it_begins_while_it_lasts_and_until_what_event(lab: Lab) -> None:
+    (waits,) = lab.json("fault", "set", "p0:leaf0>spine0", "--drop", "1%", "--at", "1min", "--for", "2min")
+    assert (waits["state"], waits["next"]["act"], waits["next"]["event"]) == ("waiting", "set", None)
+    assert 50 < waits["next"]["in_s"] <= 60
+    lab("fault", "set", "p0:leaf0>spine1", "--drop", "2%", "--for", "2min", "--until", "detected")
+    lab("fault", "set", "p1:leaf0>spine0", "--one-in", "5", "--on", "traffic")
+    told = {each["link"]: each for each in lab.json("fault", "show")}
+    assert {link: (each["state"], each["next"]["act"], each["next"]["event"]) for link, each in told.items()} == {
+        "p0:leaf0>spine0": ("waiting", "set", None),
+        "p0:leaf0>spine1": ("in-force", "clear", "detected"),
+        "p1:leaf0>spine0": ("waiting", "set", "traffic"),
+    }
+    assert "or on detected" in lab("fault", "show").stdout
+    lab("fault", "clear", "--all")
+    assert lab.json("fault", "show") == []
+
+
+def test_netem_where_there_is_none_is_3_and_changes_nothing(lab: Lab) -> None:
+    if next(feature.present for feature in probe_features() if feature.name == "netem"):
+        pytest.skip("this kernel has netem")
+    lab("fault", "set", "p0:leaf0>spine1", "--drop", "5%")
+    before = lab.json("fault", "show")
+    told = lab("fault", "set", "p0:leaf0-spine1", "--drop", "1%", "--mechanism", "netem", code=3)
+    assert "CONFIG_NET_SCH_NETEM" in told.stderr
+    assert "CONFIG_NET_SCH_NETEM" in lab("fault", "set", "p0:leaf0-spine1", "--delay", "1ms", code=3).stderr
+    assert lab.json("fault", "show") == before
+    assert "ebpf" in lab("fault", "show").stdout, "the automatic choice says what it took"
+    refused = lab("run", "--attach", "gray-link-small", "--mechanism", "netem", code=2)
+    assert "no such" in refused.stderr
+    lab("fault", "clear", "--all")

@@ -1,5 +1,6 @@
 """Every kind of fault with real packets: what it does, to which packets, and that nothing stays behind."""
 
+import itertools
 import os
 import shutil
 import socket
@@ -15,8 +16,9 @@ from scipy.stats import binom
 
 from agent.wire.constants import BTH_RETRANSMISSION, Dscp, Opcode
 from faults.inject import Injector, injector_of
+from faults.journal import outstanding
 from faults.mechanism import Target
-from faults.model import By, Fault
+from faults.model import By, Fault, name_of
 from faults.wording import worded
 from testbed.errors import MissingFeatureError
 from testbed.kernel import port_state
@@ -444,3 +446,93 @@ def test_rates_down_to_one_in_a_million_are_made(tmp_path):
     with broken(tmp_path, fault(drop="0.0001%")) as (_, _, injector):
         (status,) = injector.status()
         assert abs(status.in_force.rate - Fraction(1, 10**6)) < Fraction(1, 2**31)
+
+
+DIRECTED = [
+    ({"drop": "100%"}, "ebpf"),
+    ({"gemodel": "p=100%,r=0.001%"}, "ebpf"),
+    ({"one_in": 1}, "ebpf"),
+    ({"black_hole": f"h{DST}"}, "ebpf"),
+    ({"hang": True}, "ebpf"),
+    ({"corrupt": "100%"}, "ebpf"),
+    ({"duplicate": "100%"}, "ebpf"),
+    ({"drop": "100%", "only_control": True}, "ebpf"),
+    ({"drop": "100%", "only_last": 1}, "ebpf"),
+    ({"rate": "1Mbit"}, "tbf"),
+    ({"drop": "100%"}, "netem"),
+    ({"gemodel": "p=100%,r=0.001%"}, "netem"),
+    ({"corrupt": "100%"}, "netem"),
+    ({"duplicate": "100%"}, "netem"),
+    ({"delay": "300ms"}, "netem"),
+    ({"reorder": "1%", "ahead": "300ms"}, "netem"),
+]
+
+
+@needs_clang
+@pytest.mark.parametrize(("words", "mechanism"), DIRECTED, ids=lambda value: str(value)[:40])
+def test_the_other_direction_is_untouched(tmp_path, words, mechanism):
+    """Every frame comes, as it was sent, once, and at once."""
+    if mechanism == "netem" and not has_netem():
+        pytest.skip("this kernel lacks netem: CONFIG_NET_SCH_NETEM (module sch_netem)")
+    frames = [WRITE, SACK, PLAIN, *message(100, 8, 0)]
+    with broken(tmp_path, fault(**words), mechanism=mechanism) as (a, b, injector):
+        assert captured(b, a, frames) == frames
+        assert injector.status()[0].tally.seen == 0
+
+
+@needs_clang
+def test_bursts_are_exactly_those_of_the_model(tmp_path):
+    """All four probabilities, and the loss judged before the state changes: the very packets that the seed says."""
+    p, r, bad, good = (round(share * 2**32) for share in (0.05, 0.2, 0.7, 0.02))
+    drawn, lost_ones, is_bad = chances(7, SENT), set(), False
+    for number, draw in enumerate(drawn.tolist()):
+        first, second = draw & 0xFFFFFFFF, draw >> 32
+        if first < (bad if is_bad else good):
+            lost_ones.add(number)
+        if second < (r if is_bad else p):
+            is_bad = not is_bad
+    frames = [PLAIN[:14] + number.to_bytes(4, "big") + bytes(60) for number in range(SENT)]
+    asked = fault(gemodel="p=5%,r=20%,bad=70%,good=2%")
+    with broken(tmp_path, asked, mechanism="ebpf") as (a, b, injector):
+        arrived = {int.from_bytes(frame[14:18], "big") for frame in captured(a, b, frames)}
+        assert injector.status()[0].tally.hit == len(lost_ones)
+    assert set(range(SENT)) - arrived == lost_ones
+
+
+@needs_clang
+def test_every_selection_has_its_rate_within_the_bounds(tmp_path):
+    """10 % of what is selected, whatever selects it, and nothing of the rest."""
+    for words, hit, spared in SELECTIONS:
+        if not hit:
+            continue
+        with broken(tmp_path, fault(drop="10%", **words)) as (a, b, injector):
+            assert within(lost(a, b, hit[0], SENT // 2), SENT // 2, 0.1), words
+            assert lost(a, b, spared[0], 200) == 0, words
+            assert injector.status()[0].tally.seen == SENT // 2, words
+
+
+COMPOSED = [{"drop": "100%", "only_control": True}, {"one_in": 2, "only_qp": hex(DQPN + 1)}, {"rate": "800Mbit"}]
+
+
+@needs_clang
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+def test_faults_on_one_port_compose_in_every_order(tmp_path, order):
+    """Set in one order, cleared in another; with the port shut nothing passes, and after each step the rest works."""
+    kinds = [*COMPOSED, {"down": True}]
+    with veth_pair() as (a, b), injector_of(tmp_path) as injector:
+        before = a.kernel_state(), b.kernel_state()
+        for at in order:
+            injector.set(target(a, far=b), fault(**kinds[at]), None, 7)
+        assert len(injector.status()) == 4
+        assert all(status.in_force is not None for status in injector.status())
+        up = set(range(4))
+        for at in reversed(order[2:] + order[:2]):
+            injector.clear(LINK, name_of(fault(**kinds[at])))
+            up.discard(at)
+            if 3 not in up:
+                expected = {0: 50 if 0 in up else 0, 1: 25 if 1 in up else 0}
+                assert lost(a, b, SACK) == expected[0]
+                assert lost(a, b, OTHER_QP) == expected[1]
+                assert lost(a, b, PLAIN) == 0
+        assert (a.kernel_state(), b.kernel_state()) == before
+    assert outstanding(tmp_path / "faults.jsonl") == ()
