@@ -73,6 +73,8 @@ class Injections:
         self._ordered: dict[Key, _Ordered] = {}
         self._detections = Tail(labdir.detect)
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
+        self._last = ExitStack()
+        """Undoes the last order."""
 
     def set(self, order: FaultSet, client: int | None = None) -> tuple[FaultState, ...]:
         """Put faults on every direction that the order selects, now or on a timeline; zero removes.
@@ -99,7 +101,7 @@ class Injections:
                 undo.callback(self._schedule.drop(_line(each.key)))
                 undo.callback(self._take_back, each.key)
                 removed += [_cleared(before[each.key], record) for record in self._begin(each, said.timing)]
-            undo.pop_all()
+            self._last = undo.pop_all()
         keys = {each.key for each in wanted}
         return (*removed, *(state for state in self.states() if (state.link, state.fault) in keys))
 
@@ -123,6 +125,13 @@ class Injections:
         if errors:
             raise errors[0]
         return tuple(told)
+
+    def take_back_last(self) -> None:
+        """Undo the last order: what stood before stands again, counted anew. What fails is logged and told."""
+        try:
+            self._last.close()
+        except (FaultError, TestbedError, OSError) as error:
+            _log.error("take back: %s", error)
 
     def left(self, client: int) -> None:
         """A client is gone, and what it has leased with it. What cannot be cleared is logged and told."""

@@ -45,6 +45,8 @@ class Lab:
     epoch: int = 0
     asked: tuple[str, int] = field(default=("", 0))
     """What SprayCheck was started for: smallest rate, entropy values per path."""
+    take_back: Callable[[], object] | None = None
+    """Undoes the last request, if that can be undone."""
 
     def status(self) -> LabStatus:
         """What is up, read now."""
@@ -71,8 +73,11 @@ class Lab:
         chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
         return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client)
 
-    def left(self, client: int) -> None:
-        """A client is gone: what it has leased is undone."""
+    def left(self, client: int, unheard: bool) -> None:
+        """A client is gone: what it has leased is undone, and what it has ordered without hearing that it was done."""
+        if unheard and self.take_back is not None:
+            self.take_back()
+        self.take_back = None
         self.captures.left(client)
         self.injections.left(client)
 

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +136,7 @@ def _keep_records_in(labdir: LabDir) -> None:
 
 def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer:
     """Do what is asked; an expected error is an answer, too."""
+    lab.take_back = None
     try:
         result = _SERVE[type(request)](lab, request, client)
     except _EXPECTED as error:
@@ -157,7 +159,9 @@ def _text(error: Exception) -> str:
 
 
 def _fault_set(lab: Lab, request: protocol.FaultSet, client: int) -> protocol.Faults:
-    return _told(lab, lab.injections.set(request, client if request.leased else None))
+    states = lab.injections.set(request, client if request.leased else None)
+    lab.take_back = lab.injections.take_back_last
+    return _told(lab, states)
 
 
 def _fault_clear(lab: Lab, request: protocol.FaultClear, client: int) -> protocol.Faults:
@@ -177,7 +181,10 @@ def _told(lab: Lab, states: tuple[protocol.FaultState, ...]) -> protocol.Faults:
 
 
 def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
-    return protocol.Captures(lab.capture(request.links, Path(request.folder), client if request.leased else None))
+    folder = Path(request.folder)
+    captures = lab.capture(request.links, folder, client if request.leased else None)
+    lab.take_back = partial(lab.captures.stop, folder)
+    return protocol.Captures(captures)
 
 
 def _capture_stop(lab: Lab, request: protocol.CaptureStop, _: int) -> protocol.Captures:

@@ -26,8 +26,8 @@ _PATIENCE_S = 5.0
 Handle = Callable[[Request, int], Answer]
 """Answers a request of a client; clients are told apart by a number, which is never used again."""
 
-Left = Callable[[int], None]
-"""Hears that a client is gone."""
+Left = Callable[[int, bool], None]
+"""Hears that a client is gone; True: it did not hear the answer to the last request that was handled, which was its."""
 
 
 class Chore(Protocol):
@@ -47,6 +47,7 @@ class _Attended(Enum):
 
     WAITS = "it may ask again"
     GONE = "it has left"
+    UNHEARD = "it has left before its answer"
     ENDS = "it asked for the end of the lab"
 
 
@@ -108,11 +109,11 @@ def serve(
                 match _attend(key.data, decoder, handle):
                     case _Attended.ENDS:
                         return
-                    case _Attended.GONE:
+                    case _Attended.GONE | _Attended.UNHEARD as how:
                         selector.unregister(key.fileobj)
                         key.data.link.close()
                         if left is not None:
-                            left(key.data.number)
+                            left(key.data.number, how is _Attended.UNHEARD)
 
 
 def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Handle) -> _Attended:
@@ -123,7 +124,7 @@ def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Han
         try:
             client.link.sendall(reply + b"\n")
         except OSError:
-            return _Attended.ENDS if ends else _Attended.GONE
+            return _Attended.ENDS if ends else _Attended.UNHEARD
         if ends:
             return _Attended.ENDS
     return _Attended.GONE if lines is None else _Attended.WAITS

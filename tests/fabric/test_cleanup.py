@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from faults.journal import outstanding
+from results.event_log import read_records
 from results.run_dir import Invoker
 from scenarios import stages
 from scenarios.load import load_scenario
@@ -259,6 +260,29 @@ def test_tool_missing_is_3_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
     told = lab("up", *SMALL, code=3, env={"PATH": str(tools)})
     assert "clang" in told.stderr
     assert lab.left() == []
+
+
+def test_an_order_that_is_interrupted_is_taken_back(lab: Lab) -> None:
+    """Ctrl-C while the owner is at it: nothing of the order is left, and what stood before stands again."""
+    lab("up", *SMALL)
+    lab("fault", "set", "p0:leaf0>spine0", "--drop", "1%")
+    os.kill(owner_of(lab), signal.SIGSTOP)
+    order = lab.start("fault", "set", "p*:leaf*>spine*", "--drop", "2%")
+    wait_until(lambda: waits_for_an_answer(order), "the order is on its way")
+    os.killpg(order.pid, signal.SIGINT)
+    order.communicate(timeout=60)
+    os.kill(owner_of(lab), signal.SIGCONT)
+    assert order.returncode == 130
+    assert [(each["link"], each["requested"]) for each in lab.json("fault", "show")] == [("p0:leaf0>spine0", 0.01)]
+    truth = [record["event"] for record in read_records(lab.labdir.truth)]
+    assert truth.count("FAULT_SET") == truth.count("FAULT_CLEAR") + 1 == 34, "it was in force for a while, and is told"
+    lab("down")
+    assert lab.left() == []
+
+
+def waits_for_an_answer(process: "subprocess.Popen[str]") -> bool:
+    """Whether it has asked: it is inside poll(), by which Python waits for a socket (proc_pid_syscall(5))."""
+    return Path(f"/proc/{process.pid}/syscall").read_text().split()[0] == "7"  # asm/unistd_64.h
 
 
 STANDING = {

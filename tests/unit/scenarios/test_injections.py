@@ -139,6 +139,21 @@ def test_what_cannot_be_put_back_is_told(lab: tuple[Injections, Kernel, LabDir])
     assert injections.failed() == (), "told once it is cleared"
 
 
+def test_an_order_that_nobody_heard_of_is_taken_back_and_what_stood_before_stands_again(
+    lab: tuple[Injections, Kernel, LabDir],
+) -> None:
+    injections, kernel, _ = lab
+    injections.set(order(UP, "5%"))
+    injections.set(order("p0:leaf1>spine0", "1%", at="1min"))
+    injections.set(FaultSet("p0:leaf*-spine*", {"drop": "2%"}, seed=1))
+    assert len(kernel.held) == 8
+    injections.take_back_last()
+    assert [(state.link, state.requested) for state in injections.states()] == [(UP, 0.05)]
+    assert [(plan.link, plan.act) for plan in injections.planned()] == [("p0:leaf1>spine0", "set")]
+    injections.take_back_last()
+    assert len(kernel.held) == 1, "an order is taken back once"
+
+
 def test_what_a_client_has_leased_goes_with_it_and_nothing_else(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, kernel, labdir = lab
     injections.set(order(UP, "5%"))

@@ -96,20 +96,41 @@ def test_a_request_may_come_in_pieces(tmp_path: Path) -> None:
 
 
 def test_a_client_that_is_gone_is_told_by_its_number(tmp_path: Path) -> None:
-    heard, gone = [], queue.SimpleQueue[int]()
+    heard, gone = [], queue.SimpleQueue[tuple[int, bool]]()
 
     def numbered(request: protocol.Request, client: int) -> Answer:
         heard.append(client)
         return handle(request, client)
 
-    with serving(tmp_path, handling=numbered, left=gone.put) as (labdir, _):
+    with serving(tmp_path, handling=numbered, left=lambda *how: gone.put(how)) as (labdir, _):
         with Owner(labdir) as stays:
             stays.ask(protocol.NewEpoch("1%", 1), protocol.Epoch)
             with Owner(labdir) as leaves:
                 leaves.ask(protocol.NewEpoch("1%", 2), protocol.Epoch)
                 leaves.ask(protocol.NewEpoch("1%", 3), protocol.Epoch)
-            assert gone.get(timeout=5) == heard[1] == heard[2] != heard[0]
+            assert gone.get(timeout=5) == (heard[1], False) == (heard[2], False)
+            assert heard[0] != heard[1]
             assert gone.empty()
+        stop(labdir)
+
+
+def test_a_client_that_does_not_wait_for_its_answer_is_told(tmp_path: Path) -> None:
+    gone = queue.SimpleQueue[tuple[int, bool]]()
+    begun, left = threading.Event(), threading.Event()
+
+    def slow(request: protocol.Request, client: int) -> Answer:
+        if isinstance(request, protocol.NewEpoch):
+            begun.set()
+            left.wait(5)
+        return handle(request, client)
+
+    with serving(tmp_path, handling=slow, left=lambda *how: gone.put(how)) as (labdir, _):
+        with socket.socket(socket.AF_UNIX) as hasty:
+            hasty.connect(str(labdir.socket))
+            hasty.sendall(b'{"op":"new_epoch","min_rate":"1%","copies":5}\n')
+            assert begun.wait(5)
+        left.set()
+        assert gone.get(timeout=5) == (1, True)
         stop(labdir)
 
 
