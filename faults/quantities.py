@@ -14,6 +14,12 @@ CERTAIN = 1 << 32
 _LONGEST = 64
 """Characters of a quantity; a number of 64 digits is far from everything possible (our choice)."""
 
+SHORTEST_NS = 1_000_000
+"""Of a time in force, or between two: setting and clearing take about as long (our choice)."""
+
+LONGEST_NS = 30 * 24 * 3600 * 10**9
+"""Of any time: 30 days, longer than a lab is up (our choice)."""
+
 _UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
 _RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|bp)")
 _BARE = re.compile(r"\d*\.?\d+(?:[eE][-+]?\d+)?")
@@ -57,7 +63,7 @@ def rate_of_threshold(threshold: int) -> Fraction:
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. Raises QuantityError."""
+    """Nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. At most LONGEST_NS. Raises QuantityError."""
     stripped = _short(text)
     if stripped == "0":
         return 0
@@ -66,7 +72,18 @@ def parse_duration(text: str) -> int:
         bare = _BARE.fullmatch(stripped)
         hint = f"write {stripped}ms or {stripped}s, whichever is meant" if bare else "write it as 10ms, 1.5s or 2min"
         raise QuantityError(stripped, "has no unit" if bare else "is not a duration", hint)
-    return round(Fraction(found[1]) * _NS[found[2]])
+    ns = round(Fraction(found[1]) * _NS[found[2]])
+    if ns > LONGEST_NS:
+        raise QuantityError(stripped, "is too long", f"{render_duration(LONGEST_NS)} are the most")
+    return ns
+
+
+def parse_lasting(text: str) -> int:
+    """The same for something that lasts, SHORTEST_NS at least. Raises QuantityError."""
+    ns = parse_duration(text)
+    if ns < SHORTEST_NS:
+        raise QuantityError(text.strip(), "is too short", f"at least {render_duration(SHORTEST_NS)}")
+    return ns
 
 
 def render_duration(ns: int) -> str:
@@ -88,10 +105,10 @@ def parse_bit_rate(text: str) -> int:
     found = _BIT_RATE.fullmatch(stripped)
     if found is None:
         raise QuantityError(stripped, "is not a bit rate", "write it as 800kbit, 10Mbit or 1.5Gbit")
-    rate = int(Fraction(found[1]) * _BITS[found[2]]) // 8 * 8
+    rate = Fraction(found[1]) * _BITS[found[2]]
     if 0 < rate < 8_000 or rate > 10**12:
         raise QuantityError(stripped, "cannot be made", "8kbit to 1000Gbit are possible")
-    return rate
+    return int(rate) // 8 * 8
 
 
 def render_bit_rate(bits: int) -> str:

@@ -4,6 +4,7 @@ Refuses to know clocks, links and kernels: time is an argument in nanoseconds, c
 timelines too.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -115,6 +116,8 @@ class Due:
     """When it was due; it is never early."""
     last: bool
     """Whether nothing of this timeline follows."""
+    skipped: int = 0
+    """Edges before it that came too late: the one after the next was due already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,10 @@ class Schedule:
         return tuple(due)
 
     def due(self, now_ns: int) -> tuple[Due, ...]:
-        """Everything whose time has come, in the order of time; it is not said again."""
+        """Everything whose time has come, in the order of time; it is not said again.
+
+        Of one timeline at most two edges: of those that nobody looked for in time only what leads to its present state.
+        """
         found: list[Due] = []
         for name, line in list(self._lines.items()):
             found += self._due_of(name, line, now_ns)
@@ -204,10 +210,18 @@ class Schedule:
         return Next(line.next.act, line.start_ns + line.next.after_ns, until if line.next.act is Act.CLEAR else None)
 
     def _due_of(self, name: str, line: _Line, now_ns: int) -> Iterator[Due]:
-        while line.start_ns is not None and line.next and line.start_ns + line.next.after_ns <= now_ns:
-            edge, line.next = line.next, next(line.edges, None)
-            line.begun = True
-            ended = line.next is None
-            if ended and (edge.act is Act.CLEAR or line.timing.until is None):
-                self.drop(name)
-            yield Due(name, edge.act, line.start_ns + edge.after_ns, ended)
+        if line.start_ns is None:
+            return
+        late, count = deque[Edge](maxlen=2), 0
+        while line.next and line.start_ns + line.next.after_ns <= now_ns:
+            late.append(line.next)
+            line.next, count = next(line.edges, None), count + 1
+        if not late:
+            return
+        line.begun, ended = True, line.next is None
+        if ended and (late[-1].act is Act.CLEAR or line.timing.until is None):
+            self.drop(name)
+        kept = list(late)[-1:] if count % 2 else list(late)  # edges alternate: an odd number ends in the other state
+        for at, edge in enumerate(kept):
+            last = ended and edge is kept[-1]
+            yield Due(name, edge.act, line.start_ns + edge.after_ns, last, 0 if at else count - len(kept))

@@ -13,7 +13,16 @@ from agent.wire.constants import Dscp
 from faults import model
 from faults.errors import QuantityError, WordingError
 from faults.model import EVERY_BIT, Distribution, Fault, Only
-from faults.quantities import parse_bit_rate, parse_duration, parse_number, parse_rate, parse_sizes
+from faults.quantities import (
+    SHORTEST_NS,
+    parse_bit_rate,
+    parse_duration,
+    parse_lasting,
+    parse_number,
+    parse_rate,
+    parse_sizes,
+    render_duration,
+)
 from faults.schedule import Event, Timing
 
 Problem = tuple[str, str, str]
@@ -131,8 +140,8 @@ class _Reader:
         on, until = self._event("on"), self._event("until")
         return Timing(
             at_ns=self._read("at", parse_duration),
-            for_ns=self._read("for", parse_duration),
-            every_ns=self._read("every", parse_duration),
+            for_ns=self._read("for", parse_lasting),
+            every_ns=self._read("every", parse_lasting),
             times=self._read("times", lambda text: parse_number(text, 1, 10**6)),
             on=on,
             until=until,
@@ -145,17 +154,19 @@ class _Reader:
                 self._wrong(name, f"says nothing without {main}", f"add {main}, or leave it out")
         if "reorder" in self._words and "ahead" not in self._words:
             self._wrong("reorder", "nothing says what reordered packets skip", "add ahead, for example 1ms")
+        elif self._read("reorder", parse_rate) and self._read("ahead", parse_duration) == 0:
+            self._wrong("ahead", "0 lets nobody overtake", "write how long a time reordered packets skip, as 1ms")
         selecting = [word.name for word in ONLY_WORDS if word.name in self._words]
         if selecting and not any(name in self._words for name in _SELECTING):
             self._wrong(selecting[0], "selects packets of nothing", f"it goes with {', '.join(_SELECTING)}")
         self._complain_about_times()
 
     def _complain_about_times(self) -> None:
-        every, length = self._read("every", parse_duration), self._read("for", parse_duration)
+        every, length = self._read("every", parse_lasting), self._read("for", parse_lasting)
         if "every" in self._words and "for" not in self._words:
             self._wrong("every", "says nothing without for", "add for, shorter than every")
-        elif every is not None and length is not None and every <= length:
-            self._wrong("every", "is not longer than for", "the fault would never be cleared")
+        elif every is not None and length is not None and every < length + SHORTEST_NS:
+            self._wrong("every", "is not longer than for", f"by {render_duration(SHORTEST_NS)} at least")
         if "times" in self._words and "every" not in self._words:
             self._wrong("times", "says nothing without every", "add every, or leave it out")
         self.problems = list(dict.fromkeys(self.problems))
@@ -170,6 +181,9 @@ class _Reader:
 
     def duration(self, name: str) -> int:
         return self._read(name, parse_duration) or 0
+
+    def lasting(self, name: str) -> int:
+        return self._read(name, parse_lasting) or 0
 
     def number(self, name: str, least: int, most: int) -> int:
         return self._read(name, lambda text: parse_number(text, least, most)) or 0
@@ -202,7 +216,7 @@ class _Reader:
 
     def flap(self) -> Fault:
         readers = {
-            "period": parse_duration,
+            "period": parse_lasting,
             "duty": parse_rate,
             "count": lambda text: parse_number(text, 1, 10**6),
             "jitter": parse_duration,
@@ -210,9 +224,13 @@ class _Reader:
         values = self._pairs("flap", readers)
         period, duty, jitter = values.get("period", 0), values.get("duty", Fraction(1, 2)), values.get("jitter", 0)
         if not period:
-            self._wrong("flap", "period is missing", "write period=2s")
+            if not any(word == "flap" for word, *_ in self.problems):
+                self._wrong("flap", "period is missing", "write period=2s")
         elif not 0 < duty < 1:
             self._wrong("flap", "a duty of 0% or 100% does not flap", "write a part of the period, as duty=50%")
+        elif period * min(duty, 1 - duty) < SHORTEST_NS:
+            shortest = render_duration(SHORTEST_NS)
+            self._wrong("flap", "is down or up for too short a time", f"at least {shortest} each")
         elif jitter * 2 >= period * min(duty, 1 - duty):
             self._wrong("flap", "the jitter is too large to keep edges in order", "below half of the shorter phase")
         return model.Flap(period, duty, values.get("count", 0), jitter)
@@ -241,6 +259,8 @@ class _Reader:
         values = {}
         for key, text in parts:
             name = str(key).strip()
+            if name in values:
+                self._wrong(word, f"{name} is given twice", "leave one out")
             if name not in readers:
                 near = difflib.get_close_matches(name, list(readers), n=1)
                 self._wrong(word, f"{name!r} is not known", _did_you_mean(near, readers))
@@ -283,7 +303,7 @@ _MAKE: dict[str, Callable[[_Reader], Fault]] = {
     "rate": _Reader.limit,
     "down": lambda _: model.Down(),
     "flap": _Reader.flap,
-    "reboot": lambda read: model.Reboot(read.duration("reboot")),
+    "reboot": lambda read: model.Reboot(read.lasting("reboot")),
     "crash": lambda _: model.Crash(),
 }
 

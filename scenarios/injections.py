@@ -220,6 +220,9 @@ class Injections:
 
     def _act(self, due: Iterable[Due]) -> None:
         for each in due:
+            if each.skipped:
+                link, _, fault = each.name.partition(" ")
+                self._fail((link, fault), each.act.value, FaultError(f"too late for {each.skipped} edges before it"))
             try:
                 self._act_on(each)
             except (FaultError, TestbedError, OSError) as error:

@@ -21,12 +21,19 @@ _COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED"
 _PLANNED = ("link", "fault", "next", "when", "set by")
 
 
+def _once(_context: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> str | None:
+    """What was given; twice is refused rather than one of both left aside."""
+    if len(values) > 1:
+        raise click.BadParameter(f"given {len(values)} times: {', '.join(values)}; which one is meant?")
+    return values[0] if values else None
+
+
 def _options(*words: Word) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """One option a word."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for word in reversed(words):
-            kinds = {"is_flag": True} if word.flag else {"metavar": word.metavar}
+            kinds = {"is_flag": True} if word.flag else {"metavar": word.metavar, "multiple": True, "callback": _once}
             command = click.option(f"--{word.name}", word.name.replace("-", "_"), help=word.help, **kinds)(command)
         return command
 

@@ -104,4 +104,24 @@ def test_what_comes_first_is_told_with_both():
 def test_a_due_list_holds_all_edges(timing):
     schedule = Schedule()
     schedule.add("x", Down(), timing, 0, now_ns=0)
-    assert [Edge(due.at_ns, due.act) for due in schedule.due(10**9)] == list(edges_of(Down(), timing, 0))
+    due = [due for now_ns in range(100) for due in schedule.due(now_ns)]
+    assert [Edge(each.at_ns, each.act) for each in due] == list(edges_of(Down(), timing, 0))
+    assert not any(each.skipped for each in due)
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=30), st.integers(1, 40), st.integers(1, 9))
+def test_who_looks_late_is_told_the_present_state_in_two_edges_at_most(naps, times, length):
+    timing = Timing(at_ns=3, for_ns=length, every_ns=length + 4, times=times)
+    schedule, now, state, told = Schedule(), 0, Act.CLEAR, 0
+    schedule.add("x", Down(), timing, 0, now_ns=0)
+    for nap in naps:
+        now += nap
+        due = schedule.due(now)
+        assert len(due) <= 2
+        for each in due:
+            assert each.act is not state, "set and clear take turns, also over what was left out"
+            assert each.skipped % 2 == 0
+            state, told = each.act, told + 1 + each.skipped
+        passed = [edge for edge in edges_of(Down(), timing, 0) if edge.after_ns <= now]
+        assert told == len(passed)
+        assert state is (passed[-1].act if passed else Act.CLEAR)

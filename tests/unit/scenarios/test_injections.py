@@ -1,5 +1,6 @@
 """The faults of a lab over a made-up kernel: what a refused or failed order leaves in force, and what it tells."""
 
+import time
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -182,6 +183,21 @@ def test_an_order_does_not_answer_for_what_falls_due_beside_it(lab: tuple[Inject
     told = injections.set(order(UP, "2%", **{"for": "1min"}))
     assert [(state.link, state.requested) for state in told] == [(UP, 0.02)]
     assert [(failed.link, failed.act) for failed in injections.failed()] == [(BACK, "set")]
+
+
+def test_a_timeline_that_cannot_be_kept_is_told_and_goes_on_from_now(
+    lab: tuple[Injections, Kernel, LabDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An owner that was busy for a second does not run after a hundred edges."""
+    injections, _, labdir = lab
+    began = time.monotonic_ns()
+    injections.set(order(UP, "5%", every="20ms", **{"for": "10ms"}))
+    monkeypatch.setattr("scenarios.injections.time.monotonic_ns", lambda: began + 10**9)
+    injections.run()
+    assert len(list(read_records(labdir.truth))) <= 4
+    (failed,) = injections.failed()
+    assert "too late for" in failed.error
+    assert len(injections.planned()) == 1
 
 
 def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injections, Kernel, LabDir]) -> None:

@@ -105,6 +105,7 @@ def test_validate_shows_the_plan() -> None:
         (("run", "grey-link"), "did you mean gray-link"),
         (("fault", "set", "p0:leaf3>spine5", "--drop", "0.01"), "has no unit; write 0.01% or 1%"),
         (("fault", "set", "p0:leaf3>spine5"), "nothing says what is to go wrong"),
+        (("fault", "set", "p0:leaf3>spine5", "--drop", "1%", "--drop", "2%"), "given 2 times: 1%, 2%; which one"),
         (("fault", "clear"), "say which link"),
         (("fault", "clear", "p0:leaf3>spine5", "--all"), "say which link"),
         (("up", "--planes", "17"), "17 is not in 1..16"),
