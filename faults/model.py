@@ -102,7 +102,7 @@ class Only:
         if self.dscp is not None:
             told.append(f"dscp {self.dscp}")
         if self.host is not None:
-            told.append(f"to h{self.host}")
+            told.append(f"what goes to h{self.host}")
         return ", ".join(told)
 
     def _kinds(self) -> str:
@@ -431,7 +431,9 @@ def only_of(fault: Fault) -> Only:
 
 def name_of(fault: Fault) -> str:
     """What identifies a fault among those of one port: its word and its selection. The same name replaces."""
-    return fault.word if fault.kind == Hang.kind else f"{fault.word}{only_of(fault)}"
+    if isinstance(fault, Hang | BlackHole):
+        return str(fault)
+    return f"{fault.word}{only_of(fault)}"
 
 
 def amount_of(fault: Fault) -> str:

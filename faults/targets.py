@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from faults.errors import TargetError
-from faults.model import Fault, On
+from faults.model import Fault, On, only_of
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, parse_link, parse_node
@@ -66,8 +66,11 @@ def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
     return Chosen(text, tuple(ways), nodes if all(p.nodes for p in parts) else (), any(p.by_chance for p in parts))
 
 
-def require_fits(chosen: Chosen, fault: Fault) -> None:
-    """Raises TargetError when a kind makes no sense on a target."""
+def require_fits(chosen: Chosen, fault: Fault, fabric: Fabric) -> None:
+    """Raises TargetError when a kind makes no sense on a target, or looks for packets to a host that is not there."""
+    host = only_of(fault).host
+    if host is not None and host >= fabric.host_count:
+        raise TargetError(chosen.text, f"there is no host h{host}", f"hosts are h0 to h{fabric.host_count - 1}")
     switches = bool(chosen.nodes) and all(node.role is not Role.HOST for node in chosen.nodes)
     if fault.on is On.SWITCH and not switches:
         raise TargetError(chosen.text, f"{fault.word} is for whole switches", "name one, as p0-spine2 or any leaf")

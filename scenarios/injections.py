@@ -89,7 +89,7 @@ class Injections:
         chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
         mechanism = None if order.mechanism == AUTO else order.mechanism
         for fault in said.faults:
-            require_fits(chosen, fault)
+            require_fits(chosen, fault, self._fabric)
             self._injector.require(fault, mechanism)
         wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed, client)]
         statuses = {(status.link, status.name): status for status in self._injector.status()}

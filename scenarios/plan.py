@@ -243,11 +243,11 @@ def _fault_complaints(faults: Mapping[int, FaultEntry], fabric: Fabric) -> Itera
         if isinstance(chosen, Complaint):
             yield replace(chosen, place=(*place, *chosen.place))
         if not isinstance(said, WordingError) and isinstance(chosen, Chosen):
-            yield from _fit_complaints(at, said, chosen, taken)
+            yield from _fit_complaints(at, said, chosen, taken, fabric)
 
 
 def _fit_complaints(
-    at: int, said: Worded, chosen: Chosen, taken: dict[tuple[DirectedLink, str], int]
+    at: int, said: Worded, chosen: Chosen, taken: dict[tuple[DirectedLink, str], int], fabric: Fabric
 ) -> Iterator[Complaint]:
     for fault in said.faults:
         place = ("faults", at, _key(fault.word))
@@ -255,7 +255,7 @@ def _fit_complaints(
             verb = "drops" if fault.word == "drop" else "does"
             yield Complaint(place, f"0 {verb} nothing", "leave the fault out")
         try:
-            require_fits(chosen, fault)
+            require_fits(chosen, fault, fabric)
         except TargetError as error:
             yield Complaint(place, error.reason, error.hint)
         for way in chosen.ways:

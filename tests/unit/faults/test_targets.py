@@ -1,9 +1,11 @@
 """Targets: what names, wildcards and chance select, and what they cannot mean."""
 
+from fractions import Fraction
+
 import pytest
 
 from faults.errors import TargetError
-from faults.model import Crash, Down, Hang
+from faults.model import BlackHole, Crash, Down, Hang, Only, RandomDrop
 from faults.targets import chosen_of, require_fits
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
@@ -90,11 +92,19 @@ def test_what_is_not_there_is_told(text, error, told):
 
 
 def test_switch_kinds_want_switches():
-    require_fits(chosen_of("p0-spine0,p0-leaf1", FABRIC), Crash())
-    require_fits(chosen_of("p0:leaf0-spine0", FABRIC), Down())
+    require_fits(chosen_of("p0-spine0,p0-leaf1", FABRIC), Crash(), FABRIC)
+    require_fits(chosen_of("p0:leaf0-spine0", FABRIC), Down(), FABRIC)
     for text in ("p0:leaf0-spine0", "h1", "p0-spine0,h1", "p0"):
         with pytest.raises(TargetError, match="is for whole switches"):
-            require_fits(chosen_of(text, FABRIC), Hang())
+            require_fits(chosen_of(text, FABRIC), Hang(), FABRIC)
+
+
+def test_a_host_that_is_not_there_is_told():
+    chosen = chosen_of("p0:leaf0>spine0", FABRIC)
+    require_fits(chosen, BlackHole(3), FABRIC)
+    for fault in (BlackHole(4), RandomDrop(Fraction(1), Only(host=99))):
+        with pytest.raises(TargetError, match=r"there is no host h.*; hosts are h0 to h3"):
+            require_fits(chosen, fault, FABRIC)
 
 
 def test_a_choice_is_told_spelt_out():

@@ -46,7 +46,7 @@ SAYS = [
     (
         {"drop": "1%", "only-size": "100-", "only-dscp": "control", "only-to": "h2", "only-last": 4},
         model.RandomDrop(Fraction(1, 100), Only((100, 0xFFFFFFFF), dscp=46, host=2, last=4)),
-        "drop 1% of 100- B, dscp 46, to h2, last 4 of a message",
+        "drop 1% of 100- B, dscp 46, what goes to h2, last 4 of a message",
     ),
 ]  # fmt: skip
 
