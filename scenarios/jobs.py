@@ -91,7 +91,6 @@ class Job:
         self._workers = workers
         self.shape = shape
         self._seats: list[_Seat] = []
-        self._ranked: list[_Seat] = []
         self._regions: list[ask.RegionName] = []
         self._qps: list[ask.QpName] = []
 
@@ -106,10 +105,16 @@ class Job:
             rank = program.CreateRank(seat.host, seat.cq, number, len(self._seats), seat.links, memory)
             self._ask(seat.host, rank)
 
-    def start(self, order: program.Order, epoch: int | None = None) -> None:
-        """Start a program on all ranks."""
+    def start(self, order: program.Order, epoch: int | None = None) -> dict[int, int]:
+        """Start a program on all ranks; the packets it will send by queue pair, those that are known.
+
+        With `epoch` they are announced to the leaves; the program must not end by time then.
+        """
+        known: dict[int, int] = {}
         for seat in self._seats:
-            self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch))
+            reply = self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch))
+            known |= {int(qpn): count for qpn, count in (reply["packets"] or {}).items()}
+        return known
 
     def reports(self) -> tuple[Report, ...] | None:
         """By rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""

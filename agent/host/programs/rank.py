@@ -9,6 +9,9 @@ from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateArrived
 from agent.core.memory import MemoryRegion
 from agent.host.errors import ProgramError
@@ -80,6 +83,10 @@ class Rank:
         for channel in self.channels():
             # As many as the peer may have on the way, again as many for those we have not looked at yet.
             channel.qp.post_receives(0, 2 * channel.qp.config.max_wimm)
+
+    def floats(self, name: str) -> NDArray[np.float32]:
+        """Memory of that name as numbers, a view; its length in bytes must be a multiple of four."""
+        return self.memory[name].data.view(np.float32)
 
     def channels(self) -> Iterator[Channel]:
         """All queue pairs."""

@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from agent.host.programs.patterns import Pattern
+
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     pass
@@ -72,7 +74,18 @@ class WriteLatOrder(_Record, frozen=True, tag_field="program", tag="write-lat"):
     until: Literal["answer", "completion"] = "answer"
 
 
-Order = WriteBwOrder | WriteLatOrder
+class CollectiveOrder(_Record, frozen=True, tag_field="program", tag="collective"):
+    """As `agent.host.programs.collective.Collective`."""
+
+    pattern: Pattern
+    count: int
+    iterations: int
+    warmup: int = 0
+    check: bool = True
+    seed: int = 1
+
+
+Order = WriteBwOrder | WriteLatOrder | CollectiveOrder
 
 
 class StartProgram(_Request, frozen=True, tag="start_program"):

@@ -9,6 +9,7 @@ import msgspec
 from agent.core.completion import CompletionQueue
 from agent.host.errors import RequestError
 from agent.host.programs import requests as ask
+from agent.host.programs.collective import Collective
 from agent.host.programs.programs import Program, Programs, Seat
 from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank
 from agent.host.programs.write_bw import WriteBw
@@ -19,7 +20,11 @@ from agent.io.runtime import Channel, HostRuntime
 
 Reply = dict[str, Any]
 
-_PROGRAMS: dict[type[Any], Callable[..., Program]] = {ask.WriteBwOrder: WriteBw, ask.WriteLatOrder: WriteLat}
+_PROGRAMS: dict[type[Any], Callable[..., Program]] = {
+    ask.WriteBwOrder: WriteBw,
+    ask.WriteLatOrder: WriteLat,
+    ask.CollectiveOrder: Collective,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,138 @@
+"""Rounds of a pattern: float32 numbers are sent, summed and, in a round of its own, compared with what they must be."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.host.programs.numbers import Floats, total, values
+from agent.host.programs.patterns import ELEMENT_BYTES, Part, Pattern, Send, Step, parts_of, steps_of
+from agent.host.programs.rank import Rank, Span, Steps
+from agent.host.programs.report import Report, spread_of
+
+_BLOCK = 1 << 18
+"""Elements made or compared in one turn, all ranks together. Our choice: about a millisecond, so that others go on."""
+
+_START, _TIMED, _POISON, _CHECK, _END = range(0xC0000000, 0xC0000005)
+
+_TAG_MASK = 0x7FFFFFFF
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """Rounds of a pattern on memory `send`, `recv` and `scratch` as `patterns.elements_of` says."""
+
+    pattern: Pattern
+    count: int
+    iterations: int
+    """Timed rounds."""
+    warmup: int
+    """Rounds before them."""
+    check: bool
+    """One more round, of other numbers, into memory that was spoilt before; compared."""
+    seed: int
+
+    def packets(self, rank: Rank) -> dict[int, int] | None:
+        """Packets it will send by queue pair."""
+        sent: Counter[int] = Counter()
+        for step in self._steps(rank):
+            for send in step.sends:
+                sent.update(rank.packets(send.peer, send.count * ELEMENT_BYTES))
+        rounds = self.warmup + self.iterations + self.check
+        barriers = 5 if self.check else 3
+        for qpn in sent:
+            sent[qpn] *= rounds
+        for qpn, count in rank.barrier_packets().items():
+            sent[qpn] += barriers * count
+        return dict(sent)
+
+    def run(self, rank: Rank) -> Steps[Report]:
+        """Warm up, time, check."""
+        steps, rounds = self._steps(rank), 0
+        yield from self._fill(rank, self.seed)
+        yield from rank.barrier(_START)
+        for _ in range(self.warmup):
+            yield from self._round(rank, steps, rounds)
+            rounds += 1
+        yield from rank.barrier(_TIMED)
+        times = np.zeros(self.iterations, np.int64)
+        start_ns = now_ns = rank.clock()
+        for iteration in range(self.iterations):
+            yield from self._round(rank, steps, rounds)
+            rounds += 1
+            begun_ns, now_ns = now_ns, rank.clock()
+            times[iteration] = now_ns - begun_ns
+        checked, wrong = None, None
+        if self.check:
+            yield from rank.barrier(_POISON)
+            checked, wrong = yield from self._checked(rank, steps, rounds)
+        yield from rank.barrier(_END)
+        each = sum(send.count for step in steps for send in step.sends) * ELEMENT_BYTES
+        return Report(
+            iterations=self.iterations,
+            bytes=each * self.iterations,
+            elapsed_ns=now_ns - start_ns,
+            spread=spread_of(times),
+            checked=checked,
+            wrong=wrong,
+        )
+
+    def _steps(self, rank: Rank) -> tuple[Step, ...]:
+        return steps_of(self.pattern, rank.number, rank.count, self.count)
+
+    def _round(self, rank: Rank, steps: tuple[Step, ...], number: int) -> Steps[None]:
+        """One round; over when all that it sent is acknowledged, so that the memory may be used again."""
+        for place, step in enumerate(steps):
+            tag = (number * len(steps) + place) & _TAG_MASK
+            for send in step.sends:
+                rank.write(send.peer, _source(send), _target(send), tag)
+            for receive in step.receives:
+                yield rank.arrival(receive.peer, receive.count * ELEMENT_BYTES, tag)
+            for add in step.adds:
+                _add(rank, add.start, add.count, add.scratch)
+        yield rank.written()
+
+    def _checked(self, rank: Rank, steps: tuple[Step, ...], number: int) -> Steps[tuple[int, int]]:
+        """Elements of a round with numbers of its own: how many, and how many of them wrong."""
+        yield from self._fill(rank, self.seed + 1)
+        rank.floats("recv")[: self.count] = np.nan
+        yield from rank.barrier(_CHECK)
+        yield from self._round(rank, steps, number)
+        checked = wrong = 0
+        for part in parts_of(self.pattern, rank.number, rank.count, self.count):
+            for at, expected in self._expected(rank, part):
+                found = rank.floats("recv")[at : at + len(expected)]
+                wrong += int(np.count_nonzero(found != expected))
+                checked += len(expected)
+                yield None
+        return checked, wrong
+
+    def _expected(self, rank: Rank, part: Part) -> Iterator[tuple[int, Floats]]:
+        block = max(1, _BLOCK // len(part.ranks))
+        for done in range(0, part.count, block):
+            size = min(block, part.count - done)
+            yield part.at + done, total(part.ranks, self.seed + 1, part.start + done, size, rank.count)
+
+    def _fill(self, rank: Rank, seed: int) -> Steps[None]:
+        send = rank.floats("send")
+        for start in range(0, self.count, _BLOCK):
+            size = min(_BLOCK, self.count - start)
+            send[start : start + size] = values(rank.number, seed, start, size, rank.count)
+            yield None
+
+
+def _add(rank: Rank, start: int, count: int, scratch: int | None) -> None:
+    own, into = (rank.floats(name)[start : start + count] for name in ("send", "recv"))
+    if scratch is None:
+        into[:] = own
+    else:
+        np.add(own, rank.floats("scratch")[scratch : scratch + count], out=into)
+
+
+def _source(send: Send) -> Span:
+    return Span(send.memory, send.start * ELEMENT_BYTES, send.count * ELEMENT_BYTES)
+
+
+def _target(send: Send) -> Span:
+    return Span(send.into, send.at * ELEMENT_BYTES, send.count * ELEMENT_BYTES)

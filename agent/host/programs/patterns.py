@@ -1,0 +1,180 @@
+"""Collective patterns as data: what each rank sends, waits for and adds, step by step. Pure.
+
+Counts are in float32 elements. Every rank of a job makes its own steps from (its number, ranks, count), and they fit
+together: the k-th message that a rank sends to a peer is the k-th that the peer waits for from it.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from enum import Enum
+from typing import NamedTuple
+
+ELEMENT_BYTES = 4
+
+
+class Pattern(Enum):
+    """Who sends what to whom."""
+
+    ALL_REDUCE = "all-reduce"
+    """Everybody gets the sum of all, around a ring: reduce-scatter, then all-gather."""
+    ALL_TO_ALL = "all-to-all"
+    """Everybody sends a part of its own to everybody else."""
+    SENDRECV = "sendrecv"
+    """Everybody sends to the next and receives from the one before, around a ring."""
+    INCAST = "incast"
+    """All others send to rank 0 at once."""
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """Elements `start` .. `start + count - 1` of our `memory`, to be written at `at` of the peer's `into`."""
+
+    peer: int
+    memory: str
+    start: int
+    count: int
+    into: str
+    at: int
+
+
+@dataclass(frozen=True, slots=True)
+class Receive:
+    """A message of `count` elements that a peer sends us."""
+
+    peer: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """`recv[start:]` becomes `send[start:]`, plus `scratch[scratch:]` if there is one, for `count` elements."""
+
+    start: int
+    count: int
+    scratch: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """Send all, wait for all, then compute."""
+
+    sends: tuple[Send, ...] = ()
+    receives: tuple[Receive, ...] = ()
+    adds: tuple[Add, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """After a round `recv[at:]` holds the sum over `ranks` of their `send[start:]`, for `count` elements."""
+
+    at: int
+    count: int
+    ranks: tuple[int, ...]
+    start: int
+
+
+def steps_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Step, ...]:
+    """What one rank does in one round on memory of `count` elements; empty messages are left out."""
+    return tuple(_without_empty(step) for step in _SHAPES[pattern].steps(rank, ranks, count))
+
+
+def parts_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Part, ...]:
+    """What a rank holds after a round."""
+    return _SHAPES[pattern].parts(rank, ranks, count)
+
+
+def pairs_of(pattern: Pattern, ranks: int) -> frozenset[tuple[int, int]]:
+    """Ranks that need queue pairs to one another, the lower first; all to rank 0, for barriers."""
+    steps = {rank: _SHAPES[pattern].steps(rank, ranks, ranks) for rank in range(ranks)}
+    talk = {tuple(sorted((rank, send.peer))) for rank in steps for step in steps[rank] for send in step.sends}
+    return frozenset((low, high) for low, high in talk) | {(0, rank) for rank in range(1, ranks)}
+
+
+def elements_of(pattern: Pattern, ranks: int, count: int) -> dict[str, int]:
+    """Elements of each memory of a rank."""
+    sizes = {"send": count, "recv": count}
+    if pattern is Pattern.ALL_REDUCE:
+        sizes["scratch"] = (ranks - 1) * -(-count // ranks)
+    return sizes
+
+
+def _ring_all_reduce(rank: int, ranks: int, count: int) -> Iterator[Step]:
+    """Reduce-scatter, in which partial sums travel around once, then all-gather, in which the sums do.
+
+    Each step of the first half has a place of its own in `scratch`, so that a neighbour may be ahead.
+    """
+    right, left = (rank + 1) % ranks, (rank - 1) % ranks
+    slot = -(-count // ranks)
+
+    def chunk(number: int) -> tuple[int, int]:
+        start, end = ((number % ranks + more) * count // ranks for more in (0, 1))
+        return start, end - start
+
+    for step in range(ranks - 1):
+        (start, size), (next_start, next_size) = chunk(rank - step), chunk(rank - step - 1)
+        send = Send(right, "recv" if step else "send", start, size, "scratch", step * slot)
+        yield Step((send,), (Receive(left, next_size),), (Add(next_start, next_size, step * slot),))
+    for step in range(ranks - 1):
+        (start, size), (_, next_size) = chunk(rank + 1 - step), chunk(rank - step)
+        yield Step((Send(right, "recv", start, size, "recv", start),), (Receive(left, next_size),))
+
+
+def _all_to_all(rank: int, ranks: int, count: int) -> Iterator[Step]:
+    size = count // ranks
+    peers = [(rank + ahead) % ranks for ahead in range(1, ranks)]  # so that not all begin with the same one
+    yield Step(
+        tuple(Send(peer, "send", peer * size, size, "recv", rank * size) for peer in peers),
+        tuple(Receive(peer, size) for peer in peers),
+        (Add(rank * size, size),),
+    )
+
+
+def _sendrecv(rank: int, ranks: int, count: int) -> Iterator[Step]:
+    yield Step((Send((rank + 1) % ranks, "send", 0, count, "recv", 0),), (Receive((rank - 1) % ranks, count),))
+
+
+def _incast(rank: int, ranks: int, count: int) -> Iterator[Step]:
+    size = count // ranks
+    if rank:
+        yield Step((Send(0, "send", rank * size, size, "recv", rank * size),))
+    else:
+        yield Step((), tuple(Receive(peer, size) for peer in range(1, ranks)), (Add(0, size),))
+
+
+def _summed(_: int, ranks: int, count: int) -> tuple[Part, ...]:
+    return (Part(0, count, tuple(range(ranks)), 0),)
+
+
+def _from_everybody(rank: int, ranks: int, count: int) -> tuple[Part, ...]:
+    size = count // ranks
+    return tuple(Part(peer * size, size, (peer,), rank * size) for peer in range(ranks))
+
+
+def _from_the_left(rank: int, ranks: int, count: int) -> tuple[Part, ...]:
+    return (Part(0, count, ((rank - 1) % ranks,), 0),)
+
+
+def _at_the_root(rank: int, ranks: int, count: int) -> tuple[Part, ...]:
+    size = count // ranks
+    return () if rank else tuple(Part(peer * size, size, (peer,), peer * size) for peer in range(ranks))
+
+
+class _Shape(NamedTuple):
+    steps: Callable[[int, int, int], Iterator[Step]]
+    parts: Callable[[int, int, int], tuple[Part, ...]]
+
+
+_SHAPES = {
+    Pattern.ALL_REDUCE: _Shape(_ring_all_reduce, _summed),
+    Pattern.ALL_TO_ALL: _Shape(_all_to_all, _from_everybody),
+    Pattern.SENDRECV: _Shape(_sendrecv, _from_the_left),
+    Pattern.INCAST: _Shape(_incast, _at_the_root),
+}
+
+
+def _without_empty(step: Step) -> Step:
+    return Step(
+        tuple(send for send in step.sends if send.count),
+        tuple(receive for receive in step.receives if receive.count),
+        tuple(add for add in step.adds if add.count),
+    )
