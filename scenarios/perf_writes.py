@@ -5,14 +5,13 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from typing import Literal
 
+from agent.host import requests as ask
 from agent.host.programs import requests as program
 from agent.host.programs.write_bw import buffer_bytes
 from results.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
 from scenarios.errors import ScenariosError
 from scenarios.jobs import Asked, Job, JobShape, Report, look_later, wait_for
 from scenarios.perf_counts import PerfCounts, perf_counts
-from scenarios.perf_transport import PerfTransport
-from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId
 
 NS = 1_000_000_000
@@ -40,7 +39,7 @@ class WriteTest:
     """Messages of a queue pair; None with a duration, or by size: perftest's number, but at most `VOLUME_BYTES`."""
     duration_s: float | None
     qps: int
-    transport: PerfTransport
+    config: ask.QpSettings
     both: bool = False
     depth: int = 128
     warmup: int = 0
@@ -64,16 +63,15 @@ _USUAL = {"write-bw": 5000, "write-lat": 1000}
 
 
 def write_rows(
-    workers: Sequence[Asked], fabric: Fabric, test: WriteTest, undo: ExitStack, idle: Callable[[], None] = look_later
+    workers: Sequence[Asked], test: WriteTest, undo: ExitStack, idle: Callable[[], None] = look_later
 ) -> Iterator[WriteRow]:
     """Measure size by size, each with memory and queue pairs of its own, so that what arrived can be compared.
 
     Raises `WorkerFailedError`, `RunStalledError`.
     """
-    config = test.transport.settings(test.qps, fabric)
     for size in test.sizes:
         memory = test.qps * buffer_bytes(size)
-        shape = JobShape(test.hosts, _BOTH, test.qps, {"source": memory, "target": memory}, config, _SEED)
+        shape = JobShape(test.hosts, _BOTH, test.qps, {"source": memory, "target": memory}, test.config, _SEED)
         job = Job(workers, shape)
         undo.callback(_close, job)
         job.open()

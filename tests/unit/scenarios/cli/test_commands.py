@@ -48,6 +48,8 @@ NEED_ROOT = [
     ("detect",),
     ("perf", "write-bw", "h0", "h1"),
     ("perf", "write-lat", "h0", "h1"),
+    ("perf", "all-reduce"),
+    ("perf", "tp"),
     ("down",),
 ]
 
@@ -246,5 +248,20 @@ def test_a_host_to_inspect_and_what_of_it_go_together(words: tuple[str, ...]) ->
 )
 def test_a_wrong_test_of_writes_is_2(words: tuple[str, ...], reason: str) -> None:
     result = spraylab("perf", "write-bw", "h0", "h1", *words)
+    assert result.exit_code == 2
+    assert reason in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("-b", "2MiB", "-e", "1MiB"), "-b 2097152 is larger than -e 1048576"),
+        (("-e", "2GiB"), "-e 2147483648 is too large"),
+        (("-f", "1"), "1 is not in the range"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else " ".join(value),
+)
+def test_a_wrong_test_of_collectives_is_2(words: tuple[str, ...], reason: str) -> None:
+    result = spraylab("perf", "all-reduce", *words)
     assert result.exit_code == 2
     assert reason in result.stderr

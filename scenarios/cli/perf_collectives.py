@@ -1,0 +1,136 @@
+"""`spraylab perf all-reduce` and the other collectives, in the tables of nccl-tests; also by group of a job."""
+
+from typing import Any
+
+import click
+
+from agent.host.programs.patterns import Pattern
+from results.collective_rows import HEADER, end_lines, row_line
+from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
+from scenarios.cli.output import Output, counted
+from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
+from scenarios.cli.quantities import SIZE
+from scenarios.errors import UsageError
+from scenarios.groups import PATTERN_OF, Group, groups_of
+from scenarios.lab_dir import LabDir
+from scenarios.order import LabInUse
+from scenarios.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
+from scenarios.perf_transport import fitting_settings
+from testbed.model.fabric import Fabric
+
+MOST_BYTES = 1 << 30
+"""Of a rank's memory (our choice: all ranks of a lab live in one machine)."""
+
+_HELP = {
+    Pattern.ALL_REDUCE: "Sums of float32 numbers of all hosts, around a ring; checked.",
+    Pattern.ALL_TO_ALL: "Every host sends a part of its memory to every other.",
+    Pattern.SENDRECV: "Every host sends to the next one, and receives from the one before.",
+    Pattern.INCAST: "All hosts send to the first one at once.",
+}
+
+_GROUP_HELP = {
+    Group.TP: "Tensor parallelism: all-reduce in groups of neighbouring hosts.",
+    Group.DP: "Data parallelism: all-reduce in groups of hosts that lie apart.",
+    Group.PP: "Pipeline parallelism: sendrecv from stage to stage.",
+    Group.EP: "Expert parallelism: all-to-all in groups of neighbouring hosts.",
+}
+
+
+def add_collectives(group: click.Group) -> None:
+    """Put a command for every pattern and every group of a training job into `perf`."""
+    for pattern in Pattern:
+        group.add_command(_command(pattern.value, _HELP[pattern], pattern, None))
+    for kind in Group:
+        group.add_command(_command(kind.value, _GROUP_HELP[kind], PATTERN_OF[kind], kind))
+
+
+def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> click.Command:
+    @click.command(
+        name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine lost packets itself."
+    )
+    @click.option(
+        "--hosts", metavar="H0,H1,...", shell_complete=nodes_like, help="Which hosts, by rank.  [default: all]"
+    )
+    @click.option("-b", "--begin", type=SIZE, default="1KiB", show_default=True, help="Smallest size, in bytes.")
+    @click.option("-e", "--end", type=SIZE, default="1MiB", show_default=True, help="Largest size.")
+    @click.option("-f", "--factor", type=click.IntRange(2), default=4, show_default=True, help="From size to size.")
+    @click.option("-n", "--iters", "iterations", type=click.IntRange(1), default=20, show_default=True,
+                  help="Timed rounds.")  # fmt: skip
+    @click.option("-w", "--warmup", type=click.IntRange(0), default=5, show_default=True, help="Rounds before them.")
+    @click.option("-c", "--check", type=click.IntRange(0, 1), default=1, show_default=True,
+                  help="Compare all numbers of one more round.")  # fmt: skip
+    @click.option("-q", "--qp", "qps", type=click.IntRange(1, 64), default=1, show_default=True,
+                  help="Queue pairs between two hosts; a message is spread over them.")  # fmt: skip
+    @transport_options
+    @of_lab
+    @told_with_qps
+    @click.pass_context
+    def command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
+        sizes = _sizes(given.pop("begin"), given.pop("end"), given.pop("factor"))
+        require_root()
+        with under_test(labdir) as (lab, undo):
+            test = _test(pattern, kind, lab, sizes, given)
+            rows = print_rows(
+                output,
+                lab.fabric,
+                test.config,
+                _head(test),
+                HEADER,
+                collective_rows(lab.workers, test, undo),
+                row_line,
+                end_lines,
+            )
+        context.exit(verdict_of(sum(row.wrong or 0 for row in rows), [row.cost for row in rows], output))
+
+    if kind is not None:
+        size = click.option("--group-size", type=click.IntRange(2), help="Hosts of a group.  [default: all]")
+        command = size(command)
+    return command
+
+
+def _sizes(begin: int, end: int, factor: int) -> tuple[int, ...]:
+    """From the smallest to the largest. Raises `UsageError`."""
+    if begin > end:
+        raise UsageError(f"-b {begin} is larger than -e {end}")
+    if end > MOST_BYTES:
+        raise UsageError(f"-e {end} is too large: at most {MOST_BYTES}, since every host has memory of its own here")
+    sizes = [begin]
+    while sizes[-1] * factor <= end:
+        sizes.append(sizes[-1] * factor)
+    return tuple(sizes)
+
+
+def _test(
+    pattern: Pattern, kind: Group | None, lab: LabInUse, sizes: tuple[int, ...], given: dict[str, Any]
+) -> CollectiveTest:
+    """The options as a test on this lab. Raises `UnknownNameError`, `UsageError`."""
+    transport = transport_of(given)
+    hosts = _hosts(given.pop("hosts"), lab.fabric)
+    size = given.pop("group_size", None) or len(hosts)
+    if len(hosts) % size:
+        raise UsageError(f"--group-size {size} does not divide {counted(len(hosts), 'host')}")
+    groups = groups_of(kind, size, hosts)
+    if len(groups[0]) * 4 > sizes[0]:
+        raise UsageError(f"-b {sizes[0]} is less than a number for each of {len(groups[0])} hosts")
+    leading = queue_pairs_to_a_host(pattern, len(groups[0]), given["qps"])
+    config = fitting_settings(transport, 1, leading, lab.fabric)
+    check = bool(given.pop("check"))
+    return CollectiveTest(pattern, groups, sizes, check=check, config=config, group=kind, **given)
+
+
+def _hosts(text: str | None, fabric: Fabric) -> tuple[int, ...]:
+    names = [name.strip() for name in text.split(",")] if text else [str(node) for node in fabric.hosts()]
+    hosts = tuple(host_of(name, fabric) for name in names)
+    if len(set(hosts)) < len(hosts) or len(hosts) < 2:
+        raise UsageError(f"{', '.join(names)}: name two hosts or more, each once")
+    return hosts
+
+
+def _head(test: CollectiveTest) -> tuple[str, ...]:
+    groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in test.groups)
+    name = f"{test.group.value}: {test.pattern.value}" if test.group else test.pattern.value
+    return (
+        f"{name} among {groups}, {counted(test.qps, 'queue pair')} a pair, {test.iterations} rounds after "
+        f"{test.warmup}",
+        "out of place; GB are 10^9 bytes, as in nccl-tests",
+    )

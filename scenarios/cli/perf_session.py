@@ -1,0 +1,110 @@
+"""What all performance tests of the command line share: the lab to themselves, rows as they come, an exit code."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any, TypeVar
+
+import click
+
+from agent.host.requests import QpSettings
+from results.perf_rows import Cost
+from scenarios.attached import attached
+from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.options import Command
+from scenarios.cli.output import Output
+from scenarios.errors import UsageError
+from scenarios.expect import QUIET_SHARE
+from scenarios.interrupts import interrupts_raise, undoing
+from scenarios.lab_dir import LabDir
+from scenarios.order import LabInUse
+from scenarios.transport import Transport
+from testbed.model.fabric import Fabric
+from testbed.model.ids import Role, parse_node
+
+PMTUS = ("256", "512", "1024", "2048", "4096")
+
+R = TypeVar("R")
+
+
+def transport_options(command: Command) -> Command:
+    """Give a test the options of its queue pairs."""
+    options = (
+        click.option(
+            "-m",
+            "--mtu",
+            "pmtu",
+            type=click.Choice(PMTUS),
+            default="4096",
+            show_default=True,
+            help="Payload bytes of a full packet (PMTU).",
+        ),
+        click.option(
+            "--window",
+            "window_pkts",
+            type=click.IntRange(1, 16384),
+            default=256,
+            show_default=True,
+            help="Packets a queue pair may have outstanding; fewer if the rings would not hold all.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def transport_of(given: dict[str, Any]) -> Transport:
+    """Takes what `transport_options` gave."""
+    return Transport.model_validate({"pmtu": int(given.pop("pmtu")), "window_pkts": given.pop("window_pkts")})
+
+
+@contextmanager
+def under_test(labdir: LabDir) -> Iterator[tuple[LabInUse, ExitStack]]:
+    """The lab that is up, for this test alone, and a stack of what is to be undone."""
+    with interrupts_raise(), undoing() as undo:
+        yield attached(labdir, undo), undo
+
+
+def host_of(name: str, fabric: Fabric) -> int:
+    """The number of a host by its name. Raises `UnknownNameError`, `UsageError` for a switch."""
+    node = parse_node(name, fabric)
+    if node.role is not Role.HOST:
+        raise UsageError(f"{name} is a switch; hosts are h0 to h{fabric.host_count - 1}")
+    return node.index
+
+
+def print_rows(
+    output: Output,
+    fabric: Fabric,
+    config: QpSettings,
+    head: Sequence[str],
+    header: str,
+    rows: Iterable[R],
+    line: Callable[[R], str],
+    foot: Callable[[list[R]], str],
+) -> list[R]:
+    """Print rows as they come, as a table with what stands above and below it, or as JSON Lines."""
+    printed: list[R] = []
+    spec = fabric.spec
+    sent = f"PMTU {config.pmtu}, window {config.window_pkts} packets, spraying by {config.policy}"
+    paths = f"{spec.planes} planes of {spec.spines} spines"
+    told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
+    if not output.as_json:
+        output.text("\n".join([*(f"# {each}" for each in told), header]))
+    for row in rows:
+        printed.append(row)
+        if output.as_json:
+            output.line(row)
+        else:
+            output.text(line(row))
+    if not output.as_json:
+        output.text(foot(printed))
+    return printed
+
+
+def verdict_of(wrong: int, costs: Sequence[Cost], output: Output) -> ExitCode:
+    """What a test means for a script."""
+    packets, lost = sum(cost.packets for cost in costs), sum(cost.lost_here for cost in costs)
+    if lost > packets * QUIET_SHARE:
+        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost} of {packets} packets")
+        return ExitCode.OVERLOADED
+    return ExitCode.CHECK_FAILED if wrong else ExitCode.OK
