@@ -24,7 +24,8 @@ from faults.records import FaultClear, FaultRecord
 from faults.schedule import Act, Due, Event, Next, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.wording import worded
-from results.event_log import EventLog, Tail, timestamp
+from results.errors import RecordError
+from results.event_log import EventLog, Fields, Tail, timestamp
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import FaultFailed, FaultPlanned, FaultSet, FaultState
 from testbed.errors import TestbedError
@@ -185,11 +186,20 @@ class Injections:
         self._act(self._schedule.due(time.monotonic_ns()))
 
     def _look_for_detections(self) -> None:
-        for record in self._detections.fresh():
+        for record in self._fresh_detections():
             links = record.get("links") if record.get("event") == "LOCALIZE" else None
             if links:
                 named = {_line(key) for key, each in self._ordered.items() if each.links & set(links)}
                 self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
+
+    def _fresh_detections(self) -> list[Fields]:
+        """What SprayCheck has written since; a line that cannot be read is logged, and read over the next time."""
+        found = list[Fields]()
+        try:
+            found.extend(self._detections.fresh())
+        except RecordError as error:
+            _log.error("%s", error)
+        return found
 
     def _begin(self, ordered: _Ordered, timing: Timing) -> tuple[FaultClear, ...]:
         """In force now, or on a timeline whose first edge may be due now; what went for it."""

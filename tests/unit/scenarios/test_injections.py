@@ -200,6 +200,16 @@ def test_a_timeline_that_cannot_be_kept_is_told_and_goes_on_from_now(
     assert len(injections.planned()) == 1
 
 
+def test_a_line_of_a_detector_that_cannot_be_read_harms_nobody(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, labdir = lab
+    injections.set(order(UP, "5%", until="detected"))
+    said = '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}'
+    labdir.detect.write_text(f"garbage\n{said}\n")
+    injections.run()
+    injections.run()
+    assert kernel.held == {}, "what stands behind the bad line counts"
+
+
 def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, _, _ = lab
     injections.set(order(UP, "5%"))
