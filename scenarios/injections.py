@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
-from faults.errors import FaultError
+from faults.errors import FaultError, TargetError
 from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
 from faults.model import Fault, Flap, Reboot, agrees, amount_of, drop_rate_of, is_nothing, name_of
@@ -112,7 +112,7 @@ class Injections:
 
         Those that were in force are told with their last counters. Raises the first error after all were tried.
         """
-        names = None if target is None else frozenset(str(way) for way in chosen_of(target, self._fabric).ways)
+        names = None if target is None else self._named(target)
         before = {(state.link, state.fault): state for state in self.states()}
         told, errors = [], []
         for key in [*before, *(key for key in self._ordered if key not in before)]:
@@ -126,6 +126,12 @@ class Injections:
         if errors:
             raise errors[0]
         return tuple(told)
+
+    def _named(self, target: str) -> frozenset[str]:
+        chosen = chosen_of(target, self._fabric)
+        if chosen.by_chance:
+            raise TargetError(target, "would be chosen anew", "name what is to be mended, as `fault show` tells it")
+        return frozenset(str(way) for way in chosen.ways)
 
     def take_back_last(self) -> None:
         """Undo the last order: what stood before stands again, counted anew. What fails is logged and told."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.errors import MechanismError
+from faults.errors import MechanismError, TargetError
 from faults.inject import Injector
 from faults.journal import Journal
 from faults.mechanism import Applied, Tally, Target
@@ -198,6 +198,17 @@ def test_a_timeline_that_cannot_be_kept_is_told_and_goes_on_from_now(
     (failed,) = injections.failed()
     assert "too late for" in failed.error
     assert len(injections.planned()) == 1
+
+
+def test_what_was_chosen_by_chance_is_cleared_by_its_name(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, _ = lab
+    injections.set(order("any fabric direction", "5%"))
+    ((link, _),) = kernel.held
+    with pytest.raises(TargetError, match="would be chosen anew"):
+        injections.clear("any fabric direction")
+    assert len(kernel.held) == 1
+    injections.clear(link)
+    assert kernel.held == {}
 
 
 def test_a_line_of_a_detector_that_cannot_be_read_harms_nobody(lab: tuple[Injections, Kernel, LabDir]) -> None:
