@@ -315,6 +315,13 @@ class QueuePair:
         """What it counted, as `spraylab inspect HOST --qps --json` prints it."""
         return next(row for row in self.host.counters() if row["qpn"] == self.qpn)
 
+    def brake(self, penalty: int) -> None:
+        """Ask the peer to send less, 0..127 (`rcv_cwnd_pen`), as a slow receiver does; 0 ends it.
+
+        64 halves the peer's congestion window in a round trip; heard only where congestion control is on.
+        """
+        self._lab.request(self.host, ask.Brake(self.host.index, self.qpn, penalty))
+
     def fail(self) -> None:
         """Go to ERROR: what is posted completes as flushed."""
         self._lab.request(self.host, ask.FailQp(self.host.index, self.qpn))

@@ -87,6 +87,9 @@ class Endpoint:
         self.probes_sent = 0
         self.probes_answered = 0
         self.updates_sent = 0
+        self.updates_received = 0
+        self.unasked = 0
+        """Answers to nothing: never asked, or long given up."""
 
     def probe(self, row: int, qpn: int) -> None:
         """Ask whether an EV row works, for a queue pair."""
@@ -102,13 +105,14 @@ class Endpoint:
         """Note (n,) requests to be answered; True if the peer's ports changed."""
         self._waiting.append(_Waiting(cols.op.copy(), cols.request_id.copy(), cols.tx_timestamp.copy()))
         told = cols.port_status_mask[cols.op == EndpointOp.PORT_STATUS_UPDATE]
+        self.updates_received += len(told)
         if not len(told) or int(told[-1]) == self.peer_mask:
             return False
         self.peer_mask = int(told[-1])
         return True
 
     def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
-        """Match (n,) answers; those not asked for are ignored."""
+        """Match (n,) answers; those not asked for are counted and ignored."""
         # One turn an answer: they come one a round trip.
         for number in cols.request_id.tolist():
             asked = self._asked.pop(number, None)
@@ -116,6 +120,8 @@ class Endpoint:
                 self.probes_answered += 1
                 self._reverse.learn(asked.row)
                 self._answers.append(EvProbeAnswer(asked.qpn, asked.row, now_ns - asked.sent_ns))
+            elif number not in self._updates:
+                self.unasked += 1
             self._heard |= number in self._updates
 
     def batches(self, now_ns: int) -> list[EndpointRequestBatch | EndpointResponseBatch]:

@@ -18,7 +18,7 @@ from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueu
 from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
-from agent.core.errors import StateError
+from agent.core.errors import ConfigError, StateError
 from agent.core.events import (
     Event,
     MessagesCompleted,
@@ -36,7 +36,7 @@ from agent.core.reordering import ReorderCounts
 from agent.core.requester import Requester
 from agent.core.responder import Responder
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
-from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, NackReason, NakCode
+from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, RCV_CWND_PEN_MAX, NackReason, NakCode
 from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 
 TRANSITIONS: dict[QpState, frozenset[QpState]] = {
@@ -253,6 +253,17 @@ class QueuePair:
     def refuse(self, reason: NackReason, packets: int) -> None:
         """Refuse the next packets for a reason, as a responder short of something would; for experiments."""
         self._responder.feign(reason, packets)
+
+    def brake(self, penalty: int) -> None:
+        """Ask the peer to send less, as a responder that cannot keep up would; for experiments.
+
+        `penalty` is CC_STATE's `rcv_cwnd_pen`, said in every SACK until it is 0 again: 64 halves the peer's congestion
+        window in a round trip, 127 leaves a packet a round trip; without congestion control it is not heard. Raises
+        ConfigError outside 0..127.
+        """
+        if not 0 <= penalty <= RCV_CWND_PEN_MAX:
+            raise ConfigError((f"penalty is {penalty}, must be 0..{RCV_CWND_PEN_MAX}",))
+        self._responder.brake(penalty)
 
     def probe(self, rows: NDArray[np.uint16]) -> None:
         """Send a reliability probe on each of these EV rows with the next `control`."""

@@ -118,6 +118,10 @@ class Responder:
         """Refuse the next `packets` packets for `reason`: how a responder short of something behaves."""
         self._refusals.feign(reason, packets)
 
+    def brake(self, penalty: int) -> None:
+        """Ask the peer to send less, by `rcv_cwnd_pen` 0..127 (MRC chapter 8): how a slow responder behaves."""
+        self._sacks.brake(penalty)
+
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
         """Place what is new of (n,) write packets, n >= 1, in any order; decide whether a SACK is due."""
         counters, ring = self.counters, self._ring

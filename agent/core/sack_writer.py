@@ -88,6 +88,8 @@ class SackWriter:
         self._trigger: _Trigger | None = None
         self._probes: list[ProbeColumns] = []
         self._due = False
+        self._penalty = 0
+        self._has_braked = False
         self.deadline_ns: int | None = None
         """When the news must be told at the latest; None without news."""
         self.ce_marked = 0
@@ -125,6 +127,11 @@ class SackWriter:
     def go_along(self) -> None:
         """A transport ACK leaves now: a message completes when a SACK has told the same."""
         self._due = True
+
+    def brake(self, penalty: int) -> None:
+        """Say so in every SACK from now on, 0..127; 0 after anything else also lets the peer restore its window."""
+        self._penalty = penalty
+        self._has_braked |= penalty > 0
 
     def note_probes(self, cols: ProbeColumns) -> None:
         """Trigger 5: every probe is answered, and by the next `write`."""
@@ -200,8 +207,8 @@ class SackWriter:
             bitmap=bitmaps.bits,
             tx_timestamp=answered.tx_timestamp,
             ooo_count=_column(ring.ooo_count, count, np.uint16),
-            restore_cwnd=_column(0, count, np.bool_),
-            rcv_cwnd_pen=_column(0, count, np.uint8),
+            restore_cwnd=_column(self._has_braked and not self._penalty, count, np.bool_),
+            rcv_cwnd_pen=_column(self._penalty, count, np.uint8),
             rcvd_bytes=_column(ring.rcvd_bytes, count, np.uint32),
             ev_index=_column(ev_index, count, np.uint16),
             port_mask=None if port_mask is None else _column(port_mask, count, np.uint32),

@@ -53,7 +53,7 @@ class SendWindow:
         feedback = Feedback(
             newly_received_bytes=grown * RCVD_BYTES_UNIT,
             sacks=len(cols),
-            marked=int(np.count_nonzero(cols.m != EcnVerdict.NONE.value)),
+            marked=int(np.count_nonzero(cols.m == EcnVerdict.SKIP_ONCE.value)),
             rtt=rtt,
             penalty=int(cols.rcv_cwnd_pen[newest]),
             restore=bool(cols.restore_cwnd[newest]),

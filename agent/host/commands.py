@@ -127,6 +127,11 @@ class Commands:
         taken = self._channel(request.host, request.qpn).qp.completions.poll()
         return {"completions": [_completion(item) for item in taken]}
 
+    def brake(self, request: requests.Brake) -> Reply:
+        """Have a queue pair's peer send less."""
+        self._channel(request.host, request.qpn).qp.brake(request.penalty)
+        return {}
+
     def fail_qp(self, request: requests.FailQp) -> Reply:
         """Give a queue pair up."""
         self._channel(request.host, request.qpn).qp.fail(self.now_ns())
@@ -174,6 +179,8 @@ class Commands:
         for runtime in self.engine.hosts.values():
             rejected.update({reason.name: count for reason, count in runtime.rejected.items()})
             rejected.update(UNKNOWN_QP=runtime.unknown_qp, TX_OVERFLOW=runtime.overflowed)
+            unasked = sum(neighbour.endpoint.unasked for neighbour in runtime.neighbours)
+            rejected.update(UNKNOWN_HOST=runtime.neighbours.unknown, UNASKED_ANSWER=unasked)
         return {
             "ports": [report for runtime in self.engine.hosts.values() for report in _ports(runtime)],
             "rejected": {name: count for name, count in rejected.items() if count},
@@ -231,6 +238,7 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.PostReceives: Commands.post_receives,
     requests.Completions: Commands.completions,
     requests.FailQp: Commands.fail_qp,
+    requests.Brake: Commands.brake,
     requests.PortState: Commands.port_state,
     requests.SetEvents: Commands.set_events,
     requests.DenyEvs: Commands.deny_evs,

@@ -178,6 +178,15 @@ class Completions(_Request, frozen=True, tag="completions"):
     qpn: int
 
 
+class Brake(_Request, frozen=True, tag="brake"):
+    """Have a queue pair ask its peer to send less, as a slow responder does (`agent.core.qp.QueuePair.brake`): {}."""
+
+    host: int
+    qpn: int
+    penalty: int
+    """rcv_cwnd_pen, 0..127; 0 ends it."""
+
+
 class FailQp(_Request, frozen=True, tag="fail_qp"):
     """Take a queue pair to ERROR; what is posted is flushed: {}."""
 
@@ -259,6 +268,7 @@ Request = (
     | PostReceives
     | Completions
     | FailQp
+    | Brake
     | PortState
     | SetEvents
     | DenyEvs

@@ -4,8 +4,9 @@ import pytest
 
 from agent.core.config import QpConfig
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
-from agent.core.congestion.nscc import Nscc
+from agent.core.congestion.nscc import Nscc, Reaction
 from agent.core.congestion.nscc_config import NsccConfig
+from agent.core.errors import ConfigError
 from tests.unit.agent.core.qp_pair import QpPair, Weather
 
 PMTU = 16
@@ -73,3 +74,32 @@ def test_one_window_may_serve_several_queue_pairs():
     assert [len(batch) for batch in sent] == [shared.max_cwnd_bytes // MTU, 1]
     pairs[0].ends[0].qp.fail(pairs[0].now_ns)
     assert shared.in_flight_bytes == MTU
+
+
+def test_a_slow_responder_brakes_the_requester_and_lets_go():
+    """rcv_cwnd_pen in every SACK holds the window down; restore_cwnd gives it back."""
+    control = Nscc(NSCC, MTU, 2)
+    pair = QpPair(3, CONFIG, control=lambda: control)
+    pair.post(0, 16_000, 500)
+    one, two = (end.qp for end in pair.ends)
+    windows = []
+    for penalty in (0, 127, 0):
+        two.brake(penalty)
+        least = 1 << 40
+        until_ns = pair.now_ns + 1_000_000
+        while pair.now_ns < until_ns:
+            assert pair.step()
+            least = min(least, one.progress().cwnd_bytes)
+        windows.append(least)
+    assert windows[1] < windows[0] / 4
+    assert one.progress().cwnd_bytes > windows[1] * 2
+    while pair.step():
+        pass
+    pair.check_delivered()
+    assert control.reactions[Reaction.PENALTY] > 0
+
+
+@pytest.mark.parametrize("penalty", [-1, 128])
+def test_a_penalty_has_seven_bits(penalty):
+    with pytest.raises(ConfigError, match=r"must be 0\.\.127"):
+        QpPair(1, CONFIG).ends[0].qp.brake(penalty)

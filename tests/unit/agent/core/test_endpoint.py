@@ -44,6 +44,7 @@ def test_an_ev_probe_is_matched_by_its_id_and_timed_by_our_clock():
     assert batch.ev_index.tolist() == [5]
     endpoint.receive_responses(responses(*batch.request_id.tolist(), 999), 450)
     assert endpoint.drain_answers(450) == [EvProbeAnswer(9, 5, 350)]
+    assert (endpoint.probes_answered, endpoint.unasked) == (1, 1)
     assert endpoint.next_deadline_ns() is None
 
 
@@ -69,6 +70,7 @@ def test_a_port_status_update_is_heard_once():
     assert endpoint.receive_requests(requests(EndpointOp.PORT_STATUS_UPDATE, 0b11100))
     assert not endpoint.receive_requests(requests(EndpointOp.PORT_STATUS_UPDATE, 0b11100))
     assert endpoint.peer_mask == 0b11100
+    assert endpoint.updates_received == 2
 
 
 def test_an_update_goes_out_three_times_on_different_planes():
