@@ -81,6 +81,16 @@ class RunDir:
         return self.path / "summary.txt"
 
     @property
+    def report(self) -> Path:
+        """The result to look at, one HTML file."""
+        return self.path / "report.html"
+
+    @property
+    def figures(self) -> Path:
+        """The report's figures as SVG and PNG."""
+        return self.path / "figures"
+
+    @property
     def pcap(self) -> Path:
         """Captures, one file an end of a link."""
         return self.path / "pcap"

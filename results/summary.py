@@ -166,6 +166,8 @@ class Summary(msgspec.Struct, frozen=True):
     load: Load
     captures: tuple[CaptureResult, ...]
     stages: tuple[StageTime, ...]
+    first_packet_mono_ns: int | None = None
+    """By the monotonic clock of the records; None when no flow began."""
 
 
 def summary_json(summary: Summary) -> bytes:

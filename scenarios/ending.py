@@ -132,6 +132,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         load=load,
         captures=recorded.captures,
         stages=tuple(stages),
+        first_packet_mono_ns=min(starts, default=None),
     )
     folder.summary.write_bytes(summary_json(summary))
     folder.summary_text.write_text(summary_text(summary), encoding="utf-8")

@@ -25,6 +25,8 @@ _COMMANDS = {
     "fault": "fault",
     "capture": "capture",
     "detect": "detect",
+    "show": "show",
+    "report": "report",
     "pcap": "pcap",
     "perf": "perf",
     "validate": "validate",

@@ -7,6 +7,7 @@ from typing import Literal
 
 import click
 
+from results.run_dir import RunDir
 from results.summary import Summary, size_text, summary_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
@@ -34,6 +35,7 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 @workers_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
               help="What makes packets drop.")  # fmt: skip
+@click.option("--no-report", is_flag=True, help="Without report.html and figures/ in the run's folder.")
 @of_lab
 @told
 @click.pass_context
@@ -47,6 +49,7 @@ def command(
     runs: Path,
     workers: int | Literal["per-host"] | None,
     mechanism: str,
+    no_report: bool,
 ) -> None:
     """Run SCENARIO, a name from the catalog or a file: build, break, send, detect, verify, judge, take down.
 
@@ -59,8 +62,22 @@ def command(
     order = RunOrder(chosen, labdir, attach, runs, invoker(), tuple(sys.argv), workers, mechanism)
     with interrupts_raise():
         summary = run_scenario(order, Listener(output))
+    if not no_report:
+        _write_report(RunDir(Path(summary.folder), order.invoker), output)
     _print(summary, output)
     context.exit(_OUTCOMES[summary.outcome])
+
+
+def _write_report(folder: RunDir, output: Output) -> None:
+    """Best effort: the run is over, and its result does not hang on a page."""
+    from results.report.page import write_report  # takes a second to import, better spent after the run
+
+    output.detail("report")
+    try:
+        write_report(folder)
+    except OSError as error:
+        output.say(f"no report: {error.filename or folder.path}: {error.strerror or error}")
+    folder.hand_over()
 
 
 def _print(summary: Summary, output: Output) -> None:

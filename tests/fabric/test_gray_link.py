@@ -21,7 +21,7 @@ DROPPING = "p0:leaf2>spine1"
 def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], Path]:
     """The summary and the folder of one run of gray-link-small."""
     runs = tmp_path_factory.mktemp("runs")
-    with own_lab(runs) as lab:
+    with own_lab(runs, reports=True) as lab:
         summary = trusted(lab, "run", "gray-link-small")
         assert lab.left() == []
     return summary, (runs / "latest").resolve()
@@ -50,11 +50,15 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     summary, folder = run
     assert folder.name == summary["run"]
     names = {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
-    assert names == {
+    drawn = {name for name in names if name.startswith("figures/")}
+    assert names - drawn == {
         "scenario.yaml", "env.json", "topology.json", "truth.jsonl", "detect.jsonl", "agent.jsonl", "counters.jsonl",
-        "summary.json", "summary.txt",
+        "summary.json", "summary.txt", "report.html",
         "pcap/p0_leaf2-spine1.leaf2-spine1.pcap", "pcap/p0_leaf2-spine1.spine1-leaf2.pcap",
     }  # fmt: skip
+    figures = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
+    assert drawn == {f"figures/{figure}.{kind}" for figure in figures for kind in ("svg", "png")}
+    assert f"Link {DROPPING} had drop" in (folder / "report.html").read_text().replace("&gt;", ">")
     assert json.loads((folder / "summary.json").read_text()) == summary
     resolved = yaml.safe_load((folder / "scenario.yaml").read_text())
     assert resolved["name"] == "gray-link-small"

@@ -26,6 +26,8 @@ class Lab:
 
     name: str
     runs: Path
+    reports: bool = False
+    """Whether runs end with a report; it takes seconds and is of no use to most tests."""
 
     @property
     def labdir(self) -> LabDir:
@@ -37,7 +39,8 @@ class Lab:
         cut = words.index("--") if "--" in words else len(words)
         verb = 2 if words[0] in ("fault", "capture") else 1
         runs = ("--runs", str(self.runs)) if words[0] == "run" or words[:2] == ("capture", "start") else ()
-        return (*COMMAND, *words[:verb], "--lab", self.name, *runs, *words[verb:cut], *words[cut:])
+        report = ("--no-report",) if words[0] == "run" and not self.reports else ()
+        return (*COMMAND, *words[:verb], "--lab", self.name, *runs, *report, *words[verb:cut], *words[cut:])
 
     def __call__(
         self, *words: str, code: int = 0, env: dict[str, str] | None = None
@@ -73,9 +76,9 @@ class Lab:
 
 
 @contextmanager
-def own_lab(runs: Path) -> Iterator[Lab]:
+def own_lab(runs: Path, reports: bool = False) -> Iterator[Lab]:
     """A lab for one test; whatever is left of it is removed."""
-    lab = Lab(fresh_lab(), runs)
+    lab = Lab(fresh_lab(), runs, reports)
     try:
         yield lab
     finally:

@@ -7,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from scenarios.cli.main import main
+from tests.support.run_folder import write_run
 from tests.unit.results.test_pcap_merge import UPLINK, captured, frame_from
 
 FRAME = frame_from(UPLINK[0].port, b"x")
@@ -25,6 +26,28 @@ def runs(tmp_path: Path) -> Path:
         captured(end, [(1, FRAME)], pcap)
     (tmp_path / "runs" / "latest").symlink_to(pcap.parent.name)
     return tmp_path / "runs"
+
+
+def test_a_report_is_written_into_the_folder(tmp_path):
+    run = write_run(tmp_path / "runs" / "a-run")
+    told = json.loads(spraylab("report", "a-run", "--runs", str(tmp_path / "runs"), "--json").stdout)
+    assert told == {"report": str(run.report), "figures": str(run.figures), "problems": []}
+    assert run.report.read_text().startswith("<!doctype html>")
+    run.detect.unlink()
+    again = spraylab("report", str(run.path))
+    assert again.stdout == f"{run.report}\n"
+    assert "not in the report: detect.jsonl: No such file or directory" in again.stderr
+
+
+def test_show_says_what_run_said(tmp_path):
+    run = write_run(tmp_path / "a-run")
+    assert spraylab("show", str(run.path)).stdout == run.summary_text.read_text()
+    assert json.loads(spraylab("show", str(run.path), "--json").stdout) == json.loads(run.summary.read_text())
+    run.summary.write_text("{}")
+    assert (result := spraylab("show", str(run.path))).exit_code == 3
+    assert "not a summary that this program reads" in result.stderr
+    run.summary.unlink()
+    assert "has no summary.json: the run did not get to its end" in spraylab("show", str(run.path)).stderr
 
 
 def test_the_latest_runs_captures_are_merged(runs):

@@ -1,0 +1,166 @@
+"""What arrived from each spine beside what was expected and what would be flagged, for each pair of leaves."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap, to_rgba
+from matplotlib.lines import Line2D
+from numpy.typing import NDArray
+
+from results.report import style
+from results.report.run_data import RunData
+from results.report.verdicts import Verdict, Verdicts
+
+PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the pairs of leaves with the least"
+ALL_NAME, ALL_TITLE = "arrivals-all", "Arrivals per spine, all pairs of leaves"
+MOST_PAIRS = 8
+"""With a panel of their own (our choice)."""
+MOST_ROWS = 48
+"""Of the figure of all pairs; with more, those with the least arrivals."""
+
+_MISSING = LinearSegmentedColormap.from_list("missing", [to_rgba(style.FAULT, 0.0), to_rgba(style.FAULT, 1.0)])
+"""From nothing missing to most missing: one colour that fills up, so that it works on a light and on a dark page."""
+
+_MARKS = {
+    Verdict.HEALTHY: ("o", style.GOOD, "healthy"),
+    Verdict.FAILED: ("X", style.FAULT, "failed"),
+    Verdict.INSUFFICIENT: ("^", style.WARN, "insufficient"),
+    Verdict.OTHER: ("D", style.QUIET, "other"),
+}
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """The verdicts on one pair of leaves in one plane; several where several flows join them."""
+
+    plane: int
+    src_leaf: int
+    dst_leaf: int
+    rows: NDArray[np.intp]
+    least: float
+    """Smallest share of the expectation that arrived, in percent off; failed ones come before all others."""
+
+    @property
+    def name(self) -> str:
+        return f"p{self.plane}  leaf{self.src_leaf} > leaf{self.dst_leaf}"
+
+
+def draw(data: RunData) -> list[style.Drawn]:
+    """Panels of the pairs that stand out, and one map of all."""
+    verdicts = data.verdicts
+    usable = np.flatnonzero(verdicts.expected > 0)
+    if not len(usable):
+        why = "no verdict was recorded (detect.jsonl)" if not len(verdicts) else "no verdict tells what it expected"
+        return [style.Drawn(name, title, "", absent=why)
+                for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
+    pairs = _pairs(verdicts, usable)
+    return [_draw_pairs(verdicts, pairs), _draw_all(verdicts, pairs)]
+
+
+def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """By how much arrivals differ from the expectation, in percent of it."""
+    off: NDArray[np.float64] = 100 * (verdicts.count[rows] / verdicts.expected[rows] - 1)
+    return off
+
+
+def _pairs(verdicts: Verdicts, usable: NDArray[np.intp]) -> list[_Pair]:
+    """All pairs, those with a failed verdict first, then by what is missing most."""
+    keys = np.stack([verdicts.plane[usable], verdicts.src_leaf[usable], verdicts.dst_leaf[usable]])
+    order = np.lexsort(keys[::-1])
+    usable, keys = usable[order], keys[:, order]
+    starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
+    found = []
+    for rows, start in zip(np.split(usable, starts[1:]), starts, strict=True):
+        plane, src_leaf, dst_leaf = (int(key) for key in keys[:, start])
+        failed = bool((verdicts.code[rows] == Verdict.FAILED).any())
+        least = float(_off(verdicts, rows).min()) - (1000 if failed else 0)
+        found.append(_Pair(plane, src_leaf, dst_leaf, rows, least))
+    return sorted(found, key=lambda pair: (pair.least, pair.plane, pair.src_leaf, pair.dst_leaf))
+
+
+def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair]) -> style.Drawn:
+    shown = pairs[:MOST_PAIRS]
+    columns = min(4, len(shown))
+    rows = -(-len(shown) // columns)
+    with style.styled():
+        figure = style.blank(0.75 + 1.75 * rows)
+        grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        for axes in grid.flat[len(shown) :]:
+            axes.axis("off")
+        for axes, pair in zip(grid.flat, shown, strict=False):
+            _draw_pair(axes, verdicts, pair)
+        for axes in grid[-1]:
+            axes.set_xlabel("spine")
+        figure.supylabel("% off what was expected", fontsize=9)
+        figure.legend(handles=_legend(), loc="outside lower left", ncols=6)
+        caption = (
+            f"{len(shown)} of {len(pairs)} pairs of leaves, in one plane each; failed ones first, then those that miss "
+            "most. The line is the expectation, the dashes are the threshold below which a path is flagged."
+        )
+        return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
+
+
+def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair) -> None:
+    style.quiet_axes(axes)
+    axes.set_title(pair.name, fontsize=8)
+    axes.axhline(0, color=style.INK, linewidth=0.9)
+    spines, off = verdicts.spine[pair.rows], _off(verdicts, pair.rows)
+    limits = 100 * (verdicts.threshold[pair.rows] / verdicts.expected[pair.rows] - 1)
+    for spine, limit in zip(spines, limits, strict=True):
+        axes.plot([spine - 0.4, spine + 0.4], [limit, limit], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)))
+    for verdict, (marker, colour, _) in _MARKS.items():
+        of_it = verdicts.code[pair.rows] == verdict
+        axes.scatter(spines[of_it], off[of_it], marker=marker, color=colour, s=30, linewidths=0, zorder=3)
+    axes.set_xlim(verdicts.spine.min() - 0.6, verdicts.spine.max() + 0.6)
+    style.whole_numbers(axes, "x")
+
+
+def _legend() -> list[Line2D]:
+    handles = [Line2D([], [], color=style.INK, linewidth=0.9, label="expected")]
+    handles += [Line2D([], [], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)), label="threshold")]
+    for verdict, (marker, colour, label) in _MARKS.items():
+        if verdict is not Verdict.OTHER:
+            handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", label=label))
+    return handles
+
+
+def _worst(verdicts: Verdicts, pairs: list[_Pair]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+    """Of each pair and spine, `(pairs, spines)`: percent missing at most, and the worst verdict of several flows."""
+    shape = len(pairs), int(verdicts.spine.max()) + 1
+    missing, codes = np.zeros(shape), np.full(shape, Verdict.HEALTHY.value)
+    for at, pair in enumerate(pairs):
+        spines, found = verdicts.spine[pair.rows], verdicts.code[pair.rows]
+        np.maximum.at(missing[at], spines, -_off(verdicts, pair.rows))
+        for verdict in (Verdict.INSUFFICIENT, Verdict.FAILED):
+            codes[at, spines[found == verdict]] = verdict
+    return missing, codes
+
+
+def _draw_all(verdicts: Verdicts, pairs: list[_Pair]) -> style.Drawn:
+    shown = sorted(pairs[:MOST_ROWS], key=lambda pair: (pair.plane, pair.src_leaf, pair.dst_leaf))
+    missing, codes = _worst(verdicts, shown)
+    spines = missing.shape[1]
+    with style.styled():
+        figure = style.blank(1.0 + 0.155 * len(shown))
+        axes = figure.subplots()
+        axes.set_facecolor(style.CELL)
+        image = axes.pcolormesh(
+            missing, cmap=_MISSING, vmin=0, vmax=max(0.05, float(missing.max())), edgecolors=style.PAPER, lw=0.8
+        )
+        for verdict in (Verdict.FAILED, Verdict.INSUFFICIENT):
+            rows, columns = np.nonzero(codes == verdict)
+            marker, _, _ = _MARKS[verdict]
+            axes.scatter(columns + 0.5, rows + 0.5, marker=marker, s=26, color="white", edgecolors="black", lw=0.6)
+        axes.set_yticks(np.arange(len(shown)) + 0.5, [pair.name for pair in shown], fontsize=7)
+        step = max(1, spines // 16)
+        axes.set_xticks(np.arange(0, spines, step) + 0.5, [str(spine) for spine in range(0, spines, step)])
+        axes.set_xlabel("spine")
+        axes.invert_yaxis()
+        axes.tick_params(length=0)
+        figure.colorbar(image, ax=axes, label="% missing", pad=0.01, aspect=40, fraction=0.04)
+        caption = (
+            f"{len(shown)} of {len(pairs)} pairs of leaves. The fuller a field, the more of the expected is missing; "
+            "a cross marks a path judged as failed, a triangle one with too few packets to judge."
+        )
+        return style.drawn(ALL_NAME, ALL_TITLE, caption, figure)

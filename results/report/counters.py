@@ -1,0 +1,90 @@
+"""How flows and the machine fared in a run, as `counters.jsonl` has it, thinned out where it is long."""
+
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from results.report.lines import Lines
+
+MOST_POINTS = 1200
+"""Of each line in a figure; from twice as many on every second one is left out (our choice)."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far the flows were, moment by moment."""
+
+    at_ns: NDArray[np.int64]
+    """(m,)"""
+    acked_bytes: NDArray[np.int64]
+    """(m, flows)"""
+    resent: NDArray[np.int64]
+    """(m, flows), packets"""
+
+
+@dataclass(frozen=True)
+class Load:
+    """How busy the machine was, moment by moment, `(m,)` each; NaN where a sample does not say."""
+
+    at_ns: NDArray[np.int64]
+    packets_per_s: NDArray[np.float64]
+    cpu_busy_share: NDArray[np.float64]
+    sched_wait_share: NDArray[np.float64]
+    outstanding_bytes: NDArray[np.float64]
+
+
+class _Line(msgspec.Struct):
+    event: str
+    mono_ns: int = 0
+    acked_bytes: list[int] = []
+    resent: list[int] = []
+    packets_per_s: float | None = None
+    cpu_busy_share: float | None = None
+    sched_wait_share: float | None = None
+    outstanding_bytes: float | None = None
+
+
+_OF_LOAD = ("packets_per_s", "cpu_busy_share", "sched_wait_share", "outstanding_bytes")
+
+
+def read_counters(lines: Lines) -> tuple[Progress, Load]:
+    """All of `counters.jsonl`."""
+    progress, load = _Thinned(), _Thinned()
+    for line in lines.of_type(_Line):
+        if line.event == "PROGRESS":
+            progress.add(line)
+        elif line.event == "LOAD":
+            load.add(line)
+    flows = min((len(line.acked_bytes) for line in progress.lines), default=0)
+    return (
+        Progress(
+            progress.times(),
+            np.array([line.acked_bytes[:flows] for line in progress.lines], np.int64).reshape(
+                len(progress.lines), flows
+            ),
+            np.array([line.resent[:flows] for line in progress.lines], np.int64).reshape(len(progress.lines), flows),
+        ),
+        Load(load.times(), *(np.array([getattr(line, name) for line in load.lines], float) for name in _OF_LOAD)),
+    )
+
+
+class _Thinned:
+    """Keeps every line, then every second, then every fourth."""
+
+    def __init__(self) -> None:
+        self.lines: list[_Line] = []
+        self._step = 1
+        self._seen = 0
+
+    def add(self, line: _Line) -> None:
+        if self._seen % self._step == 0:
+            self.lines.append(line)
+        self._seen += 1
+        if len(self.lines) > 2 * MOST_POINTS:
+            del self.lines[1::2]
+            self._step *= 2
+
+    def times(self) -> NDArray[np.int64]:
+        return np.array([line.mono_ns for line in self.lines], np.int64)

@@ -1,0 +1,178 @@
+"""The fabric plane by plane, with the links that failed and the links that were accused."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
+from matplotlib.lines import Line2D
+
+from results.report import style
+from results.report.run_data import RunData
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, NodeId, Role
+
+NAME, TITLE = "fabric", "Fabric"
+MOST_PLANES = 4
+"""Drawn; those with something to tell first (our choice)."""
+MOST_LABELS = 6
+"""In one plane; all links are in the tables."""
+MOST_NODES_NAMED = 16
+"""In a row; with more, every second, fourth ... is named."""
+
+_Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
+_APART = 0.022
+"""By which a failed and an accused direction are drawn beside the link."""
+
+
+def draw(data: RunData) -> style.Drawn:
+    """Everything in one figure."""
+    if data.fabric is None:
+        return style.Drawn(NAME, TITLE, "", absent="the folder does not tell the fabric (topology.json)")
+    failed = {way for link in data.true_links for way in data.ways(link)}
+    named, possible = _accused(data)
+    shown = _planes(data.fabric, failed | named | possible)
+    rows = (len(shown) + 1) // 2
+    with style.styled():
+        figure = style.blank(0.55 + 2.45 * rows)
+        grid = figure.subplots(rows, min(2, len(shown)), squeeze=False)
+        for axes in grid.flat:
+            axes.axis("off")
+        for axes, plane in zip(grid.flat, shown, strict=False):
+            _draw_plane(axes, data.fabric, plane, failed, named, possible)
+        figure.legend(handles=_legend(), loc="outside lower left", ncols=3)
+        return style.drawn(NAME, TITLE, _caption(data.fabric, shown), figure)
+
+
+def _accused(data: RunData) -> tuple[set[DirectedLink], set[DirectedLink]]:
+    """Directions named for certain, and those of which one is meant."""
+    last = data.accusations[-1] if data.accusations else None
+    if last is None:
+        return set(), set()
+    named = {way for link in last.links for way in data.ways(link)}
+    return named, {way for links in last.candidates for link in links for way in data.ways(link)} - named
+
+
+def _planes(fabric: Fabric, marked: Iterable[DirectedLink]) -> list[int]:
+    told = {way.plane for way in marked}
+    planes = sorted(range(fabric.spec.planes), key=lambda plane: (plane not in told, plane))
+    return sorted(planes[:MOST_PLANES])
+
+
+def _caption(fabric: Fabric, shown: list[int]) -> str:
+    spec = fabric.spec
+    hosts = f"{spec.hosts_per_leaf} host" + "s" * (spec.hosts_per_leaf > 1)
+    said = f"{spec.leaves} leaves, {spec.spines} spines, {hosts} a leaf in each plane."
+    if len(shown) < spec.planes:
+        said += f" {len(shown)} of {spec.planes} planes are drawn, those with a failure or an accusation first."
+    return said
+
+
+def _draw_plane(
+    axes: Axes,
+    fabric: Fabric,
+    plane: int,
+    failed: set[DirectedLink],
+    named: set[DirectedLink],
+    possible: set[DirectedLink],
+) -> None:
+    told = [way for way in sorted(failed | named) if way.plane == plane]
+    axes.set_xlim(-0.06, 1.06)
+    axes.set_ylim(-0.25, 1.72 + 0.14 * min(len(told), MOST_LABELS))
+    axes.set_title(f"plane {plane}{_count_text(told)}", color=style.INK)
+    links = [link for link in fabric.links() if link.plane == plane]
+    ends = [(_place(fabric, link.lower), _place(fabric, link.upper)) for link in links]
+    axes.add_collection(LineCollection(ends, colors=style.RULE, linewidths=0.7, zorder=1))
+    for way in sorted(possible):
+        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (1, 1.6)), -1)
+    for way in sorted(failed):
+        _draw_way(axes, fabric, way, plane, style.FAULT, "-", 1)
+    for way in sorted(named):
+        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -1)
+    _draw_nodes(axes, fabric, plane)
+    for at, way in enumerate(told[:MOST_LABELS]):
+        _label(axes, fabric, way, at, way in failed, way in named)
+
+
+def _count_text(told: list[DirectedLink]) -> str:
+    return f", {len(told)} directions marked" if len(told) > MOST_LABELS else ""
+
+
+def _place(fabric: Fabric, node: NodeId) -> tuple[float, float]:
+    count = {
+        Role.SPINE: fabric.spec.spines,
+        Role.LEAF: fabric.spec.leaves,
+        Role.HOST: fabric.spec.leaves * fabric.spec.hosts_per_leaf,
+    }[node.role]
+    return (node.index + 0.5) / count, _Y[node.role]
+
+
+def _draw_way(
+    axes: Axes, fabric: Fabric, way: DirectedLink, plane: int, colour: str, dashes: object, side: int
+) -> None:
+    """One direction beside its link, with an arrow in it."""
+    if way.plane != plane:
+        return
+    start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
+    along = end - start
+    across = np.array([along[1], -along[0]]) / np.hypot(*along) * _APART * side * (1 if start[1] < end[1] else -1)
+    start, end = start + across, end + across
+    axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, zorder=3)
+    tip = start + (end - start) * 0.62
+    axes.annotate(
+        "",
+        xy=tuple(tip),
+        xytext=tuple(start + (end - start) * 0.55),
+        arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 0, "mutation_scale": 14},
+        zorder=4,
+    )
+
+
+@dataclass(frozen=True)
+class _Row:
+    """How the nodes of one role are drawn; names stand off their node by `name_off`, (x, y)."""
+
+    role: Role
+    marker: str
+    size: float
+    name_off: tuple[float, float]
+    align: Literal["left", "center"]
+
+
+_ROWS = (
+    _Row(Role.SPINE, "s", 40, (0.0, 0.16), "center"),
+    _Row(Role.LEAF, "s", 40, (0.018, -0.09), "left"),
+    _Row(Role.HOST, "o", 16, (0.0, -0.16), "center"),
+)
+
+
+def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
+    nodes = list(fabric.nodes())
+    for row in _ROWS:
+        mine = [node for node in nodes if node.role is row.role and node.plane in (None, plane)]
+        x, y = np.array([_place(fabric, node) for node in mine]).T
+        size = row.size * min(1.0, MOST_NODES_NAMED / len(mine))
+        axes.scatter(x, y, s=size, marker=row.marker, color=style.PAPER, edgecolors=style.QUIET, zorder=5)
+        step = 1
+        while len(mine) / step > MOST_NODES_NAMED:
+            step *= 2
+        for at in range(0, len(mine), step):
+            text = mine[at].short if at == 0 else str(mine[at].index)
+            place = x[at] + row.name_off[0], y[at] + row.name_off[1]
+            axes.text(*place, text, ha=row.align, va="center", fontsize=7, color=style.QUIET, zorder=6)
+
+
+def _label(axes: Axes, fabric: Fabric, way: DirectedLink, at: int, failed: bool, named: bool) -> None:
+    what = "failed and accused" if failed and named else "failed, not accused" if failed else "accused, had no fault"
+    colour = style.FAULT if failed else style.ACCUSED
+    axes.text(-0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7)
+
+
+def _legend() -> list[Line2D]:
+    return [
+        Line2D([], [], color=style.FAULT, linewidth=2.2, label="failed (what was injected)"),
+        Line2D([], [], color=style.ACCUSED, linewidth=2.2, linestyle=(0, (4, 2)), label="accused for certain"),
+        Line2D([], [], color=style.ACCUSED, linewidth=2.2, linestyle=(0, (1, 1.6)), label="one of these is accused"),
+    ]

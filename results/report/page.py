@@ -1,0 +1,77 @@
+"""Writes the report of a run: one HTML file that needs nothing else, and its figures as files."""
+
+from collections.abc import Callable
+from importlib.resources import files
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from results.report import (
+    arrivals_figure,
+    fabric_figure,
+    reordering_figure,
+    style,
+    tables,
+    timeline_figure,
+    words,
+)
+from results.report.run_data import RunData, read_run
+from results.run_dir import RunDir
+
+
+def write_report(run: RunDir) -> RunData:
+    """Read a run's folder and write `report.html` and `figures/` into it. Raises OSError when it cannot be written."""
+    data = read_run(run)
+    drawn = figures_of(data)
+    style.save(drawn, run.figures)
+    run.report.write_text(page_of(data, drawn), encoding="utf-8")
+    return data
+
+
+def figures_of(data: RunData) -> list[style.Drawn]:
+    """All figures, in the order of the page."""
+    return [
+        fabric_figure.draw(data),
+        *arrivals_figure.draw(data),
+        timeline_figure.draw(data),
+        reordering_figure.draw(data),
+    ]
+
+
+def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
+    """The report as HTML."""
+    told: dict[str, Callable[[RunData], tables.Table]] = {
+        "checks": tables.checks,
+        "broken": tables.broken,
+        "witnesses": tables.witnesses,
+        "lost_paths": tables.lost_paths,
+        "flows": tables.flows,
+        "machine": tables.machine,
+    }
+    environment = data.environment
+    return rendered(
+        "report.html.j2",
+        title=str(data.scenario.get("name") or data.name),
+        description=data.scenario.get("description") or "",
+        sentence=words.sentence_of(data),
+        facts=words.facts_of(data),
+        problems=data.problems,
+        figures={figure.name: figure for figure in drawn},
+        repeats=environment.repeats_with_seed if environment else (),
+        varies=environment.varies if environment else (),
+        scenario_text=data.scenario_text,
+        run=data.name,
+        **{name: table_of(data) for name, table_of in told.items()},
+    )
+
+
+def rendered(template: str, **values: object) -> str:
+    """A template of this folder filled in, with the style sheet as `css`."""
+    environment = Environment(
+        loader=PackageLoader("results", "report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    css = files("results.report").joinpath("style.css").read_text(encoding="utf-8")
+    return environment.get_template(template).render(css=css, **values).lstrip()

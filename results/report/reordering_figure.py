@@ -1,0 +1,49 @@
+"""How far packets were overtaken: a histogram over powers of two, of all flows together."""
+
+import numpy as np
+
+from results.report import style
+from results.report.run_data import RunData
+
+NAME, TITLE = "reordering", "Reordering"
+
+
+def draw(data: RunData) -> style.Drawn:
+    """The histogram, or why there is none."""
+    told = [flow.reordering for flow in (data.summary.flows if data.summary else ()) if flow.reordering is not None]
+    if not told:
+        return style.Drawn(NAME, TITLE, "", absent="the summary does not tell in what order packets arrived")
+    width = max(len(one.late) for one in told)
+    counts = np.array([sum(one.in_order for one in told)] + [0] * width, np.float64)
+    for one in told:
+        counts[1 : 1 + len(one.late)] += one.late
+    labels = ["in order", *(_range_text(power) for power in range(width))]
+    total = counts.sum()
+    with style.styled():
+        figure = style.blank(2.3)
+        axes = figure.subplots()
+        style.quiet_axes(axes)
+        bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)
+        axes.bar_label(bars, [_share_text(count, total) for count in counts], fontsize=7.5, padding=1)
+        axes.set_yscale("symlog", linthresh=1)
+        axes.set_ylim(0, counts.max() * 8)
+        axes.set_ylabel("packets")
+        axes.set_xlabel("how many packets later than the earliest that overtook it (RFC 4737)")
+        axes.tick_params(axis="x", labelsize=7.5)
+        most = max(one.most for one in told)
+        caption = (
+            f"{total:,.0f} first transmissions of {len(told)} flows; the furthest came {most:,} packets late. Agents "
+            "read their ports in turn, so packets of different planes are apart however fast the fabric is."
+        )
+        return style.drawn(NAME, TITLE, caption, figure)
+
+
+def _share_text(count: float, total: float) -> str:
+    if not count:
+        return ""
+    return f"{count / total:.1%}" if count / total >= 0.0005 else f"{count:,.0f}"
+
+
+def _range_text(power: int) -> str:
+    low, high = 1 << power, (1 << power + 1) - 1
+    return str(low) if low == high else f"{low}-{high}"

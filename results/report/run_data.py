@@ -1,0 +1,142 @@
+"""Everything that a report tells of a run, read from its folder once. What is missing is listed, not raised."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+import yaml
+
+from results.manifest import Manifest
+from results.metrics import NS
+from results.report.agents import AgentEvents, read_agents
+from results.report.counters import Load, Progress, read_counters
+from results.report.lines import Lines
+from results.report.truth import FaultSpan, read_truth
+from results.report.verdicts import Accusation, Verdicts, read_detect
+from results.run_dir import RunDir
+from results.summary import Summary
+from testbed.errors import FabricError, UnknownNameError
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import DirectedLink, parse_link
+
+T = TypeVar("T")
+
+
+class _Topology(msgspec.Struct, frozen=True):
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+
+
+@dataclass(frozen=True)
+class RunData:
+    """One run; None and empty where the folder does not say."""
+
+    run: RunDir
+    summary: Summary | None
+    environment: Manifest | None
+    fabric: Fabric | None
+    scenario: dict[str, Any]
+    scenario_text: str
+    faults: list[FaultSpan]
+    verdicts: Verdicts
+    accusations: list[Accusation]
+    agents: AgentEvents
+    progress: Progress
+    load: Load
+    problems: list[str] = field(default_factory=list)
+    """What could not be read, for people."""
+
+    @property
+    def name(self) -> str:
+        """The run's own name, also when its folder was renamed."""
+        return self.summary.run if self.summary else self.run.name
+
+    @property
+    def zero_ns(self) -> int:
+        """The first packet by the monotonic clock; where no file tells it, the first record of traffic."""
+        if self.summary is not None and self.summary.first_packet_mono_ns is not None:
+            return self.summary.first_packet_mono_ns
+        starts = [int(times[0]) for times in (self.progress.at_ns, self.load.at_ns) if len(times)]
+        starts += [self.agents.first_ns] if not starts and self.agents.first_ns is not None else []
+        return min(starts, default=0)
+
+    def seconds(self, mono_ns: int) -> float:
+        """Since the first packet."""
+        return (mono_ns - self.zero_ns) / NS
+
+    @property
+    def true_links(self) -> set[str]:
+        """Directions that a fault was on."""
+        return {fault.link for fault in self.faults}
+
+    def ways(self, name: str) -> tuple[DirectedLink, ...]:
+        """The directions that a link's name or pattern selects; none where the fabric does not have them."""
+        if self.fabric is None:
+            return ()
+        try:
+            return parse_link(name, self.fabric)
+        except UnknownNameError:
+            return ()
+
+
+def read_run(run: RunDir) -> RunData:
+    """Read a run's folder."""
+    problems: list[str] = []
+    verdicts, accusations = read_detect(Lines(run.detect, problems))
+    progress, load = read_counters(Lines(run.counters, problems))
+    scenario_text = _text(run.scenario, problems)
+    topology = _document(run.topology, _Topology, problems)
+    return RunData(
+        run=run,
+        summary=_document(run.summary, Summary, problems),
+        environment=_document(run.environment, Manifest, problems),
+        fabric=None if topology is None else _fabric(topology, problems),
+        scenario=_mapping(scenario_text, problems),
+        scenario_text=scenario_text,
+        faults=read_truth(Lines(run.truth, problems)),
+        verdicts=verdicts,
+        accusations=accusations,
+        agents=read_agents(Lines(run.agent, problems)),
+        progress=progress,
+        load=load,
+        problems=problems,
+    )
+
+
+def _text(path: Path, problems: list[str]) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError as error:
+        problems.append(f"{path.name}: {error.strerror}")
+        return ""
+
+
+def _document(path: Path, kind: type[T], problems: list[str]) -> T | None:
+    text = _text(path, problems)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        problems.append(f"{path.name}: {error}")
+        return None
+
+
+def _fabric(topology: _Topology, problems: list[str]) -> Fabric | None:
+    try:
+        return Fabric.of(FabricSpec(topology.planes, topology.leaves, topology.spines, topology.hosts_per_leaf))
+    except FabricError as error:
+        problems.append(f"topology.json: {error}")
+        return None
+
+
+def _mapping(text: str, problems: list[str]) -> dict[str, Any]:
+    try:
+        loaded = yaml.safe_load(text) if text else {}
+    except yaml.YAMLError as error:
+        problems.append(f"scenario.yaml: {str(error).splitlines()[0]}")
+        return {}
+    return loaded if isinstance(loaded, dict) else {}

@@ -1,0 +1,236 @@
+"""The tables of a report: numbers from the run's files, each said to be asked for, measured or estimated."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from results.report.run_data import RunData
+from results.report.truth import FaultSpan
+from results.report.verdicts import Verdict
+from results.summary import FlowResult, Injected, Summary, size_text
+
+CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
+"""Of the intervals beside measured rates (our choice), and the two-sided quantile of the normal distribution."""
+MOST_ROWS = 64
+"""Of flows and faults; the rest is in the run's files (our choice)."""
+MOST_LOST_PATHS = 10
+
+_WITNESSES = {"spraycheck": "SprayCheck"}
+_NO_SUMMARY = "the run left no summary (summary.json)"
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns whose name begins with `#` hold numbers and are set to the right."""
+
+    columns: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    empty: str = ""
+    """What to say when there are no rows."""
+    note: str = ""
+
+
+def checks(data: RunData) -> Table:
+    """What had to hold, failed ones first."""
+    found = data.summary.checks if data.summary else ()
+    rows = [("✓ holds" if check.ok else "✗ fails", check.name, check.detail) for check in found]
+    rows.sort(key=lambda row: row[0].startswith("✓"))
+    return Table(("", "check", "found"), rows, _NO_SUMMARY if data.summary is None else "nothing was checked")
+
+
+def broken(data: RunData) -> Table:
+    """Every fault: asked for, in force, measured."""
+    counted: dict[tuple[str, str], list[Injected]] = {}
+    for each in data.summary.injected if data.summary else ():
+        counted.setdefault((each.link, each.requested_text), []).append(each)
+    rows = []
+    for fault in data.faults[:MOST_ROWS]:
+        found = counted.get((fault.link, fault.words.partition(" ")[2]))
+        during = found.pop(0) if found else None
+        rows.append(
+            (
+                fault.link,
+                fault.words,
+                _in_force(fault, during),
+                _when(data, fault),
+                *_measured(fault, during),
+                fault.mechanism,
+            )
+        )
+    note = f"“Measured” is dropped of seen, with the interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
+    if len(data.faults) > MOST_ROWS:
+        note += f" {len(data.faults) - MOST_ROWS} more faults are in truth.jsonl."
+    columns = ("direction", "asked for", "in force, read back", "from, to (s)", "#seen", "#dropped", "measured", "by")
+    return Table(columns, rows, "nothing was broken", note if rows else "")
+
+
+def _in_force(fault: FaultSpan, during: Injected | None) -> str:
+    """As read back; where that is what was asked for up to the step of the kernel's numbers, in the same words."""
+    kind = fault.words.partition(" ")[0]
+    return f"{kind} {during.in_force_text}" if during and during.in_force_text else fault.in_force
+
+
+def _when(data: RunData, fault: FaultSpan) -> str:
+    since = data.seconds(fault.since_ns)
+    start = "before traffic" if since < 0 else f"{since:.2f}"
+    return f"{start}, " + ("end" if fault.until_ns is None else f"{data.seconds(fault.until_ns):.2f}")
+
+
+def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]:
+    """Packets seen and dropped while the run went on, else from first to last, and the share of these."""
+    seen, dropped = (during.seen, during.dropped) if during else (fault.seen, fault.dropped)
+    if seen is None or dropped is None:
+        return NOTHING, NOTHING, "not counted"
+    if not fault.words.startswith(("drop", "gemodel", "one-in", "loss")):
+        return f"{seen:,}", f"{dropped:,}", NOTHING
+    return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
+
+
+def rate_text(hits: int, trials: int) -> str:
+    """A measured rate with its interval: `0.98% (0.79% to 1.21%)`."""
+    if not trials:
+        return "no packet came by"
+    low, high = wilson_interval(hits, trials)
+    return f"{hits / trials:.2%} ({low:.2%} to {high:.2%})"
+
+
+def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
+    """The share that `hits` of `trials` come from, at CONFIDENCE (Wilson 1927)."""
+    share, z2 = min(hits, trials) / trials, NORMAL_QUANTILE**2
+    middle = share + z2 / (2 * trials)
+    reach = NORMAL_QUANTILE * (share * (1 - share) / trials + z2 / (4 * trials**2)) ** 0.5
+    scale = 1 + z2 / trials
+    return max(0.0, (middle - reach) / scale), min(1.0, (middle + reach) / scale)
+
+
+def witnesses(data: RunData) -> Table:
+    """Who named what, when, after how many packets, and how much of it was right."""
+    if data.summary is None:
+        return Table((), [], _NO_SUMMARY)
+    found = data.summary.detected
+    by_witness: dict[str, list[int]] = {}
+    for at, named in enumerate(found.named):
+        by_witness.setdefault(named.witness, []).append(at)
+    rows = []
+    for witness, ats in (by_witness or {"spraycheck": []}).items():
+        links = [found.named[at] for at in ats]
+        right = [one for one in links if one.right]
+        times = [one.after_s for one in right if one.after_s is not None]
+        rows.append(
+            (
+                _WITNESSES.get(witness, witness),
+                ", ".join(one.link for one in links) or ("one of several" if found.candidates else "no link"),
+                f"{len(right)}",
+                f"{len(links) - len(right)}",
+                ", ".join(found.missed) or NOTHING,
+                f"{min(times):.2f}" if times else NOTHING,
+                _packets_needed(data, [one.link for one in right]),
+                NOTHING if found.precision is None else f"{found.precision:.0%}",
+                NOTHING if found.recall is None else f"{found.recall:.0%}",
+            )
+        )
+    columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets a path", "#precision", "#recall")
+    judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
+    note = f"{sum(found.verdicts.values())} of {found.verdicts_wanted} paths judged: {judged}. Seconds: from the first "
+    note += "packet to the first right name. Packets a path: expected on a path flagged over a link rightly named."
+    for reason, count in list(found.insufficient.items())[:4]:
+        note += f" Insufficient, {count}: {reason}."
+    return Table(columns, rows, note=note)
+
+
+def _packets_needed(data: RunData, links: list[str]) -> str:
+    """The fewest packets expected on a failed path over one of these links."""
+    verdicts = data.verdicts
+    failed = np.flatnonzero(verdicts.code == Verdict.FAILED)
+    fewest = []
+    for link in links:
+        for way in data.ways(link):
+            leaf, spine = (
+                (way.sender, way.receiver) if way.sender.short.startswith("leaf") else (way.receiver, way.sender)
+            )
+            column = verdicts.src_leaf if leaf is way.sender else verdicts.dst_leaf
+            over = (verdicts.plane[failed] == way.plane) & (verdicts.spine[failed] == spine.index)
+            over &= column[failed] == leaf.index
+            fewest += verdicts.expected[failed[over]].tolist()
+    return f"{min(fewest):,.0f}" if fewest else NOTHING
+
+
+def lost_paths(data: RunData) -> Table:
+    """Where the senders lost most: an uplink each, with all that lies behind it."""
+    if data.fabric is None:
+        return Table((), [], "")
+    by_uplink: Counter[tuple[int, int, int]] = Counter()
+    for (node, plane, spine), packets in data.agents.lost_by_path.items():
+        host = node.removeprefix("h")
+        if host.isdecimal() and int(host) < data.fabric.spec.leaves * data.fabric.spec.hosts_per_leaf and spine >= 0:
+            by_uplink[plane, data.fabric.leaf_of(int(host)), spine] += packets
+    rows = [
+        (f"p{plane}:leaf{leaf}>spine{spine}>…", f"{packets:,}")
+        for (plane, leaf, spine), packets in by_uplink.most_common(MOST_LOST_PATHS)
+    ]
+    note = f"By the senders' own count of losses, timeouts and refusals; {len(by_uplink)} such starts of paths in all."
+    return Table(("paths that begin with", "#packets lost"), rows, "no sender lost a packet", note if rows else "")
+
+
+def flows(data: RunData) -> Table:
+    """One line a queue pair."""
+    if data.summary is None:
+        return Table((), [], _NO_SUMMARY)
+    found = data.summary.flows
+    columns = ("flow", "#QP", "#data", "#packets", "#resent", "#timeouts", "#seconds", "#goodput, Mb/s", "data right")
+    note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS} more are in summary.json."
+    return Table(columns, [_flow_row(flow) for flow in found[:MOST_ROWS]], "no flow", note)
+
+
+def _flow_row(flow: FlowResult) -> tuple[str, ...]:
+    right = "✓ byte for byte" if flow.bytes_verified and not flow.bytes_wrong else f"✗ {flow.bytes_wrong:,} bytes wrong"
+    return (
+        f"{flow.source} > {flow.destination}",
+        f"{flow.qpn:#x}",
+        size_text(flow.payload_bytes),
+        f"{flow.packets:,}",
+        f"{flow.retransmissions:,}",
+        f"{flow.timeouts:,}",
+        flow.state if flow.seconds is None else f"{flow.seconds:.2f}",
+        NOTHING if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:.1f}",
+        right,
+    )
+
+
+def machine(data: RunData) -> Table:
+    """What the machine lost by itself, and what it is."""
+    rows: list[tuple[str, str, str]] = []
+    if data.summary is not None:
+        rows += _load_rows(data.summary)
+    if (env := data.environment) is not None:
+        rows += [
+            ("kernel", f"{env.kernel} {env.machine}", env.distribution),
+            ("cores", f"{env.cpus_usable} of {env.cpus}", env.cpu),
+            ("memory", size_text(env.memory_bytes // 2**20 * 2**20), ""),
+            ("Python", env.python, ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))),
+            ("tools", f"{len(env.tools)}", "; ".join(f"{name}: {said}" for name, said in sorted(env.tools.items()))),
+        ]
+    return Table(("", "measured", "means"), rows, "neither summary.json nor env.json is there")
+
+
+def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
+    load = summary.load
+    return [
+        ("overload", "yes" if load.overloaded else "no", "; ".join(load.reasons) or "this machine kept up"),
+        (
+            "losses unexplained",
+            f"{load.unexplained_losses:,}",
+            f"resent without an injected drop; at most {load.unexplained_limit:,}",
+        ),
+        ("ring drops", f"{load.ring_drops:,}", "packets an engine came too late for"),
+        ("softnet drops", f"{load.softnet_drops:,}", "packets a core's backlog had no room for"),
+        ("send errors", f"{load.tx_errors:,}", "packets the kernel did not take"),
+        (
+            "wait for a core",
+            f"{load.sched_wait_share:.1%}",
+            "of the engines' time; above some 50 % times and rates mean nothing",
+        ),
+    ]

@@ -1,0 +1,186 @@
+"""One axis of time: faults in force, what agents and witnesses said, goodput, what was lost and resent, the machine."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from numpy.typing import NDArray
+
+from results.metrics import NS
+from results.report import style
+from results.report.agents import BIN_NS
+from results.report.run_data import RunData
+from results.report.verdicts import Verdict
+
+NAME, TITLE = "timeline", "Timeline"
+MOST_FAULTS = 12
+"""Bars; more are in the table of what was broken."""
+MOST_FLOWS = 32
+"""Lines; of more flows the range is shown."""
+COLUMNS = 120
+"""Of the bars of losses (our choice)."""
+
+
+@dataclass(frozen=True)
+class _Panel:
+    """One of the figures that share the axis of time."""
+
+    height: float
+    draw: Callable[[Axes, RunData, float], None]
+
+
+def draw(data: RunData) -> style.Drawn:
+    """All panels for which the folder has something, or why there is none."""
+    end = _end(data)
+    if end is None:
+        return style.Drawn(NAME, TITLE, "", absent="no file of the folder has a record with a time")
+    panels = [_Panel(0.3 + 0.22 * min(max(1, len(data.faults)), MOST_FAULTS), _faults)]
+    panels.append(_Panel(1.15, _said))
+    if data.progress.acked_bytes.size:
+        panels.append(_Panel(1.6, _goodput))
+    panels.append(_Panel(1.1, _losses))
+    if len(data.load.at_ns):
+        panels.append(_Panel(0.95, _machine))
+    heights = [panel.height for panel in panels]
+    with style.styled():
+        figure = style.blank(0.5 + sum(heights) + 0.22 * len(panels))
+        grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+        for axes, panel in zip(grid.flat, panels, strict=True):
+            style.quiet_axes(axes, "x")
+            panel.draw(axes, data, end)
+        start = min(0.0, *(data.seconds(fault.since_ns) for fault in data.faults)) if data.faults else 0.0
+        grid.flat[0].set_xlim(max(start, -0.04 * end) - 0.01 * end, end * 1.01)
+        grid.flat[-1].set_xlabel("seconds since the first packet")
+        return style.drawn(NAME, TITLE, "Everything by one clock, the machine's monotonic one.", figure)
+
+
+def _end(data: RunData) -> float | None:
+    """The last moment of the run that any file tells."""
+    last = [int(times[-1]) for times in (data.progress.at_ns, data.load.at_ns, data.verdicts.at_ns) if len(times)]
+    last += [data.agents.last_ns] if data.agents.last_ns is not None else []
+    last += [accusation.at_ns for accusation in data.accusations]
+    return max(0.001, data.seconds(max(last))) if last else None
+
+
+def _faults(axes: Axes, data: RunData, end: float) -> None:
+    axes.set_title("faults in force")
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    shown = data.faults[:MOST_FAULTS]
+    if not shown:
+        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=style.QUIET)
+        return
+    for row, fault in enumerate(shown):
+        since = data.seconds(fault.since_ns)
+        until = end if fault.until_ns is None else min(end, data.seconds(fault.until_ns))
+        axes.barh(row, until - since, left=since, height=0.62, color=style.FAULT, alpha=0.28)
+        axes.plot([since, since], [row - 0.31, row + 0.31], color=style.FAULT, linewidth=2)
+        inside = max(since, min(0.0, since)) if since > 0 else 0.0
+        axes.text(inside + 0.008 * end, row, f"{fault.link}  {fault.words}", va="center", fontsize=7.5, clip_on=True)
+    if len(data.faults) > MOST_FAULTS:
+        axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults)})")
+    axes.set_ylim(len(shown) - 0.4, -0.6)
+
+
+_LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
+
+
+def _said(axes: Axes, data: RunData, end: float) -> None:
+    """Marks in lanes: who said something when."""
+    axes.set_title("what agents and witnesses said")
+    axes.set_yticks(range(len(_LANES)), _LANES, fontsize=7.5)
+    axes.set_ylim(len(_LANES) - 0.4, -0.6)
+    accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
+    axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
+    for each in [one for one in data.accusations if one.links][-1:]:
+        at, text = data.seconds(each.at_ns), ", ".join(each.links[:2]) + (" ..." if len(each.links) > 2 else "")
+        axes.annotate(text, (at, 0), xytext=(-7, 0), textcoords="offset points", ha="right", va="center", fontsize=7.5)
+    failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
+    axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
+    for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):
+        times = [data.seconds(change.at_ns) for change in data.agents.changes if change.state in states]
+        axes.scatter(times, [2] * len(times), marker=marker, s=22, color=colour, linewidths=0, alpha=0.7)
+    marked = (len(accused), len(failed), len(data.agents.changes), len(data.agents.ports) + len(data.agents.errors))
+    for lane in (lane for lane, count in enumerate(marked) if not count):
+        axes.text(0, lane, "nothing", va="center", fontsize=7.5, color=style.QUIET)
+    rest = [data.seconds(at) for at, _, _ in data.agents.ports + data.agents.errors]
+    axes.scatter(rest, [3] * len(rest), marker="D", s=18, color=style.WARN, linewidths=0)
+    if data.agents.more_changes:
+        axes.set_title(
+            f"what agents and witnesses said (the first {len(data.agents.changes):,} changes of entropy values)"
+        )
+
+
+def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:
+    seconds: NDArray[np.float64] = (times - data.zero_ns) / NS
+    return seconds
+
+
+def _goodput(axes: Axes, data: RunData, end: float) -> None:
+    """Payload acknowledged between one record and the next."""
+    times, acked = data.progress.at_ns, data.progress.acked_bytes
+    if int(times[0]) - data.zero_ns > BIN_NS:  # else the first record is the start itself
+        times = np.r_[data.zero_ns, times]
+        acked = np.concatenate([np.zeros((1, acked.shape[1]), np.int64), acked])
+    spans = np.maximum(np.diff(times) / NS, 1e-3)
+    if len(times) < 2:
+        axes.text(0.5, 0.5, "one record only", transform=axes.transAxes, ha="center", color=style.QUIET)
+        return
+    rates = np.diff(acked, axis=0) * 8 / 1e6 / spans[:, None]
+    rates = np.concatenate([rates[:1], rates])  # a step reaches back to the record before
+    seconds, flows = _seconds(data, times), acked.shape[1]
+    axes.set_title(f"goodput of each of {flows} flows (thin) and their median (bold), Mb/s")
+    axes.set_ylim(0, max(1e-6, float(np.percentile(rates, 99.5)) * 1.25))
+    if flows <= MOST_FLOWS:
+        axes.step(seconds, rates, where="pre", color=style.FLOW, linewidth=0.8, alpha=0.55)
+    else:
+        axes.fill_between(seconds, rates.min(axis=1), rates.max(axis=1), step="pre", color=style.FLOW, alpha=0.3, lw=0)
+    axes.step(seconds, np.median(rates, axis=1), where="pre", color=style.INK, linewidth=1.6)
+
+
+def _losses(axes: Axes, data: RunData, end: float) -> None:
+    """Packets that agents counted as lost, and resent packets, in columns of equal time."""
+    axes.set_title("packets lost, as agents saw it (bars), resent so far (line)")
+    edges = np.linspace(0, end, COLUMNS + 1)
+    bottom = np.zeros(COLUMNS)
+    agents = data.agents
+    for bins, colour, hatch, label in (
+        (agents.lost, style.FAULT, None, "shown by a later arrival"),
+        (agents.timed_out, style.INK, "////", "no answer in time"),
+        (agents.refused, style.WARN, "....", "refused"),
+    ):
+        heights = _columns(bins, data, edges)
+        if heights.any():
+            axes.bar(edges[:-1], heights, np.diff(edges), bottom, align="edge", color=colour, label=label, hatch=hatch)
+            bottom += heights
+    axes.set_ylim(0, max(1.0, float(bottom.max()) * 1.3))
+    style.whole_numbers(axes)
+    if bottom.any():
+        axes.legend(loc="upper left", ncols=3)
+    if data.progress.resent.size:
+        right = axes.twinx()
+        right.spines["top"].set_visible(False)
+        right.tick_params(length=3, width=0.6)
+        resent = data.progress.resent.sum(axis=1)
+        right.step(_seconds(data, data.progress.at_ns), resent, where="post", color=style.ACCUSED, linewidth=1.3)
+        right.set_ylim(0, max(1.0, float(resent.max()) * 1.3))
+        style.whole_numbers(right)
+
+
+def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> NDArray[np.float64]:
+    if not bins:
+        return np.zeros(len(edges) - 1)
+    at = (np.fromiter(bins, np.int64, len(bins)) * BIN_NS - data.zero_ns) / NS
+    weights = np.fromiter(bins.values(), np.float64, len(bins))
+    return np.histogram(np.clip(at, edges[0], edges[-1]), edges, weights=weights)[0].astype(np.float64)
+
+
+def _machine(axes: Axes, data: RunData, end: float) -> None:
+    axes.set_title("machine: busy share of all cores (line), engines' wait for a core (dashes)")
+    seconds = _seconds(data, data.load.at_ns)
+    axes.plot(seconds, 100 * data.load.cpu_busy_share, color=style.INK, linewidth=1.2, marker=".", markersize=4)
+    axes.plot(seconds, 100 * data.load.sched_wait_share, color=style.WARN, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.set_ylim(0, 105)
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")

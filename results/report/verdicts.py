@@ -1,0 +1,114 @@
+"""What SprayCheck said in a run: every verdict as columns, every change of what is accused."""
+
+from array import array
+from dataclasses import dataclass
+from enum import IntEnum
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from results.report.lines import Lines
+
+
+class Verdict(IntEnum):
+    """How a path was judged; a word that this program does not know is OTHER."""
+
+    HEALTHY = 0
+    FAILED = 1
+    INSUFFICIENT = 2
+    OTHER = 3
+
+
+_CODES = {verdict.name.lower(): verdict for verdict in Verdict}
+
+
+@dataclass(frozen=True)
+class Verdicts:
+    """One row a flow and path, `(n,)` each."""
+
+    at_ns: NDArray[np.int64]
+    plane: NDArray[np.int64]
+    src_leaf: NDArray[np.int64]
+    spine: NDArray[np.int64]
+    dst_leaf: NDArray[np.int64]
+    count: NDArray[np.int64]
+    expected: NDArray[np.float64]
+    threshold: NDArray[np.float64]
+    """NaN where none was set."""
+    code: NDArray[np.int64]
+    """Verdict."""
+
+    def __len__(self) -> int:
+        """Rows."""
+        return len(self.at_ns)
+
+
+@dataclass(frozen=True)
+class Accusation:
+    """What was accused from a moment on."""
+
+    at_ns: int
+    state: str
+    links: tuple[str, ...]
+    """For certain; patterns such as `p0:leaf3>spine*` where a cause is common to several."""
+    candidates: tuple[tuple[str, ...], ...]
+    pending: int
+
+
+class _Line(msgspec.Struct):
+    event: str
+    mono_ns: int = 0
+    plane: int = 0
+    src_leaf: int = 0
+    spine: int = 0
+    dst_leaf: int = 0
+    count: int = 0
+    expected: float | None = msgspec.field(name="lambda", default=None)
+    threshold: float | None = None
+    verdict: str = ""
+    state: str = ""
+    links: tuple[str, ...] = ()
+    candidates: tuple[tuple[str, ...], ...] = ()
+    common: tuple[str, ...] = ()
+    common_candidates: tuple[tuple[str, ...], ...] = ()
+    pending: int = 0
+
+
+_INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count")
+
+
+def read_detect(lines: Lines) -> tuple[Verdicts, list[Accusation]]:
+    """All of `detect.jsonl`; of accusations only those that differ from the one before."""
+    ints = {name: array("q") for name in _INTS}
+    expected, threshold, code = array("d"), array("d"), array("q")
+    accusations: list[Accusation] = []
+    for line in lines.of_type(_Line):
+        if line.event == "DETECT":
+            for name, column in ints.items():
+                column.append(getattr(line, name))
+            expected.append(line.expected or 0.0)
+            threshold.append(np.nan if line.threshold is None else line.threshold)
+            code.append(_CODES.get(line.verdict, Verdict.OTHER))
+        elif line.event == "LOCALIZE":
+            _add(accusations, line)
+    columns = {name: np.frombuffer(column, np.int64) for name, column in ints.items()}
+    verdicts = Verdicts(
+        at_ns=columns.pop("mono_ns"),
+        **columns,
+        expected=np.frombuffer(expected, np.float64),
+        threshold=np.frombuffer(threshold, np.float64),
+        code=np.frombuffer(code, np.int64),
+    )
+    return verdicts, accusations
+
+
+def _add(accusations: list[Accusation], line: _Line) -> None:
+    said = Accusation(
+        line.mono_ns, line.state, line.links + line.common, line.candidates + line.common_candidates, line.pending
+    )
+    last = accusations[-1] if accusations else None
+    if last is not None and (last.state, last.links, last.candidates) == (said.state, said.links, said.candidates):
+        accusations[-1] = Accusation(last.at_ns, last.state, last.links, last.candidates, said.pending)
+    else:
+        accusations.append(said)

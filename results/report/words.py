@@ -1,0 +1,113 @@
+"""A run in one sentence, and what it is to be believed."""
+
+from dataclasses import dataclass
+
+from results.report.run_data import RunData
+from results.summary import Summary, size_text
+
+_MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
+_WORDS = {
+    "pass": "as expected",
+    "fail": "not as expected",
+    "overloaded": "not to be trusted",
+    "unfinished": "not finished",
+}
+
+MOST_NAMED = 4
+"""Links in the sentence; all are in the tables."""
+
+
+@dataclass(frozen=True)
+class Sentence:
+    """The verdict on a run."""
+
+    outcome: str
+    """`pass`, `fail`, `overloaded` or `unfinished`."""
+    text: str
+
+    @property
+    def mark(self) -> str:
+        """A shape that says the outcome without colour."""
+        return _MARKS.get(self.outcome, "?")
+
+    @property
+    def word(self) -> str:
+        """The outcome in words."""
+        return _WORDS.get(self.outcome, self.outcome)
+
+
+def sentence_of(data: RunData) -> Sentence:
+    """What happened, who noticed, and whether that is right."""
+    summary = data.summary
+    if summary is None:
+        return Sentence(
+            "unfinished", "The run did not get to its end, or its summary cannot be read: below is what it left."
+        )
+    if summary.outcome == "overloaded":
+        why = "; ".join(summary.load.reasons) or "it lost packets by itself"
+        return Sentence("overloaded", f"This machine did not keep up ({why}), so nothing below is to be trusted.")
+    failed = [check.name for check in summary.checks if not check.ok]
+    text = f"{_broken(data)}; {_noticed(summary)}; {_arrived(summary)}."
+    if summary.outcome != "pass":
+        text += f" Not as expected: {'; '.join(failed) or summary.outcome}."
+    return Sentence(summary.outcome, text[0].upper() + text[1:])
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:MOST_NAMED])
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+
+
+def _broken(data: RunData) -> str:
+    if not data.faults:
+        return "nothing was broken"
+    if len(data.true_links) == 1:
+        fault = data.faults[0]
+        return f"link {fault.link} had {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
+    return f"{len(data.true_links)} directions failed ({_listed(sorted(data.true_links))})"
+
+
+def _noticed(summary: Summary) -> str:
+    found = summary.detected
+    right = [one for one in found.named if one.right]
+    wrong = [one.link for one in found.named if not one.right]
+    said = []
+    if right:
+        times = [one.after_s for one in right if one.after_s is not None]
+        when = f" {max(times):.2f} s after the first packet" if times else ""
+        those = "exactly that" if len(right) == 1 else "exactly those"
+        whole = those if not wrong and not found.missed else f"{len(right)} of them rightly"
+        said.append(f"SprayCheck named {whole}{when}")
+    if wrong:
+        said.append(f"SprayCheck named {_listed(wrong)}, which did not drop")
+    if found.missed:
+        said.append(f"{_listed(list(found.missed))} went unnoticed")
+    if found.candidates:
+        said.append(f"{len(found.candidates)} sets of links could not be told apart")
+    return ", ".join(said) or "nobody was accused"
+
+
+def _arrived(summary: Summary) -> str:
+    totals = summary.totals
+    if totals.bytes_wrong:
+        return f"{totals.bytes_wrong:,} bytes arrived wrong"
+    if totals.acked_bytes < totals.payload_bytes:
+        return f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} arrived"
+    return f"all {size_text(totals.payload_bytes)} arrived intact, with {totals.retransmissions:,} packets resent"
+
+
+def facts_of(data: RunData) -> list[tuple[str, str]]:
+    """What the run was, in pairs."""
+    summary, env = data.summary, data.environment
+    facts = [("run", data.name)]
+    if summary is not None:
+        totals = summary.totals
+        facts += [("fabric", summary.fabric), ("seed", str(summary.seed))]
+        facts.append(
+            ("traffic", f"{totals.flows} flows, {size_text(totals.payload_bytes)}, {totals.packets:,} packets")
+        )
+        if totals.seconds is not None and totals.goodput_bps is not None:
+            facts.append(("in", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
+    if env is not None:
+        facts += [("started", env.started), ("command", " ".join(env.command))]
+    return facts

@@ -1,0 +1,48 @@
+"""The report in a browser: no message, no request but for itself, every figure to be seen, at two widths."""
+
+import pytest
+
+from results.report.page import write_report
+from tests.support.chromium import BROWSER, page
+from tests.support.run_folder import write_run
+
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (apt install chromium)"),
+    pytest.mark.timeout(120),
+]
+FIGURES = ["fabric", "arrivals", "arrivals-all", "timeline", "reordering"]
+SEEN = """[...document.querySelectorAll('figure[data-figure]')].map(figure => {
+    const box = figure.querySelector('svg')?.getBoundingClientRect();
+    return [figure.dataset.figure, Boolean(box && box.width > 300 && box.height > 100)];
+})"""
+
+
+def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
+    runs = {
+        "gray": write_run(tmp_path / "gray"),
+        "healthy": write_run(tmp_path / "healthy", link=None),
+        "overloaded": write_run(tmp_path / "overloaded", outcome="overloaded"),
+    }
+    for run in runs.values():
+        write_report(run)
+    with page() as shown:
+        for name, run in runs.items():
+            for width, dark in ((1280, False), (400, True)) if name == "gray" else ((400, False),):
+                shown.show(run.report, width, dark)
+                assert shown.messages() == [], name
+                assert [url for url in shown.requests() if not url.startswith("data:")] == [run.report.as_uri()], name
+                assert shown.value(SEEN) == [[figure, True] for figure in FIGURES], (name, width)
+                wider = shown.value("document.documentElement.scrollWidth - innerWidth")
+                assert wider <= 0, f"{name}: {wider} pixels wider than {width}"
+                dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
+                assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_a_page_that_asks_for_something_would_be_noticed(tmp_path):
+    file = tmp_path / "bad.html"
+    file.write_text("<img src='http://127.0.0.1:9/x.png'><script>console.error('no'); nothing.here</script>")
+    with page() as shown:
+        shown.show(file, 1280)
+        shown.value("1")
+        assert "http://127.0.0.1:9/x.png" in shown.requests()
+        assert len(shown.messages()) >= 2

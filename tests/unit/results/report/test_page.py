@@ -1,0 +1,166 @@
+"""The report says what the folder says, of any folder, and nothing else; it needs nothing but itself."""
+
+import re
+import shutil
+
+import pytest
+
+from results.report.page import figures_of, page_of, write_report
+from results.report.run_data import read_run
+from results.report.style import Drawn
+from results.report.words import sentence_of
+from results.run_dir import RunDir
+from tests.support.run_folder import LINK, write_run
+
+FIGURES = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
+NOT_DRAWN = [Drawn(name, name, "", absent="not drawn") for name in FIGURES]
+"""Where the words are the question: drawing takes seconds."""
+
+
+def page(run: RunDir) -> str:
+    return page_of(read_run(run), NOT_DRAWN)
+
+
+@pytest.fixture(scope="module")
+def gray(tmp_path_factory):
+    return write_run(tmp_path_factory.mktemp("runs") / "20260304T050607Z-gray-link-1")
+
+
+@pytest.fixture(scope="module")
+def gray_page(gray):
+    write_report(gray)
+    return gray.report.read_text()
+
+
+def text_of(html: str) -> str:
+    """What a reader sees: without markup, blanks alike."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]*>", " ", html)).replace("&gt;", ">")
+
+
+def test_the_verdict_is_one_sentence(gray_page):
+    assert (
+        "as expected Link p0:leaf3>spine5 had drop 1%; SprayCheck named exactly that 5.95 s after the first packet; "
+        "all 256 MiB arrived intact, with 80 packets resent."
+    ) in text_of(gray_page)
+
+
+def test_the_tables_say_what_was_asked_for_and_measured(gray_page):
+    text = text_of(gray_page)
+    assert "p0:leaf3>spine5 drop 1% drop 1% before traffic, 6.20 8,194 80 0.98% (0.79% to 1.21%) ebpf" in text
+    assert "SprayCheck p0:leaf3>spine5 1 0 – 5.95 4,096 100% 100%" in text
+    assert "p0:leaf3>spine5>… 80" in text
+    assert "h3 > h4 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
+    assert "losses unexplained 0 resent without an injected drop; at most 4" in text
+    assert "payload bytes" in text
+
+
+def test_the_figures_mark_what_failed_and_who_was_accused(gray_page):
+    text = text_of(gray_page)
+    assert "p0:leaf3>spine5: failed and accused" in text
+    assert "p0 leaf3 > leaf4" in text
+    assert "what agents and witnesses said" in text
+    assert "1,048,576 first transmissions of 16 flows; the furthest came 15 packets late" in text
+
+
+def test_nothing_is_fetched(gray_page):
+    addresses = set(re.findall(r"(?:https?:)?//[\w.-]+", gray_page)) - {"http://www.w3.org"}
+    assert addresses == set()
+    assert not re.search(r"<(script|iframe|img|object|link (?!rel=\"icon\" href=\"data:))", gray_page)
+    assert "url(http" not in gray_page
+
+
+def test_ids_are_there_once(gray_page):
+    ids = re.findall(r'\bid="([^"]+)"', gray_page)
+    repeated = {one for one in ids if ids.count(one) > 1}
+    # matplotlib numbers its groups in each figure anew; nothing refers to those.
+    assert {one for one in repeated if f"#{one}" in gray_page} == set()
+
+
+def test_figures_are_files_too(gray, gray_page):
+    names = {path.name for path in gray.figures.iterdir()}
+    assert names == {f"{stem}.{kind}" for stem in FIGURES for kind in ("svg", "png")}
+    assert all((gray.figures / f"{stem}.png").read_bytes().startswith(b"\x89PNG") for stem in FIGURES)
+    assert all("var(--" not in (gray.figures / f"{stem}.svg").read_text() for stem in FIGURES)
+
+
+def test_the_same_folder_gives_the_same_page(gray, gray_page):
+    data = read_run(gray)
+    assert page_of(data, figures_of(data)) == gray_page
+
+
+def test_what_a_scenario_says_is_text_only(tmp_path):
+    run = write_run(tmp_path / "x")
+    run.scenario.write_text("name: <script>alert(1)</script>\ndescription: '<b>bold</b> & more'\n")
+    html = page(run)
+    assert "<script>" not in html
+    assert "&lt;b&gt;bold&lt;/b&gt; &amp; more" in html
+
+
+FILES = (
+    "summary.json", "topology.json", "detect.jsonl", "agent.jsonl", "counters.jsonl", "truth.jsonl", "env.json",
+    "scenario.yaml",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("missing", FILES)
+def test_any_one_file_may_be_missing(gray, tmp_path, missing):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(gray.path, copy.path)
+    (copy.path / missing).unlink()
+    html = page(copy)
+    assert f"{missing}: No such file or directory" in html
+    assert text_of(html).count("What these numbers are worth") == 1
+
+
+def test_figures_of_what_is_left(gray, tmp_path):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(gray.path, copy.path)
+    for missing in ("summary.json", "counters.jsonl", "truth.jsonl"):
+        (copy.path / missing).unlink()
+    absent = {figure.name: figure.absent for figure in figures_of(read_run(copy))}
+    assert absent == dict.fromkeys(FIGURES, "") | {
+        "reordering": "the summary does not tell in what order packets arrived"
+    }
+
+
+def test_an_empty_folder_has_a_report_that_says_so(tmp_path):
+    data = read_run(RunDir(tmp_path))
+    assert len(data.problems) == 8
+    html = page_of(data, figures_of(data))
+    assert "the folder does not tell the fabric" in html
+    assert "no file of the folder has a record with a time" in html
+    assert sentence_of(data).outcome == "unfinished"
+
+
+def test_broken_lines_and_documents_are_told_of(gray, tmp_path):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(gray.path, copy.path)
+    with copy.agent.open("ab") as file:
+        file.write(
+            b'{"event": "LOSS", "mono_ns": 1\n\xff\n{"event":"NEWS","v":9}\n{"event":"EV_STATE","evs":{"a":"b"}}\n'
+        )
+    copy.summary.write_text('{"v": 2}')
+    copy.topology.write_text('{"planes": 99, "leaves": 1, "spines": 1, "hosts_per_leaf": 1}')
+    copy.scenario.write_text("a: [")
+    problems = read_run(copy).problems
+    told = {problem.partition(":")[0] for problem in problems}
+    assert told == {"scenario.yaml", "topology.json", "summary.json", "agent.jsonl"}
+    assert any("2 lines cannot be read" in problem for problem in problems)
+    assert "not finished" in page(copy)
+
+
+def test_an_overloaded_run_is_not_to_be_trusted(tmp_path):
+    text = text_of(page(write_run(tmp_path / "x", outcome="overloaded")))
+    assert "not to be trusted This machine did not keep up (ring drops), so nothing below is to be trusted." in text
+
+
+def test_a_failed_run_says_what_failed(tmp_path):
+    text = text_of(page(write_run(tmp_path / "x", outcome="fail")))
+    assert "Not as expected: the right links are named." in text
+    assert "✗ fails the right links are named" in text
+
+
+def test_a_healthy_run_accuses_nobody(tmp_path):
+    text = text_of(page(write_run(tmp_path / "x", link=None)))
+    assert "Nothing was broken; nobody was accused; all 256 MiB arrived intact" in text
+    assert LINK not in text
