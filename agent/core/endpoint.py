@@ -137,6 +137,8 @@ class Endpoint:
 
     def drain_answers(self, now_ns: int) -> list[EvProbeAnswer]:
         """Answers since the last call, and probes that ran out of time."""
+        if not self._asked and not self._answers:
+            return []
         limit_ns = now_ns - self._settings.probe_timeout_ns
         for number in [number for number, asked in self._asked.items() if asked.sent_ns <= limit_ns]:
             asked = self._asked.pop(number)

@@ -94,6 +94,7 @@ class QueuePair:
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
         self._learnt_ns = -_REVERSE_PERIOD_NS
+        self._peer_ports: int | None = None
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
         self._tell_ports()
@@ -107,6 +108,11 @@ class QueuePair:
     def posted_pkts(self) -> int:
         """Packets posted since the start; the next posted message starts at this offset."""
         return self._requester.messages.end
+
+    @property
+    def completed_messages(self) -> int:
+        """Messages of ours that are complete."""
+        return self._requester.messages.completed
 
     @property
     def has_backlog(self) -> bool:
@@ -235,6 +241,9 @@ class QueuePair:
 
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
         """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK)."""
+        if mask == self._peer_ports:
+            return
+        self._peer_ports = mask
         up = np.ones(256, np.bool_)
         up[self._planes] = (mask >> (self._planes.astype(np.int64) + 1)) & 1
         ev_set = self._requester.ev_set

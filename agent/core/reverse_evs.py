@@ -20,11 +20,8 @@ class ReverseEvs:
         self._plane_of = profile.planes.tolist()
         self._turn = 0
         self._usable = self._planes
-
-    @property
-    def row(self) -> int:
+        self.row = self._rows[self._planes[0]]
         """The EV whose turn it is."""
-        return self._rows[self._usable[self._turn % len(self._usable)]]
 
     @property
     def rows(self) -> list[int]:
@@ -34,12 +31,18 @@ class ReverseEvs:
     def turn(self) -> None:
         """It is the next plane's turn."""
         self._turn = (self._turn + 1) % len(self._usable)
+        self._choose()
 
     def learn(self, row: int) -> None:
         """This EV works: from now on it is its plane's."""
         self._rows[self._plane_of[row]] = row
+        self._choose()
 
     def on_ports(self, up: NDArray[np.bool_]) -> None:
         """Leave out the planes (256,) that are down, unless that is all of them."""
         self._usable = [plane for plane in self._planes if up[plane]] or self._planes
         self._turn %= len(self._usable)
+        self._choose()
+
+    def _choose(self) -> None:
+        self.row = self._rows[self._usable[self._turn]]

@@ -5,6 +5,7 @@ inter-processor interrupt (measured: make bench).
 """
 
 import gc
+import os
 import threading
 import time
 
@@ -20,11 +21,12 @@ _CONTROL_PERIOD_NS = 5_000_000
 _FLUSH_PERIOD_NS = 50_000_000
 """Events reach the log this often."""
 
-_SPINS = 3
-"""Idle turns before the first sleep."""
+_SPIN_NS = 200_000
+"""So long after a frame there is no sleep: an answer to it is due, and the shortest sleep takes 100 us. Other processes
+get the core meanwhile if they want it. Our choice."""
 
 _NAP_S = 50e-6
-"""Sleep while answers are due; about one round trip."""
+"""Sleep while answers are late."""
 
 _DOZE_AFTER_NS = 20_000_000
 """Without a frame for this long, nothing is going on."""
@@ -47,16 +49,13 @@ def settle() -> None:
 def drive(engine: Engine, programs: Programs, control: ControlServer, log: EventLog, stop: threading.Event) -> None:
     """Run until `stop` is set."""
     moved_ns = control_ns = flush_ns = monotonic_ns()
-    idle_turns = 0
     while not stop.is_set():
         now_ns = monotonic_ns()
         moved: int = engine.receive(now_ns)
         moved += programs.turn()
         moved += engine.send(now_ns)
         if moved:
-            idle_turns, moved_ns = 0, now_ns
-        else:
-            idle_turns += 1
+            moved_ns = now_ns
         if now_ns - control_ns >= _CONTROL_PERIOD_NS:
             control.poll()
             log.add(engine.drain_events())
@@ -65,9 +64,12 @@ def drive(engine: Engine, programs: Programs, control: ControlServer, log: Event
             log.observe(engine.hosts.values(), now_ns)
             log.flush(now_ns)
             flush_ns = now_ns
-        if now_ns - moved_ns > _DOZE_AFTER_NS:
+        idle_ns = now_ns - moved_ns
+        if idle_ns > _DOZE_AFTER_NS:
             control.wait(_DOZE_S)
             control.poll()
-        elif idle_turns > _SPINS:
+        elif idle_ns > _SPIN_NS:
             time.sleep(_NAP_S)
+        elif idle_ns:
+            os.sched_yield()
     control.poll()  # the reply to the request that ended us

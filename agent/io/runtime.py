@@ -17,7 +17,7 @@ from agent.core.memory import RegionTable
 from agent.core.qp import QueuePair
 from agent.io.neighbours import Neighbour, Neighbours
 from agent.io.port import FramePort
-from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
+from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
 from agent.wire.control import encode_control
 from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
 from agent.wire.decode import Decoded, RejectReason, decode
@@ -37,6 +37,7 @@ _CARRIER_PERIOD_NS = 10_000_000
 
 Columns = TypeVar("Columns", WriteColumns, SackColumns, AckColumns, NackColumns, ProbeColumns)
 Batch = TypeVar("Batch", WriteBatch, SackBatch, ControlBatch)
+Encode = Callable[[FlowTemplate, Batch, NDArray[np.uint8], Runs | None], NDArray[np.uint32]]
 
 
 _TAKEN: tuple[tuple[str, Callable[[QueuePair, Any, int], None]], ...] = (
@@ -108,6 +109,8 @@ class HostRuntime:
 
     def transmit(self, channel: Channel, limit: int, now_ns: int) -> int:
         """Send at most `limit` data packets of one queue pair; frames sent."""
+        if not channel.qp.has_backlog:
+            return 0
         room = min(port.room() for port in self.ports.values())
         if not room or not (writes := channel.qp.transmit(min(limit, room), now_ns)):
             return 0
@@ -234,25 +237,27 @@ class HostRuntime:
     def _send(self) -> int:
         return sum(port.send() for port in self.ports.values())
 
-    def _put(
-        self,
-        template: FlowTemplate,
-        batch: Batch,
-        encode: Callable[[FlowTemplate, Batch, NDArray[np.uint8], Runs | None], NDArray[np.uint32]],
-    ) -> None:
+    def _put(self, template: FlowTemplate, batch: Batch, encode: Encode[Batch]) -> None:
         """Encode a batch into the ports its EVs lead to, each port's rows in the order of the batch."""
         planes = template.planes[batch.ev_index]
+        if alike(planes):
+            self._put_into(self.ports[int(planes[0])], template, batch, encode)
+            return
         for plane, port in self.ports.items():
-            rows = np.flatnonzero(planes == plane)
-            done = 0
-            while done < len(rows):
-                space = port.reserve(len(rows) - done)
-                if not len(space):
-                    self.overflowed += len(rows) - done
-                    break
-                part = batch if len(space) == len(batch) else batch.take(rows[done : done + len(space)])
-                port.fill(encode(template, part, space.frames, space.runs))
-                done += len(space)
+            rows = (planes == plane).nonzero()[0]
+            if len(rows):
+                self._put_into(port, template, batch.take(rows), encode)
+
+    def _put_into(self, port: FramePort, template: FlowTemplate, batch: Batch, encode: Encode[Batch]) -> None:
+        done, count = 0, len(batch)
+        while done < count:
+            space = port.reserve(count - done)
+            if not len(space):
+                self.overflowed += count - done
+                return
+            part = batch if len(space) == count else batch.take(slice(done, done + len(space)))
+            port.fill(encode(template, part, space.frames, space.runs))
+            done += len(space)
 
     def _put_ready_frames(self) -> None:
         # One by one: announcements, a frame a path and flow.

@@ -6,6 +6,7 @@ have their own code in encode.py and decode.py. Sources: MRC Tables 7-6, 7-16 to
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from agent.wire.dtypes import (
     BTH_OFFSET,
     ENDPOINT_REQUEST_FRAME,
     ENDPOINT_RESPONSE_FRAME,
+    INNER_OFFSET,
     NACK_FRAME,
     PROBE_FRAME,
     UDP_OFFSET,
@@ -44,7 +46,7 @@ from agent.wire.dtypes import (
 )
 from agent.wire.encode import stamp_icrc
 from agent.wire.ev import EvCodec
-from agent.wire.icrc import Runs
+from agent.wire.icrc import HEADER_BYTES, Runs, carried_alike
 from agent.wire.rules import CONTROL_FRAMES, Kind
 from agent.wire.template import CONTROL_ROW, DATA_ROW, FlowTemplate
 
@@ -207,8 +209,16 @@ def encode_control(
     frame["outer"]["plen"] = length - UDP_OFFSET + c.IPV6_BYTES
     frame["inner"]["plen"] = frame["udp"]["len"] = length - UDP_OFFSET
     rows[:, BTH_OFFSET : length - c.ICRC_BYTES] = _transport_headers(sent, template.dqpn, batch)
-    stamp_icrc(rows, template.tunnel_icrc_effect[traffic_class, batch.ev_index], length - c.ICRC_BYTES, runs)
+    end = length - c.ICRC_BYTES
+    stamp_icrc(rows, _tunnel_icrc_effect(template, end)[traffic_class, batch.ev_index], end, runs)
     return np.full(len(batch), length, np.uint32)
+
+
+@lru_cache(maxsize=256)
+def _tunnel_icrc_effect(template: FlowTemplate, end: int) -> NDArray[np.uint32]:
+    """(2, E): by class and EV, at `end`."""
+    effects = [carried_alike(effect, end - INNER_OFFSET - HEADER_BYTES) for effect in template.tunnel_icrc_effect]
+    return np.stack(effects)
 
 
 def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:

@@ -1,5 +1,6 @@
 """Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ from agent.wire.control_columns import (
 )
 from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
 from agent.wire.ev import EvCodec
-from agent.wire.icrc import Runs
+from agent.wire.icrc import Runs, flat_bytes
 from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes
 from agent.wire.rules import Kind, RejectReason
 from agent.wire.verdicts import judge
@@ -45,6 +46,7 @@ _CC_STATE = word_of(SACK_FRAME, "cc_state")
 _PORT_MASK = word_of(SACK_MASK_FRAME, "ports")
 _ECN = np.uint32(3 << 20)
 _CE = np.uint32(Ecn.CE << 20)
+_LOW_HALF, _HIGH_HALF = (slice(0, None, 2), slice(1, None, 2))[:: 1 if sys.byteorder == "little" else -1]
 _MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 
 
@@ -93,7 +95,7 @@ def decode(
             found["sacks"] = _sacks_of(block, rows, plane)
         else:
             received = RECEIVED[Kind(kind)]
-            found[received.name] = received.columns_of(block.words[:, rows], plane, codec)
+            found[received.name] = received.columns_of(block.words_of(rows), plane, codec)
     return Decoded(rejected=_tally(block.reasons), reasons=block.reasons, **found)
 
 
@@ -105,8 +107,9 @@ def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
 
 
 def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, codec: EvCodec) -> WriteColumns:
-    words, trimmed = block.words[:, rows], block.trimmed[rows]
-    if np.count_nonzero(trimmed) or np.count_nonzero(has_tseth(words)) < len(trimmed):
+    words, trimmed = block.words_of(rows), block.trimmed[rows]
+    any_trimmed = np.count_nonzero(trimmed)
+    if any_trimmed or np.count_nonzero(has_tseth(words)) < len(trimmed):
         words = _in_usual_layout(block, rows)
     start = block.payload_start[rows]
     payload_bytes = block.payload_end[rows] - start - pad_bytes(words)
@@ -128,9 +131,9 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
         rkey=words[_RETH + 2],
         dmalen=words[_RETH + 3],
         imm=_immediates(block, words, rows),
-        payload_bytes=(payload_bytes * ~trimmed).view(np.uint32),
-        payload_offset=block.row_offset[rows] + start,
-        memory=block.memory,
+        payload_bytes=(payload_bytes * ~trimmed).view(np.uint32) if any_trimmed else payload_bytes.view(np.uint32),
+        payload_offset=block.row_offsets()[rows] + start,
+        memory=flat_bytes(block.frames),
         plane=plane,
     )
 
@@ -145,7 +148,7 @@ def _immediates(block: JudgedBlock, words: NDArray[np.uint32], rows: NDArray[np.
 
 def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
     """Header words of the rows moved to where a whole write with TSETH has them; what a row lacks reads zero."""
-    words = block.words[:, rows].copy()
+    words = block.words_of(rows).copy()
     outer_end = (words[_OUTER_LENGTH] >> np.uint32(16)).astype(np.int64) + INNER_OFFSET
     cut = block.trimmed[rows] & (outer_end < PAYLOAD_OFFSET - ~has_tseth(words) * c.TSETH_BYTES)
     short = np.flatnonzero(~has_tseth(words))
@@ -157,7 +160,7 @@ def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDAr
 
 
 def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) -> SackColumns:
-    words = block.words[:, rows]
+    words = block.words_of(rows)
     first, windows, rcvd = words[_SETH], words[_SETH_CC], words[_CC_STATE + 1]
     masked = block.payload_start[rows] == _MASKED_END
     return SackColumns(
@@ -165,7 +168,7 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
         ack_psn_offset=_low(first).view(np.int16),
         pr=first & np.uint32(1 << 17) != 0,
         rtx=words[_BTH_PSN] & np.uint32(c.BTH_RETRANSMISSION << c.PSN_BITS) != 0,
-        m=_octet(first, 21) & np.uint8(3),
+        m=_octet(first >> np.uint32(5), 16) & np.uint8(3),
         ev=words[_SETH + 1],
         spdcid=_high(words[_SETH + 2]),
         dpdcid=_low(words[_SETH + 2]),
@@ -189,15 +192,17 @@ def _is_ce(class_word: NDArray[np.uint32]) -> NDArray[np.bool_]:
 
 
 def _octet(word: NDArray[np.uint32], shift: int) -> NDArray[np.uint8]:
-    return (word >> np.uint32(shift)).astype(np.uint8)
+    """Eight bits of contiguous words from a multiple of eight up, a view."""
+    place = shift // 8 if sys.byteorder == "little" else 3 - shift // 8
+    return word.view(np.uint8)[place::4]
 
 
 def _high(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    return (word >> np.uint32(16)).astype(np.uint16)
+    return word.view(np.uint16)[_HIGH_HALF]
 
 
 def _low(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    return word.astype(np.uint16)
+    return word.view(np.uint16)[_LOW_HALF]
 
 
 def _long(high: NDArray[np.uint32], low: NDArray[np.uint32]) -> NDArray[np.uint64]:

@@ -21,7 +21,6 @@ from agent.wire.dtypes import (
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import (
     HEADER_BYTES,
-    RUNS_PAY_ROWS,
     Runs,
     carried,
     carried_alike,
@@ -77,7 +76,7 @@ def _encode_alike(
     if width:
         gather_rows(batch.source, batch.source_offset, rows[:, PAYLOAD_OFFSET : PAYLOAD_OFFSET + width])
         rows[:, PAYLOAD_OFFSET + width : end] = 0
-    _append_icrc(rows, effect[batch.ev_index], end, runs)
+    stamp_icrc(rows, effect[batch.ev_index], end, runs)
     return np.full(len(rows), end + c.ICRC_BYTES, np.uint32)
 
 
@@ -169,14 +168,9 @@ def _stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDAr
 def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
     """Append the ICRC to frames of one length, complete but for it, in place.
 
-    `effect` `(n,)` is what masking changes at the end of the masked headers, `end` where the ICRC goes.
+    `effect` `(n,)` is what masking changes at `end`, where the ICRC goes (`icrc.carried_alike`).
     """
-    _append_icrc(rows, carried_alike(effect, end - INNER_OFFSET - HEADER_BYTES), end, runs)
-
-
-def _append_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
-    """As `stamp_icrc`, with the effect of masking carried to the end already."""
-    if runs is not None and len(rows) >= RUNS_PAY_ROWS:
+    if runs is not None:
         covered = runs(INNER_OFFSET, end)[: len(rows)]
     else:
         base = np.arange(len(rows)) * rows.strides[0]
@@ -209,8 +203,15 @@ def encode_sacks(
     _stamp_cc_state(frame["cc_state"], batch)
     if batch.port_mask is not None:
         frame["ports"]["port_mask"] = batch.port_mask
-    stamp_icrc(rows, template.sack_icrc_effect[batch.ev_index], layout.itemsize - c.ICRC_BYTES, runs)
+    end = layout.itemsize - c.ICRC_BYTES
+    stamp_icrc(rows, _sack_icrc_effect(template, end)[batch.ev_index], end, runs)
     return np.full(len(batch), layout.itemsize, np.uint32)
+
+
+@lru_cache(maxsize=256)
+def _sack_icrc_effect(template: FlowTemplate, end: int) -> NDArray[np.uint32]:
+    """By EV, at `end`."""
+    return carried_alike(template.sack_icrc_effect, end - INNER_OFFSET - HEADER_BYTES)
 
 
 def _stamp_seth(seth: NDArray[np.void], batch: SackBatch, nxt: int) -> None:

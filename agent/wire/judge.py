@@ -25,7 +25,7 @@ from agent.wire.dtypes import (
     offset_of,
     word_of,
 )
-from agent.wire.icrc import RESIDUE, RUNS_PAY_ROWS, Runs, flat_bytes, icrcs_alike, icrcs_of
+from agent.wire.icrc import RESIDUE, Runs, are_right, flat_bytes, icrcs_alike, icrcs_of
 from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
 
 _HEADERS_END = SACK_FRAME.itemsize
@@ -49,6 +49,8 @@ _NXT = np.uint32(0x1F << 23)
 _NXT_PORT_MASK = np.uint32(c.SETH_NXT_PORT_MASK << 23)
 _CC_UNIT = np.uint32(1 << 24)
 _OPCODE_SHIFT = np.uint32(24)
+_SHORT_BYTES = 512
+"""Frames up to this length are checked in one pass over a copy. Our choice, measured: half the time at 166 bytes."""
 _LOW_HALF = np.uint32(0xFFFF)
 _HIGH_HALF = np.uint32(16)
 
@@ -59,10 +61,8 @@ class JudgedBlock:
 
     words: NDArray[np.uint32]
     """(38, n): `dtypes.header_words` of all frames; zero where frames are narrower."""
-    memory: NDArray[np.uint8]
-    """The whole block as flat bytes, a view where the frames allow it."""
-    row_offset: NDArray[np.int64]
-    """Where the row starts in `memory`."""
+    frames: NDArray[np.uint8]
+    """(n, stride) with contiguous bytes in a row."""
     lengths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     lowest_kind: int
@@ -87,6 +87,14 @@ class JudgedBlock:
         """Rows nothing has been found against."""
         accepted: NDArray[np.bool_] = self.reasons == RejectReason.ACCEPTED.value
         return accepted
+
+    def words_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
+        """The words of the given rows, each word's column contiguous."""
+        return self.words if isinstance(rows, slice) else self.words.take(rows, axis=1)
+
+    def row_offsets(self) -> NDArray[np.int64]:
+        """Where each row starts in the `flat_bytes` of the frames."""
+        return np.arange(len(self.frames)) * self.frames.strides[0]
 
     def groups(self) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
         """Accepted rows by kind, writes with and without immediates together; all rows of a block as a slice."""
@@ -142,8 +150,7 @@ def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDA
     kinds = kinds_of(words)
     return JudgedBlock(
         words=words,
-        memory=flat_bytes(frames),
-        row_offset=np.arange(len(frames)) * frames.strides[0],
+        frames=frames,
         lengths=lengths.astype(np.int32),
         kinds=kinds,
         lowest_kind=int(kinds.min()),
@@ -240,14 +247,17 @@ def _judge_control_fields(block: JudgedBlock) -> None:
 
 def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8], runs: Runs | None = None) -> None:
     """Reject rows whose ICRC is wrong; a trimmed packet has no valid one (our choice)."""
-    checked = selection(block.accepted() & ~block.trimmed)
+    checked = selection((block.reasons | block.trimmed) == RejectReason.ACCEPTED.value)
     ends = block.payload_end[checked] + np.int32(c.ICRC_BYTES)
     headers = headers[checked, INNER_OFFSET - WORD_LEAD_BYTES :]
-    if runs is not None and len(ends) >= RUNS_PAY_ROWS and len(ends) == len(block.reasons) and alike(ends):
+    whole = len(ends) == len(block.reasons) and alike(ends)
+    if whole and ends[0] <= _SHORT_BYTES and are_right(block.frames[:, INNER_OFFSET : ends[0]].copy()):
+        return
+    if whole and runs is not None:
         right = icrcs_alike(runs(INNER_OFFSET, int(ends[0])), headers) == RESIDUE
     else:
-        rows = block.row_offset[checked]
-        right = icrcs_of(block.memory, rows + INNER_OFFSET, rows + ends, headers) == RESIDUE
+        starts = block.row_offsets()[checked]
+        right = icrcs_of(flat_bytes(block.frames), starts + INNER_OFFSET, starts + ends, headers) == RESIDUE
     if np.count_nonzero(right) < len(right):
         block.reasons[np.arange(len(block.reasons))[checked][~right]] = RejectReason.BAD_ICRC
 

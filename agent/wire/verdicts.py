@@ -19,7 +19,7 @@ from agent.wire.dtypes import (
     header_words,
     word_of,
 )
-from agent.wire.icrc import Runs, flat_bytes
+from agent.wire.icrc import Runs
 from agent.wire.judge import JudgedBlock, headers_of, judge_icrc, judge_words, kinds_of
 from agent.wire.rules import FIELD_RULES, Kind
 
@@ -85,61 +85,88 @@ def _judge_alike(
 ) -> JudgedBlock | None:
     """The judged block if all rows of a kind agree with the first of it, else None."""
     kinds = kinds_of(words)
-    leaders = _first_of_each(kinds)
+    if not alike(kinds):
+        return _judge_mixed(frames, lengths, words, kinds, own_address)
+    kind = int(kinds[0])
     judged = words[_WORDS]
-    # With one kind, a single row stands for all: no copies of it are made.
-    if len(leaders) == 1:
-        unlike = (judged ^ judged[:, :1]) & _COMPARED[:, kinds[:1]]
-        other_length = lengths != lengths[0]
-    else:
-        leader = leaders[kinds]
-        unlike = (judged ^ judged[:, leader]) & _COMPARED[:, kinds]
-        other_length = lengths != lengths[leader]
-    if np.count_nonzero(unlike) or np.count_nonzero(other_length):
+    if np.count_nonzero((judged ^ judged[:, :1]) & _COMPARED[:, kind : kind + 1]) or not alike(lengths):
         return None
-    found = {
-        int(kinds[row]): _verdict_on(
-            (words[:, row] & _REMEMBERED[:, kinds[row]]).tobytes(), int(lengths[row]), frames.shape[1], own_address
-        )
-        for row in set(leaders.tolist())
-    }
+    verdict = _verdict_of(0, frames, lengths, words, kind, own_address)
+    count = len(kinds)
     return JudgedBlock(
         words=words,
-        memory=flat_bytes(frames),
-        row_offset=np.arange(len(frames)) * frames.strides[0],
+        frames=frames,
         lengths=lengths.astype(np.int32),
         kinds=kinds,
-        lowest_kind=min(found),
-        highest_kind=max(found),
-        trimmed=_by_kind({k: v.trimmed for k, v in found.items()}, kinds, np.bool_),
-        trimmed_lasthop=_by_kind({k: v.trimmed_lasthop for k, v in found.items()}, kinds, np.bool_),
-        payload_start=_by_kind({k: v.payload_start for k, v in found.items()}, kinds, np.int32),
-        payload_end=_by_kind({k: v.payload_end for k, v in found.items()}, kinds, np.int32),
-        reasons=_by_kind({k: v.reason for k, v in found.items()}, kinds, np.uint8),
+        lowest_kind=kind,
+        highest_kind=kind,
+        trimmed=_filled(verdict.trimmed, count, np.bool_),
+        trimmed_lasthop=_filled(verdict.trimmed_lasthop, count, np.bool_),
+        payload_start=_filled(verdict.payload_start, count, np.int32),
+        payload_end=_filled(verdict.payload_end, count, np.int32),
+        reasons=_filled(verdict.reason, count, np.uint8),
+    )
+
+
+def _judge_mixed(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    own_address: bytes,
+) -> JudgedBlock | None:
+    """As `_judge_alike`, with several kinds."""
+    leaders = _first_of_each(kinds)
+    leader = leaders[kinds]
+    judged = words[_WORDS]
+    unlike = (judged ^ judged[:, leader]) & _COMPARED[:, kinds]
+    if np.count_nonzero(unlike) or np.count_nonzero(lengths != lengths[leader]):
+        return None
+    verdicts = np.zeros((len(Kind), len(_Verdict._fields)), np.int32)
+    present = set(kinds.tolist())
+    for kind in present:
+        verdicts[kind] = _verdict_of(int(leaders[kind]), frames, lengths, words, kind, own_address)
+    trimmed, lasthop, payload_start, payload_end, reasons = verdicts[kinds].T
+    return JudgedBlock(
+        words=words,
+        frames=frames,
+        lengths=lengths.astype(np.int32),
+        kinds=kinds,
+        lowest_kind=min(present),
+        highest_kind=max(present),
+        trimmed=trimmed.astype(np.bool_),
+        trimmed_lasthop=lasthop.astype(np.bool_),
+        payload_start=payload_start,
+        payload_end=payload_end,
+        reasons=reasons.astype(np.uint8),
     )
 
 
 def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The first row of each kind, by kind, `(len(Kind),)`; just (1,) if there is only one kind."""
-    if alike(kinds):
-        return np.zeros(1, np.intp)
+    """The first row of each kind, by kind, `(len(Kind),)`; 0 for a kind that is absent."""
     first = np.zeros(len(Kind), np.intp)
-    # Of equal indices the last assignment counts; a kind that is absent keeps row 0, which stands for another.
+    # Of equal indices the last assignment counts.
     first[kinds[::-1]] = np.arange(len(kinds) - 1, -1, -1)
     return first
 
 
-def _by_kind(values: dict[int, int], kinds: NDArray[np.uint8], dtype: type[T]) -> NDArray[T]:
-    """Each row's value, by its kind."""
-    if len(values) == 1:
-        column = np.empty(len(kinds), dtype)
-        column.fill(next(iter(values.values())))
-        return column
-    table = np.zeros(len(Kind), dtype)
-    for kind, value in values.items():
-        table[kind] = value
-    rows: NDArray[T] = table[kinds]
-    return rows
+def _filled(value: int, count: int, dtype: type[T]) -> NDArray[T]:
+    column = np.empty(count, dtype)
+    column.fill(value)
+    return column
+
+
+def _verdict_of(
+    row: int,
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kind: int,
+    own_address: bytes,
+) -> _Verdict:
+    """The verdict on one row, remembered."""
+    judged = words[:, row] & _REMEMBERED[kind]
+    return _verdict_on(judged.tobytes(), int(lengths[row]), frames.shape[1], own_address)
 
 
 @lru_cache(maxsize=4096)
@@ -171,8 +198,9 @@ def _masks(with_opcode: bool) -> NDArray[np.uint32]:
     return masks
 
 
-_REMEMBERED = _masks(with_opcode=True)
-_WORDS = np.flatnonzero(_REMEMBERED.any(axis=1))
+_REMEMBERED = np.ascontiguousarray(_masks(with_opcode=True).T)
+"""By kind and word."""
+_WORDS = np.flatnonzero(_REMEMBERED.any(axis=0))
 """Words in which anything is judged."""
 _COMPARED = _masks(with_opcode=False)[_WORDS]
 """Rows of one kind may differ in the opcode, all rules treat them alike."""

@@ -1,19 +1,12 @@
 """Our transport as the thing measured: one engine owns both hosts and one flow writes, every byte checked after."""
 
-import threading
-from collections import deque
 from dataclasses import dataclass
-from typing import Any
 
 from agent.host import requests as ask
-from agent.host.commands import Commands
-from agent.host.loop import settle
-from agent.host.opening import opened_engine
 from agent.host.schedstat import schedstat
 from agent.host.settings import WorkerSettings
-from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
-from agent.io.engine import Engine
+from tests.bench.worker import BenchWorker, Load
 
 _REGION_PACKETS = 1 << 14
 """The flow writes the same region again and again."""
@@ -21,6 +14,9 @@ _MESSAGE_PACKETS = 64
 _SEED = 7
 _WARM_UP_S = 0.1
 """Tables are built and pages are touched in this time; not measured."""
+_LOOK_TURNS = 16
+"""Looking costs little, and only so often does the backlog get low."""
+_END_NS = 10_000_000_000
 
 
 @dataclass(frozen=True)
@@ -39,73 +35,75 @@ class Goodput:
 
 
 class Subject:
-    """A flow from host 0 to host 1 that never ends."""
+    """A flow from the worker's first host to its second that never ends."""
 
-    def __init__(self, engine: Engine, settings: WorkerSettings, qp: ask.QpSettings) -> None:
-        wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
-        self.engine = engine
-        self._serve = Commands(engine, wiring, threading.Event(), monotonic_ns).serve
+    def __init__(self, worker: BenchWorker, qp: ask.QpSettings) -> None:
+        self._worker = worker
+        self._hosts = source_host, target_host = self._pair()
         self._pmtu = qp.pmtu
-        self._size = _REGION_PACKETS * qp.pmtu
-        ends = [{"host": host, **self._serve(ask.CreateQp(host, 1 - host, qp))} for host in (0, 1)]
-        for end, other in (ends, ends[::-1]):
-            self._serve(ask.ConnectQp(end["host"], end["qpn"], ask.PeerEnd(**other)))
-        source = self._serve(ask.RegisterRegion(0, self._size, _SEED, "source"))
-        self._target = self._serve(ask.RegisterRegion(1, self._size, _SEED, "target"))
+        qpn, _ = worker.connect(self._hosts, qp)
+        self._qp = worker.qp(source_host, qpn)
+        size = _REGION_PACKETS * qp.pmtu
+        source = worker.request(ask.RegisterRegion(source_host, size, _SEED, "source"))
+        self._target = worker.request(ask.RegisterRegion(target_host, size, _SEED, "target"))
         self._write = ask.PostWrite(
-            host=0,
-            qpn=ends[0]["qpn"],
+            host=source_host,
+            qpn=qpn,
             rkey=source["rkey"],
             offset=0,
-            bytes=self._size,
+            bytes=size,
             remote_va=self._target["va"],
             remote_rkey=self._target["rkey"],
             message_bytes=_MESSAGE_PACKETS * qp.pmtu,
         )
+        self._acked_pps = self._waited = 0.0
 
     def run(self, seconds: float) -> Goodput:
         """Warm up, then drive for so long; afterwards everything posted is finished and compared."""
-        self._drive(_WARM_UP_S)
-        before, waited_ns, start_ns = self._sender(), schedstat()[1], monotonic_ns()
-        self._drive(seconds)
-        took_ns = monotonic_ns() - start_ns
-        after, waited_ns = self._sender(), schedstat()[1] - waited_ns
-        self._finish()
-        ports, end = self._serve(ask.Counters())["ports"], self._sender()
+        self._worker.run(self._flow(seconds))
+        progress = self._qp.progress()
+        if progress.acked_bytes < progress.posted_bytes:
+            raise TimeoutError(f"the flow did not end: {progress}")
+        ports = self._worker.request(ask.Counters())["ports"]
+        verified = self._worker.request(ask.Verify(self._hosts[1], self._target["rkey"], _SEED))
         return Goodput(
-            acked_pps=(after["acked_bytes"] - before["acked_bytes"]) / self._pmtu * 1e9 / took_ns,
-            waited=waited_ns / took_ns,
-            packets_rtx=end["packets_rtx"],
-            timeouts=end["timeouts"],
+            acked_pps=self._acked_pps,
+            waited=self._waited,
+            packets_rtx=progress.requester.packets_rtx,
+            timeouts=progress.requester.timed_out,
             rx_drops=sum(port["rx_drops"] for port in ports),
-            wrong_bytes=self._serve(ask.Verify(1, self._target["rkey"], _SEED))["wrong"],
+            wrong_bytes=verified["wrong"],
         )
 
-    def _drive(self, seconds: float) -> None:
+    def _flow(self, seconds: float) -> Load:
+        yield from self._writing(_WARM_UP_S)
+        acked, waited_ns, start_ns = self._qp.progress().acked_bytes, schedstat()[1], monotonic_ns()
+        yield from self._writing(seconds)
+        took_ns = monotonic_ns() - start_ns
+        self._acked_pps = (self._qp.progress().acked_bytes - acked) / self._pmtu * 1e9 / took_ns
+        self._waited = (schedstat()[1] - waited_ns) / took_ns
+        deadline_ns = monotonic_ns() + _END_NS
+        while self._unfinished() and monotonic_ns() < deadline_ns:
+            yield
+
+    def _writing(self, seconds: float) -> Load:
         end_ns = monotonic_ns() + int(seconds * 1e9)
-        while (now_ns := monotonic_ns()) < end_ns:
-            # Looking costs little, and only so often does the backlog get low.
-            for _ in range(16):
-                self.engine.step(monotonic_ns())
-            deque(self.engine.drain_events(), maxlen=0)
-            sender = self._sender()
-            if sender["backlog_pkts"] < _REGION_PACKETS and now_ns < end_ns:
-                self._serve(self._write)
+        while monotonic_ns() < end_ns:
+            if self._qp.progress().backlog_pkts < _REGION_PACKETS:
+                self._worker.request(self._write)
+            for _ in range(_LOOK_TURNS):
+                yield
 
-    def _finish(self) -> None:
-        deadline_ns = monotonic_ns() + 10_000_000_000
-        while (sender := self._sender())["acked_bytes"] < sender["posted_bytes"]:
-            if monotonic_ns() > deadline_ns:
-                raise TimeoutError(f"the flow did not end: {sender}")
-            self.engine.step(monotonic_ns())
+    def _unfinished(self) -> bool:
+        progress = self._qp.progress()
+        return progress.acked_bytes < progress.posted_bytes
 
-    def _sender(self) -> dict[str, Any]:
-        (sender,) = (qp for qp in self._serve(ask.Progress())["qps"] if qp["host"] == 0)
-        return sender
+    def _pair(self) -> tuple[int, int]:
+        first, second = list(self._worker.engine.hosts)[:2]
+        return first, second
 
 
 def measure(settings: WorkerSettings, qp: ask.QpSettings, seconds: float) -> Goodput:
     """Open the ports, run a flow for so long, close them: the blaster's frames find no listener in between."""
-    with opened_engine(settings) as engine:
-        settle()
-        return Subject(engine, settings, qp).run(seconds)
+    with BenchWorker(settings) as worker:
+        return Subject(worker, qp).run(seconds)

@@ -1,34 +1,43 @@
-"""Runs of a ring's rows: cut once for each length, views of whatever the ring holds."""
+"""Runs of a ring's rows: views of whatever the ring holds, kept once they pay."""
 
 import numpy as np
 
 from agent.io.runs import RowRuns
 
-
-def ring_of(rows: int, stride: int, lead: int) -> tuple[np.ndarray, RowRuns]:
-    memory = np.arange(rows * stride, dtype=np.int64).astype(np.uint8)
-    return memory.reshape(rows, stride), RowRuns(memoryview(memory), stride, lead, rows)
+ROWS = 6
 
 
-def test_runs_are_the_rows_columns():
-    rows, runs = ring_of(6, 50, lead=8)
-    cut = runs.of(2, 5, start=3, end=20)
-    assert [bytes(run) for run in cut] == [row[11:28].tobytes() for row in rows[2:5]]
+def ring_of(stride: int, lead: int) -> tuple[np.ndarray, RowRuns]:
+    memory = np.arange(ROWS * stride, dtype=np.int64).astype(np.uint8)
+    return memory.reshape(ROWS, stride), RowRuns(memoryview(memory), stride, lead, ROWS)
+
+
+def test_runs_are_the_rows_columns_before_and_after_they_are_kept():
+    rows, runs = ring_of(50, lead=8)
+    for first, stop in ((2, 5), (0, 6), (5, 6), (1, 3)):
+        cut = runs.of(first, stop, start=3, end=20)
+        assert [bytes(run) for run in cut] == [row[11:28].tobytes() for row in rows[first:stop]]
 
 
 def test_runs_show_what_was_written_since():
-    rows, runs = ring_of(4, 30, lead=0)
-    before = runs.of(0, 4, 0, 10)
+    rows, runs = ring_of(30, lead=0)
+    before = runs.of(0, ROWS, 0, 10)
     rows[1, :10] = 77
     assert bytes(before[1]) == bytes([77] * 10)
-    assert runs.of(1, 2, 0, 10)[0] is before[1]
+
+
+def test_runs_are_kept_after_as_many_were_asked_for_as_there_are_rows():
+    _, runs = ring_of(40, lead=0)
+    assert runs.of(0, 3, 0, 9)[0] is not runs.of(0, 2, 0, 9)[0]
+    kept = runs.of(0, 1, 0, 9)
+    assert runs.of(0, 4, 0, 9)[0] is kept[0]
 
 
 def test_of_many_lengths_the_oldest_is_cut_again():
-    _, runs = ring_of(3, 40, lead=0)
-    first = runs.of(0, 3, 0, 1)
+    _, runs = ring_of(40, lead=0)
+    first = runs.of(0, ROWS, 0, 1)
     for end in range(2, 10):
-        runs.of(0, 3, 0, end)
-    again = runs.of(0, 3, 0, 1)
+        runs.of(0, ROWS, 0, end)
+    again = runs.of(0, ROWS, 0, 1)
     assert again[0] is not first[0]
     assert [bytes(run) for run in again] == [bytes(run) for run in first]

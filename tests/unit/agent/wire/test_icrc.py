@@ -13,7 +13,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from agent.wire.icrc import HEADER_BYTES, RESIDUE, carried, icrc_of, icrcs_alike, icrcs_of
+from agent.wire.icrc import HEADER_BYTES, RESIDUE, are_right, carried, icrc_of, icrcs_alike, icrcs_of
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, scapy_write
 
 PACKETS = st.binary(min_size=HEADER_BYTES, max_size=600)
@@ -52,6 +52,19 @@ def test_runs_of_one_length_need_no_places(length, count, seed):
     packets = [np.random.default_rng((seed, row)).bytes(length) for row in range(count)]
     headers = runs_of(packets)[3]
     assert icrcs_alike([memoryview(p) for p in packets], headers).tolist() == [icrc_of(p) for p in packets]
+
+
+@given(st.integers(HEADER_BYTES, 300), st.integers(1, 9), st.integers(0, 2**32), st.data())
+def test_a_block_is_right_if_every_row_is(length, count, seed, data):
+    """Also where masked bytes differ from row to row; one changed bit that counts makes it wrong."""
+    packets = [np.random.default_rng((seed, row)).bytes(length) for row in range(count)]
+    block = np.frombuffer(b"".join(p + icrc_of(p).to_bytes(4, "little") for p in packets), np.uint8)
+    block = block.reshape(count, length + 4)
+    assert are_right(block.copy())
+    row, place = data.draw(st.integers(0, count - 1)), data.draw(st.integers(8, 39) | st.integers(length, length + 3))
+    wrong = block.copy()
+    wrong[row, place] ^= 1 << data.draw(st.integers(0, 7))
+    assert not are_right(wrong)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(0, 20_000))

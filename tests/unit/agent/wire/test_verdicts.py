@@ -34,7 +34,6 @@ from tests.unit.agent.wire.wire_frames import (
 
 FIELDS = (
     "words",
-    "row_offset",
     "lengths",
     "kinds",
     "trimmed",
