@@ -118,14 +118,21 @@ class Injections:
         for key in [*before, *(key for key in self._ordered if key not in before)]:
             if not self._is_meant(key, names, word, client):
                 continue
-            self._failed.pop(key, None)
             try:
                 told += [_cleared(before[key], record) for record in self._take_back(key) if key in before]
             except (FaultError, TestbedError, OSError) as error:
                 errors.append(error)
+        self._forget_failed(names, word, client)
         if errors:
             raise errors[0]
         return tuple(told)
+
+    def _forget_failed(self, names: frozenset[str] | None, word: str | None, client: int | None) -> None:
+        """What a timeline could not do, also one that has ended, is told until it is cleared."""
+        for (link, fault), (whose, _) in list(self._failed.items()):
+            named = names is None or link in names
+            if named and word in (None, fault.partition(" ")[0]) and client in (None, whose):
+                del self._failed[link, fault]
 
     def _named(self, target: str) -> frozenset[str]:
         chosen = chosen_of(target, self._fabric)

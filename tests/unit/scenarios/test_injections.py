@@ -198,6 +198,27 @@ def test_a_timeline_that_cannot_be_kept_is_told_and_goes_on_from_now(
     (failed,) = injections.failed()
     assert "too late for" in failed.error
     assert len(injections.planned()) == 1
+    injections.clear(BACK)
+    assert injections.failed() == (failed,)
+    injections.clear(UP, "drop")
+    assert injections.failed() == ()
+
+
+def test_what_failed_is_told_until_it_is_cleared_also_when_its_timeline_has_ended(
+    lab: tuple[Injections, Kernel, LabDir],
+) -> None:
+    injections, kernel, _ = lab
+    kernel.refuses = {UP}
+    injections.set(order(UP, "5%", at="1ns", **{"for": "1ms"}), client=3)
+    time.sleep(0.002)
+    injections.run()
+    injections.run()
+    assert injections.planned() == ()
+    assert len(injections.failed(3)) == 1
+    injections.clear(None, client=4)
+    assert len(injections.failed()) == 1
+    injections.left(3)
+    assert injections.failed() == ()
 
 
 def test_what_was_chosen_by_chance_is_cleared_by_its_name(lab: tuple[Injections, Kernel, LabDir]) -> None:
