@@ -104,6 +104,8 @@ class Detected(msgspec.Struct, frozen=True):
     """What the scenario says must be named; None if it leaves that to the truth."""
     insufficient: dict[str, int] = {}
     """How many verdicts are `insufficient`, by reason, the most frequent first."""
+    expectation: str = "uniform"
+    """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -253,7 +255,8 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     if not detected.named and not detected.candidates:
         yield f"no link named ({detected.state})"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    yield f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged: {told or 'none'}"
+    judged = f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged"
+    yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     reasons = list(detected.insufficient.items())
     for reason, count in reasons[:SHOWN_REASONS]:
         yield f"insufficient: {count}: {reason if len(reason) < 90 else reason[:85] + ' ...'}"

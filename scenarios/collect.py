@@ -4,7 +4,7 @@ Reads files and records; judges nothing.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -33,6 +33,7 @@ class _Detect(msgspec.Struct, frozen=True):
 
     node: str
     qpn: int
+    expectation: str
     plane: int
     spine: int
     src_leaf: int
@@ -92,14 +93,16 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
     return [*in_force.values(), *of_time(records, since_ns)]
 
 
-def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted: int, asked: str = "") -> Conclusion:
-    """What SprayCheck said in the end, from its records of one epoch; `asked` is how many packets it would need."""
-    detects, localizes = [], []
-    for record in records:
-        if record["event"] == "DETECT":
-            detects.append(msgspec.convert(record, _Detect))
-        elif record["event"] == "LOCALIZE":
-            localizes.append(msgspec.convert(record, _Localize))
+def conclusion_of(
+    records: Iterable[Fields], first_packet_ns: int | None, wanted: int, expectation: str, asked: str = ""
+) -> Conclusion:
+    """What SprayCheck said in the end by one expectation, from its records of one epoch.
+
+    `wanted` is how many paths it had to judge, `asked` how many packets it would need.
+    """
+    mine = list(_by(expectation, records))
+    detects = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
+    localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
     return Conclusion(
         state=last.state if last else "silent",
@@ -108,7 +111,13 @@ def conclusion_of(records: Iterable[Fields], first_packet_ns: int | None, wanted
         verdicts=dict(Counter(detect.verdict for detect in detects)),
         verdicts_wanted=wanted,
         insufficient=dict(Counter(_why(d, asked) for d in detects if d.verdict == "insufficient").most_common()),
+        expectation=expectation,
     )
+
+
+def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
+    """The records of one expectation."""
+    return (record for record in records if record.get("expectation") == expectation)
 
 
 def _why(detect: _Detect, asked: str) -> str:
@@ -121,15 +130,16 @@ def _why(detect: _Detect, asked: str) -> str:
     return reason
 
 
-def is_settled(records: Sequence[Fields], wanted: int) -> bool:
-    """Whether all paths are judged and the accusation that follows from it is said."""
-    said = [record for record in records if record["event"] == "LOCALIZE"]
-    return verdict_count(records) >= wanted and (not wanted or (bool(said) and said[-1]["pending"] == 0))
+def is_settled(records: Sequence[Fields], wanted: int, expectation: str) -> bool:
+    """Whether all paths are judged by an expectation and the accusation that follows from it is said."""
+    said = [record for record in _by(expectation, records) if record["event"] == "LOCALIZE"]
+    judged = verdict_count(records, expectation)
+    return judged >= wanted and (not wanted or (bool(said) and said[-1]["pending"] == 0))
 
 
-def verdict_count(records: Iterable[Fields]) -> int:
-    """How many paths have been judged."""
-    return sum(record["event"] == "DETECT" for record in records)
+def verdict_count(records: Iterable[Fields], expectation: str) -> int:
+    """How many paths have been judged by an expectation."""
+    return sum(record["event"] == "DETECT" for record in _by(expectation, records))
 
 
 def _accused(

@@ -14,6 +14,7 @@ from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
 from scenarios.lab_dir import LabDir
+from scenarios.protocol import Measuring
 from testbed.kernel import bpf
 from testbed.kernel.netns import namespace_path
 from testbed.kernel.qdisc import Direction, attach_program
@@ -108,6 +109,7 @@ class MeasuredLeaf:
             flows_map=maps[dataplane.FLOWS],
             superseded_map=maps[dataplane.SUPERSEDED],
             measured_map=maps[dataplane.MEASURED],
+            tests_map=maps[dataplane.TESTS],
         )
 
     def forget(self) -> None:
@@ -118,18 +120,19 @@ class MeasuredLeaf:
                 table.delete(key)
 
 
-_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED)
+_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
 
 
 @contextmanager
-def measured_leaves(fabric: Fabric, labdir: LabDir) -> Iterator[tuple[MeasuredLeaf, ...]]:
-    """Compile SprayCheck's eBPF once and put it on every port of every leaf.
+def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tuple[MeasuredLeaf, ...]]:
+    """Compile SprayCheck's eBPF once, with 16-bit counters if `narrow`, and put it on every port of every leaf.
 
     Raises `MissingFeatureError`, `BpfError`, `KernelError`. The programs stay on the ports until those are gone.
     """
     labdir.bpf.mkdir(exist_ok=True)
     first = ifindex_of(fabric, PortId(NodeId.leaf(0, 0), NodeId.spine(0, 0), 0))
-    compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first), labdir.bpf)
+    counting = dataplane.Counting(fabric.spec.spines, narrow)
+    compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first, counting), labdir.bpf)
     with ExitStack() as held:
         leaves = []
         for node in fabric.leaves():
@@ -152,14 +155,15 @@ _PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
 
 
 def spraycheck_settings(
-    fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf], min_rate: str, copies: int
+    fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf], wanted: Measuring
 ) -> SprayCheckSettings:
     """What the counter process of all leaves is told."""
     return SprayCheckSettings(
         lab=labdir.lab,
         detect_log=str(labdir.detect),
         leaves=tuple(leaf.settings(fabric.spec.spines) for leaf in leaves),
-        min_rate=float(parse_rate(min_rate)),
-        copies=copies,
+        min_rate=float(parse_rate(wanted.min_rate)),
+        copies=wanted.copies,
+        narrow=wanted.narrow,
         erase_after_s=ERASE_AFTER_S,
     )

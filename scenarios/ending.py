@@ -19,6 +19,7 @@ from results.summary import VERSION, Injected, StageTime, Summary, summary_json,
 from results.topology import topology_document
 from scenarios import collect
 from scenarios.expect import checks_of, detected_of, load_of
+from scenarios.measuring import gets_uneven_parts
 from scenarios.order import LabInUse, Moment, Recorded, RunOrder
 from scenarios.plan import Plan
 from scenarios.power import power_of
@@ -99,8 +100,9 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     dropping = collect.dropping_links(drops, plan.fabric)
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
+    first_ns, decides = min(starts, default=None), plan.scenario.judged_by
     conclusion = collect.conclusion_of(
-        recorded.verdicts, min(starts, default=None), recorded.verdicts_wanted, _asked_text(plan)
+        recorded.verdicts, first_ns, recorded.verdicts_wanted, decides, _asked_text(plan)
     )
     possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
     detected = detected_of(conclusion, dropping, None if plan.detected is None else wanted, possible)
@@ -114,7 +116,8 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         read_records(folder.counters),
     )
     load = load_of(machine, plan.scenario.expect, flows, drops)
-    checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible)
+    uneven = gets_uneven_parts(plan.scenario)
+    checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
     passed = all(check.ok for check in checks)
     summary = Summary(
         v=VERSION,

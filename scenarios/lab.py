@@ -6,7 +6,7 @@ Belongs to the owner process. What is made last is unmade first, on every way ou
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from faults.inject import injector_of
@@ -15,12 +15,13 @@ from results.pcap import ends_of
 from scenarios import deploy
 from scenarios.captures import Captures
 from scenarios.children import Children
+from scenarios.errors import LabStateError
 from scenarios.injections import Injections
 from scenarios.interrupts import interrupts_wait, undoing
 from scenarios.lab_dir import LabDir, LabState, write_state
 from scenarios.launch import OwnerSettings
 from scenarios.processes import ProcessId
-from scenarios.protocol import CaptureState, LabStatus
+from scenarios.protocol import CaptureState, LabStatus, Measuring
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
@@ -43,8 +44,8 @@ class Lab:
     injections: Injections
     captures: Captures
     epoch: int = 0
-    asked: tuple[str, int] = field(default=("", 0))
-    """What SprayCheck was started for: smallest rate, entropy values per path."""
+    asked: Measuring | None = None
+    """What SprayCheck was started for."""
     take_back: Callable[[], object] | None = None
     """Undoes the last request, if that can be undone."""
 
@@ -81,26 +82,31 @@ class Lab:
         self.captures.left(client)
         self.injections.left(client)
 
-    def new_epoch(self, min_rate: str, copies: int) -> int:
-        """Make SprayCheck ready for a run that asks for `min_rate`; a number that no earlier run has had."""
-        self.measure(min_rate, copies)
+    def new_epoch(self, wanted: Measuring) -> int:
+        """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had."""
+        self.measure(wanted)
         self.epoch += 1
         return self.epoch
 
-    def measure(self, min_rate: str, copies: int) -> None:
-        """Start SprayCheck, anew if it was started for something else."""
-        if self.asked == (min_rate, copies):
+    def measure(self, wanted: Measuring) -> None:
+        """Start SprayCheck, anew if it was started for something else. Raises `LabStateError` if this lab cannot."""
+        if self.asked == wanted:
             return
+        if wanted.narrow != self.settings.measuring.narrow:
+            has = 16 if self.settings.measuring.narrow else 32
+            raise LabStateError(
+                f"the leaves of this lab count in {has} bits (detector.counter_bits); take it down first"
+            )
         self.children.end((deploy.SPRAYCHECK,))
         for leaf in self.leaves:
             leaf.forget()
         said = _size(self.labdir.detect)
-        settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, min_rate, copies)
+        settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
         self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)
         self.write_state()
         # Its first line says that it reads the counters from here on.
         self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
-        self.asked = (min_rate, copies)
+        self.asked = wanted
 
     def start_workers(self) -> None:
         """Start all engine workers and wait until they answer."""
@@ -141,7 +147,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         with interrupts_wait():
             stack.enter_context(EmulatedFabric(fabric, labdir.lab))
         told("SprayCheck: eBPF on every leaf port")
-        leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir))
+        leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir, settings.measuring.narrow))
         injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))
         children = Children(labdir)
         stack.callback(children.end)
@@ -152,7 +158,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         told(f"agents: {fabric.host_count} hosts on {workers} engine workers")
         lab.start_workers()
         told("SprayCheck: counter process")
-        lab.measure(settings.min_rate, settings.copies)
+        lab.measure(settings.measuring)
         yield lab
 
 

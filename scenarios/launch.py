@@ -17,7 +17,7 @@ from scenarios.errors import OwnerFailedError
 from scenarios.interrupts import undoing
 from scenarios.lab_dir import LabDir, owner_of
 from scenarios.processes import marked_environment
-from scenarios.protocol import Blame
+from scenarios.protocol import Blame, Measuring
 
 START_TIMEOUT_S = 300.0
 """A large fabric on a slow machine is ready long before this."""
@@ -35,10 +35,8 @@ class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     workers: int | Literal["per-host"] | None = None
     """Engine workers; None: one a core."""
     seed: int = 1
-    min_rate: str = "1%"
-    """Smallest drop rate that SprayCheck must not miss, until a run asks for another."""
-    copies: int = 1
-    """Entropy values per path, until a run uses another number."""
+    measuring: Measuring = Measuring()
+    """What is asked of SprayCheck, until a run asks for something else."""
     leased: bool = False
     """Whether the lab ends with the connection it was started by."""
 

@@ -157,6 +157,12 @@ class Detector(Part):
 
     min_rate: Rate = "1%"
     """Smallest drop rate that must not be missed: with fewer packets than that needs, a verdict is `insufficient`."""
+    expectation: Literal["uniform", "declared"] | None = None
+    """What decides which links are named: `uniform`: every path is to bring the same, as in the paper; `declared`: what
+    the sender says it sent over it. Both are judged and recorded. Left out: `uniform`, but `declared` when
+    `transport.ev.loss_policy` is not `off`, since then paths get unequal parts."""
+    counter_bits: Literal[16, 32] = 32
+    """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
 
 
 class Expectation(Part):
@@ -197,3 +203,9 @@ class Scenario(Part):
     """How much `agent.jsonl` tells: nothing but the counters at the end, what changes, or also what passes."""
     expect: Expectation = Expectation()
     """What makes the run a success."""
+
+    @property
+    def judged_by(self) -> Literal["uniform", "declared"]:
+        """The expectation that decides."""
+        adapts = self.transport.ev.loss_policy != "off" and self.detector.counter_bits == 32
+        return self.detector.expectation or ("declared" if adapts else "uniform")

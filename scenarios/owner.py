@@ -193,7 +193,7 @@ def _capture_stop(lab: Lab, request: protocol.CaptureStop, _: int) -> protocol.C
 
 
 def _new_epoch(lab: Lab, request: protocol.NewEpoch, _: int) -> protocol.Epoch:
-    return protocol.Epoch(lab.new_epoch(request.min_rate, request.copies))
+    return protocol.Epoch(lab.new_epoch(request.measuring))
 
 
 _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {

@@ -8,10 +8,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from agent.spraycheck.declared import packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from faults.model import Fault, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
+from scenarios.measuring import gets_uneven_parts
 from scenarios.plan import Flow, Plan
 from scenarios.transport_checks import cautions_of, measuring_cautions_of
 from testbed.model.ids import DirectedLink, Role
@@ -53,21 +55,26 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
 def needed_for(plan: Plan, rate: float) -> int | None:
     """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
     transport = plan.scenario.transport
-    return uniform_packets_needed(_POLICIES[transport.spray], plan.fabric.spec.spines, transport.copies, Asked(rate))
+    spines = plan.fabric.spec.spines
+    if plan.scenario.judged_by == "declared":
+        asked = Asked(rate)
+        return packets_needed(rate, spines, asked.test_level, asked.miss, asked.stray_rate)
+    return uniform_packets_needed(_POLICIES[transport.spray], spines, transport.copies, Asked(rate))
 
 
 def warnings_of(plan: Plan) -> Iterator[str]:
     """What of this plan cannot come out as one might expect, one sentence each."""
     power = power_of(plan)
-    if power.packets_a_path:
+    if power.packets_a_path and not gets_uneven_parts(plan.scenario):
         yield from _length_warnings(plan, power)
-    elif plan.flows:
+    elif plan.flows and not power.packets_a_path:
         yield "no flow crosses a spine: SprayCheck judges nothing"
     yield from _host_link_warnings(plan)
     yield from _expectation_warnings(plan)
     transport, spec = plan.scenario.transport, plan.fabric.spec
     yield from cautions_of(transport, spec.planes, spec.spines)
-    yield from measuring_cautions_of(transport, spec.planes, spec.spines)
+    if plan.scenario.judged_by == "uniform":
+        yield from measuring_cautions_of(transport, spec.planes, spec.spines)
 
 
 def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:

@@ -73,13 +73,21 @@ class CaptureStop(_Request, frozen=True, tag="capture_stop"):
     folder: str | None = None
 
 
+class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What SprayCheck is started for."""
+
+    min_rate: str = "1%"
+    """Smallest drop rate that must not be missed."""
+    copies: int = 1
+    """Entropy values per path."""
+    narrow: bool = False
+    """Counters of 16 bits; fixed for the life of a lab."""
+
+
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):
     """Make SprayCheck ready for a run; a number that no earlier run of this lab has used: `Epoch`."""
 
-    min_rate: str
-    """Smallest drop rate that must not be missed."""
-    copies: int
-    """Entropy values per path."""
+    measuring: Measuring = Measuring()
 
 
 class Shutdown(_Request, frozen=True, tag="shutdown"):

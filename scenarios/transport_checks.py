@@ -73,13 +73,13 @@ def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Ite
     if transport.ev.loss_policy != "off":
         yield (
             f"transport.ev.loss_policy is {transport.ev.loss_policy}: when an EV is retired its packets take other "
-            "paths, and SprayCheck expects all paths to get the same; set detector.measure to false, or the policy off"
+            "paths, but detector.expectation is uniform: all paths are expected to get the same; ask for `declared`"
         )
     evs = planes * spines * transport.copies
     if transport.ev.active is not None and transport.ev.active < evs:
         yield (
-            f"transport.ev.active is {transport.ev.active} of {evs}: paths of spares get no packets, and SprayCheck "
-            "will take that for a fault; set detector.measure to false"
+            f"transport.ev.active is {transport.ev.active} of {evs}: paths of spares get no packets, which "
+            "detector.expectation uniform takes for a fault; ask for `declared`"
         )
 
 

@@ -29,6 +29,7 @@ from agent.core.events import (
     QpState,
     QpStateChanged,
 )
+from agent.core.flow_shares import FlowShare
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
@@ -183,6 +184,14 @@ class QueuePair:
         counts = schedule.count_per_plane(start, packets)
         lead = start - first
         return [PlaneShare(p, counts[p], psn_of(last[p] - lead, self.start_psn)) for p in sorted(last)]
+
+    def watch(self, first: int, packets: int) -> None:
+        """Count the first transmissions of the packets at offsets first .. first + packets - 1 by EV, none sent yet."""
+        self._requester.shares.watch(first, packets)
+
+    def drain_watched(self) -> list[FlowShare]:
+        """The watched flows that have left since the last call."""
+        return self._requester.shares.drain_ended()
 
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
         """Place and note arrived write packets."""

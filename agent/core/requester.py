@@ -14,6 +14,7 @@ from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev_set import EvSet
 from agent.core.events import Event, MessagesCompleted
+from agent.core.flow_shares import FlowShares
 from agent.core.inflight import InFlight
 from agent.core.messages import MessageTable
 from agent.core.probe import Prober
@@ -79,6 +80,7 @@ class Requester:
         self.timer = RetryTimer(config.ack_timeout_ns, config.linear_cnt, config.exp_cnt)
         self.counters = RequesterCounters()
         self.evs = EvCounters.zeros(ev_count)
+        self.shares = FlowShares(ev_count)
         self.recovery = Recovery(
             Sending(
                 config,
@@ -276,6 +278,7 @@ class Requester:
     def close(self) -> None:
         """The queue pair has failed: nothing more is sent, and the controller is left to others."""
         self._in_flight.forget()
+        self.shares.give_up()
         self.recovery.rest()
 
     @property
@@ -302,6 +305,7 @@ class Requester:
             self.evs.tx_rtx += np.bincount(evs, minlength=ev_count)
         ev_index = self.ev_set.take(fresh, now_ns)
         if fresh:
+            self.shares.record(flight.end, ev_index)
             flight.record_first(flight.end + fresh, ev_index, now_ns)
             self.counters.packets_tx += fresh
             self.evs.tx_first += np.bincount(ev_index, minlength=ev_count)

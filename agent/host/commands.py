@@ -104,7 +104,7 @@ class Commands:
             raise RequestError("bytes and message_bytes must be at least 1")
         packets = packets_of(request.bytes, request.message_bytes, channel.qp.config.pmtu)
         if request.epoch is not None:
-            self.wiring.announce(runtime, channel, request.epoch, packets)
+            self.wiring.declarations.announce(runtime, channel, request.epoch, packets)
         messages = channel.qp.post_writes(
             region,
             request.offset,

@@ -10,6 +10,7 @@ import threading
 import time
 
 from agent.host.control import ControlServer
+from agent.host.declaration import Declarations
 from agent.host.event_log import EventLog
 from agent.host.programs.programs import Programs
 from agent.io.clock import monotonic_ns
@@ -46,7 +47,14 @@ def settle() -> None:
     gc.set_threshold(_COLLECT_EVERY)
 
 
-def drive(engine: Engine, programs: Programs, control: ControlServer, log: EventLog, stop: threading.Event) -> None:
+def drive(
+    engine: Engine,
+    programs: Programs,
+    control: ControlServer,
+    declarations: Declarations,
+    log: EventLog,
+    stop: threading.Event,
+) -> None:
     """Run until `stop` is set."""
     moved_ns = control_ns = flush_ns = monotonic_ns()
     while not stop.is_set():
@@ -58,6 +66,7 @@ def drive(engine: Engine, programs: Programs, control: ControlServer, log: Event
             moved_ns = now_ns
         if now_ns - control_ns >= _CONTROL_PERIOD_NS:
             control.poll()
+            declarations.turn()
             log.add(engine.drain_events())
             control_ns = now_ns
         if now_ns - flush_ns >= _FLUSH_PERIOD_NS:

@@ -140,7 +140,7 @@ class ConnectQp(_Request, frozen=True, tag="connect_qp"):
 class PostWrite(_Request, frozen=True, tag="post_write"):
     """Write `bytes` from a source region to the peer in messages of `message_bytes`: {first_wr_id, messages, packets}.
 
-    With `epoch` the flow is announced to the leaves first, on every path of every plane.
+    With `epoch` the flow is announced to the leaves first, on every path of every plane, and closed when it has left.
     """
 
     host: int

@@ -1,4 +1,4 @@
-"""Makes queue pairs and what surrounds them from settings: EV sets, templates, numbers, keys, announcements.
+"""Makes queue pairs and what surrounds them from settings: EV sets, templates, numbers, keys.
 
 Numbers are unique in a lab because a host's index is part of them, so workers need not agree on anything.
 """
@@ -18,16 +18,14 @@ from agent.core.congestion.nscc import Nscc
 from agent.core.congestion.nscc_config import NsccConfig
 from agent.core.ev_config import EvConfig, LossPolicy
 from agent.core.ev_state import EvState
-from agent.core.psn import psn_of
 from agent.core.qp import QueuePair
+from agent.host.declaration import Declarations
 from agent.host.errors import RequestError
 from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
-from agent.wire.columns import Announcement
-from agent.wire.constants import ENDPOINT_QPN, Dscp, SprayPolicyCode
-from agent.wire.encode import encode_announcement
+from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress
 
@@ -42,8 +40,6 @@ _LEAST_MPR = 8
 
 _EV_COLUMNS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
 
-_POLICY_CODE = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
-
 
 @dataclass(slots=True)
 class Wiring:
@@ -55,12 +51,18 @@ class Wiring:
     seed: int
     udp_port: int
     codec: EvCodec = field(default_factory=EvCodec)
+    declarations: Declarations = field(init=False)
+    """What the leaves are told of flows."""
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
     """Windows for all queue pairs from one host to another."""
     _trimmable: dict[int, bool] = field(default_factory=dict)
     _qp_numbers: dict[int, Iterator[int]] = field(default_factory=dict)
     _regions: dict[int, Iterator[int]] = field(default_factory=dict)
     _next_va: dict[int, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Announcements go to the same peers by the same codec."""
+        self.declarations = Declarations(self.fabric.spines, self.peers, self.codec)
 
     def next_key(self, host: int, size: int) -> tuple[int, int]:
         """Address and key for a new region of `size` bytes on `host`: (va, rkey)."""
@@ -98,34 +100,6 @@ class Wiring:
         towards_host = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
         neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
         runtime.adopt(replace(channel, template=template), neighbour, now_ns)
-
-    def announce(self, runtime: HostRuntime, channel: Channel, epoch: int, packets: int) -> None:
-        """Queue the announcement of the next `packets` packets to be posted: one on every path of every plane.
-
-        A pair below one leaf crosses no spine and is not announced.
-        """
-        source, peer = runtime.address, self.peers[channel.peer_host]
-        if source.leaf == peer.leaf:
-            return
-        start = channel.qp.posted_pkts
-        for share in channel.qp.plane_shares(start, packets):
-            announcement = Announcement(
-                epoch=epoch,
-                plane=share.plane,
-                policy=_POLICY_CODE[channel.qp.config.policy],
-                spines=self.fabric.spines,
-                src_leaf=source.leaf,
-                dst_leaf=peer.leaf,
-                src_host=runtime.host,
-                dst_host=channel.peer_host,
-                dqpn=channel.template.dqpn,
-                start_psn=psn_of(start, channel.qp.start_psn),
-                packets=share.packets,
-                last_psn=share.last_psn,
-            )
-            for spine in range(self.fabric.spines):
-                ev = self.codec.ev_of(share.plane, spine, source.leaf)
-                runtime.send_frame(share.plane, encode_announcement(source, peer, ev, announcement, self.codec))
 
     def ev_counters(self, runtime: HostRuntime, channel: Channel) -> Iterator[dict[str, Any]]:
         """What a queue pair counted, EV by EV; the spine is None for a path that turns at the leaf."""

@@ -14,7 +14,7 @@ from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf import LeafDetector
 from agent.spraycheck.loop import now, run
-from agent.spraycheck.records import Start
+from agent.spraycheck.records import start_record
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -43,12 +43,13 @@ def _serve(settings: Settings, stop: threading.Event) -> None:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
         detectors = [_detector(settings, leaf, held) for leaf in settings.leaves]
         stamp = now()
-        log.append(Start(ts=stamp.text, mono_ns=stamp.mono_ns, leaves=len(detectors)))
+        log.append(start_record(len(detectors), settings.counting, stamp))
         run(detectors, log, settings.poll_ms / 1000, stop.wait)
 
 
 def _detector(settings: Settings, leaf: LeafSettings, held: ExitStack) -> LeafDetector:
-    counters = held.enter_context(KernelCounters(leaf.flows_map, leaf.superseded_map, leaf.measured_map))
+    maps = leaf.flows_map, leaf.superseded_map, leaf.measured_map, leaf.tests_map
+    counters = held.enter_context(KernelCounters(*maps, settings.counting))
     return LeafDetector(settings.rules_of(leaf), counters)
 
 

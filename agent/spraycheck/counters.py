@@ -1,6 +1,6 @@
 """A leaf's counters as the kernel holds them: eBPF maps opened by id, read in batches, old entries erased.
 
-Reads and erases only; programs and maps are made and attached by who builds the fabric. Judges nothing.
+Reads, erases and writes thresholds; programs and maps are made and attached by who builds the fabric. Judges nothing.
 Source: libbpf's bpf.h.
 """
 
@@ -15,20 +15,27 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.dataplane import FLOW, SUPERSEDED_KEY
+from agent.spraycheck.dataplane import MARK, SUPERSEDED_KEY, TEST, Counting
 from agent.spraycheck.errors import CountersError
 
 _SONAMES = ("libbpf.so.1", "libbpf.so.0")
 _BATCH = 64  # entries asked for at a time; a flow has 2 KB
 _DQPN = np.dtype("u4")
-_TIME = np.dtype("u8")
 
 
 class LeafCounters(Protocol):
     """What a leaf's detector needs of its data plane."""
 
     def flows(self) -> NDArray[np.void]:
-        """Every flow record (dataplane.FLOW) now held, ended ones too, `(n,)`; any order."""
+        """Every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
+        ...
+
+    def marks(self) -> tuple[NDArray[np.uint32], NDArray[np.void]]:
+        """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
+        ...
+
+    def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
+        """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
         ...
 
     def erase(self, dqpn: int, epoch: int) -> None:
@@ -43,15 +50,20 @@ class LeafCounters(Protocol):
 class KernelCounters:
     """The maps of one leaf. Opened by `open`, held until `close`."""
 
-    def __init__(self, flows_id: int, superseded_id: int, measured_id: int) -> None:
-        self._flows = HashMap(flows_id, _DQPN, FLOW)
-        self._superseded = HashMap(superseded_id, SUPERSEDED_KEY, FLOW)
-        self._measured = HashMap(measured_id, _DQPN, _TIME)
+    def __init__(
+        self, flows_id: int, superseded_id: int, measured_id: int, tests_id: int, counting: Counting | None = None
+    ) -> None:
+        record = (counting or Counting()).flow
+        self._flows = HashMap(flows_id, _DQPN, record)
+        self._superseded = HashMap(superseded_id, SUPERSEDED_KEY, record)
+        self._measured = HashMap(measured_id, _DQPN, MARK)
+        self._tests = HashMap(tests_id, _DQPN, TEST)
+        self._maps = (self._flows, self._superseded, self._measured, self._tests)
 
     def __enter__(self) -> Self:
         """Open all maps. Raises CountersError."""
         try:
-            for each in (self._flows, self._superseded, self._measured):
+            for each in self._maps:
                 each.open()
         except CountersError:
             self.close()
@@ -64,12 +76,20 @@ class KernelCounters:
 
     def close(self) -> None:
         """Give up every descriptor. Twice is safe."""
-        for each in (self._flows, self._superseded, self._measured):
+        for each in self._maps:
             each.close()
 
     def flows(self) -> NDArray[np.void]:
-        """Every flow record (dataplane.FLOW) now held, ended ones too, `(n,)`; any order."""
+        """Every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
         return np.concatenate((self._flows.read()[1], self._superseded.read()[1]))
+
+    def marks(self) -> tuple[NDArray[np.uint32], NDArray[np.void]]:
+        """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
+        return self._measured.read()
+
+    def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
+        """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
+        self._tests.update(np.array(dqpn, _DQPN).tobytes(), np.array((threshold, last_psn, epoch), TEST).tobytes())
 
     def erase(self, dqpn: int, epoch: int) -> None:
         """Forget the record of one flow; nothing happens if a newer flow of the QP has taken its place."""
@@ -78,11 +98,12 @@ class KernelCounters:
         current = self._flows.lookup(key)
         if current is not None and current["epoch"] == epoch:
             self._flows.delete(key)
+            self._tests.delete(key)
 
     def erase_marks(self, before_ns: int) -> None:
         """Stop marking QPs announced before that time."""
-        dqpns, announced_ns = self._measured.read()
-        for dqpn in dqpns[announced_ns < before_ns]:
+        dqpns, marks = self._measured.read()
+        for dqpn in dqpns[marks["since_ns"] < before_ns]:
             self._measured.delete(dqpn.tobytes())
 
 
@@ -151,6 +172,11 @@ class HashMap:
             return None
         raise self._refused("look up")
 
+    def update(self, key: bytes, value: bytes) -> None:
+        """Set the value of one key. Raises CountersError, also when the map is full."""
+        if _library().bpf_map_update_elem(self._fd, key, value, ctypes.c_uint64(0)) < 0:
+            raise self._refused("update")
+
     def delete(self, key: bytes) -> None:
         """Remove one key if it is there. Raises CountersError."""
         if _library().bpf_map_delete_elem(self._fd, key) < 0 and ctypes.get_errno() != errno_names.ENOENT:
@@ -170,6 +196,7 @@ def _library() -> ctypes.CDLL:
         lib.libbpf_set_strict_mode(0x02)  # LIBBPF_STRICT_DIRECT_ERRS: makes 0.x report errors as 1.x does
         lib.bpf_map_lookup_elem.argtypes = (c_int, c_char_p, c_void_p)
         lib.bpf_map_delete_elem.argtypes = (c_int, c_char_p)
+        lib.bpf_map_update_elem.argtypes = (c_int, c_char_p, c_char_p, ctypes.c_uint64)
         lib.bpf_map_lookup_batch.argtypes = (c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
         return lib
     raise CountersError(0, f"none of {', '.join(_SONAMES)} is here; install libbpf1 (libbpf0 on Ubuntu 22.04)")

@@ -1,8 +1,9 @@
-"""What the leaf's eBPF programs and the control plane share: names, and the layout of a flow's record, stated once.
+"""What the leaf's eBPF programs and the control plane share: names, and the layout of their records, stated once.
 
 The C side includes headers generated from this. Loads and attaches nothing: who builds the fabric does that.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,61 +13,144 @@ from agent.wire import dtypes
 SOURCE = Path(__file__).parent / "bpf" / "leaf.bpf.c"
 
 FROM_HOST = "from_host"
-"""Program for the ingress of every host port: notes announced flows and marks their packets (SprayCheck F1, F3)."""
+"""Program for the ingress of every host port: chooses announced flows and marks their packets (SprayCheck F1 to F3)."""
 FROM_SPINE = "from_spine"
-"""Program for the ingress of every spine port: keeps announcements and counts marked packets (SprayCheck D1, D3)."""
+"""Program for the ingress of every spine port: keeps announcements, counts and compares (SprayCheck D1, D3)."""
 
 MEASURED = "measured"
-"""Map, source leaf: destination QP (u4) to when it was announced last (u8, ns)."""
+"""Map, source leaf: destination QP (u4) to the MARK of a flow whose packets are marked."""
+SELECTION = "selection"
+"""Map, source leaf, one entry: SELECTED, which flow is measured and which destinations have had their turn (F1, F2)."""
 FLOWS = "flows"
-"""Map, destination leaf: destination QP (u4) to the FLOW now counted."""
+"""Map, destination leaf: destination QP (u4) to the flow record now counted."""
 SUPERSEDED = "superseded"
-"""Map, destination leaf: SUPERSEDED_KEY to a FLOW that a newer announcement of the same QP ended."""
+"""Map, destination leaf: SUPERSEDED_KEY to a flow record that a newer announcement of the same QP ended."""
+TESTS = "tests"
+"""Map, destination leaf: destination QP (u4) to the TEST that the control plane wrote back (D2)."""
 
 MAX_SPINES = 256
-"""As many as the address plan's 8-bit index tells apart."""
+"""As many as the address plan's 8-bit index tells apart; leaves, too."""
 
-FLOW = np.dtype(
+NARROW_MOST = 0xFFFF
+"""A 16-bit counter stays at this. Our choice: if it wrapped, a path that lost 65536 packets would pass for whole."""
+
+_WORD_BITS = 64
+
+MARK = np.dtype([("since_ns", "u8"), ("last_psn", "u4"), ("epoch", "u2"), ("dst_leaf", "u2")], align=True)
+"""Since when a flow is measured, its last PSN in this plane, and whose it is."""
+
+SELECTED = np.dtype(
     [
-        ("seen_ns", "u8"),  # first marked packet or announcement; CLOCK_MONOTONIC, as all times here
-        ("announced_ns", "u8"),  # 0 while the announcement has not come
-        ("stopped_ns", "u8"),  # when the last PSN came; 0 before
-        ("dqpn", "u4"),
-        ("start_psn", "u4"),
-        ("last_psn", "u4"),
-        ("packets", "u4"),
-        ("first_psn", "u4"),  # of the packet that came before the announcement, to tell its flow from an older one
-        ("epoch", "u2"),
-        ("spines", "u2"),
-        ("src_leaf", "u2"),
-        ("dst_leaf", "u2"),
-        ("src_host", "u2"),
-        ("dst_host", "u2"),
-        ("plane", "u1"),
-        ("policy", "u1"),
-        ("arrived", "u4", MAX_SPINES),  # by arrival spine, up to and with the last PSN
-        ("late", "u4", MAX_SPINES),  # the same after the last PSN: overtaken on another path
+        ("lock", "u4"),
+        ("one", "u4"),  # 1: one flow at a time; 0: all
+        ("reset_every_ns", "u8"),  # both bitmaps are emptied so often
+        ("give_up_ns", "u8"),  # a flow that has not ended by then gives its place away
+        ("priority", "u4"),  # skb->priority of marked packets, 0: untouched
+        ("dqpn", "u4"),  # the flow that is measured now; 0: none
+        ("epoch", "u4"),
+        ("chosen", "u4"),  # how many have been chosen so far
+        ("since_ns", "u8"),
+        ("reset_ns", "u8"),
+        ("available", "u8", MAX_SPINES // _WORD_BITS),  # bit = destination leaf to which flows were announced
+        ("history", "u8", MAX_SPINES // _WORD_BITS),  # those that have had their turn
     ],
     align=True,
 )
+
+TEST = np.dtype([("threshold", "u4"), ("last_psn", "u4"), ("epoch", "u4")], align=True)
+"""A count below `threshold` is flagged when the flow with this epoch and last PSN ends."""
+
 SUPERSEDED_KEY = np.dtype([("dqpn", "u4"), ("epoch", "u4")])
+
+_HEADER = [
+    ("seen_ns", "u8"),  # first marked packet or announcement; CLOCK_MONOTONIC, as all times here
+    ("announced_ns", "u8"),  # 0 while the announcement has not come
+    ("stopped_ns", "u8"),  # when the last PSN came; 0 before
+    ("dqpn", "u4"),
+    ("start_psn", "u4"),
+    ("last_psn", "u4"),  # in this plane
+    ("end_psn", "u4"),  # in any plane
+    ("packets", "u4"),
+    ("first_psn", "u4"),  # of the packet that came before the announcement, to tell its flow from an older one
+    ("epoch", "u2"),
+    ("spines", "u2"),
+    ("src_leaf", "u2"),
+    ("dst_leaf", "u2"),
+    ("src_host", "u2"),
+    ("dst_host", "u2"),
+    ("plane", "u1"),
+    ("policy", "u1"),
+    ("compared", "u1"),  # 1: `flagged` was filled when the last PSN came
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """How a leaf counts: for how many spines, and with counters of 32 bits or as the paper's of 16."""
+
+    spines: int = MAX_SPINES
+    narrow: bool = False
+
+    @property
+    def places(self) -> int:
+        """Counters of an array: a power of two, so that a masked index is always inside."""
+        return 1 << (self.spines - 1).bit_length()
+
+    @property
+    def counter_bytes(self) -> int:
+        """Of one flow's counts of arrivals."""
+        return self.places * (2 if self.narrow else 4)
+
+    @property
+    def flow(self) -> np.dtype[np.void]:
+        """The record of one flow. With 16-bit counters it has no place for what the paper does not count."""
+        places, words = self.places, -(-self.places // _WORD_BITS)
+        flagged = [("flagged", "u8", words)]  # bit = spine whose count was below the threshold when the last PSN came
+        if self.narrow:
+            return np.dtype([*_HEADER, *flagged, ("arrived", "u2", places)], align=True)
+        return np.dtype(
+            [
+                *_HEADER,
+                *flagged,
+                ("closed_ns", "u8"),  # when the first closing announcement came; 0 before
+                ("barrier", "u1", places),  # 1: a closing announcement came over this spine
+                ("arrived", "u4", places),  # first transmissions by arrival spine, up to and with the last PSN
+                ("late", "u4", places),  # the same after the last PSN: overtaken on another path
+                ("again", "u4", places),  # retransmissions
+                ("trimmed", "u4", places),  # those of `arrived` and `late` that lost their payload on the way
+                ("sent", ">u4", places),  # first transmissions as the sender declared them
+            ],
+            align=True,
+        )
+
+
+FLOW = Counting().flow
 
 _C_TYPES = {1: "__u8", 2: "__u16", 4: "__u32", 8: "__u64"}
 
 
-def headers(first_spine_ifindex: int) -> dict[str, str]:
+def headers(first_spine_ifindex: int, counting: Counting | None = None) -> dict[str, str]:
     """The C headers that SOURCE includes, by file name.
 
     `first_spine_ifindex` is the interface index of the port to spine 0 on every leaf; those of the others follow it.
     """
-    return {"mrc.h": dtypes.c_header(), "leaf.h": _leaf_header(first_spine_ifindex)}
+    return {"mrc.h": dtypes.c_header(), "leaf.h": _leaf_header(first_spine_ifindex, counting or Counting())}
 
 
-def _leaf_header(first_spine_ifindex: int) -> str:
+def _leaf_header(first_spine_ifindex: int, counting: Counting) -> str:
+    numbers = {
+        "MAX_SPINES": counting.places,
+        "MAX_LEAVES": MAX_SPINES,
+        "WORD_BITS": _WORD_BITS,
+        "NARROW": int(counting.narrow),
+        "NARROW_MOST": NARROW_MOST,
+        "FIRST_SPINE_IFINDEX": first_spine_ifindex,
+    }
     lines = ["/* Generated from agent.spraycheck.dataplane; do not edit. */"]
     lines += ["#ifndef SPRAYLAB_LEAF_H", "#define SPRAYLAB_LEAF_H", "", "#include <linux/types.h>", ""]
-    lines += [f"#define MAX_SPINES {MAX_SPINES}", f"#define FIRST_SPINE_IFINDEX {first_spine_ifindex}", ""]
-    lines += _struct("flow", FLOW) + _struct("superseded_key", SUPERSEDED_KEY)
+    lines += [f"#define {name} {value}" for name, value in numbers.items()] + [""]
+    lines += _struct("flow", counting.flow) + _struct("superseded_key", SUPERSEDED_KEY)
+    lines += _struct("mark", MARK) + _struct("selected", SELECTED) + _struct("test", TEST)
     return "\n".join([*lines, "#endif", ""])
 
 
@@ -76,5 +160,6 @@ def _struct(name: str, layout: np.dtype[np.void]) -> list[str]:
     lines = [f"struct {name} {{"]
     for field, (kind, *_) in layout.fields.items():
         many = f"[{kind.shape[0]}]" if kind.shape else ""
-        lines.append(f"\t{_C_TYPES[kind.base.itemsize]} {field}{many};")
+        type_name = "struct bpf_spin_lock" if field == "lock" else _C_TYPES[kind.base.itemsize]
+        lines.append(f"\t{type_name} {field}{many};")
     return [*lines, "};", f'_Static_assert(sizeof(struct {name}) == {layout.itemsize}, "{name}");', ""]

@@ -1,23 +1,30 @@
-"""The detector of one leaf: flow records of its data plane to verdicts, once a flow, and old state erased.
+"""The detector of one leaf: flow records of its data plane to verdicts, once a flow and expectation; old state erased.
 
 Sees only its own leaf's counters; its clock is an argument. SprayCheck D2 to D5.
 """
 
 import logging
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.counters import LeafCounters
-from agent.spraycheck.declared import SourceVerdict
+from agent.spraycheck.dataplane import NARROW_MOST
+from agent.spraycheck.declared import SourceVerdict, judge_declared, judge_source
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
+from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.quiet import Quiet
 from agent.wire.constants import SprayPolicyCode
 
 _log = logging.getLogger(__name__)
+
+Key = tuple[int, int]
+"""Destination QP and epoch of a flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,9 +39,18 @@ class LeafRules:
     copies: int
     """EVs a path has."""
     settle_ns: int
-    """How long after the last PSN packets overtaken by it are still waited for."""
+    """How long packets overtaken by the last PSN, or by a closing announcement, are still waited for."""
+    quiet_ns: int
+    """How long a path that lost its closing announcement must bring nothing until no more is expected of it."""
     erase_after_ns: int
     """When a flow's state is erased, judged or not (D4)."""
+    narrow: bool = False
+    """The counters have 16 bits; nothing is declared then."""
+
+    @property
+    def expectations(self) -> tuple[Expectation, ...]:
+        """What every flow is judged by."""
+        return (Expectation.UNIFORM,) if self.narrow else (Expectation.UNIFORM, Expectation.DECLARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +73,34 @@ class MeasuredFlow:
 
 
 @dataclass(frozen=True, slots=True)
+class PathCounts:
+    """What a leaf counted of one flow, by path, `(k,)` each."""
+
+    arrived: NDArray[np.int64]
+    """First transmissions, those that came late or trimmed included."""
+    late: NDArray[np.int64]
+    """Of those, after the last PSN."""
+    trimmed: NDArray[np.int64]
+    """Of those, without their payload."""
+    again: NDArray[np.int64]
+    """Retransmissions."""
+    flagged: NDArray[np.bool_] | None
+    """Below the threshold when the last PSN came, as the data plane found; None if the threshold was not there yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class FlowReport:
-    """The verdicts of one flow; entry i of each tuple is about spine `spines[i]`."""
+    """The verdicts of one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
 
     flow: MeasuredFlow
+    expectation: Expectation
     spines: tuple[int, ...]
+    expected: tuple[float, ...]
+    """Packets that a healthy path brings."""
     test: FlowTest | None
-    """None when there is no expectation to test against."""
+    """None when there is no expectation of equal shares to test against."""
     verdicts: tuple[PathVerdict, ...]
-    late: tuple[int, ...]
-    """Packets, contained in the counts, that came after the last PSN."""
+    counts: PathCounts
     sent: tuple[int, ...] | None = None
     """First transmissions that the sender declared for each path, if it did."""
     source: SourceVerdict | None = None
@@ -76,92 +110,170 @@ class FlowReport:
 
 
 class LeafDetector:
-    """Judges each flow of one leaf once. `poll` is called regularly, some times a second."""
+    """Judges each flow of one leaf once by each expectation. `poll` is called regularly, some times a second."""
 
     def __init__(self, rules: LeafRules, counters: LeafCounters) -> None:
         self.rules = rules
         self._counters = counters
-        self._judged: set[tuple[int, int]] = set()
-        self._pending: tuple[MeasuredFlow, ...] = ()
+        self._judged: set[tuple[Key, Expectation]] = set()
+        self._tested: set[Key] = set()
+        self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
+        self._pending: tuple[tuple[MeasuredFlow, Expectation], ...] = ()
 
     @property
-    def pending(self) -> tuple[MeasuredFlow, ...]:
-        """Flows announced to this leaf that had no verdict at the last poll."""
+    def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
+        """Flows announced to this leaf that had no verdict at the last poll, and by what they will be judged."""
         return self._pending
 
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""
-        reports, pending = [], []
+        reports = list[FlowReport]()
+        pending = list[tuple[MeasuredFlow, Expectation]]()
         for record in self._counters.flows():
             key = int(record["dqpn"]), int(record["epoch"])
-            if record["announced_ns"] and key not in self._judged:
-                report = self._report(record, now_ns)
-                if report is None:
-                    pending.append(_flow_of(record))
-                else:
-                    self._judged.add(key)
-                    reports.append(report)
+            if record["announced_ns"]:
+                for found in self._judge(key, record, now_ns):
+                    if isinstance(found, FlowReport):
+                        reports.append(found)
+                    else:
+                        pending.append((_flow_of(record), found))
             self._expire(record, key, now_ns)
         self._counters.erase_marks(now_ns - self.rules.erase_after_ns)
         self._pending = tuple(pending)
         return reports
 
-    def _report(self, record: np.void, now_ns: int) -> FlowReport | None:
-        """The report of a flow that has ended or is given up, None while it runs."""
-        if record["stopped_ns"]:
-            if now_ns - int(record["stopped_ns"]) < self.rules.settle_ns:
-                return None
+    def _judge(self, key: Key, record: np.void, now_ns: int) -> Iterator[FlowReport | Expectation]:
+        """What is due of a flow: its reports, or by what it is still to be judged."""
+        owed = [each for each in self.rules.expectations if (key, each) not in self._judged]
+        if not owed:
+            return
+        if key not in self._tested:
+            self._write_test(record)
+            self._tested.add(key)
+        closed = self._has_closed(key, record, now_ns)
+        for expectation in owed:
+            report = _REPORTS[expectation](self, record, closed, now_ns)
+            if report is None:
+                yield expectation
+            else:
+                self._judged.add((key, expectation))
+                yield report
+
+    def _has_closed(self, key: Key, record: np.void, now_ns: int) -> bool:
+        """Whether the sender has declared the flow and nothing more of it is to come."""
+        if self.rules.narrow or not record["closed_ns"]:
+            return False
+        places = list(self.rules.spines)
+        return self._quiet.has_settled(key, self._counts(record).arrived, record["barrier"][places] > 0, now_ns)
+
+    def _uniform(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+        """The report by equal shares once the flow has ended or is given up, None while it runs."""
+        stopped = record["stopped_ns"] and now_ns - int(record["stopped_ns"]) >= self.rules.settle_ns
+        if stopped or closed:
             test = self._test_of(record)
-            return self._insufficient(record, test) if isinstance(test, str) else self._judge(record, test)
+            if isinstance(test, str):
+                return self._insufficient(record, Expectation.UNIFORM, test)
+            counts = self._counts(record)
+            expected = (test.shape.expected,) * len(self.rules.spines)
+            return self._report(record, Expectation.UNIFORM, expected, judge(test, counts.arrived), counts, test)
         if self._expired(record, now_ns):
-            return self._insufficient(record, f"last PSN not seen within {self.rules.erase_after_ns / 1e9:g} s")
+            reason = f"last PSN not seen within {self.rules.erase_after_ns / 1e9:g} s"
+            return self._insufficient(record, Expectation.UNIFORM, reason)
         return None
+
+    def _declared(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+        """The report by what the sender declared, None while that or the last packets are to come."""
+        known = len(self.rules.spines)
+        if record["spines"] != known:
+            return self._insufficient(record, Expectation.DECLARED, self._other_spines(record))
+        if closed:
+            counts, sent = self._counts(record), record["sent"][list(self.rules.spines)].astype(np.int64)
+            judged = sent, counts.arrived, None, self.rules.asked
+            verdicts, source = judge_declared(*judged), judge_source(*judged)
+            report = self._report(record, Expectation.DECLARED, tuple(map(float, sent)), verdicts, counts)
+            return replace(report, sent=tuple(sent.tolist()), source=source)
+        if self._expired(record, now_ns):
+            reason = f"the sender did not close the flow within {self.rules.erase_after_ns / 1e9:g} s"
+            return self._insufficient(record, Expectation.DECLARED, reason)
+        return None
+
+    def _write_test(self, record: np.void) -> None:
+        """Tell the data plane what counts to flag (D2), if that can be said."""
+        test = self._test_of(record)
+        if isinstance(test, FlowTest) and test.threshold > 0:
+            key = int(record["dqpn"]), int(record["epoch"]), int(record["last_psn"])
+            self._counters.set_test(*key, ceil(test.threshold))
 
     def _test_of(self, record: np.void) -> FlowTest | str:
         """The test for a flow, or why there can be none."""
         known = len(self.rules.spines)
         if record["spines"] != known:
-            return f"announced over {record['spines']} spines, this leaf has {known}"
+            return self._other_spines(record)
         try:
             policy = SprayPolicyCode(int(record["policy"]))
-            return plan_test(FlowShape(policy, int(record["packets"]), known, self.rules.copies), self.rules.asked)
+            test = plan_test(FlowShape(policy, int(record["packets"]), known, self.rules.copies), self.rules.asked)
         except ValueError as error:
             return str(error)
+        most = test.shape.expected + test.calibration.end_effect_pkts
+        if self.rules.narrow and most >= NARROW_MOST:
+            return f"{most:.0f} packets a path do not fit 16-bit counters, which stay at {NARROW_MOST}"
+        return test
 
-    def _judge(self, record: np.void, test: FlowTest) -> FlowReport:
-        counts, late = self._counts(record)
-        return FlowReport(_flow_of(record), self.rules.spines, test, judge(test, counts), tuple(late.tolist()))
+    def _other_spines(self, record: np.void) -> str:
+        return f"announced over {record['spines']} spines, this leaf has {len(self.rules.spines)}"
 
-    def _insufficient(self, record: np.void, reason: str) -> FlowReport:
-        counts, late = self._counts(record)
+    def _report(
+        self,
+        record: np.void,
+        expectation: Expectation,
+        expected: tuple[float, ...],
+        verdicts: tuple[PathVerdict, ...],
+        counts: PathCounts,
+        test: FlowTest | None = None,
+    ) -> FlowReport:
+        return FlowReport(_flow_of(record), expectation, self.rules.spines, expected, test, verdicts, counts)
+
+    def _insufficient(self, record: np.void, expectation: Expectation, reason: str) -> FlowReport:
+        counts = self._counts(record)
         verdicts = tuple(
-            PathVerdict(path, int(count), Verdict.INSUFFICIENT, reason) for path, count in enumerate(counts)
+            PathVerdict(path, int(count), Verdict.INSUFFICIENT, reason) for path, count in enumerate(counts.arrived)
         )
-        return FlowReport(_flow_of(record), self.rules.spines, None, verdicts, tuple(late.tolist()))
+        expected = (int(record["packets"]) / len(self.rules.spines),) * len(self.rules.spines)
+        return self._report(record, expectation, expected, verdicts, counts)
 
-    def _counts(self, record: np.void) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All packets by path, and those of them that came late, `(k,)` each."""
+    def _counts(self, record: np.void) -> PathCounts:
         places = list(self.rules.spines)
-        late = record["late"][places].astype(np.int64)
-        return record["arrived"][places] + late, late
+        bits = np.unpackbits(record["flagged"].view(np.uint8), bitorder="little")[places].astype(np.bool_)
+        flagged = bits if record["compared"] else None
+        arrived = record["arrived"][places].astype(np.int64)
+        if self.rules.narrow:
+            nothing = np.zeros(len(places), np.int64)
+            return PathCounts(arrived, nothing, nothing, nothing, flagged)
+        late, trimmed, again = (record[name][places].astype(np.int64) for name in ("late", "trimmed", "again"))
+        return PathCounts(arrived + late, late, trimmed, again, flagged)
 
-    def _expire(self, record: np.void, key: tuple[int, int], now_ns: int) -> None:
+    def _expire(self, record: np.void, key: Key, now_ns: int) -> None:
         if not self._expired(record, now_ns):
             return
         if not record["announced_ns"]:
             _log.warning("p%d-leaf%d: QP %#x was marked but not announced", self.rules.plane, self.rules.leaf, key[0])
         self._counters.erase(*key)
-        self._judged.discard(key)
+        self._quiet.forget(key)
+        self._tested.discard(key)
+        self._judged -= {(key, each) for each in Expectation}
 
     def _expired(self, record: np.void, now_ns: int) -> bool:
         return now_ns - int(record["seen_ns"]) > self.rules.erase_after_ns
 
 
-def pending_paths(detector: LeafDetector) -> Iterator[tuple[int, FabricPath]]:
-    """Epoch and path of every verdict that this leaf still owes."""
-    for flow in detector.pending:
+_REPORTS = {Expectation.UNIFORM: LeafDetector._uniform, Expectation.DECLARED: LeafDetector._declared}
+
+
+def pending_paths(detector: LeafDetector) -> Iterator[tuple[tuple[int, Expectation], FabricPath]]:
+    """Epoch, expectation and path of every verdict that this leaf still owes."""
+    for flow, expectation in detector.pending:
         for spine in detector.rules.spines:
-            yield flow.epoch, flow.path(spine)
+            yield (flow.epoch, expectation), flow.path(spine)
 
 
 def _flow_of(record: np.void) -> MeasuredFlow:

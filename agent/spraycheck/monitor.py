@@ -1,4 +1,6 @@
-"""The monitoring system of the paper: reports of all leaves, epoch by epoch, to what is accused, as it becomes known.
+"""The monitoring system of the paper: reports of all leaves to what is accused, as it becomes known.
+
+Each epoch and expectation is a matter of its own.
 
 Progressive: says something whenever the accusation changes, and once more when no verdict is owed. Pure but for memory.
 """
@@ -12,19 +14,24 @@ from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.declared import packets_needed
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, uniform_packets_needed
+from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
 from agent.wire.constants import SprayPolicyCode
 
-_KEPT_EPOCHS = 64  # our choice: far more than overlap, so that memory stays bounded
+_KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
+
+Matter = tuple[int, Expectation]
+"""An epoch, and what its counts are held against."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """What is known of one epoch at one moment."""
+    """What is known of one epoch at one moment, by one expectation."""
 
     epoch: int
+    expectation: Expectation
     localization: Localization
     pending: int
     """Verdicts on paths still owed."""
@@ -35,7 +42,7 @@ class Accusation:
 
 
 @dataclass(slots=True)
-class _Epoch:
+class _Known:
     evidence: list[Evidence] = field(default_factory=list)
     sources: list[SourceEvidence] = field(default_factory=list)
     last: FlowReport | None = None
@@ -46,60 +53,60 @@ class _Epoch:
 
 
 class Monitor:
-    """Collects evidence by epoch. One for all leaves.
+    """Collects evidence by epoch and expectation. One for all leaves.
 
     With `asked` it says how many packets a deciding flow needs, too.
     """
 
     def __init__(self, asked: Asked | None = None) -> None:
         self._asked = asked
-        self._epochs: dict[int, _Epoch] = {}
+        self._known: dict[Matter, _Known] = {}
 
     def observe(
-        self, reports: Iterable[FlowReport], pending: Iterable[tuple[int, FabricPath]], now_ns: int
+        self, reports: Iterable[FlowReport], pending: Iterable[tuple[Matter, FabricPath]], now_ns: int
     ) -> list[Accusation]:
         """Take new reports in; the accusations that differ from what was said before.
 
-        `pending` holds (epoch, path) of all verdicts still owed.
+        `pending` holds the matter and path of all verdicts still owed.
         """
-        owed: dict[int, list[FabricPath]] = defaultdict(list)
-        for epoch, path in pending:
-            owed[epoch].append(path)
+        owed: dict[Matter, list[FabricPath]] = defaultdict(list)
+        for matter, path in pending:
+            owed[matter].append(path)
         for report in reports:
             self._take(report)
-        changes = (self._accuse(number, epoch, owed[number], now_ns) for number, epoch in self._epochs.items())
+        changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
         return [change for change in changes if change is not None]
 
     def _take(self, report: FlowReport) -> None:
-        flow = report.flow
-        if flow.epoch not in self._epochs:
-            self._epochs[flow.epoch] = _Epoch()
-            while len(self._epochs) > _KEPT_EPOCHS:
-                del self._epochs[next(iter(self._epochs))]
-        epoch = self._epochs[flow.epoch]
+        flow, matter = report.flow, (report.flow.epoch, report.expectation)
+        if matter not in self._known:
+            self._known[matter] = _Known()
+            while len(self._known) > _KEPT:
+                del self._known[next(iter(self._known))]
+        known = self._known[matter]
         if report.test is not None or report.sent is not None:
-            epoch.last = report
-        epoch.evidence += [_evidence_of(report, each) for each in report.verdicts]
+            known.last = report
+        known.evidence += [_evidence_of(report, each) for each in report.verdicts]
         if report.source is not None:
             ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
-            epoch.sources.append(SourceEvidence(*ends, report.source.verdict, report.entered))
+            known.sources.append(SourceEvidence(*ends, report.source.verdict, report.entered))
 
-    def _accuse(self, number: int, epoch: _Epoch, owed: list[FabricPath], now_ns: int) -> Accusation | None:
-        situation = len(epoch.evidence), frozenset(owed)
-        if situation == epoch.situation:
+    def _accuse(self, matter: Matter, known: _Known, owed: list[FabricPath], now_ns: int) -> Accusation | None:
+        situation = len(known.evidence), frozenset(owed)
+        if situation == known.situation:
             return None
-        epoch.situation = situation
-        found = localize(epoch.evidence, owed, epoch.sources)
-        found = replace(found, deciding=tuple(self._counted(each, epoch.last) for each in found.deciding))
-        if found.links and epoch.first_named_ns is None:
-            epoch.first_named_ns = now_ns
+        known.situation = situation
+        found = localize(known.evidence, owed, known.sources)
+        found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
+        if found.links and known.first_named_ns is None:
+            known.first_named_ns = now_ns
         saying = found.finding, found.links, found.candidates, found.common, not owed
         silent = found.finding is Finding.NONE and not (found.common.causes or found.common.candidates)
-        if saying == epoch.said or (silent and owed):
+        if saying == known.said or (silent and owed):
             return None
-        epoch.said = saying
-        unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in epoch.evidence)
-        return Accusation(number, found, len(owed), unsure, epoch.first_named_ns)
+        known.said = saying
+        unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
+        return Accusation(*matter, found, len(owed), unsure, known.first_named_ns)
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """The same with the packets it needs, if it is judged as the flows so far were."""

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
+from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence
@@ -34,7 +35,7 @@ class Detect(
     Struct, frozen=True, kw_only=True, rename={"packets": "N", "paths": "k", "expected": "lambda"}, tag_field="event",
     tag="DETECT",
 ):  # fmt: skip
-    """The verdict of one flow on one path."""
+    """The verdict of one flow on one path, by one expectation."""
 
     ts: str
     mono_ns: int
@@ -49,12 +50,20 @@ class Detect(
     src_host: int
     dst_host: int
     qpn: int
+    expectation: str
+    """`uniform` or `declared`: what `lambda` is."""
     packets: int
     paths: int
     expected: float
     count: int
     late: int
     """Packets of the count that came after the last PSN."""
+    trimmed: int
+    """Packets of the count that lost their payload to congestion."""
+    again: int
+    """Retransmissions that came besides."""
+    flagged: bool | None
+    """Whether the data plane found the count below the threshold when the last PSN came; None: not asked in time."""
     threshold: float | None
     s: float | None
     snr: float | None
@@ -104,6 +113,7 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     v: int = SCHEMA_VERSION
     node: str = "monitor"
     epoch: int
+    expectation: str
     state: str
     """`named`, `ambiguous`, `unexplained` or `none`."""
     links: list[str]
@@ -133,11 +143,29 @@ class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHEC
     v: int = SCHEMA_VERSION
     node: str = "monitor"
     leaves: int
+    counter_bits: int
+    """Of each counter."""
+    counter_bytes: int
+    """Counters of arrivals that a leaf holds for one flow."""
+    record_bytes: int
+    """All that a leaf holds for one flow."""
+
+
+def start_record(leaves: int, counting: Counting, stamp: Stamp) -> Start:
+    """The record of the process's start."""
+    return Start(
+        ts=stamp.text,
+        mono_ns=stamp.mono_ns,
+        leaves=leaves,
+        counter_bits=16 if counting.narrow else 32,
+        counter_bytes=counting.counter_bytes,
+        record_bytes=counting.flow.itemsize,
+    )
 
 
 def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
     """One record a path, in the order of the spines."""
-    flow, test = report.flow, report.test
+    flow, test, counts = report.flow, report.test, report.counts
     return [
         Detect(
             ts=stamp.text,
@@ -151,16 +179,20 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             src_host=flow.src_host,
             dst_host=flow.dst_host,
             qpn=flow.qpn,
+            expectation=report.expectation,
             packets=flow.packets,
             paths=len(report.spines),
-            expected=flow.packets / len(report.spines),
+            expected=report.expected[each.path],
             count=each.count,
-            late=report.late[each.path],
+            late=int(counts.late[each.path]),
+            trimmed=int(counts.trimmed[each.path]),
+            again=int(counts.again[each.path]),
+            flagged=None if counts.flagged is None else bool(counts.flagged[each.path]),
             threshold=test.threshold if test else None,
             s=test.calibration.s if test else None,
-            snr=test.snr if test else None,
-            p_value=each.p_value,
+            snr=test.snr if test else each.snr,
             miss=test.miss if test else None,
+            p_value=each.p_value,
             verdict=each.verdict,
             reason=each.reason,
         )
@@ -175,6 +207,7 @@ def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
         ts=stamp.text,
         mono_ns=stamp.mono_ns,
         epoch=accusation.epoch,
+        expectation=accusation.expectation,
         state=found.finding,
         links=[str(link) for link in found.links],
         candidates=[[str(link) for link in each] for each in found.candidates],

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from agent.spraycheck.dataplane import MAX_SPINES
+from agent.spraycheck.dataplane import MAX_SPINES, Counting
 from agent.spraycheck.detector import Asked
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf import LeafRules
@@ -28,6 +28,7 @@ class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
     flows_map: Positive
     superseded_map: Positive
     measured_map: Positive
+    tests_map: Positive
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
@@ -48,7 +49,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     poll_ms: Positive = 100
     """Between two readings of the counters."""
     settle_ms: Count = 50
-    """How long after the last PSN packets overtaken by it are still waited for."""
+    """How long packets overtaken by the last PSN, or by a closing announcement, are still waited for."""
+    quiet_ms: Positive = 1000
+    """A path that lost its closing announcement is given up when nothing has come over it for so long. Our choice:
+    longer than what waits in a queue of a slow link takes."""
+    narrow: bool = False
+    """Counters have 16 bits, as the paper's; nothing is judged by what senders declare."""
     erase_after_s: Positive = 60
     """When a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
 
@@ -61,8 +67,15 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             asked=Asked(self.min_rate, self.miss, self.false_alarm),
             copies=self.copies,
             settle_ns=self.settle_ms * 10**6,
+            quiet_ns=self.quiet_ms * 10**6,
             erase_after_ns=self.erase_after_s * 10**9,
+            narrow=self.narrow,
         )
+
+    @property
+    def counting(self) -> Counting:
+        """How the leaves' data planes count."""
+        return Counting(max(max(leaf.spines) for leaf in self.leaves) + 1, self.narrow)
 
 
 def read_settings(path: Path) -> Settings:

@@ -286,3 +286,5 @@ class Announcement:
     """First transmissions N of the flow in this plane."""
     last_psn: int
     """PSN of the last first transmission in this plane."""
+    end_psn: int
+    """PSN of the flow's last packet in any plane."""

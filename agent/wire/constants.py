@@ -171,4 +171,13 @@ class SprayPolicyCode(IntEnum):
 
 ANNOUNCE_MAGIC = 0x53505259
 """ASCII "SPRY": tells an announcement from any other datagram to its port. Our choice."""
-ANNOUNCE_VERSION = 1
+ANNOUNCE_VERSION = 2
+
+
+class AnnounceKind(IntEnum):
+    """Announcement.kind: what is said of the flow. Our choice."""
+
+    OPEN = 0
+    """It will be sent."""
+    CLOSE = 1
+    """All its first transmissions have left; how many over each spine follows."""

@@ -114,7 +114,7 @@ ANNOUNCE = np.dtype(
         ("version", "u1"),
         ("policy", "u1"),
         ("plane", "u1"),
-        ("res7", "u1"),
+        ("kind", "u1"),
         ("epoch", ">u2"),
         ("spines", ">u2"),
         ("src_leaf", ">u2"),
@@ -125,8 +125,13 @@ ANNOUNCE = np.dtype(
         ("start_psn", ">u4"),
         ("packets", ">u4"),
         ("last_psn", ">u4"),
+        ("end_psn", ">u4"),
+        ("measured", "u1"),
+        ("res41", "u1", 3),
     ]
 )
+SHARE = np.dtype(">u4")
+"""Behind the announcement that closes a flow: one a spine, first transmissions that went over it."""
 
 _TUNNEL: list[tuple[str, Any]] = [("eth", ETHERNET), ("outer", IPV6), ("inner", IPV6), ("udp", UDP)]
 _REQUEST: list[tuple[str, Any]] = [*_TUNNEL, ("bth", BTH)]
@@ -144,7 +149,7 @@ PROBE_FRAME = np.dtype([*_REQUEST, ("peth", PETH), ("icrc", "<u4")])
 ENDPOINT_REQUEST_FRAME = np.dtype([*_REQUEST, ("erth", ERTH), ("icrc", "<u4")])
 ENDPOINT_RESPONSE_FRAME = np.dtype([*_REQUEST, ("eeth", EETH), ("icrc", "<u4")])
 ANNOUNCE_FRAME = np.dtype([*_TUNNEL, ("announce", ANNOUNCE)])
-"""A whole flow announcement, 138 bytes."""
+"""A whole flow announcement that opens a flow, 146 bytes; one that closes it has the SHAREs behind."""
 
 
 def offset_of(frame: Record, *path: str) -> int:
@@ -236,6 +241,8 @@ def _offsets() -> Iterator[tuple[str, int]]:
     yield "MRC_WRITE_HEADERS_BYTES", WRITE_FRAME.itemsize
     yield "MRC_SACK_FRAME_BYTES", SACK_FRAME.itemsize
     yield "MRC_ANNOUNCE_FRAME_BYTES", ANNOUNCE_FRAME.itemsize
+    yield "MRC_OFF_SHARES", ANNOUNCE_FRAME.itemsize
+    yield "MRC_SHARE_BYTES", SHARE.itemsize
 
 
 def _fields_of(frame: Record) -> Iterator[tuple[str, int]]:
@@ -257,6 +264,8 @@ def _constants() -> Iterator[tuple[str, int]]:
     yield "MRC_PORT_ANNOUNCE", c.UDP_PORT_ANNOUNCE
     yield "MRC_ANNOUNCE_MAGIC", c.ANNOUNCE_MAGIC
     yield "MRC_ANNOUNCE_VERSION", c.ANNOUNCE_VERSION
+    yield "MRC_ANNOUNCE_OPEN", c.AnnounceKind.OPEN
+    yield "MRC_ANNOUNCE_CLOSE", c.AnnounceKind.CLOSE
     yield "MRC_PSN_MASK", c.PSN_MASK
     yield "MRC_QPN_MASK", c.QPN_MASK
     yield "MRC_SPRAYCHECK_MARK", c.SPRAYCHECK_MARK

@@ -14,6 +14,7 @@ from agent.wire.dtypes import (
     PAYLOAD_OFFSET,
     SACK_FRAME,
     SACK_MASK_FRAME,
+    SHARE,
     UDP_OFFSET,
     WRITE_FRAME,
     records,
@@ -234,18 +235,28 @@ def _stamp_cc_state(cc_state: NDArray[np.void], batch: SackBatch) -> None:
     cc_state["rcvd_word"] = flow_control << np.uint32(24) | batch.rcvd_bytes
 
 
-def encode_announcement(
-    source: HostAddress, peer: HostAddress, ev: int, announcement: Announcement, codec: EvCodec | None = None
-) -> bytes:
-    """A flow announcement as a whole frame, in class CONTROL, to leave by the port of the EV's plane."""
-    frame = tunnel_frames(source, peer, np.array([ev], np.uint32), codec or EvCodec(), ANNOUNCE_FRAME, CONTROL_CLASS)
-    udp_bytes = ANNOUNCE_FRAME.itemsize - UDP_OFFSET
-    frame["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
-    frame["inner"]["plen"] = frame["udp"]["len"] = udp_bytes
-    frame["udp"]["dport"] = c.UDP_PORT_ANNOUNCE
-    body = frame["announce"]
+def encode_announcements(
+    source: HostAddress,
+    peer: HostAddress,
+    evs: NDArray[np.uint32],
+    announcement: Announcement,
+    shares: NDArray[np.int64] | None = None,
+    codec: EvCodec | None = None,
+) -> list[bytes]:
+    """A flow announcement as one whole frame for each of (n,) EVs, in class CONTROL, to leave by the EV's plane.
+
+    With `shares`, (k,) first transmissions by spine, it closes the flow; without, it opens it.
+    """
+    tail = b"" if shares is None else shares.astype(SHARE).tobytes()
+    frames = tunnel_frames(source, peer, evs, codec or EvCodec(), ANNOUNCE_FRAME, CONTROL_CLASS)
+    udp_bytes = ANNOUNCE_FRAME.itemsize - UDP_OFFSET + len(tail)
+    frames["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
+    frames["inner"]["plen"] = frames["udp"]["len"] = udp_bytes
+    frames["udp"]["dport"] = c.UDP_PORT_ANNOUNCE
+    body = frames["announce"]
     body["magic"] = c.ANNOUNCE_MAGIC
     body["version"] = c.ANNOUNCE_VERSION
+    body["kind"] = c.AnnounceKind.OPEN if shares is None else c.AnnounceKind.CLOSE
     for field in fields(Announcement):
         body[field.name] = getattr(announcement, field.name)
-    return frame.tobytes()
+    return [frame.tobytes() + tail for frame in frames]

@@ -12,7 +12,9 @@ from scapy.fields import (
     BitField,
     ByteEnumField,
     ByteField,
+    ConditionalField,
     FCSField,
+    FieldListField,
     IntField,
     ShortField,
     SignedShortField,
@@ -29,7 +31,7 @@ from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet, Raw, bind_bottom_up, bind_layers, bind_top_down
 
 from agent.wire import constants as c
-from agent.wire.constants import EcnVerdict, EndpointOp, NackReason, NakCode, Opcode, SprayPolicyCode
+from agent.wire.constants import AnnounceKind, EcnVerdict, EndpointOp, NackReason, NakCode, Opcode, SprayPolicyCode
 from agent.wire.icrc import icrc_of
 
 
@@ -290,7 +292,10 @@ class EETH(Packet):
 
 
 class Announce(Packet):
-    """Flow announcement to the SprayCheck leaves (SprayCheck F1, D1); our own, on its own UDP port."""
+    """Flow announcement to the SprayCheck leaves (SprayCheck F1, D1); our own, on its own UDP port.
+
+    One that closes a flow ends with `shares`: first transmissions over spine 0, 1, ... k - 1.
+    """
 
     name = "SprayCheck Announce"
     fields_desc = (
@@ -298,7 +303,7 @@ class Announce(Packet):
         ByteField("version", c.ANNOUNCE_VERSION),
         ByteEnumField("policy", SprayPolicyCode.ROTATION, _names(SprayPolicyCode)),
         ByteField("plane", 0),
-        ByteField("res7", 0),
+        ByteEnumField("kind", AnnounceKind.OPEN, _names(AnnounceKind)),
         ShortField("epoch", 0),
         ShortField("spines", 0),
         ShortField("src_leaf", 0),
@@ -309,6 +314,13 @@ class Announce(Packet):
         IntField("start_psn", 0),
         IntField("packets", 0),
         IntField("last_psn", 0),
+        IntField("end_psn", 0),
+        ByteField("measured", 0),
+        XStrFixedLenField("res41", bytes(3), 3),
+        ConditionalField(
+            FieldListField("shares", [], IntField("share", 0), count_from=lambda packet: packet.spines),
+            lambda packet: packet.kind == AnnounceKind.CLOSE,
+        ),
     )
 
 

@@ -127,6 +127,7 @@ def _numbers() -> Iterator[tuple[str, str]]:
     yield "ports", _list((c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT))
     yield "announce_port", str(c.UDP_PORT_ANNOUNCE)
     yield "announce_magic", f"{c.ANNOUNCE_MAGIC:#x}"
+    yield "announce_close", str(int(c.AnnounceKind.CLOSE))
     yield "icrc_bytes", str(c.ICRC_BYTES)
     yield "psn_modulus", str(1 << c.PSN_BITS)
     yield "bitmap_bits", str(c.SACK_BITMAP_BITS)

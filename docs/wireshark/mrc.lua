@@ -11,6 +11,7 @@ local wire = {
   ports = { 4791, 4971 },
   announce_port = 54791,
   announce_magic = 0x53505259,
+  announce_close = 1,
   icrc_bytes = 4,
   psn_modulus = 16777216,
   bitmap_bits = 64,
@@ -152,12 +153,12 @@ local wire = {
       { "tx_timestamp", "mrc.response.tx_timestamp", at = 28, width = 2, kind = "uint" },
       { "res30", "mrc.response.res30", at = 30, width = 6, kind = "bytes" },
     },
-    Announce = { bytes = 36, name = "SprayCheck Announce",
+    Announce = { bytes = 44, name = "SprayCheck Announce",
       { "magic", "mrc.announce.magic", at = 0, width = 4, kind = "uint", hex = true },
       { "version", "mrc.announce.version", at = 4, width = 1, kind = "uint" },
       { "policy", "mrc.announce.policy", at = 5, width = 1, kind = "uint", values = { [0x0] = "ROTATION", [0x1] = "RANDOM" } },
       { "plane", "mrc.announce.plane", at = 6, width = 1, kind = "uint" },
-      { "res7", "mrc.announce.res7", at = 7, width = 1, kind = "uint" },
+      { "kind", "mrc.announce.kind", at = 7, width = 1, kind = "uint", values = { [0x0] = "OPEN", [0x1] = "CLOSE" } },
       { "epoch", "mrc.announce.epoch", at = 8, width = 2, kind = "uint" },
       { "spines", "mrc.announce.spines", at = 10, width = 2, kind = "uint" },
       { "src_leaf", "mrc.announce.src_leaf", at = 12, width = 2, kind = "uint" },
@@ -168,6 +169,10 @@ local wire = {
       { "start_psn", "mrc.announce.start_psn", at = 24, width = 4, kind = "uint" },
       { "packets", "mrc.announce.packets", at = 28, width = 4, kind = "uint" },
       { "last_psn", "mrc.announce.last_psn", at = 32, width = 4, kind = "uint" },
+      { "end_psn", "mrc.announce.end_psn", at = 36, width = 4, kind = "uint" },
+      { "measured", "mrc.announce.measured", at = 40, width = 1, kind = "uint" },
+      { "res41", "mrc.announce.res41", at = 41, width = 3, kind = "bytes" },
+      { "shares", "mrc.announce.shares", at = 44, width = 4, kind = "list" },
     },
   },
 }
@@ -648,8 +653,10 @@ function announcement.dissector(tvb, pinfo, root)
   local subtree = add_header(tree, tvb, 0, "Announce")
   if not subtree then return tvb:len() end
   local function value(name) return number(tvb, 0, "Announce", name) end
-  pinfo.cols.info = string.format("Flow of host %d to host %d: %d packets from PSN %d on over plane %d, epoch %d",
-    value("src_host"), value("dst_host"), value("packets"), value("start_psn"), value("plane"), value("epoch"))
+  local closes = value("kind") == wire.announce_close
+  pinfo.cols.info = string.format("%s of host %d to host %d: %d packets from PSN %d on over plane %d, epoch %d",
+    closes and "End of flow" or "Flow", value("src_host"), value("dst_host"), value("packets"), value("start_psn"),
+    value("plane"), value("epoch"))
   return tvb:len()
 end
 

@@ -86,15 +86,15 @@ def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) 
 
 def _line(record: dict[str, Any], everything: bool) -> str | None:
     if record["event"] == "DETECT" and (everything or record["verdict"] != "healthy"):
-        return f"{record['ts']}  run {record['epoch']}  {_verdict(record)}"
+        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_verdict(record)}"
     if record["event"] == "LOCALIZE":
-        return f"{record['ts']}  run {record['epoch']}  {_accusation(record)}"
+        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_accusation(record)}"
     return None
 
 
 def _verdict(record: dict[str, Any]) -> str:
     path = f"p{record['plane']}:leaf{record['src_leaf']}>spine{record['spine']}>leaf{record['dst_leaf']}"
-    expected = f"expected {record['lambda']:.0f}"
+    expected = f"{'expected' if record['expectation'] == 'uniform' else 'sent'} {record['lambda']:.0f}"
     if record["threshold"] is not None:
         expected += f", threshold {record['threshold']:.1f}"
     reason = f" ({record['reason']})" if record["reason"] else ""

@@ -12,6 +12,7 @@ from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab_dir import LabDir
 from scenarios.launch import OwnerSettings, launch
 from scenarios.load import load_scenario
+from scenarios.measuring import measuring_of
 from scenarios.model import Scenario, Topology
 from scenarios.protocol import LabStatus, Status
 from scenarios.scenario_files import find_scenario
@@ -70,9 +71,7 @@ def _settings(
     )
     if scenario is None:
         return settings
-    return msgspec.structs.replace(
-        settings, seed=scenario.seed, min_rate=scenario.detector.min_rate, copies=scenario.transport.copies
-    )
+    return msgspec.structs.replace(settings, seed=scenario.seed, measuring=measuring_of(scenario))
 
 
 def _size(spec: FabricSpec) -> str:

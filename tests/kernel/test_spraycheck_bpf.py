@@ -18,10 +18,11 @@ import pytest
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.spraycheck import dataplane
 from agent.spraycheck.counters import HashMap, KernelCounters
-from agent.spraycheck.dataplane import FLOW, SUPERSEDED_KEY
+from agent.spraycheck.dataplane import NARROW_MOST, SUPERSEDED_KEY, Counting
 from agent.spraycheck.errors import CountersError
-from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, Opcode
-from agent.wire.dtypes import WRITE_FRAME, offset_of
+from agent.spraycheck.expectation import Expectation
+from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, Dscp, Opcode
+from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
 from agent.wire.template import HostAddress, PortAddress
 from testbed.kernel import bpf, qdisc
 from testbed.kernel.qdisc import Direction
@@ -40,12 +41,14 @@ pytestmark = [
 ]
 
 FIRST_SPINE_IFINDEX = 100  # of end b of a pair
+MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
+COUNTING = Counting(2)
 MARK_BYTE = offset_of(WRITE_FRAME, "bth", "var_res")
 
 
 @pytest.fixture(scope="module")
 def object_file(tmp_path_factory) -> Path:
-    return bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX), tmp_path_factory.mktemp("bpf"))
+    return bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, COUNTING), tmp_path_factory.mktemp("bpf"))
 
 
 @dataclass(frozen=True)
@@ -62,14 +65,20 @@ class Leaf:
         return record
 
     def arrived(self) -> list[int]:
-        return self.flow()["arrived"][:3].tolist()
+        return self.flow()["arrived"].tolist()
 
     def late(self) -> list[int]:
-        return self.flow()["late"][:3].tolist()
+        return self.flow()["late"].tolist()
 
 
 @pytest.fixture
 def leaf(object_file) -> Iterator[Leaf]:
+    with leaf_of(object_file, COUNTING) as made:
+        yield made
+
+
+@contextmanager
+def leaf_of(object_file: Path, counting: Counting) -> Iterator[Leaf]:
     with ExitStack() as held:
         a, b = held.enter_context(veth_pair(links=2))
         loaded = held.enter_context(bpf.load(object_file))
@@ -80,7 +89,7 @@ def leaf(object_file) -> Iterator[Leaf]:
             with Rtnl.inside(end.name, end.path) as rtnl:
                 for port in range(2):
                     qdisc.attach_program(rtnl, end.ifindex(port), direction, 1, loaded.program(name).fd, name)
-        yield Leaf(a, b, loaded, held.enter_context(counters_of(loaded)))
+        yield Leaf(a, b, loaded, held.enter_context(counters_of(loaded, counting)))
 
 
 @contextmanager
@@ -97,6 +106,12 @@ def heard(end: End, port: int = 0) -> Iterator[list[bytes]]:
                 return
 
 
+def measured(said: bytes) -> bytes:
+    """An announcement as it leaves the source leaf of a measured flow."""
+    at = offset_of(ANNOUNCE_FRAME, "announce", "measured")
+    return said[:at] + b"\x01" + said[at + 1 :]
+
+
 def test_only_packets_of_announced_flows_are_marked_and_nothing_else_changes(leaf):
     flow = write_frames(range(5))
     other = write_frames(range(5), dqpn=0x5001)
@@ -108,7 +123,7 @@ def test_only_packets_of_announced_flows_are_marked_and_nothing_else_changes(lea
     said = announcement(packets=5, start_psn=0, last_psn=4)
     with heard(leaf.b) as after:
         leaf.a.send([said, *flow, *write_frames([3], flags=BTH_RETRANSMISSION), *other, *sack, *short])
-    assert after[0] == said
+    assert after[0] == measured(said), "the leaves behind are told, and nothing else changes"
     marked = [
         frame[:MARK_BYTE] + bytes([frame[MARK_BYTE] | SPRAYCHECK_MARK]) + frame[MARK_BYTE + 1 :] for frame in flow
     ]
@@ -122,7 +137,7 @@ def test_first_transmissions_are_counted_exactly_by_qp_and_spine(leaf):
     leaf.a.send(write_frames(range(100, 600)), port=0)
     leaf.a.send(write_frames(range(600, 700)), port=1)
     record = leaf.flow()
-    assert (leaf.arrived(), leaf.late()) == ([500, 100, 0], [0, 0, 0])
+    assert (leaf.arrived(), leaf.late()) == ([500, 100], [0, 0])
     said = {name: int(record[name]) for name in ("dqpn", "epoch", "packets", "start_psn", "last_psn", "spines")}
     assert said == {"dqpn": DQPN, "epoch": 1, "packets": 600, "start_psn": 100, "last_psn": 699, "spines": 2}
     assert (record["src_leaf"], record["dst_leaf"], record["src_host"], record["dst_host"]) == (3, 4, 3, 4)
@@ -135,7 +150,7 @@ def test_retransmissions_sacks_and_unmarked_packets_are_not_counted(leaf):
     leaf.a.send(write_frames(range(4), flags=BTH_RETRANSMISSION))
     leaf.a.send(write_frames(range(4), opcode=Opcode.SACK))
     leaf.a.send(write_frames(range(4), dqpn=0x5001))
-    assert leaf.arrived() == [4, 0, 0]
+    assert leaf.arrived() == [4, 0]
 
 
 def test_counting_stops_at_the_last_psn_and_later_arrivals_are_kept_apart(leaf):
@@ -144,7 +159,7 @@ def test_counting_stops_at_the_last_psn_and_later_arrivals_are_kept_apart(leaf):
     leaf.a.send(write_frames([9]), port=1)
     assert leaf.flow()["stopped_ns"] > 0
     leaf.a.send(write_frames([7, 8]), port=0)
-    assert (leaf.arrived(), leaf.late()) == ([7, 1, 0], [2, 0, 0])
+    assert (leaf.arrived(), leaf.late()) == ([7, 1], [2, 0])
 
 
 def test_a_retransmitted_last_psn_stops_without_being_counted(leaf):
@@ -152,15 +167,15 @@ def test_a_retransmitted_last_psn_stops_without_being_counted(leaf):
     assert leaf.flow()["stopped_ns"] == 0
     leaf.a.send(write_frames([2], flags=BTH_RETRANSMISSION), port=1)
     assert leaf.flow()["stopped_ns"] > 0
-    assert leaf.arrived() == [2, 0, 0]
+    assert leaf.arrived() == [2, 0]
 
 
 def test_psns_wrap_and_those_outside_the_flow_do_not_count(leaf):
     leaf.a.send([announcement(packets=20, start_psn=0xFFFFF6, last_psn=9)])
     leaf.a.send(write_frames([*range(0xFFFFF0, 0x1000000), *range(5)]))
-    assert leaf.arrived() == [15, 0, 0]
+    assert leaf.arrived() == [15, 0]
     leaf.a.send(write_frames([10, 11, 9]))
-    assert (leaf.arrived(), leaf.flow()["stopped_ns"] > 0) == ([16, 0, 0], True)
+    assert (leaf.arrived(), leaf.flow()["stopped_ns"] > 0) == ([16, 0], True)
 
 
 def test_an_announcement_comes_over_every_path_and_counts_once(leaf):
@@ -168,7 +183,7 @@ def test_an_announcement_comes_over_every_path_and_counts_once(leaf):
     leaf.a.send(said[:1], port=0)
     leaf.a.send(write_frames(range(5)), port=0)
     leaf.a.send(said[1:], port=1)
-    assert leaf.arrived() == [5, 0, 0]
+    assert leaf.arrived() == [5, 0]
 
 
 def marked(frames):
@@ -180,14 +195,14 @@ def test_packets_that_overtake_their_announcement_are_counted(leaf):
     assert leaf.flow()["announced_ns"] == 0
     leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9)], port=0)
     leaf.a.send(write_frames(range(6, 10)), port=0)
-    assert leaf.arrived() == [4, 6, 0]
+    assert leaf.arrived() == [4, 6]
     assert leaf.flow()["stopped_ns"] > 0
 
 
 def test_stray_packets_of_an_older_flow_do_not_spoil_a_new_one(leaf):
     leaf.a.send(marked(write_frames(range(900, 906))), port=1)
     leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(10))])
-    assert leaf.arrived() == [10, 0, 0]
+    assert leaf.arrived() == [10, 0]
 
 
 def test_a_new_epoch_of_a_qp_keeps_the_old_ones_counts_until_erased(leaf):
@@ -203,13 +218,130 @@ def test_a_new_epoch_of_a_qp_keeps_the_old_ones_counts_until_erased(leaf):
     assert len(leaf.counters.flows()) == 0
 
 
+def closes(port: int, sent=(5, 5), **fields) -> bytes:
+    values = {"packets": 10, "start_psn": 0, "last_psn": 9, "spine": port} | fields
+    return announcement(sent=sent, **values)
+
+
+def told_of(record) -> dict[str, list[int]]:
+    return {name: record[name].tolist() for name in ("sent", "barrier", "arrived", "late", "again", "trimmed")}
+
+
+def test_a_sender_declares_once_and_every_paths_copy_is_its_barrier(leaf):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(0, 10, 2))], port=0)
+    leaf.a.send(write_frames([1, 3, 5, 9]), port=1)
+    assert leaf.flow()["closed_ns"] == 0
+    leaf.a.send([closes(1)], port=1)
+    first = leaf.flow()
+    assert (first["closed_ns"] > first["stopped_ns"] > 0, told_of(first)["barrier"]) == (True, [0, 1])
+    leaf.a.send([closes(0, sent=(77, 77))], port=0)
+    assert told_of(leaf.flow()) == {
+        "sent": [5, 5], "barrier": [1, 1], "arrived": [5, 4], "late": [0, 0], "again": [0, 0], "trimmed": [0, 0],
+    }  # fmt: skip
+
+
+def test_what_closes_a_flow_announces_it_where_all_announcements_were_lost(leaf):
+    inject(leaf, [closes(0)])
+    assert len(leaf.counters.flows()) == 0, "its source leaf does not measure it"
+    inject(leaf, [measured(closes(0))])
+    record = leaf.flow()
+    assert (record["packets"], record["announced_ns"] > 0, told_of(record)["sent"]) == (10, True, [5, 5])
+
+
+def test_what_closes_an_older_flow_of_a_queue_pair_finds_it(leaf):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(10))])
+    leaf.a.send([announcement(packets=5, start_psn=10, last_psn=14, epoch=2)])
+    inject(leaf, [measured(closes(0, sent=(10, 0)))])
+    found = {int(each["epoch"]): told_of(each)["sent"] for each in leaf.counters.flows()}
+    assert found == {1: [10, 0], 2: [0, 0]}
+
+
+def inject(leaf: Leaf, frames: list[bytes]) -> None:
+    """Frames that reach the destination leaf without having met the source leaf."""
+    with Rtnl.inside(leaf.a.name, leaf.a.path) as rtnl:
+        qdisc.detach_program(rtnl, leaf.a.ifindex(0), Direction.EGRESS, 1)
+    leaf.a.send(frames)
+
+
+@pytest.mark.parametrize("shares", [(), (1,) * 300], ids=["none", "more than a leaf has spines"])
+def test_shares_that_cannot_be_are_not_taken(leaf, shares):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(10))])
+    leaf.a.send([closes(0, spines=len(shares), sent=shares), closes(0)[:-1]])
+    assert leaf.flow()["closed_ns"] == 0
+
+
+def test_retransmissions_and_trimmed_packets_are_counted_apart(leaf):
+    whole = write_frames(range(10))
+    trimmed = [reclassed(frame[:138], Dscp.TRIMMED if i % 2 else Dscp.TRIMMED_LASTHOP) for i, frame in enumerate(whole)]
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *whole[:4], *trimmed[4:7]])
+    leaf.a.send(write_frames([2, 5], flags=BTH_RETRANSMISSION), port=1)
+    leaf.a.send(whole[9:])
+    leaf.a.send(trimmed[7:8])
+    record = told_of(leaf.flow())
+    assert (record["arrived"], record["late"]) == ([8, 0], [1, 0])
+    assert (record["again"], record["trimmed"]) == ([0, 2], [4, 0])
+
+
+def reclassed(frame: bytes, dscp: Dscp) -> bytes:
+    """With another DSCP in the outer header, as a switch writes it."""
+    word = int.from_bytes(frame[14:18], "big") & 0xF00FFFFF | dscp << 22
+    return frame[:14] + word.to_bytes(4, "big") + frame[18:]
+
+
+def test_packets_of_the_flow_behind_the_planes_announced_last_one_count(leaf):
+    """When an EV is passed over, the plane's last packet is another than was announced."""
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=10, end_psn=12), *write_frames(range(9))])
+    leaf.a.send(write_frames([11, 13]))
+    assert (leaf.arrived(), leaf.flow()["stopped_ns"]) == ([10, 0], 0)
+
+
+def test_the_data_plane_compares_with_the_threshold_when_the_last_psn_comes(leaf):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(5))])
+    leaf.counters.set_test(DQPN, 1, 9, 5)
+    leaf.a.send(write_frames([6, 7, 8, 9]), port=1)
+    record = leaf.flow()
+    assert (leaf.arrived(), record["compared"], record["flagged"].tolist()) == ([5, 4], 1, [0b10])
+
+
+@pytest.mark.parametrize("test", [(2, 9, 5), (1, 8, 5), None], ids=["other epoch", "other last PSN", "none yet"])
+def test_without_its_own_threshold_nothing_is_compared(leaf, test):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9)])
+    if test:
+        leaf.counters.set_test(DQPN, *test)
+    leaf.a.send(write_frames(range(10)))
+    assert (leaf.flow()["compared"], leaf.flow()["flagged"].tolist()) == (0, [0])
+
+
+def test_sixteen_bit_counters_stay_at_the_most_they_hold(tmp_path):
+    """They count exactly to 65535 and do not wrap, and the neighbour in the same word is left alone."""
+    counting = Counting(2, narrow=True)
+    built = bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, counting), tmp_path)
+    with leaf_of(built, counting) as leaf:
+        frames = write_frames(range(1000))
+        leaf.a.send([announcement(packets=90_000, start_psn=0, last_psn=89_999), *frames[:500]])
+        leaf.a.send(frames[500:700], port=1)
+        assert leaf.arrived() == [500, 200]
+        flows = leaf.loaded.map(dataplane.FLOWS)
+        ((key, value),) = flows.items()
+        record = np.frombuffer(value, counting.flow).copy()
+        record["arrived"][0, 0] = NARROW_MOST - 3
+        flows.update(key, record.tobytes())
+        leaf.a.send(frames[:2])
+        assert leaf.arrived() == [NARROW_MOST - 1, 200]
+        leaf.a.send(frames[:100])
+        assert leaf.arrived() == [NARROW_MOST, 200]
+        leaf.a.send(frames[:100], port=1)
+        leaf.a.send([closes(0)])
+        assert leaf.arrived() == [NARROW_MOST, 300]
+
+
 def test_marks_end_when_erased(leaf):
     leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames([0])])
     leaf.counters.erase_marks(0)
     leaf.a.send(write_frames([1]))
     leaf.counters.erase_marks(time.monotonic_ns())
     leaf.a.send(write_frames([2]))
-    assert leaf.arrived() == [2, 0, 0]
+    assert leaf.arrived() == [2, 0]
 
 
 def test_flows_that_stay_below_one_leaf_are_not_measured(leaf):
@@ -229,9 +361,9 @@ def test_hundreds_of_flows_are_read_in_batches(leaf):
 
 def test_a_map_of_another_layout_or_none_is_an_error(leaf):
     with pytest.raises(CountersError, match="not a map of this version"):
-        HashMap(leaf.loaded.map(dataplane.MEASURED).id, SUPERSEDED_KEY, FLOW).open()
+        HashMap(leaf.loaded.map(dataplane.MEASURED).id, SUPERSEDED_KEY, COUNTING.flow).open()
     with pytest.raises(CountersError, match="open"):
-        KernelCounters(2**31 - 1, 1, 1).__enter__()
+        KernelCounters(2**31 - 1, 1, 1, 1).__enter__()
 
 
 def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object_file):
@@ -251,11 +383,11 @@ def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object
         frames += write_frames(psns[::2], spine=0, ends=ends) + write_frames(psns[1::2], spine=1, ends=ends)
         with closing(open_packet_ring("plane0", 0, netns=str(net.netns_path(NodeId.host(0))))) as port:
             send_all(port, frames)
-        with counters_of(loaded[sink]) as counters:
+        with counters_of(loaded[sink], COUNTING) as counters:
             (record,) = counters.flows()
-            assert record["arrived"][:3].tolist() == [200, 200, 0]
+            assert record["arrived"].tolist() == [200, 200]
             assert record["stopped_ns"] > 0
-        with counters_of(loaded[source]) as counters:
+        with counters_of(loaded[source], COUNTING) as counters:
             assert len(counters.flows()) == 0
 
 
@@ -273,9 +405,8 @@ def send_all(port: PacketRingPort, frames: list[bytes]) -> None:
     assert port.send() == len(frames)
 
 
-def counters_of(loaded: bpf.BpfObject) -> KernelCounters:
-    ids = (loaded.map(name).id for name in (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED))
-    return KernelCounters(*ids)
+def counters_of(loaded: bpf.BpfObject, counting: Counting | None = None) -> KernelCounters:
+    return KernelCounters(*(loaded.map(name).id for name in MAPS), counting)
 
 
 def test_the_process_judges_names_the_path_and_ends_cleanly(leaf, tmp_path):
@@ -287,24 +418,30 @@ def test_the_process_judges_names_the_path_and_ends_cleanly(leaf, tmp_path):
             leaf.a.send([announcement(packets=2000, start_psn=0, last_psn=1999)])
             leaf.a.send(write_frames(range(0, 1900, 2)), port=0)
             leaf.a.send(write_frames(range(1, 2000, 2)), port=1)
-            found = wait_for(log, "DETECT", 2)
-            (said,) = wait_for(log, "LOCALIZE", 1)
+            for port in range(2):
+                leaf.a.send([closes(port, (1000, 1000), packets=2000, last_psn=1999)], port=port)
+            found = wait_for(log, "DETECT", 4)
+            said = wait_for(log, "LOCALIZE", 2)
         finally:
             process.send_signal(signal.SIGTERM)
         assert process.wait(5) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
-    assert [(each["spine"], each["count"], each["verdict"]) for each in found] == [
-        (0, 950, "failed"),
-        (1, 1000, "healthy"),
-    ]
-    assert (said["state"], said["candidates"]) == ("ambiguous", [["p0:leaf3>spine0", "p0:spine0>leaf4"]])
+    for expectation in Expectation:
+        mine = [each for each in found if each["expectation"] == expectation]
+        assert [(each["spine"], each["lambda"], each["count"], each["verdict"]) for each in mine] == [
+            (0, 1000, 950, "failed"),
+            (1, 1000, 1000, "healthy"),
+        ]
+    assert {each["expectation"] for each in said} == set(Expectation)
+    for each in said:
+        assert (each["state"], each["candidates"]) == ("ambiguous", [["p0:leaf3>spine0", "p0:spine0>leaf4"]])
 
 
 def process_for(leaf: Leaf, directory: Path) -> tuple[Path, list[str]]:
     """Where the process of this leaf will write, and the command that starts it."""
     log, path = directory / "detect.jsonl", directory / "settings.json"
-    maps = {f"{name}_map": leaf.loaded.map(name).id for name in ("flows", "superseded", "measured")}
+    maps = {f"{name}_map": leaf.loaded.map(name).id for name in MAPS}
     settings = {
         "lab": "test",
         "detect_log": str(log),

@@ -6,7 +6,7 @@ import numpy as np
 
 from agent.wire.columns import Announcement, WriteBatch
 from agent.wire.constants import Opcode, SprayPolicyCode
-from agent.wire.encode import encode_announcement, encode_writes, write_frame_bytes
+from agent.wire.encode import encode_announcements, encode_writes, write_frame_bytes
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
@@ -74,8 +74,10 @@ def announcement(
     dqpn: int = DQPN,
     dst_leaf: int = DST,
     ends: Sequence[HostAddress] = ENDS,
+    end_psn: int | None = None,
+    sent: Sequence[int] | None = None,
 ) -> bytes:
-    """An announcement of the flow, as sent over one spine."""
+    """An announcement of the flow, as sent over one spine; with `sent` by spine, the one that closes it."""
     said = Announcement(
         epoch=epoch,
         plane=0,
@@ -89,5 +91,7 @@ def announcement(
         start_psn=start_psn,
         packets=packets,
         last_psn=last_psn,
+        end_psn=last_psn if end_psn is None else end_psn,
     )
-    return encode_announcement(*ends, ev(spine), said)
+    shares = None if sent is None else np.array(sent, np.int64)
+    return encode_announcements(*ends, np.array([ev(spine)], np.uint32), said, shares)[0]

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * SprayCheck's data plane on a leaf, two classifiers that never drop and never redirect:
- * `from_host` marks the packets of announced flows, `from_spine` counts marked packets by destination QP and arrival
- * spine until the flow's last PSN. Thresholds are not computed here. Offsets come from mrc.h, records from leaf.h.
+ * `from_host` chooses which announced flows are measured and marks their packets, `from_spine` counts marked packets by
+ * destination QP and arrival spine, and compares the counts when the flow's last PSN comes. Thresholds are not computed
+ * here. Offsets come from mrc.h, records from leaf.h.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
@@ -20,8 +21,23 @@ struct {
 	__uint(max_entries, 16384);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
-	__type(value, __u64);
+	__type(value, struct mark);
 } measured SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct selected);
+} selection SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, __u32);
+	__type(value, struct test);
+} tests SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -105,31 +121,141 @@ static __always_inline int load_announcement(struct __sk_buff *skb, __u8 *body)
 	return be16(FIELD(SRC_LEAF)) == be16(FIELD(DST_LEAF)) ? -1 : 0;
 }
 
+/* Whether no destination with flows waits for its turn. Under the lock. */
+static __always_inline int all_had_their_turn(const struct selected *now)
+{
+	int i;
+
+	for (i = 0; i < MAX_LEAVES / WORD_BITS; i++)
+		if (now->available[i] & ~now->history[i])
+			return 0;
+	return 1;
+}
+
+/* Whether a destination is the lowest of those that wait for their turn. Under the lock. */
+static __always_inline int is_next(const struct selected *now, __u32 leaf)
+{
+	int i;
+
+	for (i = 0; i < MAX_LEAVES / WORD_BITS; i++) {
+		__u64 waiting = now->available[i] & ~now->history[i], bit = 1ULL << (leaf % WORD_BITS);
+
+		if (i == leaf / WORD_BITS)
+			return (waiting & bit) && !(waiting & (bit - 1));
+		if (waiting)
+			return 0;
+	}
+	return 0;
+}
+
+static __always_inline void empty(__u64 *bitmap)
+{
+	int i;
+
+	for (i = 0; i < MAX_LEAVES / WORD_BITS; i++)
+		bitmap[i] = 0;
+}
+
+/* Whether an announced flow is measured: every one, or one at a time, destinations taking turns (F2). */
+static __always_inline int choose(const __u8 *body, __u64 time)
+{
+	__u32 zero = 0, dqpn = be32(FIELD(DQPN)), epoch = be16(FIELD(EPOCH)), leaf = be16(FIELD(DST_LEAF)), word;
+	struct selected *now = bpf_map_lookup_elem(&selection, &zero);
+	int chosen;
+
+	if (!now || leaf >= MAX_LEAVES)
+		return 0;
+	if (!now->one)
+		return 1;
+	word = leaf / WORD_BITS;
+	bpf_spin_lock(&now->lock);
+	if (time - now->reset_ns > now->reset_every_ns) {
+		empty(now->available);
+		empty(now->history);
+		now->reset_ns = time;
+	}
+	now->available[word & (MAX_LEAVES / WORD_BITS - 1)] |= 1ULL << (leaf % WORD_BITS);
+	if (all_had_their_turn(now))
+		empty(now->history);
+	if (now->dqpn && time - now->since_ns > now->give_up_ns)
+		now->dqpn = 0;
+	chosen = now->dqpn == dqpn && now->epoch == epoch;
+	if (!now->dqpn && is_next(now, leaf)) {
+		now->history[word & (MAX_LEAVES / WORD_BITS - 1)] |= 1ULL << (leaf % WORD_BITS);
+		now->dqpn = dqpn;
+		now->epoch = epoch;
+		now->since_ns = time;
+		now->chosen++;
+		chosen = 1;
+	}
+	bpf_spin_unlock(&now->lock);
+	return chosen;
+}
+
+/* The measured flow has left: the next destination gets its turn. */
+static __always_inline void leave(struct selected *now, __u32 dqpn, __u32 epoch)
+{
+	bpf_spin_lock(&now->lock);
+	if (now->dqpn == dqpn && now->epoch == epoch)
+		now->dqpn = 0;
+	bpf_spin_unlock(&now->lock);
+}
+
+/* A host announces a flow, or closes one; the leaves behind are told whether it is measured. */
+static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 *body)
+{
+	__u32 dqpn = be32(FIELD(DQPN)), zero = 0;
+	struct mark *old = bpf_map_lookup_elem(&measured, &dqpn);
+	struct mark mark = {.since_ns = bpf_ktime_get_ns(), .last_psn = be32(FIELD(LAST_PSN)),
+			    .epoch = be16(FIELD(EPOCH)), .dst_leaf = be16(FIELD(DST_LEAF))};
+	int known = old && old->epoch == mark.epoch;
+	__u8 chosen;
+
+	if (*FIELD(KIND) == MRC_ANNOUNCE_OPEN) {
+		chosen = choose(body, mark.since_ns);
+		if (chosen && !known)
+			bpf_map_update_elem(&measured, &dqpn, &mark, BPF_ANY);
+		else if (!chosen && old && !known)
+			bpf_map_delete_elem(&measured, &dqpn);
+	} else {
+		struct selected *now = bpf_map_lookup_elem(&selection, &zero);
+
+		chosen = known;
+		if (now && now->one)
+			leave(now, dqpn, mark.epoch);
+	}
+	bpf_skb_store_bytes(skb, MRC_OFF_ANNOUNCE_MEASURED, &chosen, 1, 0);
+}
+
 SEC("classifier")
 int from_host(struct __sk_buff *skb)
 {
 	__u8 frame[BASE_BYTES], body[ANNOUNCE_BYTES];
-	__u32 dqpn, port = udp_port(skb, frame);
+	__u32 port = udp_port(skb, frame);
 
 	if (is_write(port, frame)) {
+		__u32 dqpn = dqpn_of(frame), zero = 0;
 		__u8 var_res = frame[MRC_OFF_BTH_VAR_RES] | MRC_SPRAYCHECK_MARK;
+		struct mark *mark = bpf_map_lookup_elem(&measured, &dqpn);
+		struct selected *now = bpf_map_lookup_elem(&selection, &zero);
 
-		dqpn = dqpn_of(frame);
-		if (bpf_map_lookup_elem(&measured, &dqpn)) /* outside the ICRC, and the UDP checksum is zero */
-			bpf_skb_store_bytes(skb, MRC_OFF_BTH_VAR_RES, &var_res, 1, 0);
+		if (!mark || !now)
+			return TC_ACT_UNSPEC;
+		bpf_skb_store_bytes(skb, MRC_OFF_BTH_VAR_RES, &var_res, 1, 0); /* no ICRC or UDP checksum covers it */
+		if (now->priority)
+			skb->priority = now->priority;
+		if (now->one && psn_of(frame) == mark->last_psn)
+			leave(now, dqpn, mark->epoch);
 	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body)) {
-		__u64 now = bpf_ktime_get_ns();
-
-		dqpn = be32(FIELD(DQPN));
-		bpf_map_update_elem(&measured, &dqpn, &now, BPF_ANY);
+		from_announcement(skb, body);
 	}
 	return TC_ACT_UNSPEC;
 }
 
 /* Whether a PSN belongs to the announced flow, modulo 2^24; flows are shorter than that. */
-static __always_inline int in_flow(__u32 psn, __u32 start, __u32 last)
+static __always_inline int in_flow(__u32 psn, __u32 start, __u32 end)
 {
-	return ((psn - start) & MRC_PSN_MASK) <= ((last - start) & MRC_PSN_MASK);
+	return ((psn - start) & MRC_PSN_MASK) <= ((end - start) & MRC_PSN_MASK);
 }
 
 static __always_inline struct flow *begin_flow(__u32 dqpn)
@@ -149,26 +275,27 @@ static __always_inline struct flow *begin_flow(__u32 dqpn)
 }
 
 /* An announcement comes once a path: the first copy begins the flow, or completes one whose packets overtook it. */
-static __always_inline void announce(const __u8 *body)
+static __always_inline struct flow *announce(const __u8 *body)
 {
 	__u32 dqpn = be32(FIELD(DQPN)), epoch = be16(FIELD(EPOCH));
-	__u32 start = be32(FIELD(START_PSN)), last = be32(FIELD(LAST_PSN));
+	__u32 start = be32(FIELD(START_PSN)), end = be32(FIELD(END_PSN));
 	struct flow *flow = bpf_map_lookup_elem(&flows, &dqpn);
 
 	if (flow && flow->announced_ns) {
 		struct superseded_key key = {.dqpn = dqpn, .epoch = flow->epoch};
 
 		if (flow->epoch == epoch)
-			return;
+			return flow;
 		bpf_map_update_elem(&superseded, &key, flow, BPF_ANY);
 		flow = 0;
 	}
-	if (!flow || !in_flow(flow->first_psn, start, last))
+	if (!flow || !in_flow(flow->first_psn, start, end))
 		flow = begin_flow(dqpn);
 	if (!flow)
-		return;
+		return 0;
 	flow->start_psn = start;
-	flow->last_psn = last;
+	flow->last_psn = be32(FIELD(LAST_PSN));
+	flow->end_psn = end;
 	flow->packets = be32(FIELD(PACKETS));
 	flow->epoch = epoch;
 	flow->spines = be16(FIELD(SPINES));
@@ -179,7 +306,106 @@ static __always_inline void announce(const __u8 *body)
 	flow->plane = *FIELD(PLANE);
 	flow->policy = *FIELD(POLICY);
 	flow->announced_ns = bpf_ktime_get_ns();
+	return flow;
 }
+
+/* What the control plane found to be the threshold, if it was in time; bits of spines that are below it (D3). */
+static __always_inline void compare(struct flow *flow)
+{
+	__u32 dqpn = flow->dqpn, i;
+	struct test *test = bpf_map_lookup_elem(&tests, &dqpn);
+
+	if (!test || test->epoch != flow->epoch || test->last_psn != flow->last_psn)
+		return;
+	for (i = 0; i < MAX_SPINES; i++) {
+		if (i >= flow->spines)
+			break;
+		if (flow->arrived[i] < test->threshold)
+			flow->flagged[i / WORD_BITS] |= 1ULL << (i % WORD_BITS);
+	}
+	flow->compared = 1;
+}
+
+#if NARROW
+/* Two counters share a 32-bit word, the smallest that can be changed as a whole; a full one stays full. */
+static __always_inline void add_one(__u16 *counters, __u32 spine)
+{
+	__u32 *word = (__u32 *)counters + spine / 2, shift = spine % 2 * 16, old, i;
+
+	_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the even counter is the lower half of its word");
+	for (i = 0; i < 64; i++) { /* another core may be faster, but not 64 times */
+		old = *(volatile __u32 *)word;
+		if ((old >> shift & NARROW_MOST) == NARROW_MOST ||
+		    __sync_val_compare_and_swap(word, old, old + (1U << shift)) == old)
+			return;
+	}
+}
+
+static __always_inline void tally(struct flow *flow, const __u8 *frame, int first, __u32 spine)
+{
+	if (first && !flow->stopped_ns)
+		add_one(flow->arrived, spine);
+}
+
+static __always_inline void close_flow(struct __sk_buff *skb, const __u8 *body, __u32 spine)
+{
+}
+#else
+static __always_inline int is_trimmed(const __u8 *frame)
+{
+	__u32 dscp = be16(frame + MRC_OFF_OUTER_CLASS_WORD) >> 6 & 0x3f;
+
+	return dscp == MRC_DSCP_TRIMMED || dscp == MRC_DSCP_TRIMMED_LASTHOP;
+}
+
+static __always_inline void tally(struct flow *flow, const __u8 *frame, int first, __u32 spine)
+{
+	if (!first) {
+		__sync_fetch_and_add(&flow->again[spine], 1);
+		return;
+	}
+	__sync_fetch_and_add(flow->stopped_ns ? &flow->late[spine] : &flow->arrived[spine], 1);
+	if (is_trimmed(frame))
+		__sync_fetch_and_add(&flow->trimmed[spine], 1);
+}
+
+/* The flow that a closing announcement is about: the one now counted, an older one, or one of which it is the first. */
+static __always_inline struct flow *closing(const __u8 *body)
+{
+	struct superseded_key key = {.dqpn = be32(FIELD(DQPN)), .epoch = be16(FIELD(EPOCH))};
+	struct flow *flow = bpf_map_lookup_elem(&flows, &key.dqpn), *older;
+
+	if (flow && flow->announced_ns && flow->epoch == key.epoch)
+		return flow;
+	older = bpf_map_lookup_elem(&superseded, &key);
+	return older ? older : announce(body);
+}
+
+/* What the sender declares is taken once; every path's own copy is the barrier of that path. */
+static __always_inline void close_flow(struct __sk_buff *skb, const __u8 *body, __u32 spine)
+{
+	__u32 spines = be16(FIELD(SPINES)), bytes;
+	struct flow *flow;
+
+	if (spines < 1 || spines > MAX_SPINES)
+		return;
+	flow = closing(body);
+	if (!flow)
+		return;
+	if (!flow->closed_ns) {
+		bytes = spines * MRC_SHARE_BYTES;
+		barrier_var(bytes); /* or the compiler forgets the bounds that the verifier asks for */
+		if (bytes < MRC_SHARE_BYTES || bytes > sizeof(flow->sent) ||
+		    bpf_skb_load_bytes(skb, MRC_OFF_SHARES, flow->sent, bytes))
+			return;
+		flow->closed_ns = bpf_ktime_get_ns();
+	}
+	if (spine < MAX_SPINES) {
+		barrier_var(spine);
+		flow->barrier[spine & (MAX_SPINES - 1)] = 1;
+	}
+}
+#endif
 
 static __always_inline void count(const __u8 *frame, __u32 spine)
 {
@@ -192,28 +418,30 @@ static __always_inline void count(const __u8 *frame, __u32 spine)
 		if (flow)
 			flow->first_psn = psn;
 	}
-	if (!flow || spine >= MAX_SPINES || (flow->announced_ns && !in_flow(psn, flow->start_psn, flow->last_psn)))
+	if (!flow || spine >= MAX_SPINES || (flow->announced_ns && !in_flow(psn, flow->start_psn, flow->end_psn)))
 		return;
-	if (first) {
-		barrier_var(spine); /* or the compiler drops the mask, and the verifier the program */
-		spine &= MAX_SPINES - 1;
-		__sync_fetch_and_add(flow->stopped_ns ? &flow->late[spine] : &flow->arrived[spine], 1);
-	}
-	if (flow->announced_ns && psn == flow->last_psn && !flow->stopped_ns)
+	barrier_var(spine); /* or the compiler drops the mask, and the verifier the program */
+	tally(flow, frame, first, spine & (MAX_SPINES - 1));
+	if (flow->announced_ns && psn == flow->last_psn && !flow->stopped_ns) {
 		flow->stopped_ns = bpf_ktime_get_ns();
+		compare(flow);
+	}
 }
 
 SEC("classifier")
 int from_spine(struct __sk_buff *skb)
 {
 	__u8 frame[BASE_BYTES], body[ANNOUNCE_BYTES];
-	__u32 port = udp_port(skb, frame);
+	__u32 port = udp_port(skb, frame), spine = skb->ifindex - FIRST_SPINE_IFINDEX;
 
 	if (is_write(port, frame)) {
 		if (frame[MRC_OFF_BTH_VAR_RES] & MRC_SPRAYCHECK_MARK)
-			count(frame, skb->ifindex - FIRST_SPINE_IFINDEX);
-	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body)) {
-		announce(body);
+			count(frame, spine);
+	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body) && *FIELD(MEASURED)) {
+		if (*FIELD(KIND) == MRC_ANNOUNCE_CLOSE)
+			close_flow(skb, body, spine);
+		else
+			announce(body);
 	}
 	return TC_ACT_UNSPEC;
 }

@@ -14,7 +14,7 @@ UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
 def detect(qpn: int, dst: int, verdict: str, spine: int = 5) -> dict[str, Any]:
     return {
         "event": "DETECT", "mono_ns": 10, "node": f"p0-leaf{dst}", "epoch": 2, "qpn": qpn, "plane": 0, "spine": spine,
-        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000,
+        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000, "expectation": "uniform",
     }  # fmt: skip
 
 
@@ -25,7 +25,8 @@ def localize(mono_ns: int, links: list[str], pending: int = 0, state: str = "nam
         {"path": "p0:leaf1>spine5>leaf4", "node": "p0-leaf4", "qpn": 3, "spine": 5, "verdict": "healthy"},
     ]
     return {
-        "event": "LOCALIZE", "mono_ns": mono_ns, "epoch": 2, "state": state, "links": links, "candidates": [],
+        "event": "LOCALIZE", "mono_ns": mono_ns, "epoch": 2, "expectation": "uniform", "state": state,
+        "links": links, "candidates": [],
         "evidence": evidence if links else [], "pending": pending,
     }  # fmt: skip
 
@@ -41,14 +42,14 @@ RECORDS = [
 
 
 def test_conclusion_is_what_was_said_last_since_it_was_said_without_a_break() -> None:
-    conclusion = collect.conclusion_of(RECORDS, 500_000_000, 3)
+    conclusion = collect.conclusion_of(RECORDS, 500_000_000, 3, "uniform")
     assert conclusion.state == "named"
     assert [(item.link, item.by, item.after_s) for item in conclusion.accused] == [(UP, ("p0-leaf4", "p0-leaf6"), 1.5)]
     assert conclusion.verdicts == {"failed": 2, "healthy": 1}
 
 
 def test_no_word_from_the_monitor_is_silence() -> None:
-    assert collect.conclusion_of([], None, 16).state == "silent"
+    assert collect.conclusion_of([], None, 16, "uniform").state == "silent"
 
 
 def test_insufficient_verdicts_are_grouped_by_reason() -> None:
@@ -57,7 +58,7 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
         for odds in (0.5, 0.6)
     ]
     short = detect(2, 4, "insufficient") | {"reason": "short, but not more than the flow's other paths may be: ..."}
-    told = collect.conclusion_of([short, *weak], None, 3, "a drop of 1% needs about 1,799").insufficient
+    told = collect.conclusion_of([short, *weak], None, 3, "uniform", "a drop of 1% needs about 1,799").insufficient
     assert list(told.items()) == [
         ("128 packets a path, a drop of 1% needs about 1,799", 2),
         ("short on all paths alike: the loss may lie before the first leaf (a host link?)", 1),
@@ -65,11 +66,21 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
 
 
 def test_settled_means_all_judged_and_nothing_owed() -> None:
-    assert not collect.is_settled(RECORDS[:4], 3)
-    assert not collect.is_settled(RECORDS[:5], 3)
-    assert collect.is_settled(RECORDS, 3)
-    assert not collect.is_settled(RECORDS, 4)
-    assert collect.is_settled([], 0)
+    assert not collect.is_settled(RECORDS[:4], 3, "uniform")
+    assert not collect.is_settled(RECORDS[:5], 3, "uniform")
+    assert collect.is_settled(RECORDS, 3, "uniform")
+    assert not collect.is_settled(RECORDS, 4, "uniform")
+    assert collect.is_settled([], 0, "uniform")
+
+
+def test_expectations_are_concluded_each_for_itself() -> None:
+    declared = [record | {"expectation": "declared"} for record in RECORDS[:4]]
+    mixed = [*RECORDS, *declared]
+    assert collect.conclusion_of(mixed, 0, 3, "uniform").verdicts == {"failed": 2, "healthy": 1}
+    said = collect.conclusion_of(mixed, 0, 3, "declared")
+    assert (said.verdicts, said.expectation) == ({"failed": 2}, "declared")
+    assert collect.is_settled(mixed, 3, "uniform")
+    assert not collect.is_settled(mixed, 3, "declared")
 
 
 def test_only_the_runs_own_epoch_counts() -> None:

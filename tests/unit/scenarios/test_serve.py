@@ -25,7 +25,7 @@ def handle(request: protocol.Request, _client: int) -> Answer:
     if isinstance(request, protocol.FaultSet):
         return Answer(refusal=Refusal(f"no {request.target}", Blame(request.by)))
     if isinstance(request, protocol.NewEpoch):
-        return Answer(result=msgspec.Raw(msgspec.json.encode(protocol.Epoch(request.copies))))
+        return Answer(result=msgspec.Raw(msgspec.json.encode(protocol.Epoch(request.measuring.copies))))
     return Answer()
 
 
@@ -51,7 +51,7 @@ def stop(labdir: LabDir) -> None:
 def test_requests_are_answered_by_type(tmp_path: Path) -> None:
     with serving(tmp_path) as (labdir, _):
         with Owner(labdir) as owner:
-            assert owner.ask(protocol.NewEpoch("1%", 3), protocol.Epoch).epoch == 3
+            assert owner.ask(protocol.NewEpoch(protocol.Measuring("1%", 3)), protocol.Epoch).epoch == 3
             assert owner.ask(protocol.FaultShow(), protocol.Done) == protocol.Done()
         stop(labdir)
 
@@ -81,7 +81,7 @@ def test_garbage_is_refused_and_harms_nobody(tmp_path: Path) -> None:
         with socket.socket(socket.AF_UNIX) as mute:
             mute.connect(str(labdir.socket))
         with Owner(labdir) as owner:
-            assert owner.ask(protocol.NewEpoch("1%", 7), protocol.Epoch).epoch == 7
+            assert owner.ask(protocol.NewEpoch(protocol.Measuring("1%", 7)), protocol.Epoch).epoch == 7
         stop(labdir)
 
 
@@ -89,7 +89,7 @@ def test_a_request_may_come_in_pieces(tmp_path: Path) -> None:
     with serving(tmp_path) as (labdir, _):
         with socket.socket(socket.AF_UNIX) as slow:
             slow.connect(str(labdir.socket))
-            for piece in (b'{"op":"new_ep', b'och","min_rate":"1%","copies":5}', b"\n"):
+            for piece in (b'{"op":"new_ep', b'och","measuring":{"copies":5}}', b"\n"):
                 slow.sendall(piece)
             assert b'"epoch":5' in slow.recv(1 << 16)
         stop(labdir)
@@ -171,7 +171,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tmp_path: P
                 with pytest.raises(InterruptedRunError):
                     owner.ask(protocol.Status(), protocol.Epoch)
                 heard.set()
-                assert owner.ask(protocol.NewEpoch("1%", 9), protocol.Epoch).epoch == 9
+                assert owner.ask(protocol.NewEpoch(protocol.Measuring("1%", 9)), protocol.Epoch).epoch == 9
             stop(labdir)
     finally:
         signal.signal(signal.SIGUSR1, before)

@@ -6,10 +6,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scapy.layers.inet import UDP
+from scapy.layers.l2 import Ether
 
 from agent.core.errors import CoreError
 from agent.host import requests as rq
 from agent.host.commands import Commands, packets_of
+from agent.host.declaration import CLOSING_COPIES
 from agent.host.errors import RequestError
 from agent.host.event_log import EventLog
 from agent.host.settings import FabricSettings
@@ -18,7 +21,10 @@ from agent.host.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
+from agent.wire.constants import AnnounceKind
 from agent.wire.dtypes import ANNOUNCE_FRAME
+from agent.wire.ev import EvCodec
+from agent.wire.layers import BTH, METH, Announce
 from agent.wire.template import HostAddress, PortAddress
 
 PORT = PortAddress(bytes(6), bytes(6))
@@ -98,7 +104,7 @@ def test_counters_add_up():
 
 def test_a_flow_with_an_epoch_is_announced_on_every_path_before_its_data():
     seen = []
-    worker = Worker(PathRule(source=0, alter=lambda frames, lengths: seen.extend(frames[:, :138].copy())))
+    worker = Worker(PathRule(source=0, alter=lambda frames, lengths: seen.extend(frames[:, :146].copy())))
     write = worker.write(0, 3, 500 * 256, epoch=9, policy="random", start_psn=(1 << 24) - 100)
     worker.run(1)
     frames = np.array(seen).view(ANNOUNCE_FRAME)[:, 0]
@@ -116,6 +122,61 @@ def test_a_flow_with_an_epoch_is_announced_on_every_path_before_its_data():
         assert not is_announcement[leaves][4:].any()
     worker.run()
     assert worker.ask(rq.Counters())["rejected"] == {"ANNOUNCEMENT": 8}
+
+
+@pytest.mark.parametrize(
+    ("config", "loss"),
+    [({}, 0.0), ({"policy": "random", "copies": 3}, 0.0), ({"ev": rq.EvSettings(loss_policy="paper")}, 0.05)],
+)
+def test_a_flow_is_closed_on_every_path_after_its_last_first_transmission(config, loss):
+    """The closing announcement tells what left by each spine, whatever happened to EVs meanwhile."""
+    seen = {plane: [] for plane in range(2)}
+
+    def watch(plane):
+        return lambda frames, lengths: seen[plane].extend(bytes(f[:n]) for f, n in zip(frames, lengths, strict=True))
+
+    worker = Worker(
+        *(PathRule(source=0, plane=plane, alter=watch(plane)) for plane in range(2)),
+        PathRule(source=0, plane=1, spine=2, loss=loss),
+    )
+    worker.write(0, 2, 3000 * 256, epoch=9, **config)
+    for _ in range(200):
+        worker.run(50)
+        worker.commands.wiring.declarations.turn()
+    for plane, frames in seen.items():
+        sent, closed, last_data = np.zeros(4, int), [], 0
+        for place, frame in enumerate(frames):
+            packet = Ether(frame)
+            spine = int(EvCodec().spine_of(np.array([packet[UDP].sport << 16 | packet[1].fl & 0xFFFF]))[0])
+            if Announce in packet and packet[Announce].kind == AnnounceKind.CLOSE:
+                closed.append((place, spine, packet[Announce].shares))
+            elif METH in packet and not packet[BTH].rtx:
+                sent[spine] += 1
+                last_data = place
+        assert sorted(spine for _, spine, _ in closed) == sorted([0, 1, 2, 3] * CLOSING_COPIES)
+        assert closed[0][0] > last_data
+        assert all(shares == sent.tolist() for _, _, shares in closed)
+        assert sent.sum() > 1000
+        if loss and plane == 1:
+            assert sent[2] < 0.5 * sent[1], "the policy took the lossy value out, so an equal share would be wrong"
+
+
+def test_a_flow_that_fails_is_closed_with_what_had_left():
+    closes = []
+
+    def watch(frames, lengths):
+        closes.extend(bytes(f[:n]) for f, n in zip(frames, lengths, strict=True) if n not in (146, 404))
+
+    worker = Worker(PathRule(source=0, alter=watch))
+    write = worker.write(0, 2, 100_000, epoch=9)
+    worker.run(1)
+    worker.commands.engine.hosts[0].channels[write["qpn"]].qp.fail(worker.fabric.now_ns)
+    worker.commands.wiring.declarations.turn()
+    worker.run(1)
+    told = [sum(Ether(frame)[Announce].shares) for frame in closes if Announce in Ether(frame)]
+    progress = {qp["host"]: qp for qp in worker.ask(rq.Progress())["qps"]}
+    assert len(told) == 8
+    assert sum(told) / 4 == progress[0]["packets_tx"]
 
 
 def test_a_pair_below_one_leaf_is_not_announced():

@@ -1,10 +1,13 @@
 """One leaf's detector over made-up flow records: when it judges, what it refuses to judge, what it forgets."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from agent.spraycheck.dataplane import FLOW
+from agent.spraycheck.dataplane import FLOW, NARROW_MOST, Counting
 from agent.spraycheck.detector import Asked, Verdict
+from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
 from agent.wire.constants import SprayPolicyCode
@@ -17,9 +20,11 @@ RULES = LeafRules(
     asked=Asked(0.01),
     copies=1,
     settle_ns=50 * 10**6,
+    quiet_ns=SECOND,
     erase_after_ns=60 * SECOND,
 )
 LAMBDA = 4096
+UNIFORM, DECLARED = Expectation
 
 
 class Counters:
@@ -28,9 +33,14 @@ class Counters:
     def __init__(self, *records):
         self.records = list(records)
         self.marks_before_ns = None
+        self.tests = {}
 
     def flows(self):
-        return np.array(self.records, FLOW) if self.records else np.empty(0, FLOW)
+        layout = self.records[0].dtype if self.records else FLOW
+        return np.array(self.records, layout)
+
+    def set_test(self, dqpn, epoch, last_psn, threshold):
+        self.tests[dqpn, epoch, last_psn] = threshold
 
     def erase(self, dqpn, epoch):
         self.records = [each for each in self.records if (each["dqpn"], each["epoch"]) != (dqpn, epoch)]
@@ -39,8 +49,8 @@ class Counters:
         self.marks_before_ns = before_ns
 
 
-def flow(arrived=(LAMBDA,) * 4, late=(), **fields):
-    record = np.zeros((), FLOW)
+def flow(arrived=(LAMBDA,) * 4, late=(), layout=FLOW, **fields):
+    record = np.zeros((), layout)
     values = {
         "seen_ns": 1 * SECOND,
         "announced_ns": 1 * SECOND,
@@ -55,9 +65,13 @@ def flow(arrived=(LAMBDA,) * 4, late=(), **fields):
         "policy": SprayPolicyCode.ROTATION,
     } | fields
     for name, value in values.items():
-        record[name] = value
+        if isinstance(value, tuple):
+            record[name][: len(value)] = value
+        else:
+            record[name] = value
     record["arrived"][: len(arrived)] = arrived
-    record["late"][: len(late)] = late
+    if late:
+        record["late"][: len(late)] = late
     return record
 
 
@@ -69,19 +83,20 @@ def test_a_flow_is_judged_once_after_its_last_psn_has_settled():
     counters = Counters(flow())
     detector = LeafDetector(RULES, counters)
     assert detector.poll(2 * SECOND) == []
-    assert list(pending_paths(detector)) == [(7, FabricPath(0, 3, spine, 4)) for spine in range(4)]
+    owed = [((7, each), FabricPath(0, 3, spine, 4)) for each in (UNIFORM, DECLARED) for spine in range(4)]
+    assert list(pending_paths(detector)) == owed
     counters.records[0]["stopped_ns"] = 3 * SECOND
     assert detector.poll(3 * SECOND + RULES.settle_ns - 1) == []
     (report,) = detector.poll(3 * SECOND + RULES.settle_ns)
     assert verdicts(report) == [Verdict.HEALTHY] * 4
     assert (report.flow.epoch, report.flow.qpn, report.flow.packets) == (7, 0x1001, 4 * LAMBDA)
-    assert list(pending_paths(detector)) == []
+    assert list(pending_paths(detector)) == owed[4:], "the sender has not closed it"
     assert detector.poll(4 * SECOND) == []
 
 
 def test_the_short_path_is_flagged_by_its_spine():
     record = flow((LAMBDA, LAMBDA, LAMBDA - 41, LAMBDA), stopped_ns=2 * SECOND)
-    rules = LeafRules(**{name: getattr(RULES, name) for name in RULES.__slots__} | {"spines": (4, 5, 6, 7)})
+    rules = replace(RULES, spines=(4, 5, 6, 7))
     record["arrived"][4:8] = record["arrived"][:4].copy()
     record["arrived"][:4] = 0
     (report,) = LeafDetector(rules, Counters(record)).poll(3 * SECOND)
@@ -93,7 +108,7 @@ def test_packets_overtaken_by_the_last_psn_count_and_are_told():
     record = flow((LAMBDA, LAMBDA - 60, LAMBDA, LAMBDA), late=(0, 60), stopped_ns=2 * SECOND)
     (report,) = LeafDetector(RULES, Counters(record)).poll(3 * SECOND)
     assert verdicts(report) == [Verdict.HEALTHY] * 4
-    assert report.late == (0, 60, 0, 0)
+    assert report.counts.late.tolist() == [0, 60, 0, 0]
 
 
 @pytest.mark.parametrize(
@@ -106,7 +121,8 @@ def test_packets_overtaken_by_the_last_psn_count_and_are_told():
     ],
 )
 def test_a_flow_without_a_valid_expectation_is_insufficient_with_the_reason(fields, reason):
-    (report,) = LeafDetector(RULES, Counters(flow(stopped_ns=2 * SECOND, **fields))).poll(3 * SECOND)
+    report = LeafDetector(RULES, Counters(flow(stopped_ns=2 * SECOND, **fields))).poll(3 * SECOND)[0]
+    assert report.expectation is UNIFORM
     assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
     assert reason in report.verdicts[0].reason
 
@@ -115,9 +131,10 @@ def test_a_flow_whose_last_psn_never_comes_is_insufficient_and_then_erased():
     counters = Counters(flow((LAMBDA, 100, LAMBDA, LAMBDA)))
     detector = LeafDetector(RULES, counters)
     assert detector.poll(61 * SECOND) == []
-    (report,) = detector.poll(61 * SECOND + 1)
-    assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
+    report, declared = detector.poll(61 * SECOND + 1)
+    assert set(verdicts(report)) == set(verdicts(declared)) == {Verdict.INSUFFICIENT}
     assert "last PSN not seen within 60 s" in report.verdicts[1].reason
+    assert "did not close the flow within 60 s" in declared.verdicts[1].reason
     assert counters.records == []
     assert detector.poll(62 * SECOND) == []
 
@@ -147,3 +164,84 @@ def test_marked_packets_without_an_announcement_are_waited_for_and_then_erased(c
     detector.poll(62 * SECOND)
     assert counters.records == []
     assert "not announced" in caplog.text
+
+
+CLOSED = {"closed_ns": 2 * SECOND, "barrier": (1, 1, 1, 1)}
+
+
+def declared_of(reports):
+    (found,) = [each for each in reports if each.expectation is DECLARED]
+    return found
+
+
+def settled(detector, at_ns=2 * SECOND):
+    """Reports once nothing has changed from one poll to the next for longer than settle_ns."""
+    assert [each for each in detector.poll(at_ns) if each.expectation is DECLARED] == []
+    return detector.poll(at_ns + RULES.settle_ns)
+
+
+def test_a_closed_flow_is_judged_by_what_was_sent_also_when_paths_got_unequal_parts():
+    sent = (9000, 1500, 0, 5000)
+    record = flow((9000, 1470, 0, 5000), sent=sent, **CLOSED)
+    reports = settled(LeafDetector(RULES, Counters(record)))
+    assert verdicts(declared_of(reports))[:2] == [Verdict.HEALTHY, Verdict.FAILED]
+    assert verdicts(declared_of(reports))[2] is Verdict.INSUFFICIENT
+    assert declared_of(reports).expected == sent
+    (uniform,) = [each for each in reports if each.expectation is UNIFORM]
+    assert set(verdicts(uniform)) == {Verdict.INSUFFICIENT}, "the last PSN went to another plane, N/k is wrong"
+
+
+def test_trimmed_packets_have_arrived_and_retransmissions_are_told_apart():
+    record = flow((LAMBDA,) * 4, trimmed=(0, 400), again=(3,), sent=(LAMBDA,) * 4, **CLOSED)
+    report = declared_of(settled(LeafDetector(RULES, Counters(record))))
+    assert verdicts(report) == [Verdict.HEALTHY] * 4
+    assert (report.counts.trimmed.tolist(), report.counts.again.tolist()) == ([0, 400, 0, 0], [3, 0, 0, 0])
+
+
+def test_a_path_without_its_barrier_is_waited_for_until_it_is_quiet():
+    counters = Counters(flow((LAMBDA, 100, LAMBDA, LAMBDA), sent=(LAMBDA,) * 4, closed_ns=SECOND, barrier=(1, 0, 1, 1)))
+    detector = LeafDetector(RULES, counters)
+    assert detector.poll(2 * SECOND) == []
+    counters.records[0]["arrived"][1] = LAMBDA - 700  # a slow queue still brings some
+    assert detector.poll(2 * SECOND + RULES.quiet_ns - 1) == []
+    assert detector.poll(2 * SECOND + 2 * RULES.quiet_ns - 2) == []
+    report = declared_of(detector.poll(2 * SECOND + 2 * RULES.quiet_ns))
+    assert verdicts(report)[1] is Verdict.FAILED
+
+
+def test_counts_that_still_grow_behind_all_barriers_are_waited_for():
+    counters = Counters(flow((LAMBDA - 1, LAMBDA, LAMBDA, LAMBDA), sent=(LAMBDA,) * 4, **CLOSED))
+    detector = LeafDetector(RULES, counters)
+    assert detector.poll(2 * SECOND) == []
+    counters.records[0]["late"][0] = 1
+    assert detector.poll(3 * SECOND) == []
+    assert verdicts(declared_of(detector.poll(4 * SECOND))) == [Verdict.HEALTHY] * 4
+
+
+def test_the_threshold_is_written_back_once_and_what_the_data_plane_flagged_is_told():
+    counters = Counters(flow(last_psn=77))
+    detector = LeafDetector(RULES, counters)
+    detector.poll(2 * SECOND)
+    assert counters.tests == {(0x1001, 7, 77): 4090}, "t = 4096 - 0.1 * 64, and a count below it is flagged"
+    counters.tests.clear()
+    record = counters.records[0]
+    record["stopped_ns"], record["compared"], record["arrived"][2], record["flagged"][0] = 3 * SECOND, 1, 4089, 0b100
+    (report,) = detector.poll(4 * SECOND)
+    assert counters.tests == {}
+    assert report.counts.flagged.tolist() == [False, False, True, False]
+    assert verdicts(report)[2] is not Verdict.HEALTHY
+
+
+NARROW = Counting(4, narrow=True).flow
+
+
+def test_sixteen_bits_hold_what_fits_and_say_so_where_it_does_not():
+    rules = replace(RULES, narrow=True)
+    record = flow((LAMBDA, LAMBDA, LAMBDA - 60, LAMBDA), layout=NARROW, stopped_ns=2 * SECOND)
+    (report,) = LeafDetector(rules, Counters(record)).poll(3 * SECOND)
+    assert verdicts(report)[2] is Verdict.FAILED
+    counters = Counters(flow((NARROW_MOST,) * 4, layout=NARROW, packets=4 * NARROW_MOST, stopped_ns=2 * SECOND))
+    (report,) = LeafDetector(rules, counters).poll(3 * SECOND)
+    assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
+    assert "do not fit 16-bit counters" in report.verdicts[0].reason
+    assert counters.tests == {}

@@ -8,7 +8,8 @@ import pytest
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.declared import judge_declared, judge_source, packets_needed
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, judge, plan_test
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
 from agent.spraycheck.localize import Finding
 from agent.spraycheck.monitor import Monitor
 from agent.wire.constants import SprayPolicyCode
@@ -17,14 +18,16 @@ ASKED = Asked(0.01, miss=0.01)
 SPINES = tuple(range(8))
 
 
-def report(src, dst, failed=(), epoch=1, verdict=Verdict.HEALTHY):
+def report(src, dst, failed=(), epoch=1, verdict=Verdict.HEALTHY, expectation=Expectation.UNIFORM):
     flow = MeasuredFlow(0, src, dst, src, dst, (dst << 12) + src, epoch, 8 * 4096)
     verdicts = tuple(PathVerdict(i, 4096, Verdict.FAILED if i in failed else verdict, None) for i in SPINES)
-    return FlowReport(flow, SPINES, None, verdicts, (0,) * 8)
+    nothing = np.zeros(8, np.int64)
+    counts = PathCounts(nothing + 4096, nothing, nothing, nothing, None)
+    return FlowReport(flow, expectation, SPINES, (4096.0,) * 8, None, verdicts, counts)
 
 
 def owed(*pairs, epoch=1):
-    return [(epoch, report(src, dst).flow.path(spine)) for src, dst in pairs for spine in SPINES]
+    return [((epoch, Expectation.UNIFORM), report(src, dst).flow.path(spine)) for src, dst in pairs for spine in SPINES]
 
 
 def said(accusations):
@@ -65,11 +68,19 @@ def test_epochs_do_not_mix():
     assert {each.localization.finding for each in accusations} == {Finding.AMBIGUOUS}
 
 
+def test_expectations_do_not_mix():
+    monitor = Monitor()
+    declared = [report(3, dst, {5}, expectation=Expectation.DECLARED) for dst in (4, 6)]
+    accusations = monitor.observe([report(3, 4), report(3, 6), *declared], [], 1)
+    told = {each.expectation: each.localization.finding for each in accusations}
+    assert told == {Expectation.UNIFORM: Finding.NONE, Expectation.DECLARED: Finding.NAMED}
+
+
 def test_memory_of_old_epochs_is_bounded():
     monitor = Monitor()
     for epoch in range(200):
         monitor.observe([report(1, 2, epoch=epoch)], [], epoch)
-    assert len(monitor._epochs) == 64
+    assert len(monitor._known) == 128
 
 
 def declared(src, dst, lost, source=Verdict.HEALTHY, entered=None):

@@ -2,21 +2,25 @@
 
 import json
 import threading
+from dataclasses import replace
 
 import msgspec
 import numpy as np
 import pytest
+from msgspec.structs import replace as replaced
 
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.causes import SourceEvidence
+from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.records import Stamp, Start, detect_records, localize_record
+from agent.spraycheck.records import Stamp, detect_records, localize_record, start_record
 from agent.spraycheck.settings import read_settings
 from agent.wire.constants import SprayPolicyCode
 
@@ -24,10 +28,16 @@ STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
 
 
+START = start_record(0, Counting(32, narrow=True), STAMP)
+
+
 def short_report():
     test = plan_test(FlowShape(SprayPolicyCode.ROTATION, FLOW.packets, 8), Asked(0.01))
     counts = np.array([4096, 4096, 4096, 4096, 4096, 4055, 4096, 4096])
-    return FlowReport(FLOW, tuple(range(8)), test, judge(test, counts), (0, 0, 1, 0, 0, 0, 0, 0))
+    flagged = counts < test.threshold
+    told = PathCounts(counts, np.array([0, 0, 1, 0, 0, 0, 0, 0]), np.zeros(8, int), np.zeros(8, int), flagged)
+    spines, expected = tuple(range(8)), (FLOW.packets / 8,) * 8
+    return FlowReport(FLOW, Expectation.UNIFORM, spines, expected, test, judge(test, counts), told)
 
 
 def as_dict(record):
@@ -50,11 +60,15 @@ def test_detect_carries_what_the_verdict_rests_on():
         "src_host": 3,
         "dst_host": 4,
         "qpn": 0x4001,
+        "expectation": "uniform",
         "N": 32768,
         "k": 8,
         "lambda": 4096.0,
         "count": 4055,
         "late": 0,
+        "trimmed": 0,
+        "again": 0,
+        "flagged": True,
         "threshold": pytest.approx(4089.6),
         "s": 0.1,
         "snr": pytest.approx(0.64),
@@ -67,7 +81,10 @@ def test_detect_carries_what_the_verdict_rests_on():
 
 def test_an_insufficient_verdict_without_a_test_has_nulls_and_a_reason():
     flow = short_report()
-    record = as_dict(detect_records(FlowReport(FLOW, flow.spines, None, flow.verdicts, flow.late), STAMP)[0])
+    verdicts = tuple(replace(each, snr=None, p_value=None) for each in flow.verdicts)
+    record = as_dict(
+        detect_records(replace(flow, verdicts=verdicts, test=None, counts=replace(flow.counts, flagged=None)), STAMP)[0]
+    )
     assert (record["threshold"], record["s"], record["snr"], record["miss"]) == (None, None, None, None)
     assert record["lambda"] == 4096.0
 
@@ -90,7 +107,7 @@ def test_localize_carries_causes_and_the_flow_that_decides():
     down, other = FabricPath(0, 3, 5, 4), FabricPath(0, 1, 6, 2)
     evidence = [Evidence(down, Verdict.FAILED, 1, 1000, 10), Evidence(other, Verdict.HEALTHY, 2, 1000, 0)]
     found = localize(evidence, sources=[SourceEvidence(1, 3, 3, 4, 1, Verdict.FAILED, Verdict.FAILED)])
-    record = as_dict(localize_record(Accusation(1, found, 0, 0, None), STAMP))
+    record = as_dict(localize_record(Accusation(1, Expectation.DECLARED, found, 0, 0, None), STAMP))
     (flow,) = record["deciding"]
     assert flow["rate"] == pytest.approx(0.01, rel=1e-3)
     assert (flow["path"], flow["src_leaf"], flow["packets"]) == ("p0:leaf1>spine5>leaf4", 1, None)
@@ -103,7 +120,7 @@ def test_lines_of_many_writers_stay_whole(tmp_path):
     def write(number):
         with DetectLog(path) as log:
             for _ in range(200):
-                log.append(Start(ts="t" * 500, mono_ns=number, leaves=number))
+                log.append(replaced(START, ts="t" * 500, leaves=number))
 
     threads = [threading.Thread(target=write, args=(number,)) for number in range(4)]
     for thread in threads:
@@ -116,10 +133,10 @@ def test_lines_of_many_writers_stay_whole(tmp_path):
 
 def test_a_log_that_is_not_open_says_so(tmp_path):
     with pytest.raises(ValueError, match="not open"):
-        DetectLog(tmp_path / "x").append(Start(ts="", mono_ns=0, leaves=0))
+        DetectLog(tmp_path / "x").append(START)
 
 
-LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], "flows_map": 1, "superseded_map": 2, "measured_map": 3}
+LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], "flows_map": 1, "superseded_map": 2, "measured_map": 3, "tests_map": 4}
 
 
 def test_settings_are_read_whole_or_refused(tmp_path):
@@ -135,3 +152,10 @@ def test_settings_are_read_whole_or_refused(tmp_path):
             read_settings(path)
     with pytest.raises(SettingsError):
         read_settings(tmp_path / "absent.json")
+
+
+def test_the_start_says_how_much_a_leaf_keeps_of_a_flow():
+    """SprayCheck D1: one measured flow of each of 31 other leaves, 32 spines, under 2 KB."""
+    assert (START.counter_bits, START.counter_bytes) == (16, 64)
+    assert 31 * START.counter_bytes < 2048
+    assert START.record_bytes == Counting(32, narrow=True).flow.itemsize

@@ -13,7 +13,7 @@ from agent.wire import constants as c
 from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.decode import Decoded, RejectReason, decode
-from agent.wire.encode import encode_announcement
+from agent.wire.encode import encode_announcements
 from agent.wire.layers import AETH, BTH, EETH, ERTH, METH, NETH, PETH, RETH, SETH
 from tests.unit.agent.wire.wire_frames import (
     DQPN,
@@ -263,7 +263,9 @@ def sack_without_mask() -> Packet:
 WRITE_FRAME = bytes(scapy_write(PLAIN_WRITE))
 SACK_FRAME = bytes(scapy_sack(PLAIN_SACK))
 OTHERS_UDP = bytes(scapy_tunnel(int(EVS[0]), 0, dport=53) / Raw(b"x" * 40))
-ANNOUNCED = encode_announcement(SOURCE, PEER, int(EVS[0]), Announcement(**dict.fromkeys(Announcement.__slots__, 0)))
+NOTHING = Announcement(**dict.fromkeys(Announcement.__slots__, 0))
+(ANNOUNCED,) = encode_announcements(SOURCE, PEER, EVS[:1], NOTHING)
+(CLOSED,) = encode_announcements(SOURCE, PEER, EVS[:1], NOTHING, np.arange(256))
 BAD_FRAMES = {
     "empty": (b"", RejectReason.TRUNCATED),
     "half an Ethernet header": (WRITE_FRAME[:13], RejectReason.TRUNCATED),
@@ -278,6 +280,7 @@ BAD_FRAMES = {
     "another host": (changed(WRITE_FRAME, b93=0x08), RejectReason.BAD_ADDRESS),
     "another UDP port": (OTHERS_UDP, RejectReason.NOT_MRC),
     "announcement": (ANNOUNCED, RejectReason.ANNOUNCEMENT),
+    "closing announcement": (CLOSED, RejectReason.ANNOUNCEMENT),
     "half a BTH": (WRITE_FRAME[:110], RejectReason.TRUNCATED),
     "transport version": (rebuilt(tver=1), RejectReason.BAD_BTH),
     "partition key": (rebuilt(pkey=0x7FFF), RejectReason.BAD_BTH),

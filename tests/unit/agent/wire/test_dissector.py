@@ -313,12 +313,20 @@ def test_announcements(tmp_path):
     packet = dissected([flow.announcement(spine=5, **said)], tmp_path)[0]
     assert {name: number(packet[f"mrc.announce.{name}"][0]) for name in said} == said
     assert packet["mrc.usid.t1"] == ["5"]
+    assert "mrc.announce.shares" not in packet
+
+
+def test_what_closes_a_flow_tells_its_shares(tmp_path):
+    frame = flow.announcement(packets=9, start_psn=0, last_psn=8, spines=3, sent=[4, 0, 70000])
+    packet = dissected([frame], tmp_path)[0]
+    assert [number(each) for each in packet["mrc.announce.shares"]] == [4, 0, 70000]
 
 
 def hostile(seed: int, count: int) -> list[bytes]:
     """Frames to the three ports: cut anywhere, bytes changed behind UDP, random behind UDP."""
     rng = np.random.default_rng(seed)
     whole = [*random_frames(seed, 2), flow.announcement(packets=9, start_psn=0, last_psn=8)]
+    whole.append(flow.announcement(packets=9, start_psn=0, last_psn=8, spines=2, sent=[4, 5]))
     frames = []
     for i in range(count):
         frame = bytearray(whole[i % len(whole)])

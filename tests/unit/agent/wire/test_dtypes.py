@@ -14,6 +14,7 @@ from agent.wire.dtypes import (
     INNER_OFFSET,
     PAYLOAD_OFFSET,
     SACK_FRAME,
+    SHARE,
     UDP_OFFSET,
     WORD_LEAD_BYTES,
     WRITE_FRAME,
@@ -59,7 +60,9 @@ SACK = {
     "rcvd_bytes": 0xF1F2F3,
     "ev_index": 3,
 }
-ANNOUNCED = {name: 0x61 + i for i, name in enumerate(ANNOUNCE_FRAME["announce"].names) if name not in ("magic",)}
+ANNOUNCED = {
+    name: 0x61 + i for i, name in enumerate(ANNOUNCE_FRAME["announce"].names) if name not in ("magic", "res41")
+}
 
 
 def defines() -> dict[str, int]:
@@ -121,6 +124,14 @@ def test_c_offsets_point_into_scapys_announcement(name):
     offset, size = defines()[f"MRC_OFF_ANNOUNCE_{name.upper()}"], ANNOUNCE_FRAME["announce"][name].itemsize
     assert int.from_bytes(frame[offset : offset + size], "big") == ANNOUNCED[name]
     assert len(frame) == defines()["MRC_ANNOUNCE_FRAME_BYTES"]
+
+
+def test_shares_lie_behind_the_announcement_in_scapys_too():
+    closes = Announce(kind=c.AnnounceKind.CLOSE, spines=3, shares=[1, 2, 0xA1A2A3A4])
+    frame = bytes(scapy_tunnel(int(EVS[0]), 0, dport=c.UDP_PORT_ANNOUNCE) / closes)
+    start = defines()["MRC_OFF_SHARES"]
+    assert np.frombuffer(frame[start:], SHARE).tolist() == [1, 2, 0xA1A2A3A4]
+    assert defines()["MRC_SHARE_BYTES"] * 3 == len(frame) - start
 
 
 def test_the_mark_is_the_lowest_bit_of_bth_byte_4():

@@ -14,7 +14,7 @@ from agent.wire import constants as c
 from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.dtypes import SACK_FRAME, SACK_MASK_FRAME
-from agent.wire.encode import encode_announcement, encode_sacks, encode_writes, write_frame_bytes
+from agent.wire.encode import encode_announcements, encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.errors import EvError
 from agent.wire.ev import EvCodec, EvOrder
 from agent.wire.layers import Announce
@@ -204,12 +204,18 @@ ANNOUNCEMENT = Announcement(
     start_psn=0xFFFFF0,
     packets=100_000,
     last_psn=0x00869F,
+    end_psn=0x0086A0,
 )
 
 
-def test_an_announcement_is_scapys():
-    ev = int(EVS[9])
-    expected = scapy_tunnel(ev, Dscp.CONTROL << 2, dport=c.UDP_PORT_ANNOUNCE) / Announce(**asdict(ANNOUNCEMENT))
-    raw = encode_announcement(SOURCE, PEER, ev, ANNOUNCEMENT)
-    assert raw == bytes(expected)
-    assert Ether(raw)[Announce].last_psn == 0x869F
+@given(shares=st.none() | st.lists(st.integers(0, 2**32 - 1), min_size=1, max_size=256))
+@settings(max_examples=30)
+def test_announcements_that_open_and_close_are_scapys(shares):
+    said = replace(ANNOUNCEMENT, spines=8 if shares is None else len(shares))
+    rest = {} if shares is None else {"kind": c.AnnounceKind.CLOSE, "shares": shares}
+    frames = encode_announcements(SOURCE, PEER, EVS[8:10], said, None if shares is None else np.array(shares))
+    for ev, raw in zip(EVS[8:10].tolist(), frames, strict=True):
+        tunnel = scapy_tunnel(ev, Dscp.CONTROL << 2, dport=c.UDP_PORT_ANNOUNCE)
+        assert raw == bytes(tunnel / Announce(**asdict(said), **rest))
+        read = Ether(raw)[Announce]
+        assert (read.last_psn, read.end_psn, read.shares) == (0x869F, 0x86A0, shares)

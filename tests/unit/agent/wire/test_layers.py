@@ -91,7 +91,7 @@ HEADERS = {
     "peth": Header(PETH, dtypes.PETH, {"tsr_ftype": "tsr:1 res14:11 ftype:4"}),
     "erth": Header(ERTH, dtypes.ERTH, {"op_word": "res0:14 op:2", "tsr_ftype": "tsr:1 res14:11 ftype:4"}),
     "eeth": Header(EETH, dtypes.EETH, {"op_word": "res0:12 op:2 r0:2"}),
-    "announce": Header(layers.Announce, dtypes.ANNOUNCE, {}),
+    "announce": Header(layers.Announce, dtypes.ANNOUNCE, {}, always=(7, 0xFE, 0)),  # opens: nothing follows
 }
 
 

@@ -1,0 +1,125 @@
+"""What senders say to the leaves of a flow: announced before its first packet, closed after its last, path by path.
+
+A closing announcement leaves by every path behind all first transmissions, so on a path that keeps order it is a
+barrier. It comes in copies, turns apart, since a path that loses packets loses these, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import SprayPolicy
+from agent.core.flow_shares import FlowShare
+from agent.core.psn import psn_of
+from agent.io.runtime import Channel, HostRuntime
+from agent.wire.columns import Announcement
+from agent.wire.constants import SprayPolicyCode
+from agent.wire.encode import encode_announcements
+from agent.wire.ev import EvCodec
+from agent.wire.template import HostAddress
+
+CLOSING_COPIES = 3
+"""Of every closing announcement on every path, a turn apart (a control period, 5 ms). Our choice: a path that drops a
+tenth of its packets still brings one in 999 of 1000 flows; where none comes, the leaf waits until the path is quiet."""
+
+_POLICY_CODE = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
+
+
+@dataclass(slots=True)
+class _OpenFlow:
+    """A flow that was announced and not closed to the last copy."""
+
+    runtime: HostRuntime
+    channel: Channel
+    first: int
+    announced: Sequence[Announcement]
+    """One a plane."""
+    closing: Sequence[tuple[int, bytes]] = ()
+    """(plane, frame) of one copy on every path, once all has left."""
+    copies_left: int = CLOSING_COPIES
+
+
+class Declarations:
+    """Announces and closes the flows of one worker's hosts."""
+
+    def __init__(self, spines: int, peers: dict[int, HostAddress], codec: EvCodec) -> None:
+        self._spines = spines
+        self._peers = peers
+        self._codec = codec
+        self._open: list[_OpenFlow] = []
+
+    def announce(self, runtime: HostRuntime, channel: Channel, epoch: int, packets: int) -> None:
+        """Queue the announcement of the next `packets` packets to be posted: one on every path of every plane.
+
+        A pair below one leaf crosses no spine and is not announced.
+        """
+        qp, first = channel.qp, channel.qp.posted_pkts
+        if runtime.address.leaf == self._peers[channel.peer_host].leaf:
+            return
+        announced = [
+            Announcement(
+                epoch=epoch,
+                plane=share.plane,
+                policy=_POLICY_CODE[qp.config.policy],
+                spines=self._spines,
+                src_leaf=runtime.address.leaf,
+                dst_leaf=self._peers[channel.peer_host].leaf,
+                src_host=runtime.host,
+                dst_host=channel.peer_host,
+                dqpn=channel.template.dqpn,
+                start_psn=psn_of(first, qp.start_psn),
+                packets=share.packets,
+                last_psn=share.last_psn,
+                end_psn=psn_of(first + packets - 1, qp.start_psn),
+            )
+            for share in qp.plane_shares(first, packets)
+        ]
+        for announcement in announced:
+            for frame in self._frames(runtime, channel, announcement, None):
+                runtime.send_frame(announcement.plane, frame)
+        qp.watch(first, packets)
+        self._open.append(_OpenFlow(runtime, channel, first, announced))
+
+    def turn(self) -> None:
+        """Close what has left since the last turn, one copy a turn. To be called every control period."""
+        if not self._open:
+            return
+        for channel in {id(flow.channel.qp): flow.channel for flow in self._open}.values():
+            for share in channel.qp.drain_watched():
+                self._close(channel, share)
+        for flow in self._open:
+            for plane, frame in flow.closing:
+                flow.runtime.send_frame(plane, frame)
+            flow.copies_left -= bool(flow.closing)
+        self._open = [flow for flow in self._open if flow.copies_left and _lives(flow)]
+
+    def _close(self, channel: Channel, share: FlowShare) -> None:
+        for flow in self._open:
+            if flow.channel.qp is channel.qp and flow.first == share.first:
+                flow.closing = [
+                    (each.plane, frame)
+                    for each in flow.announced
+                    for frame in self._frames(flow.runtime, channel, each, self._by_spine(channel, share, each.plane))
+                ]
+
+    def _by_spine(self, channel: Channel, share: FlowShare, plane: int) -> NDArray[np.int64]:
+        """(k,) first transmissions over each spine of a plane, copies of a path together."""
+        mine = channel.profile.planes == plane
+        spines = self._codec.spine_of(channel.profile.evs[mine])
+        return np.bincount(spines, weights=share.tx_first[mine], minlength=self._spines).astype(np.int64)
+
+    def _frames(
+        self, runtime: HostRuntime, channel: Channel, said: Announcement, shares: NDArray[np.int64] | None
+    ) -> list[bytes]:
+        """One frame for every path of the announcement's plane."""
+        evs = [self._codec.ev_of(said.plane, spine, said.src_leaf) for spine in range(self._spines)]
+        peer = self._peers[channel.peer_host]
+        return encode_announcements(runtime.address, peer, np.array(evs, np.uint32), said, shares, self._codec)
+
+
+def _lives(flow: _OpenFlow) -> bool:
+    """Whether the queue pair still exists: one that was destroyed in mid-flow is never closed."""
+    known = flow.runtime.channels.get(flow.channel.qpn)
+    return known is not None and known.qp is flow.channel.qp
