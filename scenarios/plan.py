@@ -15,7 +15,7 @@ from faults.targets import Chosen, chosen_of, require_fits
 from faults.wording import TIMING_WORDS, Worded, worded
 from scenarios.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
-from scenarios.model import FaultEntry, Scenario, Topology, Workload
+from scenarios.model import Detector, FaultEntry, Scenario, Topology, Workload
 from scenarios.transport import Transport
 from scenarios.transport_checks import misfits, misfits_on
 from testbed.errors import UnknownNameError
@@ -93,6 +93,7 @@ class Parts:
     transport: Transport | None = None
     workloads: Mapping[int, Workload] = field(default_factory=dict)
     faults: Mapping[int, FaultEntry] = field(default_factory=dict)
+    detector: Detector | None = None
     capture: Mapping[int, str] = field(default_factory=dict)
     detected: Mapping[int, str] = field(default_factory=dict)
 
@@ -105,6 +106,7 @@ def parts_of(values: Mapping[str, Any]) -> Parts:
         _sound(Transport, values.get("transport", {})),
         _all_sound(Workload, values.get("workloads")),
         _all_sound(FaultEntry, values.get("faults")),
+        _sound(Detector, values.get("detector", {})),
         _texts(values.get("capture")),
         _texts(expect.get("detected")) if isinstance(expect, Mapping) else {},
     )
@@ -146,6 +148,8 @@ def complaints_of(parts: Parts) -> Iterator[Complaint]:
         yield from _volume_complaints(("workloads", at), work, parts.transport)
     if parts.transport is not None:
         yield from (Complaint(("transport", *key), wrong, right) for key, wrong, right in misfits(parts.transport))
+    if parts.detector is not None:
+        yield from _detector_complaints(parts.detector)
     if parts.topology is not None:
         yield from _fabric_complaints(parts, Fabric.of(spec_of(parts.topology)))
 
@@ -162,6 +166,12 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
     for at, text in parts.detected.items():
         yield from _link_complaints(("expect", "detected", at), text, fabric)
     yield from _fault_complaints(parts.faults, fabric)
+
+
+def _detector_complaints(detector: Detector) -> Iterator[Complaint]:
+    if detector.counter_bits == 16 and detector.expectation == "declared":
+        wrong = "16-bit counters have no place for what senders declare"
+        yield Complaint(("detector", "expectation"), wrong, "`uniform`, or `counter_bits: 32`")
 
 
 def _volume_complaints(place: Place, work: Workload, transport: Transport | None) -> Iterator[Complaint]:

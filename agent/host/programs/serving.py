@@ -71,7 +71,7 @@ class ProgramCommands:
                 raise RequestError("a program that ends by time cannot be announced: its packets are not known")
             runtime = self.engine.hosts[request.host]
             for qpn, count in packets.items():
-                self.wiring.announce(runtime, runtime.channels[qpn], request.epoch, count)
+                self.wiring.declarations.announce(runtime, runtime.channels[qpn], request.epoch, count)
         seat.start(program)
         return {"packets": packets}
 

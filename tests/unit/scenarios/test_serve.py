@@ -104,10 +104,10 @@ def test_a_client_that_is_gone_is_told_by_its_number(tmp_path: Path) -> None:
 
     with serving(tmp_path, handling=numbered, left=lambda *how: gone.put(how)) as (labdir, _):
         with Owner(labdir) as stays:
-            stays.ask(protocol.NewEpoch("1%", 1), protocol.Epoch)
+            stays.ask(protocol.NewEpoch(protocol.Measuring("1%", 1)), protocol.Epoch)
             with Owner(labdir) as leaves:
-                leaves.ask(protocol.NewEpoch("1%", 2), protocol.Epoch)
-                leaves.ask(protocol.NewEpoch("1%", 3), protocol.Epoch)
+                leaves.ask(protocol.NewEpoch(protocol.Measuring("1%", 2)), protocol.Epoch)
+                leaves.ask(protocol.NewEpoch(protocol.Measuring("1%", 3)), protocol.Epoch)
             assert gone.get(timeout=5) == (heard[1], False) == (heard[2], False)
             assert heard[0] != heard[1]
             assert gone.empty()
