@@ -8,6 +8,8 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
+
 from agent.host.settings import FabricSettings, HostSettings, PeerSettings, PortSettings, WorkerSettings
 from agent.spraycheck import dataplane
 from agent.spraycheck.settings import LeafSettings
@@ -112,8 +114,13 @@ class MeasuredLeaf:
             tests_map=maps[dataplane.TESTS],
         )
 
-    def forget(self) -> None:
-        """Empty the counters, as if nothing had been measured yet."""
+    def begin(self, wanted: Measuring) -> None:
+        """Empty the counters, as if nothing had been measured yet, and say which flows are to be measured."""
+        selected = np.zeros((), dataplane.SELECTED)
+        selected["one"] = wanted.one
+        selected["reset_every_ns"] = int(wanted.reset_s * 1e9)
+        selected["give_up_ns"] = ERASE_AFTER_S * 10**9
+        self.program.map(dataplane.SELECTION).update(bytes(4), selected.tobytes())
         for name in _MAPS:
             table = self.program.map(name)
             for key in [key for key, _ in table.items()]:
@@ -165,5 +172,6 @@ def spraycheck_settings(
         min_rate=float(parse_rate(wanted.min_rate)),
         copies=wanted.copies,
         narrow=wanted.narrow,
+        one=wanted.one,
         erase_after_s=ERASE_AFTER_S,
     )

@@ -99,7 +99,7 @@ class Lab:
             )
         self.children.end((deploy.SPRAYCHECK,))
         for leaf in self.leaves:
-            leaf.forget()
+            leaf.begin(wanted)
         said = _size(self.labdir.detect)
         settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
         self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)

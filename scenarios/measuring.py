@@ -1,5 +1,8 @@
 """What a scenario asks of SprayCheck: what it is started for, and how many verdicts are to come of it. Pure."""
 
+from collections.abc import Iterable
+
+from results.event_log import Fields
 from scenarios.model import Scenario
 from scenarios.plan import Plan
 from scenarios.protocol import Measuring
@@ -8,14 +11,27 @@ from scenarios.protocol import Measuring
 def measuring_of(scenario: Scenario) -> Measuring:
     """What SprayCheck is started for."""
     detector = scenario.detector
-    return Measuring(detector.min_rate, scenario.transport.copies, detector.counter_bits == 16)
+    return Measuring(
+        detector.min_rate,
+        scenario.transport.copies,
+        narrow=detector.counter_bits == 16,
+        one=detector.select == "one",
+        reset_s=detector.reset_s,
+    )
 
 
-def verdicts_wanted(plan: Plan) -> int:
-    """How many paths SprayCheck judges, by each expectation: all of every flow that crosses spines."""
+def verdicts_wanted(plan: Plan, records: Iterable[Fields] = ()) -> int:
+    """How many paths SprayCheck judges, by each expectation: all of every measured flow that crosses spines.
+
+    If leaves measure one flow at a time, `records` (of the run) say which; each leaf of each plane has at least one.
+    """
     fabric = plan.fabric
-    crossing = sum(fabric.leaf_of(flow.source) != fabric.leaf_of(flow.destination) for flow in plan.flows)
-    return crossing * fabric.spec.planes * fabric.spec.spines
+    ends = [(fabric.leaf_of(flow.source), fabric.leaf_of(flow.destination)) for flow in plan.flows]
+    crossing = [source for source, destination in ends if source != destination]
+    if plan.scenario.detector.select == "all":
+        return len(crossing) * fabric.spec.planes * fabric.spec.spines
+    chosen = len([record for record in records if record["event"] == "SELECT"])
+    return max(len(set(crossing)) * fabric.spec.planes, chosen) * fabric.spec.spines
 
 
 def gets_uneven_parts(scenario: Scenario) -> bool:

@@ -161,6 +161,11 @@ class Detector(Part):
     """What decides which links are named: `uniform`: every path is to bring the same, as in the paper; `declared`: what
     the sender says it sent over it. Both are judged and recorded. Left out: `uniform`, but `declared` when
     `transport.ev.loss_policy` is not `off`, since then paths get unequal parts."""
+    select: Literal["all", "one"] = "all"
+    """Which announced flows are measured: all, or as in the paper one at a time from every leaf, destinations taking
+    turns. With `one` the others get no verdict."""
+    reset_s: float = Field(default=60, gt=0, le=3600)
+    """With `one`: after so long it is forgotten to which destinations there are flows and which have had their turn."""
     counter_bits: Literal[16, 32] = 32
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
 

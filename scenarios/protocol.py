@@ -82,6 +82,10 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Entropy values per path."""
     narrow: bool = False
     """Counters of 16 bits; fixed for the life of a lab."""
+    one: bool = False
+    """A leaf measures one of its flows at a time."""
+    reset_s: float = 60.0
+    """How often a leaf forgets whose turn it was."""
 
 
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):

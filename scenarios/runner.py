@@ -61,6 +61,8 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
         captures = stage("end captures", stages.end_captures, lab, plan, folder)
         stage("clear faults", stages.clear_faults, lab, faults)
-        recorded = Recorded(traffic.flows, progress, verified, verdicts, verdicts_wanted(plan), before, after, captures)
+        recorded = Recorded(
+            traffic.flows, progress, verified, verdicts, verdicts_wanted(plan, verdicts), before, after, captures
+        )
         stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
         return ending.judge(order, plan, folder, recorded, stage.times)

@@ -237,13 +237,13 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
     tail, found = Tail(labdir.detect), list[Fields]()
-    wanted, decides = verdicts_wanted(plan), plan.scenario.judged_by
+    decides = plan.scenario.judged_by
     both = plan.scenario.detector.counter_bits == 32
     until = time.monotonic() + JUDGED_WITHIN_S
     settled_at: float | None = None
     while True:
         found += collect.of_epoch(tail.fresh(), epoch)
-        now = time.monotonic()
+        now, wanted = time.monotonic(), verdicts_wanted(plan, found)
         if settled_at is None and collect.is_settled(found, wanted, decides):
             settled_at = now
         others = [each for each in Expectation if each != decides] if both else []

@@ -46,6 +46,8 @@ class LeafRules:
     """When a flow's state is erased, judged or not (D4)."""
     narrow: bool = False
     """The counters have 16 bits; nothing is declared then."""
+    one: bool = False
+    """This leaf measures one of its flows at a time (F2)."""
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
@@ -89,6 +91,17 @@ class PathCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class ChosenFlow:
+    """A flow that its source leaf has chosen to measure."""
+
+    plane: int
+    src_leaf: int
+    dst_leaf: int
+    qpn: int
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
 class FlowReport:
     """The verdicts of one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
 
@@ -119,11 +132,25 @@ class LeafDetector:
         self._tested: set[Key] = set()
         self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
         self._pending: tuple[tuple[MeasuredFlow, Expectation], ...] = ()
+        self._chosen: set[Key] = set()
 
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
         """Flows announced to this leaf that had no verdict at the last poll, and by what they will be judged."""
         return self._pending
+
+    def chosen(self) -> list[ChosenFlow]:
+        """Flows that this leaf, as their source, has begun to measure since last asked; none where it measures all.
+
+        Raises CountersError.
+        """
+        if not self.rules.one:
+            return []
+        qpns, marks = self._counters.marks()
+        now = {(int(qpn), int(mark["epoch"])): int(mark["dst_leaf"]) for qpn, mark in zip(qpns, marks, strict=True)}
+        fresh = [key for key in now if key not in self._chosen]
+        self._chosen = set(now)
+        return [ChosenFlow(self.rules.plane, self.rules.leaf, now[key], *key) for key in fresh]
 
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""

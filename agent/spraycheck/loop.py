@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.leaf import LeafDetector, pending_paths
 from agent.spraycheck.monitor import Monitor
-from agent.spraycheck.records import Stamp, detect_records, localize_record
+from agent.spraycheck.records import Stamp, detect_records, localize_record, select_record
 
 
 def now() -> Stamp:
@@ -25,6 +25,8 @@ def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: 
 
 def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, stamp: Stamp) -> None:
     """One round: what ended since the last one is judged, written and localised."""
+    for flow in (flow for detector in detectors for flow in detector.chosen()):
+        log.append(select_record(flow, stamp))
     reports = [report for detector in detectors for report in detector.poll(stamp.mono_ns)]
     for report in reports:
         for record in detect_records(report, stamp):

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.leaf import FlowReport
+from agent.spraycheck.leaf import ChosenFlow, FlowReport
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation
 from agent.spraycheck.paths import leaf_name
@@ -135,6 +135,21 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     first_named_ns: int | None
 
 
+class Select(Struct, frozen=True, kw_only=True, tag_field="event", tag="SELECT"):
+    """A source leaf that measures one flow at a time has chosen this one."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str
+    """The source leaf."""
+    epoch: int
+    plane: int
+    src_leaf: int
+    dst_leaf: int
+    qpn: int
+
+
 class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHECK_START"):
     """Detection runs from here on."""
 
@@ -149,6 +164,20 @@ class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHEC
     """Counters of arrivals that a leaf holds for one flow."""
     record_bytes: int
     """All that a leaf holds for one flow."""
+
+
+def select_record(flow: ChosenFlow, stamp: Stamp) -> Select:
+    """The record of a choice."""
+    return Select(
+        ts=stamp.text,
+        mono_ns=stamp.mono_ns,
+        node=leaf_name(flow.plane, flow.src_leaf),
+        epoch=flow.epoch,
+        plane=flow.plane,
+        src_leaf=flow.src_leaf,
+        dst_leaf=flow.dst_leaf,
+        qpn=flow.qpn,
+    )
 
 
 def start_record(leaves: int, counting: Counting, stamp: Stamp) -> Start:

@@ -57,6 +57,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Counters have 16 bits, as the paper's; nothing is judged by what senders declare."""
     erase_after_s: Positive = 60
     """When a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
+    one: bool = False
+    """A source leaf measures one of its flows at a time; the data plane was told so."""
 
     def rules_of(self, leaf: LeafSettings) -> LeafRules:
         """What the detector of `leaf` goes by."""
@@ -70,6 +72,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             quiet_ns=self.quiet_ms * 10**6,
             erase_after_ns=self.erase_after_s * 10**9,
             narrow=self.narrow,
+            one=self.one,
         )
 
     @property

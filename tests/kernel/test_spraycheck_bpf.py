@@ -18,11 +18,13 @@ import pytest
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.spraycheck import dataplane
 from agent.spraycheck.counters import HashMap, KernelCounters
-from agent.spraycheck.dataplane import NARROW_MOST, SUPERSEDED_KEY, Counting
+from agent.spraycheck.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting
 from agent.spraycheck.errors import CountersError
 from agent.spraycheck.expectation import Expectation
 from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, Dscp, Opcode
+from agent.wire.decode import decode
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
+from agent.wire.rules import RejectReason
 from agent.wire.template import HostAddress, PortAddress
 from testbed.kernel import bpf, qdisc
 from testbed.kernel.qdisc import Direction
@@ -32,7 +34,7 @@ from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, PortId, Role
 from tests.support.namespaces import built
 from tests.support.veth_pair import End, veth_pair
-from tests.support.wire_frames import DQPN, announcement, write_frames
+from tests.support.wire_frames import DQPN, ENDS, announcement, write_frames
 
 pytestmark = [
     pytest.mark.root,
@@ -342,6 +344,125 @@ def test_marks_end_when_erased(leaf):
     leaf.counters.erase_marks(time.monotonic_ns())
     leaf.a.send(write_frames([2]))
     assert leaf.arrived() == [2, 0]
+
+
+def choose_one(leaf: Leaf, **fields: int) -> None:
+    """Have one flow at a time measured from here on."""
+    record = np.zeros((), SELECTED)
+    for name, value in ({"one": 1, "reset_every_ns": 10**12, "give_up_ns": 10**12} | fields).items():
+        record[name] = value
+    leaf.loaded.map(dataplane.SELECTION).update(bytes(4), record.tobytes())
+
+
+def selected(leaf: Leaf) -> np.void:
+    value = leaf.loaded.map(dataplane.SELECTION).lookup(bytes(4))
+    assert value is not None
+    return np.frombuffer(value, SELECTED)[0]
+
+
+def leaves_of(bitmap: np.ndarray) -> list[int]:
+    return np.flatnonzero(np.unpackbits(bitmap.view(np.uint8), bitorder="little")).tolist()
+
+
+class Flows:
+    """Flows of ten packets to leaves, one a queue pair, on the way from a host."""
+
+    def __init__(self, leaf: Leaf) -> None:
+        self.leaf = leaf
+        self.number = 0x4000
+
+    def announce(self, dst_leaf: int, **fields) -> int:
+        """Announce a new flow over both paths; its queue pair."""
+        self.number += 1
+        said = {"packets": 10, "start_psn": 0, "last_psn": 9, "dst_leaf": dst_leaf, "dqpn": self.number} | fields
+        for port in range(2):
+            self.leaf.a.send([announcement(spine=port, **said)], port=port)
+        return self.number
+
+    def send(self, dqpn: int, psns=range(10)) -> None:
+        self.leaf.a.send(write_frames(psns, dqpn=dqpn))
+
+    def measured(self) -> list[int]:
+        """Queue pairs that the destination leaf has heard of."""
+        return sorted(self.leaf.counters.flows()["dqpn"].tolist())
+
+
+def test_one_flow_is_measured_at_a_time_and_destinations_take_turns(leaf):
+    choose_one(leaf)
+    flows = Flows(leaf)
+    first, second, third = (flows.announce(dst) for dst in (9, 70, 5))
+    assert leaves_of(selected(leaf)["available"]) == [5, 9, 70]
+    assert leaves_of(selected(leaf)["history"]) == [9]
+    for qpn in (first, second, third):
+        flows.send(qpn)
+    assert flows.measured() == [first], "the others are neither marked nor announced to the leaves behind"
+    assert selected(leaf)["dqpn"] == 0, "its last PSN has left"
+    assert flows.announce(70) not in flows.measured(), "5 is lower and has not had its turn"
+    fourth = flows.announce(5)
+    assert flows.measured() == [first, fourth]
+    flows.announce(70)
+    flows.send(fourth)
+    fifth = flows.announce(70)
+    flows.send(fifth)
+    assert flows.measured() == [first, fourth, fifth]
+    assert leaves_of(selected(leaf)["history"]) == [5, 9, 70]
+    again = flows.announce(5)
+    assert flows.measured() == [first, fourth, fifth, again], "all have had their turn: a new round begins"
+    assert leaves_of(selected(leaf)["history"]) == [5]
+    assert selected(leaf)["chosen"] == 4
+
+
+def test_what_closes_the_measured_flow_gives_its_place_away_too(leaf):
+    choose_one(leaf)
+    flows = Flows(leaf)
+    first = flows.announce(4)
+    flows.send(first, range(5))
+    leaf.a.send([closes(0, (5, 0), dqpn=first)])
+    assert selected(leaf)["dqpn"] == 0
+    second = flows.announce(6)
+    assert flows.measured() == [first, second]
+
+
+def test_the_bitmaps_are_emptied_after_their_time_and_a_dead_flow_gives_up_its_place(leaf):
+    """Or a destination to which no flow comes any more would be waited for without end."""
+    choose_one(leaf, give_up_ns=1)
+    flows = Flows(leaf)
+    flows.announce(5)
+    flows.announce(7)
+    assert len(flows.measured()) == 2, "the first has not ended within give_up_ns"
+    assert leaves_of(selected(leaf)["available"]) == [5, 7]
+    choose_one(leaf, reset_every_ns=1)
+    flows.announce(7)
+    flows.announce(9)
+    assert (leaves_of(selected(leaf)["available"]), leaves_of(selected(leaf)["history"])) == ([9], [])
+
+
+def test_a_queue_pair_whose_next_flow_is_not_chosen_is_marked_no_more(leaf):
+    choose_one(leaf)
+    flows = Flows(leaf)
+    first = flows.announce(4)
+    flows.send(first)
+    other = flows.announce(6)
+    flows.announce(4, dqpn=first, epoch=2, start_psn=10, last_psn=19)
+    flows.send(first, range(10, 20))
+    flows.send(other)
+    found = {int(each["dqpn"]): int(each["arrived"].sum()) for each in leaf.counters.flows()}
+    assert found == {first: 10, other: 10}
+
+
+def test_marking_leaves_the_icrc_right(leaf):
+    """The receiver's own check finds nothing to object to in marked packets."""
+    ends = write_frames(range(20))
+    with heard(leaf.b) as arrived:
+        leaf.a.send([announcement(packets=20, start_psn=0, last_psn=19), *ends])
+    lengths = np.array([len(frame) for frame in arrived], np.uint32)
+    rows = np.zeros((len(arrived), int(lengths.max())), np.uint8)
+    for row, frame in zip(rows, arrived, strict=True):
+        row[: len(frame)] = np.frombuffer(frame, np.uint8)
+    assert (rows[1:, MARK_BYTE] == SPRAYCHECK_MARK).all()
+    decoded = decode(rows, lengths, ENDS[1].address, 0)
+    assert decoded.writes is not None
+    assert (len(decoded.writes), decoded.rejected) == (20, {RejectReason.ANNOUNCEMENT: 1})
 
 
 def test_flows_that_stay_below_one_leaf_are_not_measured(leaf):

@@ -175,10 +175,10 @@ static __always_inline int choose(const __u8 *body, __u64 time)
 		now->reset_ns = time;
 	}
 	now->available[word & (MAX_LEAVES / WORD_BITS - 1)] |= 1ULL << (leaf % WORD_BITS);
-	if (all_had_their_turn(now))
-		empty(now->history);
 	if (now->dqpn && time - now->since_ns > now->give_up_ns)
 		now->dqpn = 0;
+	if (!now->dqpn && all_had_their_turn(now))
+		empty(now->history);
 	chosen = now->dqpn == dqpn && now->epoch == epoch;
 	if (!now->dqpn && is_next(now, leaf)) {
 		now->history[word & (MAX_LEAVES / WORD_BITS - 1)] |= 1ULL << (leaf % WORD_BITS);

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.dataplane import FLOW, NARROW_MOST, Counting
+from agent.spraycheck.dataplane import FLOW, MARK, NARROW_MOST, Counting
 from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import LeafDetector, LeafRules, pending_paths
+from agent.spraycheck.leaf import ChosenFlow, LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
 from agent.wire.constants import SprayPolicyCode
 
@@ -245,3 +245,16 @@ def test_sixteen_bits_hold_what_fits_and_say_so_where_it_does_not():
     assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
     assert "do not fit 16-bit counters" in report.verdicts[0].reason
     assert counters.tests == {}
+
+
+def test_a_leaf_that_measures_one_flow_at_a_time_tells_each_choice_once():
+    counters = Counters()
+    qpns, marks = np.array([0x4001, 0x5001], np.uint32), np.zeros(2, MARK)
+    marks["epoch"], marks["dst_leaf"] = [7, 8], [1, 2]
+    counters.marks = lambda: (qpns, marks)
+    detector = LeafDetector(replace(RULES, one=True), counters)
+    assert detector.chosen() == [ChosenFlow(0, 4, 1, 0x4001, 7), ChosenFlow(0, 4, 2, 0x5001, 8)]
+    assert detector.chosen() == []
+    marks["epoch"][0] = 9
+    assert detector.chosen() == [ChosenFlow(0, 4, 1, 0x4001, 9)]
+    assert LeafDetector(RULES, counters).chosen() == [], "where all are measured it goes without saying"
