@@ -19,6 +19,7 @@ from scenarios.lab_dir import LabDir
 from scenarios.protocol import Measuring
 from testbed.kernel import bpf
 from testbed.kernel.netns import namespace_path
+from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
 from testbed.kernel.qdisc import Direction, attach_program
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import host_address, ifindex_of, mac_of
@@ -120,6 +121,7 @@ class MeasuredLeaf:
         selected["one"] = wanted.one
         selected["reset_every_ns"] = int(wanted.reset_s * 1e9)
         selected["give_up_ns"] = ERASE_AFTER_S * 10**9
+        selected["priority"] = FIRST_CLASS if wanted.priority_bps else 0
         self.program.map(dataplane.SELECTION).update(bytes(4), selected.tobytes())
         for name in _MAPS:
             table = self.program.map(name)
@@ -128,6 +130,22 @@ class MeasuredLeaf:
 
 
 _MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
+
+
+def prioritise(fabric: Fabric, lab: str, bps: int) -> None:
+    """Hold every uplink of every leaf to a rate at which measured packets go first; 0: no longer.
+
+    Raises `KernelError`, `MissingFeatureError`.
+    """
+    for leaf in fabric.leaves():
+        with Rtnl.inside(str(leaf), namespace_path(namespace_name(lab, leaf))) as rtnl:
+            for port in fabric.ports_of(leaf):
+                if port.peer.role is not Role.SPINE:
+                    continue
+                if bps:
+                    set_priority(rtnl, ifindex_of(fabric, port), bps // 8)
+                else:
+                    remove_priority(rtnl, ifindex_of(fabric, port))
 
 
 @contextmanager

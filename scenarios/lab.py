@@ -100,6 +100,8 @@ class Lab:
         self.children.end((deploy.SPRAYCHECK,))
         for leaf in self.leaves:
             leaf.begin(wanted)
+        if wanted.priority_bps != (self.asked.priority_bps if self.asked else 0):
+            deploy.prioritise(self.fabric, self.labdir.lab, wanted.priority_bps)
         said = _size(self.labdir.detect)
         settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
         self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)

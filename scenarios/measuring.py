@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 
+from faults.quantities import parse_bit_rate
 from results.event_log import Fields
 from scenarios.model import Scenario
 from scenarios.plan import Plan
@@ -17,6 +18,7 @@ def measuring_of(scenario: Scenario) -> Measuring:
         narrow=detector.counter_bits == 16,
         one=detector.select == "one",
         reset_s=detector.reset_s,
+        priority_bps=0 if detector.priority_rate is None else parse_bit_rate(detector.priority_rate),
     )
 
 

@@ -86,6 +86,8 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A leaf measures one of its flows at a time."""
     reset_s: float = 60.0
     """How often a leaf forgets whose turn it was."""
+    priority_bps: int = 0
+    """Rate of every uplink, at which measured packets go first; 0: neither."""
 
 
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):

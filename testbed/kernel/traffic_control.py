@@ -10,6 +10,7 @@ from pyroute2.netlink import nla
 from pyroute2.netlink.rtnl.tcmsg import tcmsg
 
 RTM_NEWQDISC, RTM_DELQDISC, RTM_GETQDISC = 36, 37, 38
+RTM_NEWTCLASS, RTM_GETTCLASS = 40, 42
 RTM_NEWTFILTER, RTM_DELTFILTER, RTM_GETTFILTER = 44, 45, 46
 
 TC_H_ROOT = 0xFFFFFFFF
@@ -90,11 +91,27 @@ class TbfOptions(nla):
     )
 
 
+class HtbOptions(nla):
+    """TCA_OPTIONS of an htb qdisc or class; INIT is `struct tc_htb_glob`, PARMS `struct tc_htb_opt`."""
+
+    __slots__ = ()
+    nla_map = (
+        ("TCA_HTB_UNSPEC", "none"),
+        ("TCA_HTB_PARMS", "cdata"),
+        ("TCA_HTB_INIT", "cdata"),
+        ("TCA_HTB_CTAB", "hex"),
+        ("TCA_HTB_RTAB", "hex"),
+        ("TCA_HTB_DIRECT_QLEN", "uint32"),
+        ("TCA_HTB_RATE64", "uint64"),
+        ("TCA_HTB_CEIL64", "uint64"),
+    )
+
+
 class TcMessage(tcmsg):
     """A qdisc or filter message; options of kinds that we do not speak stay undecoded."""
 
     __slots__ = ()
-    options: ClassVar[dict[str, Any]] = {"bpf": BpfOptions, "netem": NetemOptions, "tbf": TbfOptions}
+    options: ClassVar[dict[str, Any]] = {"bpf": BpfOptions, "netem": NetemOptions, "tbf": TbfOptions, "htb": HtbOptions}
 
     @staticmethod
     def get_options(self: Any, *_args: Any, **_kwargs: Any) -> Any:
