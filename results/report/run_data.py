@@ -85,13 +85,15 @@ class RunData:
 def read_run(run: RunDir) -> RunData:
     """Read a run's folder."""
     problems: list[str] = []
-    verdicts, accusations = read_detect(Lines(run.detect, problems))
+    summary = _document(run.summary, Summary, problems)
+    decides = "uniform" if summary is None else summary.detected.expectation
+    verdicts, accusations = read_detect(Lines(run.detect, problems), decides)
     progress, load = read_counters(Lines(run.counters, problems))
     scenario_text = _text(run.scenario, problems)
     topology = _document(run.topology, _Topology, problems)
     return RunData(
         run=run,
-        summary=_document(run.summary, Summary, problems),
+        summary=summary,
         environment=_document(run.environment, Manifest, problems),
         fabric=None if topology is None else _fabric(topology, problems),
         scenario=_mapping(scenario_text, problems),

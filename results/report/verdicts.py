@@ -58,6 +58,8 @@ class Accusation:
 
 class _Line(msgspec.Struct):
     event: str
+    expectation: str = "uniform"
+    """Older records know no other."""
     mono_ns: int = 0
     plane: int = 0
     src_leaf: int = 0
@@ -78,12 +80,14 @@ class _Line(msgspec.Struct):
 _INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count")
 
 
-def read_detect(lines: Lines) -> tuple[Verdicts, list[Accusation]]:
-    """All of `detect.jsonl`; of accusations only those that differ from the one before."""
+def read_detect(lines: Lines, expectation: str) -> tuple[Verdicts, list[Accusation]]:
+    """All of `detect.jsonl` by one expectation; of accusations only those that differ from the one before."""
     ints = {name: array("q") for name in _INTS}
     expected, threshold, code = array("d"), array("d"), array("q")
     accusations: list[Accusation] = []
     for line in lines.of_type(_Line):
+        if line.expectation != expectation:
+            continue
         if line.event == "DETECT":
             for name, column in ints.items():
                 column.append(getattr(line, name))

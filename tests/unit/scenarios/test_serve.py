@@ -127,7 +127,7 @@ def test_a_client_that_does_not_wait_for_its_answer_is_told(tmp_path: Path) -> N
     with serving(tmp_path, handling=slow, left=lambda *how: gone.put(how)) as (labdir, _):
         with socket.socket(socket.AF_UNIX) as hasty:
             hasty.connect(str(labdir.socket))
-            hasty.sendall(b'{"op":"new_epoch","min_rate":"1%","copies":5}\n')
+            hasty.sendall(b'{"op":"new_epoch","measuring":{"copies":5}}\n')
             assert begun.wait(5)
         left.set()
         assert gone.get(timeout=5) == (1, True)
