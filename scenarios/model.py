@@ -167,8 +167,8 @@ class Detector(Part):
     reset_s: float = Field(default=60, gt=0, le=3600)
     """With `one`: after so long it is forgotten to which destinations there are flows and which have had their turn."""
     priority_rate: BitRate | None = None
-    """Hold every uplink of a leaf to this rate and let measured packets go first. Without a rate a port has no queue and
-    nothing could go first."""
+    """Hold every uplink of a leaf to this rate and let measured packets go first. A port without a rate has no queue
+    in which anything could go first."""
     counter_bits: Literal[16, 32] = 32
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
 
