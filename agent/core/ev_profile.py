@@ -81,7 +81,7 @@ def generated_evs(fields: Sequence[GenField], count: int, bits: int = 32) -> NDA
 
 
 def active_rows(planes: NDArray[np.uint8], count: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Rows of a profile that start active, equally many of each plane, in profile order; None: all rows."""
+    """(a,) rows of (e,) `planes` that start active, equally many of each plane, in profile order; None: all."""
     if count is None or count >= len(planes):
         return np.arange(len(planes))
     numbers = np.unique(planes)

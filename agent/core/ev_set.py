@@ -177,7 +177,7 @@ class EvSet:
                 self._retire(row, EvSignal.ALWAYS_SKIP, now_ns)
 
     def on_trimmed(self, rows: NDArray[np.uint16], now_ns: int) -> None:
-        """Packets on these rows were trimmed inside the fabric."""
+        """Packets on these rows (m,) were trimmed inside the fabric."""
         if self._config.adapts:
             self._mark(np.unique(rows).astype(np.int64), EvSignal.TRIMMED, now_ns)
 
@@ -196,12 +196,12 @@ class EvSet:
     # What a controller and the ports say.
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """Use these rows no more until they are allowed; a backup takes the place where there is one."""
+        """Use these rows (m,) no more until they are allowed; a backup takes the place where there is one."""
         for row in rows.tolist():
             self._leave(row, EvSignal.DENY, now_ns)
 
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """Lift a denial."""
+        """Lift the denial of rows (m,)."""
         members = self._members
         for row in rows[members.states[rows] == EvState.DENIED].tolist():
             if members.slot_of_row[row] < 0 and (empty := members.vacant_seat(int(members.planes[row]))) >= 0:

@@ -189,7 +189,7 @@ class InFlight:
         return rows
 
     def infer_lost_late(self, missing: NDArray[np.bool_] | None, tolerance: Tolerance) -> NDArray[np.uint16]:
-        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`."""
+        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`; (m,) EV rows."""
         slots = self._suspects(missing, self.end)
         if not len(slots) or len(self._newest_orders) < tolerance.pkts:
             return _NO_EVS

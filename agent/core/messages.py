@@ -83,7 +83,7 @@ class MessageTable:
         message_bytes: int,
         imm: int | None = None,
     ) -> range:
-        """Write `source[offset:offset + length]` to (`va`, `rkey`) in messages of `message_bytes`; their numbers.
+        """Write `source[offset:offset + length]`, (length,), to `va` in messages of `message_bytes`; their numbers.
 
         The last message takes what remains; with `imm` each is a Write-with-Immediate. Raises RegionError if the bytes
         are not inside `source`, a message is not of 1 .. 2^32 - 1 bytes, or the remote addresses leave 64 bits.

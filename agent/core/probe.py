@@ -69,7 +69,7 @@ class Prober:
         self._peer_qpn = peer_qpn
 
     def ask(self, rows: NDArray[np.uint16]) -> None:
-        """Probe these rows with the next batch."""
+        """Probe these rows (m,) with the next batch."""
         self._wanted += rows.tolist()
 
     def on_timer(self, now_ns: int) -> None:

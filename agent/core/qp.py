@@ -160,7 +160,7 @@ class QueuePair:
         message_bytes: int,
         imm: int | None = None,
     ) -> range:
-        """As `post_write`, cut into messages of `message_bytes`, the last one shorter; their numbers."""
+        """As `post_write`, in messages of `message_bytes`, the last one shorter; their numbers. Raises the same."""
         if self._state is not QpState.RTS:
             raise StateError(self._state.value, "posting")
         messages = self._requester.messages
@@ -261,11 +261,11 @@ class QueuePair:
             self._ports_changed(PortOwner.PEER, up, now_ns)
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """A controller forbids EV rows."""
+        """A controller forbids EV rows (m,)."""
         self._requester.ev_set.deny(rows, now_ns)
 
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """A controller allows them again."""
+        """A controller allows rows (m,) again."""
         self._requester.ev_set.allow(rows, now_ns)
 
     def refuse(self, reason: NackReason, packets: int) -> None:
@@ -284,7 +284,7 @@ class QueuePair:
         self._responder.brake(penalty)
 
     def probe(self, rows: NDArray[np.uint16]) -> None:
-        """Send a reliability probe on each of these EV rows with the next `control`."""
+        """Send a reliability probe on each of these EV rows (m,) with the next `control`."""
         self._requester.prober.ask(rows)
 
     def wanted_ev_probe(self, now_ns: int) -> int | None:
@@ -384,7 +384,7 @@ class QueuePair:
         return self._requester.evs.copy()
 
     def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """EvState and whether active, by row of the EV profile, copied."""
+        """EvState (e,) and whether active (e,), by row of the EV profile, copied."""
         ev_set = self._requester.ev_set
         return ev_set.states.copy(), ev_set.active.copy()
 

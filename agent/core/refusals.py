@@ -42,7 +42,7 @@ class Refusals:
         return acceptable & within
 
     def note_feigned(self, cols: WriteColumns, refused: NDArray[np.bool_]) -> None:
-        """The rows chosen by `feigned_rows` are refused."""
+        """The rows (n,) chosen by `feigned_rows` are refused."""
         if self._feigned is not None:
             reason, left = self._feigned
             left -= int(np.count_nonzero(refused))
@@ -55,7 +55,7 @@ class Refusals:
         self.note(cols, cols.trimmed & cols.trimmed_lasthop, NackReason.TRIMMED_LASTHOP)
 
     def note_out_of_window(self, cols: WriteColumns, rows: NDArray[np.bool_]) -> None:
-        """Refuse some of the rows beyond the window."""
+        """Refuse some of the rows (n,) beyond the window."""
         self.note(cols, rows.nonzero()[0][:_OOR_PER_BATCH], NackReason.PSN_OOR_WINDOW)
 
     def note(self, cols: WriteColumns, rows: Rows, reason: NackReason) -> None:

@@ -108,7 +108,10 @@ class SackWriter:
         has_duplicate: bool,
         now_ns: int,
     ) -> None:
-        """Triggers 1 to 4 (docs/transport.md, Receiving) and duplicates make a SACK due; otherwise the delay starts."""
+        """Triggers 1 to 4 (docs/transport.md, Receiving) and duplicates make a SACK due; otherwise the delay starts.
+
+        `offsets` (n,) are those of the rows of `cols`, `answered` (n,) those that are held by now.
+        """
         self._bytes_since += int(np.add.reduce(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES)))
         if self._bytes_since > self._threshold_bytes or has_duplicate:
             self._due = True

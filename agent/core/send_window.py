@@ -61,17 +61,17 @@ class SendWindow:
         self.control.on_sacks(feedback, now_ns)
 
     def on_lost(self, slots: NDArray[np.int64]) -> None:
-        """Packets in these slots are inferred lost."""
+        """Packets in these slots (m,) are inferred lost."""
         if total := self._taken(slots):
             self.control.on_lost(total)
 
     def on_trimmed(self, slots: NDArray[np.int64], now_ns: int) -> None:
-        """Packets in these slots were trimmed."""
+        """Packets in these slots (m,) were trimmed."""
         if total := self._taken(slots):
             self.control.on_trimmed(total, len(slots), now_ns)
 
     def on_refused(self, slots: NDArray[np.int64]) -> None:
-        """Packets in these slots were refused for no fault of the network."""
+        """Packets in these slots (m,) were refused for no fault of the network."""
         if total := self._taken(slots):
             self.control.on_discarded(total)
 

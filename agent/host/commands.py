@@ -53,7 +53,7 @@ class Commands:
         return {"pid": os.getpid(), "hosts": sorted(self.engine.hosts)}
 
     def register_region(self, request: requests.RegisterRegion) -> Reply:
-        """Allocate, fill and open memory."""
+        """Allocate, fill and open memory. Raises RequestError."""
         runtime = self._host(request.host)
         if request.bytes < 1:
             raise RequestError(f"a region of {request.bytes} bytes")
@@ -65,7 +65,7 @@ class Commands:
         return {"rkey": region.rkey, "va": region.va}
 
     def share_region(self, request: requests.ShareRegion) -> Reply:
-        """Make and open memory that the asking process can map."""
+        """Make and open memory that the asking process can map. Raises RequestError."""
         runtime = self._host(request.host)
         if request.bytes < 1:
             raise RequestError(f"a region of {request.bytes} bytes")
@@ -96,7 +96,7 @@ class Commands:
         return {}
 
     def post_write(self, request: requests.PostWrite) -> Reply:
-        """Post the messages of a write, announced if it has an epoch."""
+        """Post the messages of a write, announced if it has an epoch. Raises RequestError, StateError, RegionError."""
         runtime = self._host(request.host)
         channel = self._channel(request.host, request.qpn)
         region = runtime.regions.lookup(request.rkey)
@@ -138,7 +138,7 @@ class Commands:
         return {}
 
     def port_state(self, request: requests.PortState) -> Reply:
-        """Take a port out of use, or put it back."""
+        """Take a port out of use, or put it back. Raises RequestError."""
         runtime = self._host(request.host)
         if request.plane not in runtime.ports:
             raise RequestError(f"h{request.host} has no port in plane {request.plane}")
@@ -156,7 +156,7 @@ class Commands:
         return {}
 
     def set_events(self, request: requests.SetEvents) -> Reply:
-        """Choose what is written."""
+        """Choose what is written. Raises RequestError."""
         if self.log is None:
             raise RequestError("this engine writes no event log")
         self.log.choose(EventDetail(request.detail), self.engine.hosts.values())

@@ -24,19 +24,19 @@ class Verdict:
 
 
 def fill_stream(data: NDArray[np.uint8], seed: int) -> None:
-    """Write the stream of `seed` over all of `data`."""
+    """Write the stream of `seed` over all of `data`, (bytes,)."""
     for part, expected in _parts(data, seed):
         part[:] = expected
 
 
 def fill_complement(data: NDArray[np.uint8], seed: int) -> None:
-    """Write what differs from the stream of `seed` in every byte."""
+    """Write over `data`, (bytes,), what differs from the stream of `seed` in every byte."""
     for part, expected in _parts(data, seed):
         np.invert(expected, out=part)
 
 
 def compare(data: NDArray[np.uint8], seed: int) -> Verdict:
-    """Compare all of `data`, byte for byte, with the stream of `seed`."""
+    """Compare all of `data`, (bytes,), byte for byte with the stream of `seed`."""
     wrong, first, base = 0, None, 0
     for part, expected in _parts(data, seed):
         # One memcmp for the usual case: all right.

@@ -103,7 +103,7 @@ class MemoryFabric:
         return port
 
     def advance(self, now_ns: int) -> None:
-        """Let time pass until `now_ns`; going back is a mistake of the caller."""
+        """Let time pass until `now_ns`. Raises ValueError if that is going back."""
         if now_ns < self.now_ns:
             raise ValueError(f"time went back from {self.now_ns} to {now_ns} ns")
         self.now_ns = now_ns
@@ -114,7 +114,7 @@ class MemoryFabric:
         return min((value for value in due if value is not None), default=None)
 
     def carry(self, port: "MemoryPort", frames: NDArray[np.uint8], lengths: NDArray[np.uint32]) -> None:
-        """Take the frames a port sends: apply the rules in order and queue the rest at their targets."""
+        """Take (n, stride) frames of (n,) bytes from a port, apply the rules in order, queue the rest at hosts."""
         flight = self._routed(port, frames, lengths)
         for rule, count in zip(self.rules, self.counts, strict=True):
             flight = self._apply(rule, count, port, flight)
@@ -242,7 +242,7 @@ class MemoryPort:
         return FrameSpace(self._rows[self._filled : self._filled + count])
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
-        """Keep the rows for `send`."""
+        """Keep the reserved rows, of (n,) bytes, for `send`."""
         self._lengths[self._filled : self._filled + len(lengths)] = lengths
         self._filled += len(lengths)
 

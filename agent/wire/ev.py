@@ -45,16 +45,16 @@ class EvCodec:
     order: EvOrder = EvOrder.SPORT_HIGH
 
     def join(self, sport: NDArray[np.uint16], flow_label: NDArray[np.uint16]) -> NDArray[np.uint32]:
-        """EVs of source ports and low 16 flow-label bits."""
+        """EVs (n,) of source ports (n,) and low 16 flow-label bits (n,)."""
         high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
         return high.astype(np.uint32) << np.uint32(16) | low
 
     def sport(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
-        """UDP source ports."""
+        """UDP source ports (n,) of EVs (n,)."""
         return _high(ev) if self.order is EvOrder.SPORT_HIGH else _low(ev)
 
     def flow_label(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
-        """Low 16 bits of the flow labels; the upper four are zero."""
+        """Low 16 bits of the flow labels (n,) of EVs (n,); the upper four are zero."""
         return _low(ev) if self.order is EvOrder.SPORT_HIGH else _high(ev)
 
     def ev_of(self, plane: int, spine: int | None, leaf: int, copy: int = 0) -> int:
@@ -65,11 +65,11 @@ class EvCodec:
         return int(self.join(np.array(SPORT_BASE | copy, np.uint16), np.array(turn, np.uint16)))
 
     def plane_of(self, ev: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """Planes of structured EVs."""
+        """Planes (n,) of structured EVs (n,)."""
         return (self.flow_label(ev) >> np.uint16(8) & np.uint16(0xF)).astype(np.uint8)
 
     def spine_of(self, ev: NDArray[np.uint32]) -> NDArray[np.int16]:
-        """Spines of structured EVs, -1 where the path turns at a leaf."""
+        """Spines (n,) of structured EVs (n,), -1 where the path turns at a leaf."""
         turn = self.flow_label(ev)
         over_spine = turn >> np.uint16(12) == UsidRole.T1
         return np.where(over_spine, turn & np.uint16(0xFF), -1).astype(np.int16)

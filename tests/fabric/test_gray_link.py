@@ -1,6 +1,7 @@
 """The main job as a user sees it: one command, the right link named, and a folder that holds what is promised."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import yaml
 from results.event_log import read_records
 from scenarios.scenario_files import CATALOG
 from tests.support.namespaces import needs_root
-from tests.support.spraylab_command import own_lab, trusted
+from tests.support.spraylab_command import Lab, own_lab, trusted
 
 pytestmark = [pytest.mark.root, needs_root]
 
@@ -99,6 +100,15 @@ def test_verdicts_say_what_they_rest_on(run: tuple[dict[str, Any], Path]) -> Non
     assert (last["state"], last["links"], last["pending"]) == ("named", [DROPPING], 0)
 
 
+def test_every_flow_says_in_what_order_its_packets_arrived(run: tuple[dict[str, Any], Path]) -> None:
+    summary, folder = run
+    records = [record for record in read_records(folder / "agent.jsonl") if record["event"] == "REORDERING"]
+    assert {record["qpn"] for record in records} == {flow["qpn"] for flow in summary["flows"]}
+    for flow in summary["flows"]:
+        order = flow["reordering"]
+        assert 0 <= flow["packets"] - order["in_order"] - sum(order["late"]) <= flow["retransmissions"]
+
+
 def test_captures_hold_every_packet_of_the_link(run: tuple[dict[str, Any], Path]) -> None:
     summary, _ = run
     assert [capture["dropped"] for capture in summary["captures"]] == [0, 0]
@@ -142,12 +152,25 @@ def test_a_lab_of_its_own_is_not_needed(tmp_path: Path) -> None:
 def test_a_healthy_fabric_accuses_nobody_and_a_missed_fault_is_a_failure(tmp_path: Path) -> None:
     healthy = tmp_path / "healthy.yaml"
     small = yaml.safe_load((CATALOG / "gray-link-small.yaml").read_text()) | {"faults": [], "capture": []}
-    healthy.write_text(yaml.safe_dump(small | {"expect": {"detected": []}}))
+    healthy.write_text(yaml.safe_dump(small | {"expect": {"detected": []}, "events": "detail"}))
     wishful = tmp_path / "wishful.yaml"
-    wishful.write_text(yaml.safe_dump(small | {"expect": {"detected": ["p1:spine3>leaf0"]}}))
+    wishful.write_text(yaml.safe_dump(small | {"expect": {"detected": ["p1:spine3>leaf0"]}, "events": "off"}))
     with own_lab(tmp_path / "runs") as lab:
         lab("up", str(healthy))
-        assert trusted(lab, "run", "--attach", str(healthy))["detected"]["state"] == "none"
+        passed = trusted(lab, "run", "--attach", str(healthy))
+        assert passed["detected"]["state"] == "none"
+        events = events_of(lab, passed)
+        assert {"QP_STATE", "WRITE_TX", "WRITE_RX", "SACK_TX", "SACK_RX", "ACK_RX", "RTT"} <= {*events}
+        assert events["WRITE_TX"] == passed["totals"]["packets"], "a record speaks for many packets, and for each once"
         failed = trusted(lab, "run", "--attach", str(wishful), code=1)
         assert failed["outcome"] == "fail"
         assert [check["detail"] for check in failed["checks"] if not check["ok"]] == ["p1:spine3>leaf0 is not named"]
+        assert {*events_of(lab, failed)} == {"EV_COUNTERS", "REORDERING"}
+
+
+def events_of(lab: Lab, summary: dict[str, Any]) -> Counter[str]:
+    """Packets that the agents' records of a run speak of, by event."""
+    found: Counter[str] = Counter()
+    for record in read_records(lab.runs / summary["run"] / "agent.jsonl"):
+        found[record["event"]] += record.get("packets", 0)
+    return found

@@ -85,7 +85,7 @@ class Rank:
             channel.qp.post_receives(0, 2 * channel.qp.config.max_wimm)
 
     def floats(self, name: str) -> NDArray[np.float32]:
-        """Memory of that name as numbers, a view; its length in bytes must be a multiple of four."""
+        """Memory of that name as numbers, a view, (count,) float32; its length in bytes must be a multiple of four."""
         return self.memory[name].data.view(np.float32)
 
     def channels(self) -> Iterator[Channel]:

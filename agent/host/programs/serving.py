@@ -42,13 +42,13 @@ class ProgramCommands:
         return serve(self, request)
 
     def create_cq(self, request: ask.CreateCq) -> Reply:
-        """Make a completion queue."""
+        """Make a completion queue. Raises RequestError."""
         if request.host not in self.engine.hosts:
             raise RequestError(f"h{request.host} is not driven by this worker")
         return {"cq": self.programs.new_queue(request.host)}
 
     def create_rank(self, request: ask.CreateRank) -> Reply:
-        """Make a rank of what is there already."""
+        """Make a rank of what is there already. Raises RequestError."""
         queue = self.programs.queue(request.host, request.cq)
         runtime = self.engine.hosts[request.host]
         links = {peer: _link(runtime, queue, ends) for peer, ends in request.links.items()}
@@ -62,7 +62,7 @@ class ProgramCommands:
         return {}
 
     def start_program(self, request: ask.StartProgram) -> Reply:
-        """Start what was ordered, announced if it has an epoch."""
+        """Start what was ordered, announced if it has an epoch. Raises RequestError."""
         seat = self.programs.seat(request.host, request.cq)
         program = _PROGRAMS[type(request.order)](**msgspec.structs.asdict(request.order))
         packets = program.packets(seat.rank)
