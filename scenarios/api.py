@@ -25,16 +25,17 @@ from agent.core.completion import WritesDone as WritesDone
 from agent.core.events import QpState as QpState
 from agent.host import requests as ask
 from agent.host.shared_memory import map_shared
-from scenarios.client import Worker, not_up
+from scenarios.attached import attached
+from scenarios.client import Worker
 from scenarios.deploy import worker_of
-from scenarios.errors import EnvironmentLackingError, LabStateError, RunStalledError, ScenariosError, UsageError
-from scenarios.lab_dir import DEFAULT_LAB, LabDir, LabState, busy, owner_of, read_state
+from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
+from scenarios.lab_dir import DEFAULT_LAB, LabDir
 from scenarios.memory_room import require_room
 from scenarios.qp_settings import qp_settings_of
 from scenarios.transport import Transport
 from scenarios.transport_checks import misfits, misfits_on
 from testbed.errors import UnknownNameError
-from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node
 
 WAIT_S = 60.0
@@ -62,16 +63,11 @@ class Lab:
         """Connect. Raises `EnvironmentLackingError` without root, `LabStateError` when the lab is not up or in use."""
         if os.geteuid() != 0:
             raise EnvironmentLackingError("root is needed to share memory with the lab's engines: run this with sudo")
-        state = read_state(self._labdir)
-        if state is None or owner_of(self._labdir) is None:
-            raise LabStateError(not_up(self._labdir))
         with ExitStack() as undo:
-            undo.enter_context(busy(self._labdir))
-            sockets = (self._labdir.worker_socket(at) for at in range(state.workers))
-            workers = [undo.enter_context(Worker(path)) for path in sockets]
+            lab = attached(self._labdir, undo)
             undo.callback(self._close_all)
             self._undo = undo.pop_all()
-        self._adopt(workers, _fabric_of(state))
+        self._adopt(lab.workers, lab.fabric)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -336,9 +332,3 @@ class QueuePair:
             return ImmediateArrived(self.qpn, row["wr_id"], row["imm"], row["bytes"])
         status = CompletionStatus(row["status"])
         return WritesDone(self.qpn, row["first_wr_id"], row["count"], row["bytes"], status)
-
-
-def _fabric_of(state: LabState) -> Fabric:
-    return Fabric.of(
-        FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf, host_stack=state.host_stack)
-    )
