@@ -19,11 +19,8 @@ _IMM, _RQMSN = range(2)
 _NO_IMM = -1
 _INITIAL_ROWS = 16
 
-_OPCODES = np.array(
-    [[Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST], [Opcode.WRITE_FIRST, Opcode.WRITE_ONLY]],
-    np.uint8,
-)
-"""Indexed by [is first packet, is last packet]."""
+_OPCODES = np.array([Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_FIRST, Opcode.WRITE_ONLY], np.uint8)
+"""Indexed by 2 * is first packet + is last packet."""
 
 _WITH_IMM = np.uint8(Opcode.WRITE_LAST_IMM - Opcode.WRITE_LAST)
 """What an immediate adds to the opcode of a last or only packet."""
@@ -121,7 +118,7 @@ class MessageTable:
     def segments(self, offsets: NDArray[np.int64]) -> Segments:
         """The packets at (n,) offsets, n >= 1, all posted and not complete; cut before the first of another source."""
         message = self._first[self._head : self._tail].searchsorted(offsets, side="right") + (self._head - 1)
-        rows = self._rows[message]
+        rows = self._rows.take(message, axis=0)
         if len(self._sources) > 1:
             other = rows[:, _SOURCE] != rows[0, _SOURCE]
             if np.count_nonzero(other):
@@ -131,7 +128,7 @@ class MessageTable:
         into = offsets - self._first[message]
         is_first, is_last = into == 0, offsets == self._last[message]
         into *= self._pmtu
-        opcode = _OPCODES[is_first.view(np.int8), is_last.view(np.int8)]
+        opcode = _OPCODES.take(2 * is_first.view(np.int8) + is_last)
         imm = None
         rqmsn = np.zeros(len(rows), np.uint16)
         if self._immediates:

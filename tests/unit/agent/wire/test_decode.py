@@ -345,6 +345,22 @@ def test_all_bad_frames_together_are_counted_one_by_one():
     assert result.writes is result.sacks is None
 
 
+@pytest.mark.parametrize("sizes", [[24], [700], [24, 61], [24, 700, 61], [*range(1, 30, 4), 700, 900]], ids=str)
+def test_of_any_mixture_of_lengths_just_the_wrong_rows_are_refused(sizes):
+    """Short frames are checked all at once, long ones one by one, and many lengths in another way."""
+    payloads = [sizes[row % len(sizes)] for row in range(40)]
+    frames = [
+        bytes(scapy_write(PLAIN_WRITE | {"psn": row, "payload_bytes": size})) for row, size in enumerate(payloads)
+    ]
+    assert decoded(frames).rejected == {}
+    wrong = (3, 4, 17, 39)
+    for row in wrong:
+        frames[row] = changed(frames[row], b138=frames[row][138] ^ 0x10)
+    result = decoded(frames)
+    assert result.rejected == {RejectReason.BAD_ICRC: len(wrong)}
+    assert np.flatnonzero(result.reasons).tolist() == list(wrong)
+
+
 def test_without_the_check_a_wrong_icrc_passes():
     frame, _ = BAD_FRAMES["payload bit"]
     assert decoded([frame], check_icrc=False).rejected == {}
