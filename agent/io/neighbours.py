@@ -3,6 +3,7 @@
 Joins `agent.core.endpoint` with addresses and templates; decides nothing about probes or ports.
 """
 
+from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -105,11 +106,13 @@ class Neighbours:
         return min((time for time in due if time is not None), default=None)
 
     def _senders(self, addresses: NDArray[np.uint8]) -> Iterator[tuple[Neighbour, NDArray[np.intp]]]:
-        # One turn a sender: endpoint packets come one a round trip and neighbour.
-        for address in np.unique(addresses, axis=0):
-            rows = np.flatnonzero((addresses == address).all(axis=1))
-            neighbour = self._by_address.get(address.tobytes())
+        rows_of: defaultdict[bytes, list[int]] = defaultdict(list)
+        # One turn a packet: endpoint packets come one a round trip and neighbour.
+        for row, address in enumerate(addresses):
+            rows_of[address.tobytes()].append(row)
+        for sender, rows in rows_of.items():
+            neighbour = self._by_address.get(sender)
             if neighbour is None:
                 self.unknown += len(rows)
             else:
-                yield neighbour, rows
+                yield neighbour, np.array(rows)
