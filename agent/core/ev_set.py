@@ -55,6 +55,9 @@ class EvSet:
         self._bad_since_ns = np.zeros(count, np.int64)
         self._unheard = np.zeros(256, np.int64)
         self._in_doubt = False
+        self._proven = np.zeros(count, np.bool_)
+        self._starts = config.adapts
+        """Some active row has not delivered anything yet; kept only while it is so."""
         self.bad = 0
         """EVs that are ASSUMED_BAD."""
         self.skips = np.zeros(count, np.int64)
@@ -137,6 +140,9 @@ class EvSet:
 
     def on_arrivals(self, rows: NDArray[np.uint16]) -> None:
         """Packets last sent on these rows (m,) have arrived: their planes live."""
+        if self._starts:
+            self._proven[rows] = True
+            self._starts = not self._proven[self._members.row_of_slot].all()
         if self._in_doubt:
             self._unheard[self._members.planes[rows]] = 0
             self._in_doubt = bool(np.count_nonzero(self._unheard))
@@ -153,17 +159,31 @@ class EvSet:
             return
         counts = np.bincount(rows, minlength=len(members.states))
         hit = counts.nonzero()[0]
-        fresh = hit[now_ns - self._losses_since_ns[hit] > config.bad_window_ns]
+        fresh = hit[(now_ns - self._losses_since_ns[hit] > config.bad_window_ns) & ~self._dead_so_far(hit)]
         self._losses[fresh] = 0
         self._losses_since_ns[fresh] = now_ns
         self._losses[hit] += counts[hit]
         self._unheard += np.bincount(members.planes[rows[unheard]], minlength=256)
         self._in_doubt = True
         # One turn a silent plane and one an EV that failed: neither happens to packets.
-        for plane in np.flatnonzero(self._unheard >= config.plane_silent_after).tolist():
-            self._silence(plane, now_ns)
-        for row in hit[(self._losses[hit] >= config.tolerated) & (members.states[hit] <= EvState.SKIP)].tolist():
+        for plane in np.flatnonzero(self._unheard).tolist():
+            if self._unheard[plane] >= self._silent_after(plane):
+                self._silence(plane, now_ns)
+        tolerated = np.where(self._dead_so_far(hit), min(config.start_rotations, config.tolerated), config.tolerated)
+        for row in hit[(self._losses[hit] >= tolerated) & (members.states[hit] <= EvState.SKIP)].tolist():
             self._retire(row, EvSignal.LOST, now_ns)
+
+    def _dead_so_far(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
+        """Which of rows (m,) have never delivered anything, as far as that is kept: the first rotations are trials."""
+        dead: NDArray[np.bool_] = ~self._proven[rows] & self._starts
+        return dead
+
+    def _silent_after(self, plane: int) -> int:
+        """Losses without an arrival that make a plane silent: all of the first rotations, where it never spoke."""
+        mine = np.flatnonzero(self.active & (self._members.planes == plane))
+        if not self._dead_so_far(mine).all():
+            return self._config.plane_silent_after
+        return min(self._config.plane_silent_after, self._config.start_rotations * len(mine))
 
     def on_verdicts(self, evs: NDArray[np.uint32], verdicts: NDArray[np.uint8], now_ns: int) -> None:
         """What (r,) SACKs say of the EVs they name (EcnVerdict)."""

@@ -17,14 +17,20 @@ ACKED, SENT, LOST = 0, 1, 2
 
 
 _COPIES_MAX = 255
+_MOST_DOUBLINGS = 7
+"""Of the tolerance; as of NACKed resends (our choice)."""
 _NO_EVS = np.empty(0, np.uint16)
 
 
 class Tolerance(NamedTuple):
-    """The generic rule: what was last sent at or before `before_ns` and before `pkts` arrivals is lost."""
+    """The generic rule: what was last sent `ns` before `news_ns`, and before `pkts` arrivals, is lost.
+
+    `ns` doubles with every copy, as timeouts do: each resend may stand in the very queue that made the first one late.
+    """
 
     pkts: int
-    before_ns: int
+    news_ns: int
+    ns: int
 
 
 class InFlight:
@@ -109,7 +115,8 @@ class InFlight:
     def acknowledge(self, base: int, received: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
         """All below `base` have arrived, and `base + i` where (n,) `received[i]`; EV rows of those not known before.
 
-        A packet sent again after a timeout is ambiguous: either copy may have arrived, so it proves nothing of an EV.
+        A packet sent again without proof (a timeout, lateness) is ambiguous: either copy may have arrived, so it proves
+        nothing of an EV.
         """
         old_base, stop = self.base, base if received is None else base + len(received)
         outstanding = read_run(self._state, old_base, stop) != ACKED
@@ -193,8 +200,12 @@ class InFlight:
         slots = self._suspects(missing, self.end)
         if not len(slots) or len(self._newest_orders) < tolerance.pkts:
             return _NO_EVS
-        late = (self._order[slots] < self._newest_orders.min()) & (self._sent_ns[slots] <= tolerance.before_ns)
-        return self._mark_lost(slots[late], self._ev[slots[late]])
+        doublings = np.minimum(self._copies[slots].astype(np.int64) - 1, _MOST_DOUBLINGS)
+        late = self._sent_ns[slots] + (tolerance.ns << doublings) <= tolerance.news_ns
+        late &= self._order[slots] < self._newest_orders.min()
+        lost = slots[late]
+        self._ambiguous[lost] = True
+        return self._mark_lost(lost, self._ev[lost])
 
     def note_arrivals(self, orders: int) -> None:
         """Keep the `orders` newest places in the order of transmission known to have arrived, for the generic rule."""
@@ -241,13 +252,13 @@ class InFlight:
 
     def _learn(self, slots: NDArray[np.int64], evs: NDArray[np.uint16], may_be_resent: bool) -> None:
         order = self._order[slots]
-        if len(self._newest_orders):
-            kept = len(self._newest_orders)
-            self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
         if may_be_resent and np.count_nonzero(self._copies[slots] > 1):
             self._suspect_end = self.end
             clear = ~self._ambiguous[slots]
             evs, order = evs[clear], order[clear]
+        if len(self._newest_orders):
+            kept = len(self._newest_orders)
+            self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
         np.maximum.at(self._seen_order, evs, order)
 
     def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:

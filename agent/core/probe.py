@@ -61,6 +61,8 @@ class Prober:
         self._successes = np.zeros(count, np.int64)
         self._first_success_ns = np.zeros(count, np.int64)
         self._seen = -1
+        self.patience_ns = config.probe_timeout_ns
+        """How long an answer may take: the timeout, and longer where round trips are. Kept by who measures them."""
         self.deadline_ns: int | None = None
         """When `on_timer` has something to do; None if never."""
 
@@ -74,8 +76,7 @@ class Prober:
 
     def on_timer(self, now_ns: int) -> None:
         """Give up old probes, and line up those of EVs whose turn has come."""
-        config = self._config
-        late = [number for number, probe in self._open.items() if now_ns - probe.sent_ns >= config.probe_timeout_ns]
+        late = [number for number, probe in self._open.items() if now_ns - probe.sent_ns >= self.patience_ns]
         for number in late:
             self._fail(self._open.pop(number).row)
         self._follow_states(now_ns)
@@ -153,5 +154,5 @@ class Prober:
 
     def _set_deadline(self) -> None:
         due = [int(self._next_ns.min())]
-        due += [probe.sent_ns + self._config.probe_timeout_ns for probe in self._open.values()]
+        due += [probe.sent_ns + self.patience_ns for probe in self._open.values()]
         self.deadline_ns = min(due) if min(due) < _NEVER else None

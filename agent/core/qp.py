@@ -403,7 +403,7 @@ class QueuePair:
         down = tuple(self._planes[~working].tolist())
         self._events.append(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
         self._responder.reverse.on_ports(self._requester.ev_set.plane_up)
-        self._requester.prober.follow(now_ns)
+        self._requester.recovery.on_ports(now_ns)
         if self._congestion is not None:
             self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
 

@@ -18,6 +18,7 @@ from agent.core.inflight import InFlight, Tolerance
 from agent.core.probe import Prober
 from agent.core.retry import RetryTimer
 from agent.core.round_trip import RoundTrip
+from agent.core.rtt import elapsed_ns
 from agent.core.sack_reader import SackNews
 from agent.core.send_window import SendWindow
 from agent.wire.columns import SackColumns
@@ -138,7 +139,8 @@ class Recovery:
     def sample_rtt(self, news: SackNews, now_ns: int) -> None:
         """A round trip now and then, of the packet a drain's last SACK answers, by the table of send times.
 
-        Valid if it is known which transmission is answered (UET); probes have their own.
+        Valid if it is known which transmission is answered (UET); where it is not, the echoed timestamp tells: without
+        it the estimate would stand still just when a queue makes all resends needless. Probes have their own.
         """
         cols = news.cols
         if now_ns - self._sampled_ns < _RTT_PERIOD_NS or cols.pr[-1]:
@@ -146,7 +148,14 @@ class Recovery:
         self._sampled_ns = now_ns
         sent = self._flight.sending_of(int(news.cack[-1]) + int(cols.ack_psn_offset[-1]))
         if sent is not None and sent[1] == bool(cols.rtx[-1]):
-            self.rtt.add(now_ns - sent[0])
+            self._learn_rtt(now_ns - sent[0])
+        elif sent is not None:
+            self._learn_rtt(int(elapsed_ns(cols.tx_timestamp[-1:], now_ns)[0]))
+
+    def _learn_rtt(self, rtt_ns: int) -> None:
+        self.rtt.add(rtt_ns)
+        # A queue on the way is no failed probe.
+        self._prober.patience_ns = max(self._config.ev.probe_timeout_ns, self.rtt.tolerance_ns(0))
 
     def hear_probes(self, cols: SackColumns, now_ns: int) -> None:
         """Those of (r,) SACKs that answer probes: what came before them on their EVs has arrived, or is lost."""
@@ -154,7 +163,7 @@ class Recovery:
         for answer in self._prober.on_answers(cols.ack_psn_offset[rows], cols.m[rows], now_ns):
             self._flight.heard_of(answer.row, answer.order)
             self._ev_set.on_arrivals(np.array([answer.row], np.uint16))
-            self.rtt.add(answer.rtt_ns)
+            self._learn_rtt(answer.rtt_ns)
             self._counters.probes_answered += 1
 
     def find_lost(self, settled: bool, now_ns: int) -> None:
@@ -177,7 +186,7 @@ class Recovery:
         """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
         flight = self._flight
         tolerance_ns = self.rtt.tolerance_ns(self._config.reorder_floor_ns)
-        late = Tolerance(self._config.reorder_pkts, self.news_ns - tolerance_ns)
+        late = Tolerance(self._config.reorder_pkts, self.news_ns, tolerance_ns)
         self._report_lost(flight.infer_lost_late(self.missing, late), now_ns)
         waits = flight.sent and flight.base < flight.top
         self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + tolerance_ns if waits else None
@@ -221,6 +230,11 @@ class Recovery:
         if after_ns is not None:
             self._tail_ns = now_ns + after_ns if self._flight.sent else None
 
+    def on_ports(self, now_ns: int) -> None:
+        """Ports changed: EVs came or went."""
+        self.rtt.forget_spread()
+        self._prober.follow(now_ns)
+
     def rest(self) -> None:
         """Nothing is in flight."""
         self._timer.disarm()
@@ -247,7 +261,10 @@ class Recovery:
     def _blame(self, evs: NDArray[np.uint16], now_ns: int) -> None:
         """The packets just marked as lost speak against their EVs, (m,) rows."""
         if self._config.ev.adapts:
+            before = self._ev_set.version
             self._ev_set.on_losses(evs, self._flight.newly_lost_unheard(self._profile.planes), now_ns)
+            if self._ev_set.version != before:
+                self.rtt.forget_spread()
             self._prober.follow(now_ns)
 
     def _tally(

@@ -199,8 +199,10 @@ class Commands:
             self.log.add(self.engine.drain_events())
             self.log.observe(self.engine.hosts.values(), self.now_ns())
         for name in request.qps:
-            self._channel(name.host, name.qpn)
+            channel = self._channel(name.host, name.qpn)
+            channel.qp.fail(self.now_ns())  # what it had in flight leaves a window that others share
             del self.engine.hosts[name.host].channels[name.qpn]
+            self.wiring.forget(self.engine.hosts[name.host], channel)
         for region in request.regions:
             self._host(region.host).regions.deregister(region.rkey)
             if (memory := self.shared.pop(region.rkey, None)) is not None:

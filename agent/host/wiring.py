@@ -101,6 +101,12 @@ class Wiring:
         neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
         runtime.adopt(replace(channel, template=template), neighbour, now_ns)
 
+    def forget(self, runtime: HostRuntime, channel: Channel) -> None:
+        """A queue pair is gone; a window that none shares any more goes with the last of them."""
+        self._trimmable.pop(channel.qpn, None)
+        if all(other.peer_host != channel.peer_host for other in runtime.channels.values()):
+            self._shared.pop((runtime.host, channel.peer_host), None)
+
     def ev_counters(self, runtime: HostRuntime, channel: Channel) -> Iterator[dict[str, Any]]:
         """What a queue pair counted, EV by EV; the spine is None for a path that turns at the leaf."""
         counters = channel.qp.ev_counters()

@@ -29,6 +29,9 @@ class Set:
     def lose(self, *rows, now_ns=0):
         self.set.on_losses(np.array(rows, np.uint16), np.ones(len(rows), bool), now_ns)
 
+    def deliver(self, *rows):
+        self.set.on_arrivals(np.array(rows, np.uint16))
+
     def mark(self, *rows, verdict=EcnVerdict.SKIP_ONCE, now_ns=0):
         evs = self.profile.evs[list(rows)]
         self.set.on_verdicts(evs, np.full(len(evs), verdict, np.uint8), now_ns)
@@ -84,6 +87,7 @@ def test_without_backup_the_rest_of_the_plane_shares_the_load():
 
 def test_the_threshold_counts_losses_in_a_window():
     ours = Set(EvConfig(loss_policy=LossPolicy.THRESHOLD, bad_after=3, bad_window_ns=1000))
+    ours.deliver(*range(16))
     ours.lose(2, 2, now_ns=0)
     ours.lose(2, now_ns=2000)
     assert ours.states(2) == [EvState.GOOD]
@@ -167,6 +171,41 @@ def test_a_plane_in_which_nothing_arrives_leaves_whole_but_not_the_last():
     assert set(ours.taken(100)) <= set(range(8, 16))
     ours.lose(*range(8, 16))
     assert EvState.GOOD in ours.states(*range(8, 16))
+
+
+def test_what_never_delivered_is_retired_by_the_losses_of_the_first_rotations_whenever_they_are_found():
+    ours = Set(EvConfig(loss_policy=LossPolicy.THRESHOLD, bad_after=3, bad_window_ns=1000, start_rotations=2))
+    ours.deliver(*(row for row in range(16) if row != 2))
+    ours.lose(2, 4, now_ns=0)
+    ours.lose(2, 4, now_ns=10**9)
+    assert ours.states(2, 4) == [EvState.ASSUMED_BAD, EvState.GOOD]
+
+
+def test_a_plane_that_never_spoke_leaves_with_its_first_rotations():
+    planes = np.repeat(np.arange(2, dtype=np.uint8), 2)
+    ours = Set(
+        EvConfig(loss_policy=LossPolicy.THRESHOLD, plane_silent_after=8, start_rotations=2),
+        EvProfile(np.arange(4, dtype=np.uint32), planes),
+    )
+    ours.deliver(2, 3)
+    ours.lose(0, 1)
+    assert ours.states(0, 1) == [EvState.GOOD] * 2
+    ours.lose(0, 1, now_ns=10**9)
+    assert ours.states(0, 1) == [EvState.ASSUMED_BAD] * 2, "the floor does not hold a plane that is dead"
+    assert set(ours.taken(20)) == {2, 3}
+
+
+def test_a_plane_that_spoke_is_given_more_losses_before_it_is_silent():
+    planes = np.repeat(np.arange(2, dtype=np.uint8), 2)
+    ours = Set(
+        EvConfig(loss_policy=LossPolicy.THRESHOLD, bad_after=100, plane_silent_after=8),
+        EvProfile(np.arange(4, dtype=np.uint32), planes),
+    )
+    ours.deliver(0, 2, 3)
+    ours.lose(0, 0, 0, 0, 0, 0, 0)
+    assert ours.states(0, 1) == [EvState.GOOD] * 2
+    ours.lose(0)
+    assert ours.states(0, 1) == [EvState.ASSUMED_BAD] * 2
 
 
 def test_a_revived_ev_becomes_a_backup_unless_its_plane_has_a_vacancy():

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from agent.core.inflight import InFlight
+from agent.core.inflight import InFlight, Tolerance
 
 
 def sent(evs, window=64, ev_count=4):
@@ -133,3 +133,34 @@ def test_fifo_evs_are_judged_exactly_over_many_windows(seed):
         assert set(lost(flight)) == (before - set(arrived)) | {o for o in expected if flight.is_outstanding(o)}
         base = len(evs)
         flight.acknowledge(base, None)
+
+
+def late_flight(evs):
+    flight = InFlight(64, 4)
+    flight.note_arrivals(1)
+    flight.record_first(len(evs), np.array(evs, np.uint16), 1000)
+    return flight
+
+
+def test_what_was_resent_for_being_late_proves_nothing():
+    flight = late_flight([0, 1, 2])
+    flight.acknowledge(0, received(flight, 2))
+    assert flight.infer_lost_late(None, Tolerance(1, 1100, 100)).tolist() == [0, 1]
+    flight.record_again(np.array([0, 1]), np.array([2, 2], np.uint16), 2000)
+    flight.record_first(5, np.array([1, 3], np.uint16), 2000)
+    flight.acknowledge(1, received(flight)[1:])
+    # The first copy of packet 0 may be what has arrived: EV 2 and the new packets are above suspicion.
+    assert not len(flight.infer_lost(None))
+    assert not len(flight.infer_lost_late(None, Tolerance(1, 9000, 100)))
+
+
+def test_each_copy_is_given_twice_the_time():
+    flight = late_flight([0, 1, 1])
+    flight.acknowledge(0, received(flight, 1))
+    assert flight.infer_lost_late(None, Tolerance(1, 1099, 100)).tolist() == []
+    assert flight.infer_lost_late(None, Tolerance(1, 1100, 100)).tolist() == [0]
+    flight.record_again(np.array([0]), np.array([2], np.uint16), 2000)
+    flight.record_first(4, np.array([3], np.uint16), 2000)
+    flight.acknowledge(0, received(flight, 3))
+    assert flight.infer_lost_late(None, Tolerance(1, 2199, 100)).tolist() == [1]
+    assert flight.infer_lost_late(None, Tolerance(1, 2200, 100)).tolist() == [2]
