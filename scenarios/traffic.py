@@ -52,12 +52,12 @@ class FlowProgress(msgspec.Struct, frozen=True):
     packets_rtx: int
     lost: int
     timeouts: int
-    rtt_ns: int
-    """Smoothed round trip, 0 before the first sample."""
-    cwnd_bytes: int | None
-    """Congestion window; None while congestion control is off."""
     started_ns: int | None
     finished_ns: int | None
+    rtt_ns: int = 0
+    """Smoothed round trip, 0 before the first sample."""
+    cwnd_bytes: int | None = None
+    """Congestion window; None while congestion control is off."""
 
     @property
     def ended(self) -> bool:

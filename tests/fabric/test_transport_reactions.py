@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from scenarios.collect import softnet_drops
-from tests.support.live_traffic import Live, Sample, live
+from tests.support.live_traffic import Live, Sample, live, patiently
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab
 
@@ -62,9 +62,13 @@ def ends(traffic: Live, seconds: float) -> tuple[Sample, Sample]:
 
 def test_a_lossy_ev_leaves_for_a_spare_of_its_plane_and_comes_back_only_when_clean(traffic: Live) -> None:
     """MRC paper 5.2.4. Under 20 % loss 40 answers in a row come once in 7,500 probes: none in two seconds' 200."""
+    patiently(traffic, replace_a_lossy_ev)
+
+
+def replace_a_lossy_ev(traffic: Live) -> None:
     traffic.fault(TO_RECEIVER, rate=SHAPE)
     probing = {"active": 4, "revive_after": 40, "revive_ms": 300}
-    traffic.open([(0, 3)], 64 << 20, **QUICK, ev=THRESHOLD | probing)
+    traffic.open([(0, 3)], 64 << 20, **QUICK | {"loss_rule": "same-ev"}, ev=THRESHOLD | probing)
     traffic.post()
     _, before = ends(traffic, 0.3)
     victim = next(each for each in before.evs if each["plane"] == 1 and each["active"])
@@ -93,6 +97,10 @@ def test_a_lossy_ev_leaves_for_a_spare_of_its_plane_and_comes_back_only_when_cle
 
 def test_a_port_down_costs_its_share_and_is_used_again_at_once(traffic: Live) -> None:
     """Paper figures 9a and 9b: a staircase of quarters, whichever end's port it is."""
+    patiently(traffic, take_ports_down_and_up)
+
+
+def take_ports_down_and_up(traffic: Live) -> None:
     traffic.fault(TO_RECEIVER, rate=SHAPE)
     traffic.open([(0, 3)], 64 << 20, **QUICK, ev=THRESHOLD)
     traffic.post()
@@ -128,6 +136,10 @@ def assert_back_at_once(traffic: Live, port: str, plane: int) -> None:
 
 
 def test_a_spine_that_forwards_nothing_costs_a_dip_and_then_nothing(traffic: Live) -> None:
+    patiently(traffic, hang_a_spine)
+
+
+def hang_a_spine(traffic: Live) -> None:
     traffic.fault(TO_RECEIVER, rate=SHAPE)
     traffic.open([(0, 3)], 48 << 20, **QUICK, ev=THRESHOLD)
     traffic.post()
@@ -151,6 +163,10 @@ def hung_writes(traffic: Live) -> int:
 
 
 def test_a_plane_dead_from_the_start_is_mapped_out_at_two_packets_a_path(traffic: Live) -> None:
+    patiently(traffic, begin_with_a_dead_plane)
+
+
+def begin_with_a_dead_plane(traffic: Live) -> None:
     traffic.fault("p3", drop="100%")
     pairs = [(host, (host + 3) % 6) for host in range(6)]
     traffic.open(pairs, 4 << 20, **QUICK, ev=THRESHOLD)
@@ -169,6 +185,10 @@ def test_a_plane_dead_from_the_start_is_mapped_out_at_two_packets_a_path(traffic
 
 def test_retransmissions_are_the_losses_and_there_are_none_without(traffic: Live) -> None:
     """Oblivious spraying on paths that keep order: what is resent was lost, packet by packet."""
+    patiently(traffic, lose_one_percent)
+
+
+def lose_one_percent(traffic: Live) -> None:
     transport = {"ack_timeout_ms": 5000, "window_pkts": 256}
     lost_here = own_losses(traffic)
     traffic.open([(0, 3), (1, 4)], 32768 * 256, **transport)
@@ -197,6 +217,10 @@ def test_nscc_keeps_an_incast_in_the_queue_and_shares_it(traffic: Live) -> None:
     """Three senders, one receiver. Nothing in this fabric marks, so the largest window is what holds: 1.5 times
     80 Mb/s times 4 ms for each sender, 18 ms of queue in all. Without it the windows of packets overflow the queue.
     """
+    patiently(traffic, incast_three_to_one)
+
+
+def incast_three_to_one(traffic: Live) -> None:
     nscc = {"algorithm": "nscc", "link_rate": SHAPE, "base_rtt_us": 4000, "base_rtt_floor_us": 4000}
     steered = incast(traffic, congestion=nscc)
     free = incast(traffic)
