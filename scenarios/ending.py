@@ -21,6 +21,7 @@ from scenarios import collect
 from scenarios.expect import checks_of, detected_of, load_of
 from scenarios.measuring import gets_uneven_parts
 from scenarios.order import LabInUse, Moment, Recorded, RunOrder
+from scenarios.path_outcomes import outcomes_of, path_checks
 from scenarios.plan import Plan
 from scenarios.power import power_of
 
@@ -118,6 +119,8 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     load = load_of(machine, plan.scenario.expect, flows, drops)
     uneven = gets_uneven_parts(plan.scenario)
     checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
+    outcomes = outcomes_of(recorded.flows, after.workers, read_records(folder.agent), plan.fabric)
+    checks += path_checks(plan.scenario.expect, plan.retired, outcomes)
     passed = all(check.ok for check in checks)
     summary = Summary(
         v=VERSION,

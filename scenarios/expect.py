@@ -157,9 +157,11 @@ def checks_of(
 
     `uneven`: the transport takes paths out of use, so that some may rightly get too few packets for a sure verdict.
     """
-    checks = [_named_check(wanted, possible, detected), _judged_check(detected, uneven), _data_check(flows)]
-    if expectation.within_s is not None and wanted:
-        checks.append(_time_check(expectation.within_s, wanted, detected))
+    checks = [_data_check(flows)]
+    if expectation.detection == "judged":
+        checks = [_named_check(wanted, possible, detected), _judged_check(detected, uneven), *checks]
+        if expectation.within_s is not None and wanted:
+            checks.append(_time_check(expectation.within_s, wanted, detected))
     checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected))
     return tuple(checks)
 

@@ -182,6 +182,13 @@ class Expectation(Part):
     """Seconds from the first packet until all of them are named."""
     retransmissions_within: Rate = "5%"
     """How far retransmissions may differ from the data packets that the injector dropped."""
+    detection: Literal["judged", "recorded"] = "judged"
+    """`recorded`: what SprayCheck says is written down and decides nothing, where another question is asked."""
+    retired: tuple[Link, ...] | None = None
+    """Links between switches over each of which the agents must retire some entropy value, and none that crosses none
+    of them."""
+    lost_per_path: int | None = Field(default=None, ge=0)
+    """Most packets that a flow may lose on any one path."""
 
 
 class Scenario(Part):

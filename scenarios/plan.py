@@ -20,7 +20,7 @@ from scenarios.transport import Transport
 from scenarios.transport_checks import misfits, misfits_on
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, LinkId, parse_link
+from testbed.model.ids import DirectedLink, LinkId, Role, parse_link
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -68,6 +68,8 @@ class Plan:
     captures: tuple[LinkId, ...]
     detected: tuple[DirectedLink, ...] | None
     """Links that must be named; None: those that drop during the run."""
+    retired: tuple[DirectedLink, ...] | None = None
+    """Links whose entropy values must be retired, and no others; None: nothing is asked."""
 
     @property
     def fault_texts(self) -> tuple[tuple[str, str], ...]:
@@ -96,6 +98,7 @@ class Parts:
     detector: Detector | None = None
     capture: Mapping[int, str] = field(default_factory=dict)
     detected: Mapping[int, str] = field(default_factory=dict)
+    retired: Mapping[int, str] = field(default_factory=dict)
 
 
 def parts_of(values: Mapping[str, Any]) -> Parts:
@@ -109,6 +112,7 @@ def parts_of(values: Mapping[str, Any]) -> Parts:
         _sound(Detector, values.get("detector", {})),
         _texts(values.get("capture")),
         _texts(expect.get("detected")) if isinstance(expect, Mapping) else {},
+        _texts(expect.get("retired")) if isinstance(expect, Mapping) else {},
     )
 
 
@@ -120,15 +124,19 @@ def spec_of(topology: Topology) -> FabricSpec:
 def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
     """The plan for a scenario without complaints, on its own fabric or on one that is up."""
     fabric = fabric or Fabric.of(spec_of(scenario.topology))
-    detected = scenario.expect.detected
     return Plan(
         scenario,
         fabric,
         tuple(flow for work in scenario.workloads for flow in _flows(work, scenario.transport, fabric)),
         tuple(_planned(entry, fabric, scenario.seed) for entry in scenario.faults),
         tuple(dict.fromkeys(way.link for text in scenario.capture for way in parse_link(text, fabric))),
-        None if detected is None else tuple(way for text in detected for way in parse_link(text, fabric)),
+        _ways(scenario.expect.detected, fabric),
+        _ways(scenario.expect.retired, fabric),
     )
+
+
+def _ways(texts: tuple[str, ...] | None, fabric: Fabric) -> tuple[DirectedLink, ...] | None:
+    return None if texts is None else tuple(way for text in texts for way in parse_link(text, fabric))
 
 
 def checked_on(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
@@ -165,6 +173,8 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
         yield from _link_complaints(("capture", at), text, fabric)
     for at, text in parts.detected.items():
         yield from _link_complaints(("expect", "detected", at), text, fabric)
+    for at, text in parts.retired.items():
+        yield from _switch_link_complaints(("expect", "retired", at), text, fabric)
     yield from _fault_complaints(parts.faults, fabric)
 
 
@@ -315,6 +325,12 @@ def _link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Compla
     except UnknownNameError as error:
         near = ", ".join(error.near)
         yield Complaint(place, f"{text!r}: {error.reason}", f"did you mean {near}?" if near else "see the topology")
+
+
+def _switch_link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Complaint]:
+    yield from (unknown := list(_link_complaints(place, text, fabric)))
+    if not unknown and any(Role.HOST in (way.sender.role, way.receiver.role) for way in parse_link(text, fabric)):
+        yield Complaint(place, f"{text!r} reaches a host", "a path is told by its links between leaf and spine")
 
 
 def _pairs(work: Workload, hosts: int) -> Iterator[tuple[int, int]]:

@@ -64,6 +64,15 @@ def needed_for(plan: Plan, rate: float) -> int | None:
 
 def warnings_of(plan: Plan) -> Iterator[str]:
     """What of this plan cannot come out as one might expect, one sentence each."""
+    transport, spec = plan.scenario.transport, plan.fabric.spec
+    if plan.scenario.expect.detection == "judged":
+        yield from _measuring_warnings(plan)
+        if plan.scenario.judged_by == "uniform":
+            yield from measuring_cautions_of(transport, spec.planes, spec.spines)
+    yield from cautions_of(transport, spec.planes, spec.spines)
+
+
+def _measuring_warnings(plan: Plan) -> Iterator[str]:
     power = power_of(plan)
     if power.packets_a_path and not gets_uneven_parts(plan.scenario):
         yield from _length_warnings(plan, power)
@@ -71,10 +80,6 @@ def warnings_of(plan: Plan) -> Iterator[str]:
         yield "no flow crosses a spine: SprayCheck judges nothing"
     yield from _host_link_warnings(plan)
     yield from _expectation_warnings(plan)
-    transport, spec = plan.scenario.transport, plan.fabric.spec
-    yield from cautions_of(transport, spec.planes, spec.spines)
-    if plan.scenario.judged_by == "uniform":
-        yield from measuring_cautions_of(transport, spec.planes, spec.spines)
 
 
 def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:

@@ -38,6 +38,9 @@ JUDGED_WITHIN_S = 20.0
 OTHER_WITHIN_S = 3.0
 """So much longer for the expectation that does not decide: a path that lost what closes a flow is given up in 1 s."""
 
+RECORDED_WITHIN_S = 2.0
+"""Where its verdicts decide nothing, and dead paths may never bring what they wait for."""
+
 POLL_S = 0.1
 
 
@@ -237,9 +240,10 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
     tail, found = Tail(labdir.detect), list[Fields]()
+    judged = plan.scenario.expect.detection == "judged"
     decides = plan.scenario.judged_by
     both = plan.scenario.detector.counter_bits == 32
-    until = time.monotonic() + JUDGED_WITHIN_S
+    until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
     settled_at: float | None = None
     while True:
         found += collect.of_epoch(tail.fresh(), epoch)

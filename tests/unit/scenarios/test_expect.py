@@ -78,6 +78,12 @@ def test_retransmissions_are_held_against_the_injectors_count(resent: int, ok: b
     assert (told == {}) is ok
 
 
+def test_where_detection_is_only_recorded_it_decides_nothing() -> None:
+    assert failed(concluded(OTHER, failed=1), {LINK}, detection="recorded") == {}
+    wrong = msgspec.structs.replace(FLOW, bytes_wrong=1)
+    assert set(failed(concluded(), {LINK}, wrong, detection="recorded")) == {"all data is right"}
+
+
 def test_precision_and_recall() -> None:
     right = detected_of(concluded(LINK), {LINK})
     assert (right.precision, right.recall, right.missed) == (1.0, 1.0, ())

@@ -62,3 +62,13 @@ def test_flows_below_one_leaf_are_not_judged() -> None:
     (told,) = warnings_of(plan(topology={"leaves": 8, "hosts_per_leaf": 2}, faults=(), workloads=(
         {"type": "write", "pairs": ((0, 1),), "packets": 100},)))  # fmt: skip
     assert "no flow crosses a spine" in told
+
+
+def test_where_detection_is_only_recorded_nobody_is_warned_of_it() -> None:
+    told = plan(packets=64, transport={"ev": {"loss_policy": "paper"}}, expect={"detection": "recorded"})
+    assert list(warnings_of(told)) == []
+
+
+def test_a_transport_that_spreads_unevenly_is_told() -> None:
+    (told,) = warnings_of(plan(transport={"ev": {"loss_policy": "paper"}}, detector={"expectation": "uniform"}))
+    assert told.startswith("transport.ev.loss_policy is paper: when an EV is retired")
