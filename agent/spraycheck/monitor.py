@@ -18,6 +18,7 @@ from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.together import seen_together
 from agent.wire.constants import SprayPolicyCode
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
@@ -96,7 +97,10 @@ class Monitor:
         if situation == known.situation:
             return None
         known.situation = situation
-        found = localize(known.evidence, owed, known.sources)
+        evidence = known.evidence
+        if matter[1] is Expectation.DECLARED and self._asked is not None:
+            evidence = seen_together(evidence, self._asked)
+        found = localize(evidence, owed, known.sources)
         found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
         if found.links and known.first_named_ns is None:
             known.first_named_ns = now_ns

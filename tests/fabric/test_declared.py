@@ -1,0 +1,51 @@
+"""A link that drops 1 % is named by what senders declare, after about a thousand packets a spine, and also while MRC
+takes paths that lose packets out of use."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from results.event_log import read_records
+from scenarios.scenario_files import CATALOG
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import own_lab, trusted
+
+pytestmark = [pytest.mark.root, needs_root]
+
+DROPPING = "p0:leaf2>spine1"
+PATHS = 2 * 4
+
+
+def scenario(folder: Path, name: str, packets_a_path: int, loss_policy: str) -> str:
+    """gray-link-small, judged by what was declared; the file's name."""
+    text = (CATALOG / "gray-link-small.yaml").read_text()
+    values: dict[str, Any] = yaml.safe_load(text)
+    (work,) = values["workloads"]
+    work["packets"] = packets_a_path * PATHS
+    values |= {"name": name, "capture": [], "detector": {"expectation": "declared", "min_rate": "1.5%"}}
+    values["transport"]["ev"] = {"loss_policy": loss_policy}
+    path = folder / f"{name}.yaml"
+    path.write_text(yaml.safe_dump(values))
+    return str(path)
+
+
+def test_declared_counts_name_the_link_with_the_loss_policy_off_and_on(tmp_path: Path) -> None:
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "gray-link-small")
+        even = trusted(lab, "run", "--attach", scenario(tmp_path, "even", 1024, "off"))
+        assert even["detected"]["expectation"] == "declared"
+        assert [each["link"] for each in even["detected"]["named"]] == [DROPPING]
+        assert even["detected"]["verdicts"]["healthy"] == 8 * PATHS - 2
+        uneven = trusted(lab, "run", "--attach", scenario(tmp_path, "uneven", 1024, "paper"))
+        assert [each["link"] for each in uneven["detected"]["named"]] == [DROPPING]
+        records = list(read_records((tmp_path / "runs" / "latest").resolve() / "detect.jsonl"))
+    declared = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "declared"]
+    assert len(declared) == 8 * PATHS
+    lossy = [r for r in declared if (r["plane"], r["src_leaf"], r["spine"]) == (0, 2, 1)]
+    assert all(r["lambda"] < 1024 and r["count"] < r["lambda"] for r in lossy), "MRC has taken the path out of use"
+    assert all(r["count"] == r["lambda"] for r in declared if r not in lossy), "and what it moved elsewhere arrived"
+    uniform = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "uniform"]
+    moved = {(r["node"], r["qpn"]) for r in lossy}
+    assert {r["verdict"] for r in uniform if (r["node"], r["qpn"]) in moved} == {"insufficient"}
