@@ -22,8 +22,9 @@ unit: setup ## tests that need no root
 study: setup ## ten random links and directions at 1 %, ten runs without a fault, as a table
 	$(BIN)/python -m tests.study.gray_links
 
-bench: setup ## ratios to a C sender, and seconds to build a fabric
+bench: setup ## ratios to a C sender, what counting costs, and seconds to build a fabric
 	$(BIN)/python -m tests.bench.bench_transport
+	$(BIN)/python -m tests.bench.bench_counters
 	$(BIN)/python -m tests.bench.bench_fabric
 
 seeds: setup ## thousands of seeds of trouble for two agents in memory, and a table of what they covered

@@ -1,6 +1,9 @@
 """Our transport as the thing measured: one engine owns both hosts and one flow writes, every byte checked after."""
 
+import itertools
 from dataclasses import dataclass
+
+import msgspec
 
 from agent.host import requests as ask
 from agent.host.schedstat import schedstat
@@ -37,8 +40,9 @@ class Goodput:
 class Subject:
     """A flow from the worker's first host to its second that never ends."""
 
-    def __init__(self, worker: BenchWorker, qp: ask.QpSettings) -> None:
+    def __init__(self, worker: BenchWorker, qp: ask.QpSettings, announced: bool = False) -> None:
         self._worker = worker
+        self._epochs = itertools.count(1) if announced else itertools.repeat(None)
         self._hosts = source_host, target_host = self._pair()
         self._pmtu = qp.pmtu
         qpn, _ = worker.connect(self._hosts, qp)
@@ -90,7 +94,7 @@ class Subject:
         end_ns = monotonic_ns() + int(seconds * 1e9)
         while monotonic_ns() < end_ns:
             if self._qp.progress().backlog_pkts < _REGION_PACKETS:
-                self._worker.request(self._write)
+                self._worker.request(msgspec.structs.replace(self._write, epoch=next(self._epochs)))
             for _ in range(_LOOK_TURNS):
                 yield
 
@@ -103,7 +107,10 @@ class Subject:
         return first, second
 
 
-def measure(settings: WorkerSettings, qp: ask.QpSettings, seconds: float) -> Goodput:
-    """Open the ports, run a flow for so long, close them: the blaster's frames find no listener in between."""
+def measure(settings: WorkerSettings, qp: ask.QpSettings, seconds: float, announced: bool = False) -> Goodput:
+    """Open the ports, run a flow for so long, close them: the blaster's frames find no listener in between.
+
+    `announced`: each write is announced to the leaves and closed, as in a run.
+    """
     with BenchWorker(settings) as worker:
-        return Subject(worker, qp).run(seconds)
+        return Subject(worker, qp, announced).run(seconds)

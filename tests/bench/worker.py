@@ -50,9 +50,9 @@ class BenchWorker:
         """Open the ports. Raises PortOpenError."""
         settings = self._settings
         self.engine = self._open.__enter__()
-        wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
+        self._wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
         self._stop = threading.Event()
-        self._commands = Commands(self.engine, wiring, self._stop, monotonic_ns)
+        self._commands = Commands(self.engine, self._wiring, self._stop, monotonic_ns)
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -76,7 +76,8 @@ class BenchWorker:
                 ControlServer(Path(folder) / "control.sock", leases.serve, leases.left) as control,
             ):
                 settle()
-                drive(self.engine, _Loaded(load, self._stop), control, log, self._stop)
+                programs = _Loaded(load, self._stop)
+                drive(self.engine, programs, control, self._wiring.declarations, log, self._stop)
 
     def connect(self, hosts: tuple[int, int], qp: ask.QpSettings) -> tuple[int, int]:
         """A queue pair between two of our hosts; its number at each."""
