@@ -15,6 +15,7 @@ from results.pcap import ends_of
 from scenarios import deploy
 from scenarios.captures import Captures
 from scenarios.children import Children
+from scenarios.denials import Acting, Denials
 from scenarios.errors import LabStateError
 from scenarios.injections import Injections
 from scenarios.interrupts import interrupts_wait, undoing
@@ -43,6 +44,7 @@ class Lab:
     children: Children
     injections: Injections
     captures: Captures
+    denials: Denials
     epoch: int = 0
     asked: Measuring | None = None
     """What SprayCheck was started for."""
@@ -69,6 +71,16 @@ class Lab:
             self.captures.states(),
         )
 
+    def due_in_s(self) -> float | None:
+        """Seconds until `run` has something to do; None when nothing is planned."""
+        times = [each for each in (self.injections.due_in_s(), self.denials.due_in_s()) if each is not None]
+        return min(times, default=None)
+
+    def run(self) -> None:
+        """Do what is due between requests."""
+        self.injections.run()
+        self.denials.run()
+
     def capture(self, links: tuple[str, ...], folder: Path, client: int | None) -> tuple[CaptureState, ...]:
         """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
         chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
@@ -86,6 +98,8 @@ class Lab:
         """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had."""
         self.measure(wanted)
         self.epoch += 1
+        self.denials.epoch = self.epoch
+        self.denials.act_on(Acting(self.epoch, wanted.expectation) if wanted.act else None)
         return self.epoch
 
     def measure(self, wanted: Measuring) -> None:
@@ -155,7 +169,10 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         stack.callback(children.end)
         captures = Captures(labdir)
         stack.callback(captures.end)
-        lab = Lab(labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures)
+        denials = Denials(labdir, fabric, workers)
+        lab = Lab(
+            labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
+        )
         lab.write_state()
         told(f"agents: {fabric.host_count} hosts on {workers} engine workers")
         lab.start_workers()

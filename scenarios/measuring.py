@@ -18,6 +18,8 @@ def measuring_of(scenario: Scenario) -> Measuring:
         narrow=detector.counter_bits == 16,
         one=detector.select == "one",
         reset_s=detector.reset_s,
+        act=detector.act,
+        expectation=scenario.judged_by,
         priority_bps=0 if detector.priority_rate is None else parse_bit_rate(detector.priority_rate),
     )
 

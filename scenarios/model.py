@@ -169,6 +169,8 @@ class Detector(Part):
     priority_rate: BitRate | None = None
     """Hold every uplink of a leaf to this rate and let measured packets go first. A port without a rate has no queue
     in which anything could go first."""
+    act: bool = False
+    """Close the loop: a link that is named becomes denied, and no queue pair uses it until `spraylab deny clear`."""
     counter_bits: Literal[16, 32] = 32
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
 

@@ -113,7 +113,7 @@ def _own(channel: Channel, link: socket.socket) -> None:
             if not settings.leased:
                 link.close()
             lease = link if settings.leased else None
-            serve(listener, lambda request, client: _answer(lab, request, client), lease, lab.injections, lab.left)
+            serve(listener, lambda request, client: _answer(lab, request, client), lease, lab, lab.left)
 
 
 def _refuse_leftovers(labdir: LabDir) -> None:
@@ -205,6 +205,9 @@ _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
     protocol.CaptureStart: _capture_start,
     protocol.CaptureStop: _capture_stop,
     protocol.NewEpoch: _new_epoch,
+    protocol.Deny: lambda lab, request, _: protocol.Denials(lab.denials.deny(request.target, "hand")),
+    protocol.Allow: lambda lab, request, _: protocol.Denials(lab.denials.allow(request.target, "hand")),
+    protocol.DenyShow: lambda lab, *_: protocol.Denials(lab.denials.states()),
     protocol.Shutdown: lambda *_: protocol.Done(),
 }
 

@@ -86,6 +86,10 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A leaf measures one of its flows at a time."""
     reset_s: float = 60.0
     """How often a leaf forgets whose turn it was."""
+    act: bool = False
+    """Links that are named become denied."""
+    expectation: str = "uniform"
+    """Whose accusations are acted on."""
     priority_bps: int = 0
     """Rate of every uplink, at which measured packets go first; 0: neither."""
 
@@ -96,11 +100,40 @@ class NewEpoch(_Request, frozen=True, tag="new_epoch"):
     measuring: Measuring = Measuring()
 
 
+class Deny(_Request, frozen=True, tag="deny"):
+    """Keep all queue pairs off every direction that `target` selects: `Denials`, all there are then."""
+
+    target: str
+
+
+class Allow(_Request, frozen=True, tag="allow"):
+    """Let them use it again, or (None) everything: `Denials`, those that are left."""
+
+    target: str | None = None
+
+
+class DenyShow(_Request, frozen=True, tag="deny_show"):
+    """What is denied: `Denials`."""
+
+
 class Shutdown(_Request, frozen=True, tag="shutdown"):
     """Take the lab down: `Done`, then the owner ends."""
 
 
-Request = Status | FaultSet | FaultShow | FaultClear | FaultEvent | CaptureStart | CaptureStop | NewEpoch | Shutdown
+Request = (
+    Status
+    | FaultSet
+    | FaultShow
+    | FaultClear
+    | FaultEvent
+    | CaptureStart
+    | CaptureStop
+    | NewEpoch
+    | Deny
+    | Allow
+    | DenyShow
+    | Shutdown
+)
 
 
 class FaultState(msgspec.Struct, frozen=True):
@@ -228,6 +261,21 @@ class Captures(msgspec.Struct, frozen=True):
     captures: tuple[CaptureState, ...]
     going_on: tuple[CaptureState, ...] = ()
     """Those that were left alone, because a run has leased them."""
+
+
+class DenialState(msgspec.Struct, frozen=True):
+    """One direction that no queue pair may use."""
+
+    link: str
+    by: str
+    """`hand`, or `spraycheck`."""
+    since: str
+
+
+class Denials(msgspec.Struct, frozen=True):
+    """Denials asked for."""
+
+    denials: tuple[DenialState, ...]
 
 
 class Epoch(msgspec.Struct, frozen=True):

@@ -162,6 +162,14 @@ class Commands:
         self.log.choose(EventDetail(request.detail), self.engine.hosts.values())
         return {}
 
+    def set_denied(self, request: requests.SetDenied) -> Reply:
+        """Take a controller's list of links in place of the last one."""
+        peers = self.wiring.peers
+        channels = [
+            (channel, runtime.address.leaf, peers[channel.peer_host].leaf) for runtime, channel in self._channels()
+        ]
+        return {"evs": self.wiring.denylist.change(request.links, channels, self.now_ns())}
+
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""
         return {"qps": [_progress(runtime, channel) for runtime, channel in self._channels()]}
@@ -244,6 +252,7 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.PortState: Commands.port_state,
     requests.SetEvents: Commands.set_events,
     requests.DenyEvs: Commands.deny_evs,
+    requests.SetDenied: Commands.set_denied,
     requests.Progress: Commands.progress,
     requests.Verify: Commands.verify,
     requests.Counters: Commands.counters,

@@ -4,6 +4,7 @@ from typing import Literal
 
 import msgspec
 
+from agent.host.denylist import DeniedLink
 from agent.host.programs.requests import ProgramRequest
 
 
@@ -217,6 +218,15 @@ class DenyEvs(_Request, frozen=True, tag="deny_evs"):
     allow: bool = False
 
 
+class SetDenied(_Request, frozen=True, tag="set_denied"):
+    """Forbid all EVs that cross any of these links to all queue pairs, those to come too: {evs}, how many that are.
+
+    In place of what the last such request forbade.
+    """
+
+    links: tuple[DeniedLink, ...]
+
+
 class Progress(_Request, frozen=True, tag="progress"):
     """How far every queue pair is: {qps}."""
 
@@ -272,6 +282,7 @@ Request = (
     | PortState
     | SetEvents
     | DenyEvs
+    | SetDenied
     | Progress
     | Verify
     | Counters

@@ -20,6 +20,7 @@ from agent.core.ev_config import EvConfig, LossPolicy
 from agent.core.ev_state import EvState
 from agent.core.qp import QueuePair
 from agent.host.declaration import Declarations
+from agent.host.denylist import Denylist
 from agent.host.errors import RequestError
 from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
@@ -53,6 +54,8 @@ class Wiring:
     codec: EvCodec = field(default_factory=EvCodec)
     declarations: Declarations = field(init=False)
     """What the leaves are told of flows."""
+    denylist: Denylist = field(init=False)
+    """Links that no queue pair may use."""
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
     """Windows for all queue pairs from one host to another."""
     _trimmable: dict[int, bool] = field(default_factory=dict)
@@ -63,6 +66,7 @@ class Wiring:
     def __post_init__(self) -> None:
         """Announcements go to the same peers by the same codec."""
         self.declarations = Declarations(self.fabric.spines, self.peers, self.codec)
+        self.denylist = Denylist(self.codec)
 
     def next_key(self, host: int, size: int) -> tuple[int, int]:
         """Address and key for a new region of `size` bytes on `host`: (va, rkey)."""
@@ -100,6 +104,7 @@ class Wiring:
         towards_host = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
         neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
         runtime.adopt(replace(channel, template=template), neighbour, now_ns)
+        self.denylist.apply(channel, runtime.address.leaf, self.peers[peer_host].leaf, now_ns)
 
     def forget(self, runtime: HostRuntime, channel: Channel) -> None:
         """A queue pair is gone; a window that none shares any more goes with the last of them."""

@@ -84,9 +84,15 @@ def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) 
     return printed
 
 
+_ACTS = {"DENY": "is denied", "ALLOW": "is allowed again", "DENY_REFUSED": "would leave too few links, not denied"}
+"""What the controller did."""
+
+
 def _line(record: dict[str, Any], everything: bool) -> str | None:
     if record["event"] == "DETECT" and (everything or record["verdict"] != "healthy"):
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_verdict(record)}"
+    if record["event"] in _ACTS:
+        return f"{record['ts']}  run {record['epoch']}  {record['link']} {_ACTS[record['event']]} by {record['by']}"
     if record["event"] == "LOCALIZE":
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_accusation(record)}"
     return None

@@ -24,6 +24,7 @@ _COMMANDS = {
     "exec": "exec_",
     "fault": "fault",
     "capture": "capture",
+    "deny": "deny",
     "detect": "detect",
     "show": "show",
     "report": "report",

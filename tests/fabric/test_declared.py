@@ -49,3 +49,23 @@ def test_declared_counts_name_the_link_with_the_loss_policy_off_and_on(tmp_path:
     uniform = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "uniform"]
     moved = {(r["node"], r["qpn"]) for r in lossy}
     assert {r["verdict"] for r in uniform if (r["node"], r["qpn"]) in moved} == {"insufficient"}
+
+
+def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_again(tmp_path: Path) -> None:
+    """The loop closed: the second run of the lab loses nothing, though the link still drops."""
+    first = scenario(tmp_path, "first", 1024, "off")
+    values = yaml.safe_load(Path(first).read_text())
+    values["detector"]["act"] = True
+    Path(first).write_text(yaml.safe_dump(values))
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "gray-link-small")
+        lab("fault", "set", DROPPING, "--drop", "1%")
+        assert [each["link"] for each in trusted(lab, "run", "--attach", first)["detected"]["named"]] == [DROPPING]
+        assert [(each["link"], each["by"]) for each in lab.json("deny", "show")] == [(DROPPING, "spraycheck")]
+        second = lab.json("run", "--attach", scenario(tmp_path, "second", 256, "off"), code=1)
+        (fault,) = second["injected"]
+        assert (fault["dropped_writes"], second["totals"]["retransmissions"]) == (0, 0)
+        assert "is denied by spraycheck" in lab("detect").stdout
+        assert lab.json("deny", "clear", "--all") == []
+        third = lab.json("run", "--attach", scenario(tmp_path, "third", 1024, "off"))
+        assert third["injected"][0]["dropped_writes"] > 0

@@ -13,6 +13,7 @@ from agent.core.errors import CoreError
 from agent.host import requests as rq
 from agent.host.commands import Commands, packets_of
 from agent.host.declaration import CLOSING_COPIES
+from agent.host.denylist import DeniedLink
 from agent.host.errors import RequestError
 from agent.host.event_log import EventLog
 from agent.host.settings import FabricSettings
@@ -177,6 +178,27 @@ def test_a_flow_that_fails_is_closed_with_what_had_left():
     progress = {qp["host"]: qp for qp in worker.ask(rq.Progress())["qps"]}
     assert len(told) == 8
     assert sum(told) / 4 == progress[0]["packets_tx"]
+
+
+def test_evs_of_denied_links_are_denied_to_all_queue_pairs_and_to_those_to_come():
+    """Hosts 0, 1 on leaf 0; 2, 3 on leaf 1. Up from leaf 0 over spine 2 of plane 1, and down to leaf 0 over spine 3."""
+    up, down = DeniedLink(1, 0, 2, True), DeniedLink(0, 0, 3, False)
+    worker = Worker()
+    first, back = worker.connect(0, 2, copies=2)
+    assert worker.ask(rq.SetDenied((up, down))) == {"evs": 4}
+    later, _ = worker.connect(1, 3)
+    local, _ = worker.connect(0, 1)
+
+    def denied(end: dict) -> list[tuple]:
+        rows = worker.ask(rq.Counters())["evs"]
+        mine = (row for row in rows if row["qpn"] == end["qpn"] and row["state"] == "DENIED")
+        return [(row["plane"], row["spine"]) for row in mine]
+
+    assert (denied(first), denied(back), denied(later), denied(local)) == ([(1, 2)] * 2, [(0, 3)] * 2, [(1, 2)], [])
+    assert worker.ask(rq.SetDenied((down,))) == {"evs": 3}
+    assert (denied(first), denied(back)) == ([], [(0, 3)] * 2)
+    assert worker.ask(rq.SetDenied(())) == {"evs": 0}
+    assert denied(back) == []
 
 
 def test_a_pair_below_one_leaf_is_not_announced():

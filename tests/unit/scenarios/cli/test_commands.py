@@ -45,6 +45,9 @@ NEED_ROOT = [
     ("fault", "clear", "--all"),
     ("capture", "start", "p0:leaf3-spine5"),
     ("capture", "stop"),
+    ("deny", "set", "p0:leaf3>spine5"),
+    ("deny", "show"),
+    ("deny", "clear", "--all"),
     ("detect",),
     ("perf", "write-bw", "h0", "h1"),
     ("perf", "write-lat", "h0", "h1"),
@@ -54,7 +57,7 @@ NEED_ROOT = [
 ]
 
 
-NEED_LAB = ("inspect", "exec", "fault", "detect", "perf")
+NEED_LAB = ("inspect", "exec", "fault", "deny", "detect", "perf")
 
 
 @pytest.mark.usefixtures("nobody")

@@ -1,0 +1,54 @@
+"""Links that no queue pair of this worker may use: a controller's list, and which EVs of a queue pair cross them."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.io.runtime import Channel
+from agent.wire.ev import EvCodec
+
+
+class DeniedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One direction of a leaf-spine link: up from the leaf, or down to it."""
+
+    plane: int
+    leaf: int
+    spine: int
+    up: bool
+
+
+@dataclass(slots=True)
+class Denylist:
+    """The list in force. Rows of an EV profile are denied while their path crosses a link of it."""
+
+    codec: EvCodec
+    links: frozenset[DeniedLink] = field(default_factory=frozenset)
+
+    def change(self, links: Iterable[DeniedLink], channels: Iterable[tuple[Channel, int, int]], now_ns: int) -> int:
+        """Put `links` in force in place of what was, for (queue pair, its leaf, its peer's leaf); EVs now denied."""
+        before, self.links = self.links, frozenset(links)
+        denied = 0
+        for channel, own, peer in channels:
+            old, new = (self._rows(channel, own, peer, each) for each in (before, self.links))
+            channel.qp.allow(np.setdiff1d(old, new), now_ns)
+            channel.qp.deny(np.setdiff1d(new, old), now_ns)
+            denied += len(new)
+        return denied
+
+    def apply(self, channel: Channel, own: int, peer: int, now_ns: int) -> None:
+        """Let a new queue pair follow."""
+        if self.links:
+            channel.qp.deny(self._rows(channel, own, peer, self.links), now_ns)
+
+    def _rows(self, channel: Channel, own: int, peer: int, links: frozenset[DeniedLink]) -> NDArray[np.int64]:
+        """EV rows whose path crosses any of the links on its way from leaf `own` to leaf `peer`."""
+        evs = channel.profile.evs
+        spines, planes = self.codec.spine_of(evs), self.codec.plane_of(evs)
+        crossed = np.zeros(len(evs), np.bool_)
+        for link in links:
+            if link.leaf == (own if link.up else peer):
+                crossed |= (planes == link.plane) & (spines == link.spine)
+        return np.flatnonzero(crossed)
