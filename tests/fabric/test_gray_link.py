@@ -86,9 +86,10 @@ def test_truth_says_what_was_injected_when_and_what_it_dropped(run: tuple[dict[s
     assert records[1]["dropped"] == summary["injected"][0]["dropped"]
 
 
-def test_verdicts_say_what_they_rest_on(run: tuple[dict[str, Any], Path]) -> None:
+@pytest.mark.parametrize("expectation", ["uniform", "declared"])
+def test_verdicts_say_what_they_rest_on(run: tuple[dict[str, Any], Path], expectation: str) -> None:
     _, folder = run
-    records = list(read_records(folder / "detect.jsonl"))
+    records = [each for each in read_records(folder / "detect.jsonl") if each.get("expectation") == expectation]
     verdicts = [record for record in records if record["event"] == "DETECT"]
     assert len(verdicts) == 8 * 2 * 4
     for record in verdicts:
