@@ -28,6 +28,7 @@ _COMMANDS = {
     "detect": "detect",
     "show": "show",
     "report": "report",
+    "compare": "compare",
     "pcap": "pcap",
     "perf": "perf",
     "validate": "validate",

@@ -39,6 +39,27 @@ def test_a_report_is_written_into_the_folder(tmp_path):
     assert "not in the report: detect.jsonl: No such file or directory" in again.stderr
 
 
+def test_runs_are_compared_differences_first(tmp_path):
+    write_run(tmp_path / "runs" / "gray")
+    write_run(tmp_path / "runs" / "healthy", link=None)
+    page = tmp_path / "page.html"
+    words = ("compare", "gray", "healthy", "--runs", str(tmp_path / "runs"), "-o", str(page))
+    told = json.loads(spraylab(*words, "--json").stdout)
+    assert told["runs"] == ["gray", "healthy"]
+    assert {"name": "links named", "values": ["p0:leaf3>spine5", "none"], "change": ""} in told["came_out"]
+    assert {"name": "paths judged healthy", "values": ["254", "256"], "change": "+0.8%"} in told["came_out"]
+    assert (told["asked"], told["ran_on"]) == ([], [])
+    assert page.read_text().count("data-figure=") == 10
+    shown = spraylab(*words).stdout.splitlines()
+    assert shown[:2] == ["A: gray", "B: healthy"]
+    assert shown[-1] == str(page)
+
+
+def test_one_run_cannot_be_compared(tmp_path):
+    result = spraylab("compare", str(tmp_path))
+    assert (result.exit_code, "name 2 to 26 runs" in result.stderr) == (2, True)
+
+
 def test_show_says_what_run_said(tmp_path):
     run = write_run(tmp_path / "a-run")
     assert spraylab("show", str(run.path)).stdout == run.summary_text.read_text()

@@ -1,0 +1,171 @@
+"""Several runs beside each other, what differs first."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from results.report.page import figures_of, rendered
+from results.report.run_data import RunData
+from results.report.style import Drawn
+from results.report.tables import NOTHING, Table
+from results.report.words import sentence_of
+from results.summary import Summary
+
+MOST_FACES = 26
+"""Runs, which are called A to Z."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not the same in all runs."""
+
+    name: str
+    values: tuple[str, ...]
+    """One a run."""
+    change: str = ""
+    """From the first run to the last, where both are numbers."""
+
+    @property
+    def differs(self) -> bool:
+        """Whether it is one."""
+        return len(set(self.values)) > 1
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What differs in what was asked for, what came out and what it ran on; and how many things are the same."""
+
+    asked: list[Difference]
+    came_out: list[Difference]
+    ran_on: list[Difference]
+    same: int
+
+
+Facts = Mapping[str, Any]
+
+
+def compare(runs: Sequence[RunData]) -> Comparison:
+    """Everything of two or more runs that has a name and a value."""
+    asked, came_out, ran_on = (_rows(runs, facts_of) for facts_of in (_asked, _came_out, _ran_on))
+    same = sum(not row.differs for row in (*asked, *came_out, *ran_on))
+    settings, machines = ([replace(row, change="") for row in rows if row.differs] for rows in (asked, ran_on))
+    return Comparison(settings, [row for row in came_out if row.differs], machines, same)
+
+
+def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list[Difference]:
+    facts = [facts_of(run) for run in runs]
+    names = dict.fromkeys(name for of_run in facts for name in of_run)
+    return [_row(name, [of_run.get(name) for of_run in facts]) for name in names]
+
+
+def _asked(run: RunData) -> Facts:
+    return {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
+
+
+def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
+    """Leaves of a document with their dotted paths."""
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() for leaf in _flat(inner, f"{path}.{key}" if path else str(key))]
+    if isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
+        return [leaf for at, inner in enumerate(value) for leaf in _flat(inner, f"{path}.{at}")]
+    return [(path, ", ".join(map(str, value)) if isinstance(value, list) else value)] if path else []
+
+
+def _came_out(run: RunData) -> Facts:
+    summary = run.summary
+    if summary is None:
+        return {"outcome": "no summary"}
+    totals, found, load = summary.totals, summary.detected, summary.load
+    right = [one.after_s for one in found.named if one.right and one.after_s is not None]
+    facts: dict[str, Any] = {"outcome": summary.outcome}
+    facts |= {f"check: {check.name}": "✓ holds" if check.ok else "✗ fails" for check in summary.checks}
+    facts |= {
+        "links named": ", ".join(one.link for one in found.named) or "none",
+        "links missed": ", ".join(found.missed) or "none",
+        "precision": found.precision,
+        "recall": found.recall,
+        "seconds to the first right name": min(right, default=None),
+    }
+    facts |= {f"paths judged {verdict}": count for verdict, count in sorted(found.verdicts.items())}
+    facts |= {f"{one.link} {one.kind}: dropped": one.dropped for one in summary.injected}
+    facts |= {
+        "flows": totals.flows,
+        "payload bytes": totals.payload_bytes,
+        "bytes wrong": totals.bytes_wrong,
+        "packets": totals.packets,
+        "packets resent": totals.retransmissions,
+        "timeouts": totals.timeouts,
+        "seconds": totals.seconds,
+        "goodput, Mb/s": None if totals.goodput_bps is None else totals.goodput_bps / 1e6,
+        "packets in order": _in_order(summary),
+        "losses unexplained": load.unexplained_losses,
+        "ring drops": load.ring_drops,
+        "softnet drops": load.softnet_drops,
+        "engines waited, share": load.sched_wait_share,
+    }
+    return facts
+
+
+def _in_order(summary: Summary) -> float | None:
+    told = [flow.reordering for flow in summary.flows if flow.reordering is not None]
+    total = sum(one.in_order + sum(one.late) for one in told)
+    return sum(one.in_order for one in told) / total if total else None
+
+
+def _ran_on(run: RunData) -> Facts:
+    env = run.environment
+    if env is None:
+        return {}
+    facts: dict[str, Any] = {name: getattr(env, name) for name in ("kernel", "distribution", "cpu", "cpus_usable")}
+    facts |= {"memory, GiB": round(env.memory_bytes / 2**30, 1), "Python": env.python}
+    return facts | dict(env.packages) | dict(env.tools)
+
+
+def _row(name: str, values: Sequence[Any]) -> Difference:
+    return Difference(name, tuple(map(_text, values)), _change(values[0], values[-1]))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return NOTHING
+    if isinstance(value, float):
+        return f"{value:,.4g}"
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+
+
+def _change(first: Any, last: Any) -> str:
+    both = [value for value in (first, last) if isinstance(value, int | float) and not isinstance(value, bool)]
+    if len(both) < 2 or not first or first == last:
+        return ""
+    return f"{last / first - 1:+.1%}"
+
+
+def faces(count: int) -> list[str]:
+    """What runs are called: A, B, ..."""
+    return [chr(ord("A") + at) for at in range(count)]
+
+
+def table_of(differences: Sequence[Difference], count: int, empty: str) -> Table:
+    """Differences as a table; a column of changes only where there are two runs."""
+    with_change = count == 2 and any(one.change for one in differences)
+    columns = ("", *faces(count), *(["#A to B"] if with_change else []))
+    rows = [(one.name, *one.values, *([one.change] if with_change else [])) for one in differences]
+    return Table(columns, rows, empty)
+
+
+def comparison_page(runs: Sequence[RunData]) -> str:
+    """HTML that needs nothing else."""
+    found, count = compare(runs), len(runs)
+    drawn = [figures_of(run) for run in runs]
+    rows: list[tuple[Drawn, ...]] = list(zip(*drawn, strict=True))
+    return rendered(
+        "comparison.html.j2",
+        title=" / ".join(dict.fromkeys(str(run.scenario.get("name") or run.name) for run in runs)) + ", compared",
+        runs=list(zip(faces(count), runs, map(sentence_of, runs), strict=True)),
+        came_out=table_of(found.came_out, count, "the same in all"),
+        asked=table_of(found.asked, count, "the same in all"),
+        ran_on=table_of(found.ran_on, count, "the same in all"),
+        same=found.same,
+        rows=rows,
+        faces=faces(count),
+    )

@@ -1,0 +1,39 @@
+"""`spraylab compare`: runs beside each other, differences first."""
+
+from pathlib import Path
+
+import click
+
+from scenarios.cli.options import told
+from scenarios.cli.output import Output
+from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.errors import UsageError
+
+
+@click.command("compare")
+@click.argument("chosen", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=runs_like)
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("compare.html"),
+              show_default=True, help="The page to write.")  # fmt: skip
+@runs_option
+@told
+def command(output: Output, chosen: tuple[str, ...], out: Path, runs: Path) -> None:
+    """Say what differs between runs, and write a page with their figures side by side."""
+    from results.report.comparison import MOST_FACES, compare, comparison_page, faces, table_of  # takes a second
+    from results.report.run_data import read_run
+
+    if not 2 <= len(chosen) <= MOST_FACES:
+        raise UsageError(f"name 2 to {MOST_FACES} runs")
+    data = [read_run(find_run(text, runs)) for text in chosen]
+    found = compare(data)
+    out.write_text(comparison_page(data), encoding="utf-8")
+    if output.as_json:
+        names = [run.name for run in data]
+        output.document({"page": str(out), "runs": names, "came_out": found.came_out, "asked": found.asked,
+                         "ran_on": found.ran_on, "same": found.same})  # fmt: skip
+        return
+    for face, run in zip(faces(len(data)), data, strict=True):
+        output.text(f"{face}: {run.name}")
+    differences = [*found.came_out, *found.asked, *found.ran_on]
+    table = table_of(differences, len(data), "")
+    output.table([name.lstrip("#") for name in table.columns], table.rows, "the runs do not differ")
+    output.text(str(out))

@@ -1,0 +1,50 @@
+"""What differs between runs, and what is not a difference."""
+
+import msgspec
+
+from results.report.comparison import Difference, compare, table_of
+from results.report.run_data import read_run
+from tests.support.run_folder import SCENARIO, environment, write_run
+
+
+def test_a_run_does_not_differ_from_itself(tmp_path):
+    data = read_run(write_run(tmp_path / "a"))
+    found = compare([data, data, data])
+    assert (found.asked, found.came_out, found.ran_on) == ([], [], [])
+    assert found.same > 40
+
+
+def test_settings_and_machines_differ_by_name(tmp_path):
+    runs = [write_run(tmp_path / name) for name in "ab"]
+    runs[1].scenario.write_text(
+        SCENARIO.replace("seed: 1", "seed: 2\nfaults:\n- {drop: 1%}\ncapture: [x, y]\n")
+    )
+    env = msgspec.structs.replace(environment(), kernel="7.0.0", packages={"numpy": "9.9"})
+    runs[1].environment.write_bytes(msgspec.json.encode(env))
+    found = compare([read_run(run) for run in runs])
+    assert Difference("seed", ("1", "2")) in found.asked
+    assert Difference("faults.0.drop", ("–", "1%")) in found.asked
+    assert Difference("capture", ("–", "x, y")) in found.asked
+    assert Difference("kernel", (environment().kernel, "7.0.0")) in found.ran_on
+    assert Difference("numpy", (environment().packages["numpy"], "9.9")) in found.ran_on
+
+
+def test_results_differ_with_their_change(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b", outcome="fail")]
+    summary = msgspec.json.decode(runs[1].summary.read_bytes())
+    summary["totals"]["goodput_bps"] /= 2
+    runs[1].summary.write_bytes(msgspec.json.encode(summary))
+    found = compare([read_run(run) for run in runs])
+    told = {one.name: one for one in found.came_out}
+    assert told["outcome"].values == ("pass", "fail")
+    assert told["check: the right links are named"].values == ("✓ holds", "✗ fails")
+    assert told["goodput, Mb/s"].change == "-50.0%"
+    assert table_of(found.came_out, 2, "").columns == ("", "A", "B", "#A to B")
+    assert table_of(found.asked, 3, "the same").columns == ("", "A", "B", "C")
+
+
+def test_a_run_without_summary_can_be_compared(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
+    runs[1].summary.unlink()
+    found = compare([read_run(run) for run in runs])
+    assert Difference("outcome", ("pass", "no summary")) in found.came_out
