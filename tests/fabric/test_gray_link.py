@@ -11,6 +11,7 @@ import yaml
 from results.event_log import read_records
 from scenarios.scenario_files import CATALOG
 from tests.support.namespaces import needs_root
+from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -66,6 +67,7 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     assert resolved["transport"]["copies"] == 1, "what the file leaves out is filled in"
     assert resolved["transport"]["ack_timeout_ms"] == 5000
     assert "PASS" in (folder / "summary.txt").read_text()
+    assert problems_of(folder) == []
 
 
 def test_every_record_carries_time_version_and_run(run: tuple[dict[str, Any], Path]) -> None:

@@ -59,6 +59,7 @@ def detect_records(fabric: Fabric = FABRIC, short: str | None = LINK) -> list[Re
                     found.append(record("DETECT", f"p{plane}-leaf{dst}", 5.9, **told))
     links = [short] if short else []
     said = {"epoch": 1, "state": "named" if links else "none", "links": links, "candidates": [], "evidence": []}
+    said |= {"estimates": [], "deciding": [], "common": [], "common_candidates": []}
     found.append(record("LOCALIZE", "monitor", 5.95, **said, pending=0, insufficient=0, first_named_ns=None))
     return found
 
@@ -68,6 +69,7 @@ def truth_records() -> list[Record]:
     told = {"link": LINK, "interface": "spine5", "kind": "random-drop", "fault": "drop 1%", "mechanism": "ebpf"}
     counts = {"seen": 8194, "dropped": 80, "dropped_writes": 80, "hit": 80, "passed": 8194, "overlimits": 0}
     set_ = {"fault_in_force": "drop 1.0000000009%", "only": "", "requested": 0.01, "in_force": 0.01, "by": "scenario"}
+    set_["fault_seed"] = 7
     return [
         record("FAULT_SET", "p0-leaf3", -1.0, **told, **set_),
         record("FAULT_CLEAR", "p0-leaf3", 6.2, **told, **counts, dropped_reverse=None, by="scenario", set_mono_ns=0),
@@ -79,8 +81,15 @@ def agent_records(losses: int = 80) -> list[Record]:
     found = [
         record("LOSS", "h3", 6.0 * at / losses, qpn=0x3001, packets=1, evs={"0xc0001005": 1}) for at in range(losses)
     ]
-    change = {"qpn": 0x3001, "state": "ASSUMED_BAD", "signal": "loss", "evs": ["0xc0001005"], "replaced_by": []}
-    return [*found, record("EV_STATE", "h3", 2.0, **change), record("PORT", "h3", 3.0, side="local", up=[], down=[1])]
+    change = {"qpn": 0x3001, "state": "ASSUMED_BAD", "signal": "loss", "evs": ["0xc0001005"]}
+    return [
+        *found,
+        record("EV_STATE", "h3", 2.0, **change),
+        record("PORT", "h3", 3.0, qpn=0x3001, side="local", up=[], down=[1]),
+    ]
+
+
+_COUNTED = ("packets_sent", "softnet_drops", "ring_drops", "tx_errors", "overlimits", "faults_dropped")
 
 
 def counter_records(flows: int = 16, every_s: float = 0.25) -> list[Record]:
@@ -92,6 +101,7 @@ def counter_records(flows: int = 16, every_s: float = 0.25) -> list[Record]:
         found.append(record("PROGRESS", "runner", at * every_s, acked_bytes=acked, resent=[int(80 * share)] * flows))
     for at in range(1, 7):
         told = {"packets_per_s": 170_000.0, "cpu_busy_share": 0.97, "sched_wait_share": 0.06, "outstanding_bytes": 1}
+        told |= dict.fromkeys(_COUNTED, 0)
         found.append(record("LOAD", "runner", at, **told))
     return found
 

@@ -16,9 +16,7 @@ def test_a_run_does_not_differ_from_itself(tmp_path):
 
 def test_settings_and_machines_differ_by_name(tmp_path):
     runs = [write_run(tmp_path / name) for name in "ab"]
-    runs[1].scenario.write_text(
-        SCENARIO.replace("seed: 1", "seed: 2\nfaults:\n- {drop: 1%}\ncapture: [x, y]\n")
-    )
+    runs[1].scenario.write_text(SCENARIO.replace("seed: 1", "seed: 2\nfaults:\n- {drop: 1%}\ncapture: [x, y]\n"))
     env = msgspec.structs.replace(environment(), kernel="7.0.0", packages={"numpy": "9.9"})
     runs[1].environment.write_bytes(msgspec.json.encode(env))
     found = compare([read_run(run) for run in runs])

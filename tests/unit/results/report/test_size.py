@@ -26,7 +26,7 @@ print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, sum(data
 def test_a_million_events(tmp_path):
     run = write_run(tmp_path / "long")
     lines = [msgspec.json.encode(one) + b"\n" for one in agent_records(1000)[:1000]]
-    change = {"qpn": 1, "state": "GOOD", "signal": "probe", "evs": ["0xc0001005"], "replaced_by": []}
+    change = {"qpn": 1, "state": "GOOD", "signal": "probe", "evs": ["0xc0001005"]}
     lines += [msgspec.json.encode(record("EV_STATE", "h3", 5.0, **change)) + b"\n"] * 1000
     with run.agent.open("wb") as file:
         for _ in range(EVENTS // len(lines)):

@@ -1,0 +1,240 @@
+"""The lines of agent.jsonl and counters.jsonl, and the documents beside them, as types: what their schemas are made of.
+
+Who writes them (agents, the runner) does not import this; tests hold real runs against it. Fields may come on top
+without a new version: a reader leaves aside what it does not know.
+"""
+
+from typing import Any
+
+from msgspec import Struct, defstruct
+
+from agent.wire.constants import NackReason
+from results.event_log import VERSION
+from results.summary import Injected
+
+
+class Record(Struct, frozen=True, kw_only=True, tag_field="event"):
+    """What every record begins with."""
+
+    ts: str
+    """RFC 3339, UTC, microseconds."""
+    mono_ns: int
+    """By the machine's monotonic clock."""
+    v: int = VERSION
+    node: str
+    """Who says it."""
+    run: str = ""
+    """Which run; not in what is written while a run goes on."""
+    seed: int = 0
+
+
+class OfQueuePair(Record, frozen=True, kw_only=True):
+    """What one queue pair of the host `node` did."""
+
+    qpn: int
+
+
+class QpState(OfQueuePair, frozen=True, kw_only=True, tag="QP_STATE"):
+    """It moved from one state to the next."""
+
+    old: str
+    new: str
+
+
+class Port(OfQueuePair, frozen=True, kw_only=True, tag="PORT"):
+    """Ports went up or down."""
+
+    side: str
+    """`local` or `peer`."""
+    up: list[int]
+    """Planes with a working port."""
+    down: list[int]
+
+
+class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
+    """Entropy values changed their state."""
+
+    state: str
+    signal: str
+    """What moved it."""
+    evs: list[str]
+    replaced_by: str | None = None
+
+
+class OfPackets(OfQueuePair, frozen=True, kw_only=True):
+    """Packets that have to be sent again, summed over 50 ms."""
+
+    packets: int
+    evs: dict[str, int]
+    """How many of them by entropy value, `0xc0001005`."""
+
+
+class Loss(OfPackets, frozen=True, kw_only=True, tag="LOSS"):
+    """Shown to be lost by a later arrival on the same path."""
+
+
+class AckTimeout(OfPackets, frozen=True, kw_only=True, tag="ACK_TIMEOUT"):
+    """Without an answer for a whole timeout."""
+
+
+class MessageComplete(OfQueuePair, frozen=True, kw_only=True, tag="MESSAGE_COMPLETE"):
+    """Messages are wholly acknowledged."""
+
+    first_wr_id: int
+    messages: int
+    bytes: int
+
+
+class QpError(OfQueuePair, frozen=True, kw_only=True, tag="QP_ERROR"):
+    """It failed."""
+
+    reason: str
+    flushed: int
+    """Messages that will never complete."""
+
+
+class EvCounts(Struct, frozen=True):
+    """What one queue pair counted of one entropy value."""
+
+    ev: int
+    plane: int
+    spine: int
+    tx_first: int
+    tx_rtx: int
+    acked: int
+    lost: int
+    timed_out: int
+
+
+class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
+    """Path by path, at the end."""
+
+    evs: list[EvCounts]
+
+
+class ReorderingRecord(OfQueuePair, frozen=True, kw_only=True, tag="REORDERING"):
+    """In what order packets arrived, at the end."""
+
+    in_order: int
+    late: list[int]
+    """By power of two of the reordering extent (RFC 4737)."""
+    most: int
+
+
+_ACTIVITY: dict[str, tuple[str, ...]] = {
+    "WRITE_TX": ("packets", "resends"),
+    "WRITE_RX": ("packets", "bytes", "duplicates", "out_of_window", "trimmed", "marked"),
+    "SACK_TX": ("packets", "cack_psn", "held"),
+    "SACK_RX": ("packets", "stale", "rejected", "in_flight", "backlog"),
+    "NACK_TX": ("packets",),
+    "NACK_RX": ("obeyed", "stale"),
+    "ACK_TX": ("packets",),
+    "ACK_RX": ("packets", "rejected"),
+    "PROBE_TX": ("packets", "answered"),
+    "PROBE_RX": ("packets",),
+    "RTT": ("samples",),
+    "CWND": ("cwnd_bytes",),
+}
+"""With `events: detail`: numbers of each record, summed since the last one of its kind, or as of now."""
+_OF_HOSTS: dict[str, tuple[str, ...]] = {
+    "EV_PROBE_TX": ("peer", "packets", "answered"),
+    "PORT_STATUS_TX": ("peer", "packets"),
+    "PORT_STATUS_RX": ("peer", "packets"),
+}
+"""The same, of a pair of hosts."""
+
+
+def _of_numbers(event: str, names: tuple[str, ...], base: type[Record]) -> Any:
+    told = [(name, int) for name in names]
+    return defstruct(event, told, bases=(base,), frozen=True, kw_only=True, tag=event)
+
+
+AGENT_RECORDS: tuple[Any, ...] = (
+    QpState,
+    Port,
+    EvState,
+    Loss,
+    AckTimeout,
+    *(defstruct(name, [], bases=(OfPackets,), frozen=True, kw_only=True, tag=name)
+      for name in (f"NACK_{reason.name}" for reason in NackReason)),
+    MessageComplete,
+    QpError,
+    EvCounters,
+    ReorderingRecord,
+    *(_of_numbers(event, names, OfQueuePair) for event, names in _ACTIVITY.items()),
+    *(_of_numbers(event, names, Record) for event, names in _OF_HOSTS.items()),
+)  # fmt: skip
+"""Every kind of line in agent.jsonl."""
+
+
+class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
+    """How the machine fares, once a second."""
+
+    packets_sent: int
+    packets_per_s: float | None
+    outstanding_bytes: int
+    softnet_drops: int
+    ring_drops: int
+    tx_errors: int
+    overlimits: int
+    faults_dropped: int
+    cpu_busy_share: float | None
+    sched_wait_share: float
+
+
+class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):
+    """How far every flow is; lists in the order of the summary's flows."""
+
+    acked_bytes: list[int]
+    resent: list[int]
+
+
+class FaultCount(Injected, frozen=True, tag_field="event", tag="FAULT_COUNT"):
+    """What a fault did during the run only, in truth.jsonl beside its FAULT_SET and FAULT_CLEAR."""
+
+
+class TopologyNode(Struct, frozen=True):
+    """One node."""
+
+    name: str
+    role: str
+    namespace: str
+    address: str | None = None
+    """Of a host."""
+    leaf: int | None = None
+    slot: int | None = None
+    plane: int | None = None
+    """Of a switch."""
+    usid: str | None = None
+
+
+class TopologyEnd(Struct, frozen=True):
+    """One end of a link."""
+
+    node: str
+    interface: str
+    ifindex: int
+    mac: str
+
+
+class TopologyLink(Struct, frozen=True):
+    """One link, the end nearer to the hosts first."""
+
+    name: str
+    plane: int
+    ends: tuple[TopologyEnd, TopologyEnd]
+
+
+class Topology(Struct, frozen=True):
+    """The content of `topology.json`."""
+
+    v: int
+    lab: str
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    mtu: int
+    host_stack: bool
+    nodes: list[TopologyNode]
+    links: list[TopologyLink]

@@ -1,0 +1,53 @@
+"""The published schemas are those of the types, and a run's files hold to them."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from results.run_dir import RunDir
+from scenarios.record_schemas import TYPES, schema_name, schema_text
+from tests.support.run_folder import write_run
+from tests.support.run_schemas import problems_of, read_file
+
+SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
+
+
+@pytest.mark.parametrize("file", TYPES)
+def test_the_committed_schema_is_that_of_the_types(file):
+    """`python -m scenarios.record_schemas docs/schemas` after a change."""
+    text = (SCHEMAS / schema_name(file)).read_text()
+    assert text == schema_text(file)
+    Draft202012Validator.check_schema(json.loads(text))
+
+
+def test_there_is_a_schema_for_every_file_and_no_other():
+    assert {path.name for path in SCHEMAS.iterdir()} == {schema_name(file) for file in TYPES}
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory) -> RunDir:
+    return write_run(tmp_path_factory.mktemp("runs") / "a-run")
+
+
+def test_a_runs_files_hold_to_their_schemas(run):
+    assert problems_of(run.path) == []
+
+
+def without(record: Any) -> Iterator[tuple[str, Any]]:
+    """The record with one of its fields gone at a time."""
+    for name in record:
+        yield name, {key: value for key, value in record.items() if key != name}
+
+
+def test_what_a_schema_asks_for_is_missed(run):
+    """Taking away a field that readers count on is noticed."""
+    for file, name in (("summary.json", "totals"), ("counters.jsonl", "acked_bytes"), ("agent.jsonl", "qpn")):
+        validator = Draft202012Validator(json.loads(schema_text(file)))
+        document = next(read_file(run.path / file))
+        broken = dict(without(document))[name]
+        assert validator.is_valid(document)
+        assert not validator.is_valid(broken), name
