@@ -23,8 +23,10 @@ MOST_NODES_NAMED = 16
 """In a row; with more, every second, fourth ... is named."""
 
 _Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
-_APART = 0.022
-"""By which a failed and an accused direction are drawn beside the link."""
+_APART = 0.17
+"""By which a failed and an accused direction are drawn beside the link, as a share of the distance between nodes."""
+_LINKS_IN_FULL = 128
+"""In a plane; with more, their lines are thinner."""
 
 
 def draw(data: RunData) -> style.Drawn:
@@ -84,7 +86,8 @@ def _draw_plane(
     axes.set_title(f"plane {plane}{_count_text(told)}", color=style.INK)
     links = [link for link in fabric.links() if link.plane == plane]
     ends = [(_place(fabric, link.lower), _place(fabric, link.upper)) for link in links]
-    axes.add_collection(LineCollection(ends, colors=style.RULE, linewidths=0.7, zorder=1))
+    thin = max(0.12, 0.7 * min(1.0, _LINKS_IN_FULL / len(links)))
+    axes.add_collection(LineCollection(ends, colors=style.RULE, linewidths=thin, zorder=1))
     for way in sorted(possible):
         _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (1, 1.6)), -1)
     for way in sorted(failed):
@@ -92,8 +95,8 @@ def _draw_plane(
     for way in sorted(named):
         _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -1)
     _draw_nodes(axes, fabric, plane)
-    for at, way in enumerate(told[:MOST_LABELS]):
-        _label(axes, fabric, way, at, way in failed, way in named)
+    for at, way in enumerate(reversed(told[:MOST_LABELS])):
+        _label(axes, way, at, way in failed, way in named)
 
 
 def _count_text(told: list[DirectedLink]) -> str:
@@ -115,9 +118,12 @@ def _draw_way(
     """One direction beside its link, with an arrow in it."""
     if way.plane != plane:
         return
+    most = max(8, fabric.spec.leaves, fabric.spec.spines)
     start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
     along = end - start
-    across = np.array([along[1], -along[0]]) / np.hypot(*along) * _APART * side * (1 if start[1] < end[1] else -1)
+    across = (
+        np.array([along[1], -along[0]]) / np.hypot(*along) * _APART / most * side * (1 if start[1] < end[1] else -1)
+    )
     start, end = start + across, end + across
     axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, zorder=3)
     tip = start + (end - start) * 0.62
@@ -160,11 +166,12 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
             step *= 2
         for at in range(0, len(mine), step):
             text = mine[at].short if at == 0 else str(mine[at].index)
-            place = x[at] + row.name_off[0], y[at] + row.name_off[1]
-            axes.text(*place, text, ha=row.align, va="center", fontsize=7, color=style.QUIET, zorder=6)
+            off, align = (row.name_off[0], row.align) if at or step == 1 else (0.012, "right")
+            place = x[at] + off, y[at] + row.name_off[1]
+            axes.text(*place, text, ha=align, va="center", fontsize=7, color=style.QUIET, zorder=6)
 
 
-def _label(axes: Axes, fabric: Fabric, way: DirectedLink, at: int, failed: bool, named: bool) -> None:
+def _label(axes: Axes, way: DirectedLink, at: int, failed: bool, named: bool) -> None:
     what = "failed and accused" if failed and named else "failed, not accused" if failed else "accused, had no fault"
     colour = style.FAULT if failed else style.ACCUSED
     axes.text(-0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7)

@@ -171,7 +171,7 @@ def lost_paths(data: RunData) -> Table:
         (f"p{plane}:leaf{leaf}>spine{spine}>…", f"{packets:,}")
         for (plane, leaf, spine), packets in by_uplink.most_common(MOST_LOST_PATHS)
     ]
-    note = f"By the senders' own count of losses, timeouts and refusals; {len(by_uplink)} such starts of paths in all."
+    note = f"By the senders' own count of losses, timeouts and refusals; starts of paths with any: {len(by_uplink)}."
     return Table(("paths that begin with", "#packets lost"), rows, "no sender lost a packet", note if rows else "")
 
 

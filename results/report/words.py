@@ -47,7 +47,7 @@ def sentence_of(data: RunData) -> Sentence:
         why = "; ".join(summary.load.reasons) or "it lost packets by itself"
         return Sentence("overloaded", f"This machine did not keep up ({why}), so nothing below is to be trusted.")
     failed = [check.name for check in summary.checks if not check.ok]
-    text = f"{_broken(data)}; {_noticed(summary)}; {_arrived(summary)}."
+    text = f"{_broken(data)}; {_noticed(data, summary)}; {_arrived(summary)}."
     if summary.outcome != "pass":
         text += f" Not as expected: {'; '.join(failed) or summary.outcome}."
     return Sentence(summary.outcome, text[0].upper() + text[1:])
@@ -67,7 +67,7 @@ def _broken(data: RunData) -> str:
     return f"{len(data.true_links)} directions failed ({_listed(sorted(data.true_links))})"
 
 
-def _noticed(summary: Summary) -> str:
+def _noticed(data: RunData, summary: Summary) -> str:
     found = summary.detected
     right = [one for one in found.named if one.right]
     wrong = [one.link for one in found.named if not one.right]
@@ -75,9 +75,7 @@ def _noticed(summary: Summary) -> str:
     if right:
         times = [one.after_s for one in right if one.after_s is not None]
         when = f" {max(times):.2f} s after the first packet" if times else ""
-        those = "exactly that" if len(right) == 1 else "exactly those"
-        whole = those if not wrong and not found.missed else f"{len(right)} of them rightly"
-        said.append(f"SprayCheck named {whole}{when}")
+        said.append(f"SprayCheck named {_how_many(data, len(right))}{when}")
     if wrong:
         said.append(f"SprayCheck named {_listed(wrong)}, which did not drop")
     if found.missed:
@@ -85,6 +83,15 @@ def _noticed(summary: Summary) -> str:
     if found.candidates:
         said.append(f"{len(found.candidates)} sets of links could not be told apart")
     return ", ".join(said) or "nobody was accused"
+
+
+def _how_many(data: RunData, right: int) -> str:
+    """How many of the directions that failed were named; on some there may have been no traffic."""
+    failed = len(data.true_links)
+    if right >= failed:
+        return "exactly that" if failed == 1 else "exactly those"
+    missed = data.summary is not None and data.summary.detected.missed
+    return f"{right} of them" + ("" if missed else ", all that took data between switches")
 
 
 def _arrived(summary: Summary) -> str:
