@@ -44,8 +44,10 @@ test-vm: setup ## faults with netem, in the kernel and on a fabric, under the ke
 install: setup ## the command spraylab for every user: a link in /usr/local/bin
 	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
 
-schema: setup ## the JSON Schema of scenario files, after a change of the model
+schema: setup ## what is generated from types: JSON Schemas, the layouts in the Wireshark dissector
 	$(BIN)/python -m scenarios.json_schema > docs/scenario.schema.json
+	$(BIN)/python -m scenarios.record_schemas docs/schemas
+	$(BIN)/python -m agent.wire.lua_tables docs/wireshark/mrc.lua
 
 setup:
 	@.ci/setup
