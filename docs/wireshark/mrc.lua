@@ -209,6 +209,11 @@ for header, layout in pairs(wire.headers) do
   for _, field in ipairs(layout) do
     fields[header][field[1]], places[header][field[1]] = proto_field(field), field
     table.insert(list, fields[header][field[1]])
+    if field.mask then -- what to divide by, and how many values there are
+      field.low = 1
+      while field.mask % (2 * field.low) == 0 do field.low = 2 * field.low end
+      field.count = math.floor(field.mask / field.low + 1)
+    end
   end
 end
 
@@ -292,9 +297,7 @@ local function number(tvb, at, header, name)
   local range = tvb(at + place.at, place.width)
   local value = place.kind == "int" and range:int() or range:uint()
   if not place.mask then return value end
-  local low = 1
-  while place.mask % (2 * low) == 0 do low = 2 * low end
-  return math.floor(value / low) % math.floor(place.mask / low + 1)
+  return math.floor(value / place.low) % place.count
 end
 
 -- Whether a header is there and captured; says so in the tree if not.

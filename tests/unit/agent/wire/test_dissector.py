@@ -1,6 +1,7 @@
 """The Wireshark dissector says of every packet what `decode` says of it, and bears any bytes."""
 
 import json
+import re
 import subprocess
 from collections.abc import Iterator
 from dataclasses import fields
@@ -111,16 +112,20 @@ ZERO_IF_ABSENT = {"va", "rkey", "dmalen", "imm", "tx_timestamp", "payload_bytes"
 def dissected(frames: list[bytes], folder: Path, originals: list[int] | None = None) -> list[Layers]:
     """Of each frame every field that tshark finds, by name; `originals`: bytes on the wire."""
     pcap = folder / "frames.pcap"
-    with RawPcapWriter(str(pcap), linktype=1, nano=False) as writer:
-        writer.write_header(None)
-        for i, frame in enumerate(frames):
-            writer.write_packet(frame, sec=i, usec=0, wirelen=originals[i] if originals else len(frame))
+    write_pcap(pcap, frames, originals)
     command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(pcap), "-T", "json", "--no-duplicate-keys"]
     command += ["-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
     done = subprocess.run(command, check=True, capture_output=True, timeout=120, text=True)
     assert "Lua" not in done.stderr, done.stderr
     assert "Lua Error" not in done.stdout
     return [flattened(packet["_source"]["layers"]) for packet in json.loads(done.stdout)]
+
+
+def write_pcap(pcap: Path, frames: list[bytes], originals: list[int] | None = None) -> None:
+    with RawPcapWriter(str(pcap), linktype=1, nano=False) as writer:
+        writer.write_header(None)
+        for i, frame in enumerate(frames):
+            writer.write_packet(frame, sec=i, usec=0, wirelen=originals[i] if originals else len(frame))
 
 
 def flattened(layers: dict[str, Any]) -> Layers:
@@ -375,6 +380,22 @@ def test_other_opcodes_go_to_wiresharks_roce(tmp_path):
     packet = dissected([bytes(frame)], tmp_path)[0]
     assert "infiniband.bth.opcode" in packet
     assert "mrc.opcode" not in packet
+
+
+@tshark
+def test_the_filters_of_the_document_are_filters(tmp_path):
+    text = (LUA.parent / "README.md").read_text()
+    named = re.findall(r"`(mrc\.(?!lua)[a-z0-9_.]+)`", text)
+    examples = [line.split("   ")[0].strip() for line in text.splitlines() if line.startswith("mrc.")]
+    assert len(named) > 50
+    assert len(examples) == 4
+    pcap = tmp_path / "one.pcap"
+    write_pcap(pcap, [bytes(scapy_write(random_write(np.random.default_rng(9))))])
+    wanted = " || ".join(f"({one})" for one in dict.fromkeys([*named, *examples]))
+    command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(pcap), "-Y", wanted]
+    done = subprocess.run(command, capture_output=True, timeout=60, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "WRITE_" in done.stdout
 
 
 def test_the_dissectors_table_is_that_of_the_wire():
