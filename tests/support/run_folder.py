@@ -55,11 +55,12 @@ def detect_records(fabric: Fabric = FABRIC, short: str | None = LINK) -> list[Re
                     told |= {"src_host": src, "dst_host": dst, "qpn": dst << 12 | 1, "N": 8 * PATH_PACKETS, "k": 8}
                     told |= {"lambda": float(PATH_PACKETS), "count": PATH_PACKETS - 40 * failed, "late": 0}
                     told |= {"threshold": 4089.6, "s": 0.1, "snr": 0.64, "p_value": 0.5, "miss": 1e-9, "reason": None}
+                    told |= {"expectation": "uniform", "trimmed": 0, "again": 0, "flagged": failed}
                     told["verdict"] = "failed" if failed else "healthy"
                     found.append(record("DETECT", f"p{plane}-leaf{dst}", 5.9, **told))
     links = [short] if short else []
     said = {"epoch": 1, "state": "named" if links else "none", "links": links, "candidates": [], "evidence": []}
-    said |= {"estimates": [], "deciding": [], "common": [], "common_candidates": []}
+    said |= {"expectation": "uniform", "estimates": [], "deciding": [], "common": [], "common_candidates": []}
     found.append(record("LOCALIZE", "monitor", 5.95, **said, pending=0, insufficient=0, first_named_ns=None))
     return found
 
