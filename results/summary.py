@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.metrics import Totals
 
 VERSION = 1
@@ -50,6 +51,8 @@ class FlowResult(msgspec.Struct, frozen=True):
     bytes_verified: int
     bytes_wrong: int
     reordering: Reordering | None = None
+    workload: str = "write"
+    """`write`, or the collective that it is a part of, which compares its numbers itself."""
 
 
 class Injected(msgspec.Struct, frozen=True):
@@ -106,6 +109,8 @@ class Detected(msgspec.Struct, frozen=True):
     """How many verdicts are `insufficient`, by reason, the most frequent first."""
     expectation: str = "uniform"
     """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
+    unannounced: int = 0
+    """Queue pairs of collectives, one a direction, that SprayCheck was not told of: too short for a verdict."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -170,6 +175,7 @@ class Summary(msgspec.Struct, frozen=True):
     stages: tuple[StageTime, ...]
     first_packet_mono_ns: int | None = None
     """By the monotonic clock of the records; None when no flow began."""
+    collectives: tuple[CollectiveRow, ...] = ()
 
 
 def summary_json(summary: Summary) -> bytes:
@@ -182,6 +188,7 @@ def summary_text(summary: Summary) -> str:
     blocks = (
         [f"{summary.scenario}  seed {summary.seed}  {summary.fabric}  {summary.outcome.upper()}"],
         [*_flow_lines(summary.flows)],
+        [*_collective_lines(summary.collectives)],
         [
             *_labelled("Traffic", _traffic_lines(summary.totals)),
             *_labelled("Injected", [_injected_line(fault) for fault in summary.injected] or ["nothing"]),
@@ -200,6 +207,13 @@ def _labelled(label: str, lines: Sequence[str]) -> Iterator[str]:
         yield f"{label if at == 0 else '':<10}{line}"
 
 
+def _collective_lines(rows: Sequence[CollectiveRow]) -> Iterator[str]:
+    if rows:
+        yield HEADER
+    for row in rows:
+        yield f"{row_line(row)}  {row.group or ''} {row.test}".rstrip()
+
+
 def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
     if len(flows) > SHOWN_FLOWS:
         return
@@ -207,10 +221,16 @@ def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
     for flow in flows:
         time = f"{flow.seconds:.2f} s" if flow.seconds is not None else flow.state
         rate = f"{flow.goodput_bps / 1e6:.1f} Mb/s" if flow.goodput_bps is not None else "-"
-        right = "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{flow.bytes_wrong} bytes wrong"
+        right = _verified_text(flow)
         name = f"{flow.source}>{flow.destination}"
         data = size_text(flow.payload_bytes)
         yield f"{name:<12}{data:>10}{flow.packets:>10}{flow.retransmissions:>8}{time:>10}{rate:>14}  {right}"
+
+
+def _verified_text(flow: FlowResult) -> str:
+    if flow.workload != "write":
+        return f"as {flow.workload}"
+    return "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{flow.bytes_wrong} bytes wrong"
 
 
 def _traffic_lines(totals: Totals) -> list[str]:
@@ -254,6 +274,8 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         yield f"{link} was not named; it dropped nothing"
     if not detected.named and not detected.candidates:
         yield f"no link named ({detected.state})"
+    if detected.unannounced:
+        yield f"{detected.unannounced} queue pairs of collectives send too little for a verdict and were not announced"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     judged = f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"

@@ -282,7 +282,7 @@ def _flow_result(
         destination=str(NodeId.host(item.flow.destination)),
         qpn=item.destination.qpn,
         state=progress.state,
-        payload_bytes=item.flow.payload_bytes,
+        payload_bytes=item.flow.payload_bytes or progress.posted_bytes,
         acked_bytes=progress.acked_bytes,
         packets=progress.packets_tx,
         retransmissions=progress.packets_rtx,
@@ -291,6 +291,7 @@ def _flow_result(
         goodput_bps=per_second(progress.acked_bytes * 8, duration_ns),
         bytes_verified=verified.bytes,
         bytes_wrong=verified.wrong,
+        workload=item.flow.workload,
         reordering=None if order is None else Reordering(order.in_order, order.late, order.most),
     )
 

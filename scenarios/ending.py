@@ -18,7 +18,7 @@ from results.run_dir import RunDir, point_latest
 from results.summary import VERSION, Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
 from scenarios import collect
-from scenarios.expect import checks_of, detected_of, load_of
+from scenarios.expect import checks_of, collective_check, detected_of, load_of
 from scenarios.measuring import gets_uneven_parts
 from scenarios.order import LabInUse, Moment, Recorded, RunOrder
 from scenarios.path_outcomes import outcomes_of, path_checks
@@ -106,7 +106,8 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         recorded.verdicts, first_ns, recorded.verdicts_wanted, decides, _asked_text(plan)
     )
     possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
-    detected = detected_of(conclusion, dropping, None if plan.detected is None else wanted, possible)
+    expected = None if plan.detected is None else wanted
+    detected = detected_of(conclusion, dropping, expected, possible, recorded.collectives.unannounced)
     before, after = recorded.before, recorded.after
     machine = collect.machine_counts(
         before.workers,
@@ -121,6 +122,8 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
     outcomes = outcomes_of(recorded.flows, after.workers, read_records(folder.agent), plan.fabric)
     checks += path_checks(plan.scenario.expect, plan.retired, outcomes)
+    if plan.collectives:
+        checks += (collective_check(recorded.collectives.rows, recorded.collectives.failed),)
     passed = all(check.ok for check in checks)
     summary = Summary(
         v=VERSION,
@@ -139,6 +142,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         captures=recorded.captures,
         stages=tuple(stages),
         first_packet_mono_ns=min(starts, default=None),
+        collectives=recorded.collectives.rows,
     )
     folder.summary.write_bytes(summary_json(summary))
     folder.summary_text.write_text(summary_text(summary), encoding="utf-8")

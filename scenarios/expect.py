@@ -1,10 +1,12 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
 from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
+from results.collective_rows import CollectiveRow
 from results.metrics import precision, recall
 from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
 from scenarios.model import Expectation
@@ -70,6 +72,7 @@ def detected_of(
     dropping: set[str],
     expected: set[str] | None = None,
     possible: frozenset[str] = frozenset(),
+    unannounced: int = 0,
 ) -> Detected:
     """The conclusion beside the truth.
 
@@ -93,6 +96,7 @@ def detected_of(
         expected=None if expected is None else tuple(sorted(expected)),
         insufficient=conclusion.insufficient,
         expectation=conclusion.expectation,
+        unannounced=unannounced,
     )
 
 
@@ -186,14 +190,29 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     )
 
 
+def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:
+    """Whether all rounds ended, and with the right numbers."""
+    wrong = [f"{row.test}: {row.wrong} of {row.checked} numbers" for row in rows if row.wrong]
+    checked = sum(row.checked or 0 for row in rows)
+    return Check("all sums are right", not (wrong or failed), "; ".join([*wrong, *failed]) or f"{checked} numbers")
+
+
+def _is_verified(flow: FlowResult) -> bool:
+    """Collectives compare their numbers themselves."""
+    return flow.workload != "write" or flow.bytes_verified == flow.payload_bytes
+
+
 def _data_check(flows: tuple[FlowResult, ...]) -> Check:
     wrong = [
         f"{flow.source}>{flow.destination}: {flow.acked_bytes} of {flow.payload_bytes} bytes acknowledged, "
         f"{flow.bytes_wrong} wrong at the receiver ({flow.state})"
         for flow in flows
-        if flow.bytes_wrong or flow.bytes_verified != flow.payload_bytes or flow.acked_bytes != flow.payload_bytes
+        if flow.bytes_wrong or not _is_verified(flow) or flow.acked_bytes != flow.payload_bytes
     ]
-    right = f"{len(flows)} flows arrived complete, compared byte for byte"
+    writes = sum(flow.workload == "write" for flow in flows)
+    right = f"{len(flows)} flows arrived complete, " + (
+        "compared byte for byte" if writes == len(flows) else f"{writes} of them compared byte for byte"
+    )
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
 
 

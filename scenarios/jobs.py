@@ -4,7 +4,7 @@ Speaks the workers' requests; knows neither patterns nor tables.
 """
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -74,6 +74,26 @@ class Report(msgspec.Struct, frozen=True):
     wrong: int | None
 
 
+@dataclass(frozen=True)
+class Way:
+    """One direction of a queue pair."""
+
+    source: int
+    source_qpn: int
+    destination: int
+    destination_qpn: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """What is known of a program that was started."""
+
+    packets: Mapping[int, int]
+    """It will send, by queue pair; empty when time decides."""
+    announced: frozenset[int]
+    """Queue pairs that were announced to the leaves."""
+
+
 @dataclass
 class _Seat:
     """One rank on its worker."""
@@ -105,16 +125,27 @@ class Job:
             rank = program.CreateRank(seat.host, seat.cq, number, len(self._seats), seat.links, memory)
             self._ask(seat.host, rank)
 
-    def start(self, order: program.Order, epoch: int | None = None) -> dict[int, int]:
-        """Start a program on all ranks; the packets it will send by queue pair, those that are known.
+    def start(self, order: program.Order, epoch: int | None = None, least_packets: int = 1) -> Started:
+        """Start a program on all ranks.
 
-        With `epoch` they are announced to the leaves; the program must not end by time then.
+        With `epoch` its packets are announced to the leaves, those of queue pairs that send at least `least_packets`;
+        the program must not end by time then.
         """
-        known: dict[int, int] = {}
+        packets: dict[int, int] = {}
+        announced: set[int] = set()
         for seat in self._seats:
-            reply = self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch))
-            known |= {int(qpn): count for qpn, count in (reply["packets"] or {}).items()}
-        return known
+            reply = self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch, least_packets))
+            packets |= {int(qpn): count for qpn, count in (reply["packets"] or {}).items()}
+            announced |= set(reply["announced"])
+        return Started(packets, frozenset(announced))
+
+    def ways(self) -> Iterator[Way]:
+        """Every queue pair, at both of its ends, as a way from one host to another."""
+        for low, high in sorted(self.shape.pairs):
+            one, two = self._seats[low], self._seats[high]
+            for there, back in zip(one.links[high].qpns, two.links[low].qpns, strict=True):
+                yield Way(one.host, there, two.host, back)
+                yield Way(two.host, back, one.host, there)
 
     def reports(self) -> tuple[Report, ...] | None:
         """By rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""

@@ -24,13 +24,15 @@ def measuring_of(scenario: Scenario) -> Measuring:
     )
 
 
-def verdicts_wanted(plan: Plan, records: Iterable[Fields] = ()) -> int:
+def verdicts_wanted(plan: Plan, records: Iterable[Fields] = (), announced: Iterable[tuple[int, int]] = ()) -> int:
     """How many paths SprayCheck judges, by each expectation: all of every measured flow that crosses spines.
 
     If leaves measure one flow at a time, `records` (of the run) say which; each leaf of each plane has at least one.
+    `announced` are the hosts, from and to, of queue pairs of collectives.
     """
     fabric = plan.fabric
-    ends = [(fabric.leaf_of(flow.source), fabric.leaf_of(flow.destination)) for flow in plan.flows]
+    hosts = [*((flow.source, flow.destination) for flow in plan.flows), *announced]
+    ends = [(fabric.leaf_of(source), fabric.leaf_of(destination)) for source, destination in hosts]
     crossing = [source for source, destination in ends if source != destination]
     if plan.scenario.detector.select == "all":
         return len(crossing) * fabric.spec.planes * fabric.spec.spines

@@ -49,10 +49,21 @@ class Topology(Part):
 
 
 class Workload(Part):
-    """One kind of traffic between hosts; `strides` or `pairs`, `packets` or `bytes`."""
+    """One kind of traffic: writes (`strides` or `pairs`, `packets` or `bytes`), or rounds of a collective (`bytes`)."""
 
-    type: Literal["write"] = "write"
-    """MRC Write: the data is placed in the receiver's memory and verified there."""
+    type: Literal["write", "all-reduce", "all-to-all", "sendrecv", "incast"] | None = None
+    """`write`: data is placed in the receiver's memory and verified there; or a collective of float32 numbers, checked.
+    Left out: what the group does, or `write`."""
+    group: Literal["tp", "dp", "pp", "ep"] | None = None
+    """Groups of a training job: `tp` and `dp` all-reduce, `pp` sendrecv, `ep` all-to-all; they also say by whom."""
+    group_size: int | None = Field(default=None, ge=2)
+    """Hosts of a group; left out, all are one."""
+    hosts: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, min_length=2)
+    """Hosts that take part in a collective, by rank; left out, all."""
+    iterations: int | None = Field(default=None, ge=1, le=100_000)
+    """Rounds of a collective; one more is checked."""
+    qps: int = Field(default=1, ge=1, le=64)
+    """Queue pairs: flows of each pair of writes, or between two hosts of a collective."""
     strides: tuple[int, ...] | None = Field(default=None, min_length=1)
     """Every host h writes to host h + stride, counted around, for each stride."""
     pairs: tuple[HostPair, ...] | None = Field(default=None, min_length=1)
@@ -60,7 +71,7 @@ class Workload(Part):
     packets: int | None = Field(default=None, ge=1)
     """Full packets a flow."""
     bytes: Bytes | None = None
-    """Payload bytes a flow."""
+    """Payload bytes a flow; of a collective, the memory of a host (of incast, of the receiver)."""
     message_bytes: Bytes | None = None
     """Payload bytes of one Write; left out, a flow is one Write."""
 

@@ -11,6 +11,7 @@ from scenarios.client import Owner, Worker
 from scenarios.lab_dir import LabDir
 from scenarios.model import Scenario
 from scenarios.protocol import FaultState
+from scenarios.running_jobs import CollectiveOutcome
 from scenarios.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 
@@ -81,6 +82,7 @@ class Recorded:
     flows: tuple[OpenFlow, ...]
     progress: tuple[FlowProgress, ...]
     verified: tuple[Verification, ...]
+    collectives: CollectiveOutcome
     verdicts: tuple[Fields, ...]
     """DETECT and LOCALIZE records of the run."""
     verdicts_wanted: int

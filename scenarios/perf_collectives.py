@@ -9,10 +9,11 @@ from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pa
 from agent.host.programs.requests import CollectiveOrder
 from results.collective_rows import CollectiveRow, Times, bus_factor
 from results.perf_rows import Cost
+from scenarios.collective_plan import PARTED
 from scenarios.errors import ScenariosError
 from scenarios.groups import Group
 from scenarios.jobs import Asked, Job, JobShape, Report, look_later, wait_for
-from scenarios.perf_counts import PerfCounts, perf_counts
+from scenarios.perf_counts import perf_counts
 from testbed.model.ids import NodeId
 
 NS = 1_000_000_000
@@ -43,11 +44,7 @@ class CollectiveTest:
     def count_of(self, size: int) -> int:
         """Elements of a rank's memory at a size: full parts for every rank, at least one element each."""
         whole = size // ELEMENT_BYTES
-        return whole // self.ranks * self.ranks if self.pattern in _PARTED else whole
-
-
-_PARTED = (Pattern.ALL_TO_ALL, Pattern.INCAST)
-"""Patterns whose memory is as many parts as there are ranks."""
+        return whole // self.ranks * self.ranks if self.pattern in PARTED else whole
 
 
 def queue_pairs_to_a_host(pattern: Pattern, ranks: int, qps: int) -> int:
@@ -80,7 +77,8 @@ def collective_rows(
         for job in jobs:
             job.start(CollectiveOrder(test.pattern, count, test.iterations, test.warmup, test.check, seed))
         reports = wait_for(jobs, workers, idle)
-        yield row_of(test, count, reports, perf_counts(workers).since(before))
+        spent = perf_counts(workers).since(before)
+        yield row_of(test, count, reports, Cost(spent.packets, spent.retransmissions, spent.lost_here))
 
 
 def close_all(jobs: Sequence[Job]) -> None:
@@ -90,7 +88,7 @@ def close_all(jobs: Sequence[Job]) -> None:
             job.close()
 
 
-def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]], counts: PerfCounts) -> CollectiveRow:
+def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]], cost: Cost) -> CollectiveRow:
     """What the ranks of all groups measured, as nccl-tests would put it."""
     told = [report for group in reports for report in group]
     seconds = sum(report.elapsed_ns for report in told) / len(told) / test.iterations / NS
@@ -103,7 +101,7 @@ def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]]
         hosts=tuple(tuple(str(NodeId.host(host)) for host in hosts) for hosts in test.groups),
         qps=test.qps,
         size_bytes=used,
-        count=count // test.ranks if test.pattern in _PARTED else count,
+        count=count // test.ranks if test.pattern in PARTED else count,
         type="float",
         redop="sum" if test.pattern is Pattern.ALL_REDUCE else "none",
         root=0 if test.pattern is Pattern.INCAST else -1,
@@ -114,7 +112,7 @@ def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]]
         wrong=sum(report.wrong or 0 for report in told) if checked else None,
         checked=sum(checked) if checked else None,
         times=_times(told),
-        cost=Cost(counts.packets, counts.retransmissions, counts.lost_here),
+        cost=cost,
     )
 
 

@@ -3,6 +3,7 @@
 Also says what does not fit together. A plan is a value; nothing here touches the machine.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
@@ -13,11 +14,14 @@ from faults.errors import TargetError, WordingError
 from faults.model import is_nothing, name_of
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.wording import TIMING_WORDS, Worded, worded
+from scenarios.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
+from scenarios.collective_plan import misfits_on as collective_misfits_on
 from scenarios.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.model import Detector, FaultEntry, Scenario, Topology, Workload
 from scenarios.transport import Transport
 from scenarios.transport_checks import misfits, misfits_on
+from scenarios.windows import fitting_window
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, LinkId, Role, parse_link
@@ -44,7 +48,9 @@ class Flow:
     source: int
     destination: int
     payload_bytes: int
+    """0: whatever its program posts."""
     message_bytes: int
+    workload: str = "write"
 
 
 @dataclass(frozen=True)
@@ -64,6 +70,8 @@ class Plan:
     scenario: Scenario
     fabric: Fabric
     flows: tuple[Flow, ...]
+    """Of writes."""
+    collectives: tuple[PlannedCollective, ...]
     faults: tuple[PlannedFault, ...]
     captures: tuple[LinkId, ...]
     detected: tuple[DirectedLink, ...] | None
@@ -83,8 +91,18 @@ class Plan:
 
     @property
     def region_bytes(self) -> int:
-        """Memory that the flows' source and destination regions take together."""
-        return 2 * sum(flow.payload_bytes for flow in self.flows)
+        """Memory that the flows' source and destination regions and those of collectives take together."""
+        collectives = sum(collective.memory_bytes for collective in self.collectives)
+        return 2 * sum(flow.payload_bytes for flow in self.flows) + collectives
+
+    @property
+    def window_pkts(self) -> int:
+        """The scenario's, or what the rings of the host hold to which most queue pairs lead."""
+        leading = Counter(flow.destination for flow in self.flows)
+        for collective in self.collectives:
+            leading.update(collective.queue_pairs())
+        most = max(leading.values(), default=1)
+        return fitting_window(self.scenario.transport.window_pkts, most, self.fabric.spec.planes)
 
 
 @dataclass(frozen=True)
@@ -128,6 +146,7 @@ def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
         scenario,
         fabric,
         tuple(flow for work in scenario.workloads for flow in _flows(work, scenario.transport, fabric)),
+        tuple(found for work in scenario.workloads if (found := collective_of(work, fabric.host_count))),
         tuple(_planned(entry, fabric, scenario.seed) for entry in scenario.faults),
         tuple(dict.fromkeys(way.link for text in scenario.capture for way in parse_link(text, fabric))),
         _ways(scenario.expect.detected, fabric),
@@ -185,6 +204,9 @@ def _detector_complaints(detector: Detector) -> Iterator[Complaint]:
 
 
 def _volume_complaints(place: Place, work: Workload, transport: Transport | None) -> Iterator[Complaint]:
+    yield from (Complaint((*place, key), wrong, right) for key, wrong, right in misfits_of(work))
+    if pattern_of(work) is not None:
+        return
     if (work.packets is None) == (work.bytes is None):
         yield Complaint(place, _one_of(work.packets is None, "packets", "bytes"), "say how much a flow sends, once")
     if (work.strides is None) == (work.pairs is None):
@@ -224,6 +246,7 @@ def _volume(work: Workload, pmtu: int) -> int | None:
 
 def _pair_complaints(place: Place, work: Workload, fabric: Fabric) -> Iterator[Complaint]:
     hosts = fabric.host_count
+    yield from (Complaint((*place, key), wrong, right) for key, wrong, right in collective_misfits_on(work, hosts))
     for at, stride in enumerate(work.strides or ()):
         if stride % hosts == 0:
             wrong = f"a stride of {stride} makes hosts write to themselves"
@@ -240,8 +263,12 @@ def _crowd_complaints(workloads: Mapping[int, Workload], fabric: Fabric) -> Iter
     ends: dict[int, int] = {}
     for at, work in workloads.items():
         for source, destination in _pairs(work, fabric.host_count):
-            ends[source] = ends.get(source, 0) + 1
-            ends[destination] = ends.get(destination, 0) + 1
+            ends[source] = ends.get(source, 0) + work.qps
+            ends[destination] = ends.get(destination, 0) + work.qps
+        if not [*misfits_of(work), *collective_misfits_on(work, fabric.host_count)]:
+            collective = collective_of(work, fabric.host_count)
+            for host, count in collective.queue_pairs().items() if collective else ():
+                ends[host] = ends.get(host, 0) + count
         if max(ends.values(), default=0) > MAX_FLOWS_PER_HOST:
             wrong = f"some host would have {max(ends.values())} queue pairs"
             yield Complaint(("workloads", at), wrong, f"at most {MAX_FLOWS_PER_HOST} a host")
@@ -340,9 +367,11 @@ def _pairs(work: Workload, hosts: int) -> Iterator[tuple[int, int]]:
 
 
 def _flows(work: Workload, transport: Transport, fabric: Fabric) -> Iterator[Flow]:
+    if pattern_of(work) is not None:
+        return
     volume = _volume(work, transport.pmtu) or 0
     for source, destination in _pairs(work, fabric.host_count):
-        yield Flow(source, destination, volume, work.message_bytes or volume)
+        yield from [Flow(source, destination, volume, work.message_bytes or volume)] * work.qps
 
 
 def _sound(model: type[M], values: Any) -> M | None:

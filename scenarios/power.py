@@ -13,6 +13,7 @@ from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from faults.model import Fault, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
+from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts
 from scenarios.plan import Flow, Plan
 from scenarios.transport_checks import cautions_of, measuring_cautions_of
@@ -37,6 +38,8 @@ class Power:
 def power_of(plan: Plan) -> Power:
     """What the flows of this plan can show."""
     measured = [packets_a_path(plan, flow) for flow in plan.flows if _is_measured(plan, flow)]
+    paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
+    measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
     rates = {render_rate(rate): rate for _, _, rate in _fabric_drops(plan)}
     return Power(
         min(measured, default=0),
@@ -50,6 +53,30 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
     """First transmissions of a flow on each path."""
     spec = plan.fabric.spec
     return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
+
+
+def crossing_sendings(plan: Plan) -> Iterator[Sending]:
+    """What queue pairs of collectives send between hosts below different leaves."""
+    leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
+    for collective in plan.collectives:
+        for sent in collective.sendings(pmtu):
+            if leaf_of(sent.source) != leaf_of(sent.destination):
+                yield sent
+
+
+def announced_ends(plan: Plan) -> list[tuple[int, int]]:
+    """Hosts, from and to, of the queue pairs of collectives that SprayCheck is told of."""
+    least = least_packets(plan)
+    return [(sent.source, sent.destination) for sent in crossing_sendings(plan) if least and sent.packets >= least]
+
+
+def least_packets(plan: Plan) -> int | None:
+    """Packets from which on a queue pair of a collective is measured; None when none is long enough.
+
+    Its messages are given by what it computes, so one that is too short for a verdict is not announced to the leaves.
+    """
+    needed = needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate)))
+    return None if needed is None else needed * plan.fabric.spec.planes * plan.fabric.spec.spines
 
 
 def needed_for(plan: Plan, rate: float) -> int | None:
@@ -76,8 +103,14 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     power = power_of(plan)
     if power.packets_a_path and not gets_uneven_parts(plan.scenario):
         yield from _length_warnings(plan, power)
-    elif plan.flows and not power.packets_a_path:
+    elif (plan.flows or not plan.collectives) and not power.packets_a_path:
         yield "no flow crosses a spine: SprayCheck judges nothing"
+    yield from _collective_warnings(plan)
+    if plan.window_pkts < plan.scenario.transport.window_pkts:
+        yield (
+            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than the rings of a port hold with "
+            f"so many queue pairs to one host; {plan.window_pkts} are used"
+        )
     yield from _host_link_warnings(plan)
     yield from _expectation_warnings(plan)
 
@@ -97,6 +130,18 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
         if rate != power.min_rate and (needed is None or power.packets_a_path < needed):
             wants = "more than a flow can have" if needed is None else f"{needed:,}"
             yield f"{has}, but the fault's drop of {rate} needs {wants}: it may be missed"
+
+
+def _collective_warnings(plan: Plan) -> Iterator[str]:
+    """Which queue pairs of collectives SprayCheck cannot judge."""
+    sent, least = [each.packets for each in crossing_sendings(plan)], least_packets(plan)
+    short = [packets for packets in sent if least is None or packets < least]
+    if short:
+        needs = "more than one can have" if least is None else f"{least:,}"
+        yield (
+            f"{len(short)} of {len(sent)} queue pairs of collectives are not announced to SprayCheck: they send up to "
+            f"{max(short):,} packets, and a verdict on {plan.scenario.detector.min_rate} takes {needs}"
+        )
 
 
 def _host_link_warnings(plan: Plan) -> Iterator[str]:

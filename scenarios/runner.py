@@ -12,6 +12,7 @@ from scenarios import ending, stages
 from scenarios.interrupts import undoing
 from scenarios.measuring import verdicts_wanted
 from scenarios.order import Listener, Recorded, RunOrder
+from scenarios.power import announced_ends
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +63,15 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         captures = stage("end captures", stages.end_captures, lab, plan, folder)
         stage("clear faults", stages.clear_faults, lab, faults)
         recorded = Recorded(
-            traffic.flows, progress, verified, verdicts, verdicts_wanted(plan, verdicts), before, after, captures
+            traffic.flows,
+            progress,
+            verified,
+            traffic.outcome(progress),
+            verdicts,
+            verdicts_wanted(plan, verdicts, announced_ends(plan)),
+            before,
+            after,
+            captures,
         )
         stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
         return ending.judge(order, plan, folder, recorded, stage.times)

@@ -25,7 +25,7 @@ from scenarios.measuring import measuring_of, verdicts_wanted
 from scenarios.memory_room import require_room
 from scenarios.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.plan import Plan, PlannedFault, checked_on, plan_of
-from scenarios.power import warnings_of
+from scenarios.power import announced_ends, least_packets, warnings_of
 from scenarios.samples import Samples
 from scenarios.traffic import FlowProgress, Traffic
 
@@ -182,7 +182,7 @@ def open_traffic(lab: LabInUse, plan: Plan, undo: ExitStack) -> Traffic:
     """Memory and queue pairs for every flow."""
     traffic = Traffic(lab.workers)
     undo.callback(_close_quietly, traffic)
-    traffic.open(plan.flows, plan.scenario.transport, plan.scenario.seed, plan.scenario.events)
+    traffic.open(plan)
     return traffic
 
 
@@ -202,7 +202,7 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     """Start all flows under a fresh epoch, which is returned."""
     epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
     lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
-    traffic.post(epoch)
+    traffic.post(epoch, least_packets(plan))
     return epoch
 
 
@@ -215,7 +215,7 @@ def wait_ended(
     while True:
         progress = traffic.progress()
         samples.note_progress(progress)
-        ended = all(flow.ended for flow in progress)
+        ended = traffic.ended(progress)
         if samples.due(ended):
             told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
             samples.take(progress, traffic.counters(), told.faults)
@@ -241,13 +241,13 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
     """
     tail, found = Tail(labdir.detect), list[Fields]()
     judged = plan.scenario.expect.detection == "judged"
-    decides = plan.scenario.judged_by
+    decides, announced = plan.scenario.judged_by, announced_ends(plan)
     both = plan.scenario.detector.counter_bits == 32
     until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
     settled_at: float | None = None
     while True:
         found += collect.of_epoch(tail.fresh(), epoch)
-        now, wanted = time.monotonic(), verdicts_wanted(plan, found)
+        now, wanted = time.monotonic(), verdicts_wanted(plan, found, announced)
         if settled_at is None and collect.is_settled(found, wanted, decides):
             settled_at = now
         others = [each for each in Expectation if each != decides] if both else []

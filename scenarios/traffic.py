@@ -12,10 +12,11 @@ import msgspec
 from agent.host import requests as ask
 from scenarios.client import Worker
 from scenarios.deploy import worker_of
+from scenarios.jobs import Way
 from scenarios.model import Events
-from scenarios.plan import Flow
+from scenarios.plan import Flow, Plan
 from scenarios.qp_settings import qp_settings_of
-from scenarios.transport import Transport
+from scenarios.running_jobs import CollectiveOutcome, RunningJobs
 
 
 @dataclass(frozen=True)
@@ -24,9 +25,9 @@ class _End:
 
     host: int
     qpn: int
-    start_psn: int
-    rkey: int
-    va: int
+    start_psn: int = 0
+    rkey: int = 0
+    va: int = 0
 
 
 @dataclass(frozen=True)
@@ -38,6 +39,12 @@ class OpenFlow:
     """Of the payload stream."""
     source: _End
     destination: _End
+
+
+def _program_flow(name: str, way: Way) -> OpenFlow:
+    """One direction of a program's queue pair."""
+    flow = Flow(way.source, way.destination, 0, 0, name)
+    return OpenFlow(flow, 0, _End(way.source, way.source_qpn), _End(way.destination, way.destination_qpn))
 
 
 class FlowProgress(msgspec.Struct, frozen=True):
@@ -105,33 +112,43 @@ class Verification(msgspec.Struct, frozen=True):
 
 
 class Traffic:
-    """The flows of one run."""
+    """The flows of one run, those that post once and those of programs."""
 
     def __init__(self, workers: Sequence[Worker]) -> None:
         self._workers = workers
         self._flows: list[OpenFlow] = []
         self._regions: list[ask.RegionName] = []
         self._qps: list[ask.QpName] = []
+        self.jobs = RunningJobs(workers)
+        """Its collectives."""
 
     @property
     def flows(self) -> tuple[OpenFlow, ...]:
-        """All that are open, in the order of the plan."""
-        return tuple(self._flows)
+        """All that are open, in the order of the plan; once they are started also those of programs."""
+        return (*self._flows, *(_program_flow(name, way) for name, way in self.jobs.ways()))
 
-    def open(self, flows: Sequence[Flow], transport: Transport, seed: int, events: Events = "default") -> None:
-        """Memory and a connected pair of queue pairs for every flow. Raises `WorkerFailedError`."""
-        self._tell_events(events)
-        for number, flow in enumerate(flows):
-            own = seed << 20 | number  # a stream of its own for every flow of every seed
-            config = qp_settings_of(transport, own)
+    def open(self, plan: Plan) -> None:
+        """Memory and connected queue pairs for all traffic. Raises `WorkerFailedError`."""
+        scenario = plan.scenario
+        self._tell_events(scenario.events)
+        settings = msgspec.structs.replace(
+            qp_settings_of(scenario.transport, scenario.seed), window_pkts=plan.window_pkts
+        )
+        for number, flow in enumerate(plan.flows):
+            own = scenario.seed << 20 | number  # a stream of its own for every flow of every seed
+            config = msgspec.structs.replace(settings, seed=own)
             source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
             destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
             self._connect(source, destination)
             self._connect(destination, source)
             self._flows.append(OpenFlow(flow, own, source, destination))
+        self.jobs.open(plan.collectives, settings, scenario.seed)
 
-    def post(self, epoch: int) -> None:
-        """Start all writes, announced to the leaves under `epoch`."""
+    def post(self, epoch: int, least_packets: int | None = None) -> None:
+        """Start everything, announced to the leaves under `epoch`.
+
+        Of programs only queue pairs that send at least `least_packets`; with None none of them.
+        """
         for item in self._flows:
             write = ask.PostWrite(
                 host=item.source.host,
@@ -145,22 +162,32 @@ class Traffic:
                 epoch=epoch,
             )
             self._ask(item.source.host, write)
+        self.jobs.start(epoch, least_packets)
+
+    def ended(self, progress: Sequence[FlowProgress]) -> bool:
+        """Whether all is acknowledged or has failed, by the last progress, and all programs have ended."""
+        return all(flow.ended for flow in progress[: len(self._flows)]) and self.jobs.ended()
 
     def progress(self) -> tuple[FlowProgress, ...]:
         """How far every flow is, in the order of the plan."""
         rows = (row for worker in self._workers for row in worker.ask(ask.Progress())["qps"])
         found = {(row["host"], row["qpn"]): msgspec.convert(row, FlowProgress) for row in rows}
-        return tuple(found[item.source.host, item.source.qpn] for item in self._flows)
+        return tuple(found[item.source.host, item.source.qpn] for item in self.flows)
 
     def verify(self) -> tuple[Verification, ...]:
-        """Compare what arrived with what was sent, byte for byte, in the order of the plan."""
-        return tuple(
+        """Compare what writes placed with what was sent, byte for byte; programs compare their numbers themselves."""
+        writes = tuple(
             msgspec.convert(
                 self._ask(item.destination.host, ask.Verify(item.destination.host, item.destination.rkey, item.seed)),
                 Verification,
             )
             for item in self._flows
         )
+        return writes + (Verification(0, 0),) * len(self.jobs.ways())
+
+    def outcome(self, progress: Sequence[FlowProgress]) -> CollectiveOutcome:
+        """What came of the collectives, with the last progress."""
+        return self.jobs.outcome({row.qpn: row.packets_rtx for row in progress})
 
     def counters(self) -> tuple[WorkerCounts, ...]:
         """What the workers counted so far."""
@@ -168,6 +195,7 @@ class Traffic:
 
     def close(self) -> None:
         """Take down all queue pairs and give the memory back; twice is safe."""
+        self.jobs.close()
         for index, worker in enumerate(self._workers):
             count = len(self._workers)
             qps = tuple(qp for qp in self._qps if worker_of(qp.host, count) == index)

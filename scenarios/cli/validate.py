@@ -2,9 +2,11 @@
 
 import click
 
+from agent.host.programs.patterns import ELEMENT_BYTES
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import scenarios_like, told
 from scenarios.cli.output import Output
+from scenarios.collective_plan import PlannedCollective
 from scenarios.errors import ScenarioRefusedError
 from scenarios.load import load_scenario
 from scenarios.plan import Plan, plan_of
@@ -40,6 +42,17 @@ def _document(plan: Plan) -> dict[str, object]:
             {"source": f"h{flow.source}", "destination": f"h{flow.destination}", "payload_bytes": flow.payload_bytes}
             for flow in plan.flows
         ],
+        "collectives": [
+            {
+                "type": each.pattern.value,
+                "group": each.group and each.group.value,
+                "hosts": [[f"h{host}" for host in hosts] for hosts in each.groups],
+                "bytes": each.count * ELEMENT_BYTES,
+                "iterations": each.iterations,
+                "qps": each.qps,
+            }
+            for each in plan.collectives
+        ],
         "faults": [{"link": link, "fault": fault} for link, fault in plan.fault_texts],
         "captures": [str(link) for link in plan.captures],
         "memory_bytes": plan.region_bytes,
@@ -51,17 +64,24 @@ def _document(plan: Plan) -> dict[str, object]:
 
 def _lines(plan: Plan) -> list[str]:
     scenario, fabric = plan.scenario, plan.fabric
-    detected = plan.detected
+    detected, written = plan.detected, sum(flow.payload_bytes for flow in plan.flows)
     return [
         f"{scenario.name}: ok",
         f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {len(fabric.links())} links",
-        f"  traffic   {len(plan.flows)} flows, {plan.region_bytes // 2:,} bytes, PMTU {scenario.transport.pmtu}",
+        f"  traffic   {len(plan.flows)} flows, {written:,} bytes, PMTU {scenario.transport.pmtu}",
+        *[f"  rounds    {_collective_text(each)}" for each in plan.collectives],
         *[f"  fault     {link} {fault}" for link, fault in plan.fault_texts],
         *[f"  capture   {link}" for link in plan.captures],
         f"  expected  {'the links that drop' if detected is None else ', '.join(map(str, detected)) or 'no link'}",
         f"  detector  {_power_text(power_of(plan))}",
         *[f"  warning   {text}" for text in warnings_of(plan)],
     ]
+
+
+def _collective_text(each: PlannedCollective) -> str:
+    groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in each.groups)
+    size = f"{each.count * ELEMENT_BYTES:,} bytes a host"
+    return f"{each.name} among {groups}, {size}, {each.iterations} and one that is checked"
 
 
 def _power_text(power: Power) -> str:

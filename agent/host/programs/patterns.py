@@ -12,6 +12,13 @@ from typing import NamedTuple
 ELEMENT_BYTES = 4
 
 
+def shares_of(size: int, queue_pairs: int, pmtu: int) -> Iterator[tuple[int, int]]:
+    """Where a message of `size` bytes is cut for its queue pairs, (start, bytes) each: full packets, none empty."""
+    share = -(-size // (queue_pairs * pmtu)) * pmtu
+    for start in range(0, size, share or 1):
+        yield start, min(share, size - start)
+
+
 class Pattern(Enum):
     """Who sends what to whom."""
 

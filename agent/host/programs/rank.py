@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateArrived
 from agent.core.memory import MemoryRegion
 from agent.host.errors import ProgramError
+from agent.host.programs.patterns import shares_of
 from agent.io.runtime import Channel
 
 T = TypeVar("T")
@@ -187,7 +188,6 @@ class Rank:
     def _parts(self, peer: int, size: int) -> Iterator[tuple[Channel, int, int]]:
         """A message over the queue pairs of a link: full packets each, the last part shorter, none empty."""
         channels = self.links[peer].channels
-        pmtu = channels[0].qp.config.pmtu
-        share = -(-size // (len(channels) * pmtu)) * pmtu
-        for channel, start in zip(channels, range(0, size, share or 1), strict=False):
-            yield channel, start, min(share, size - start)
+        shares = shares_of(size, len(channels), channels[0].qp.config.pmtu)
+        for channel, (start, part) in zip(channels, shares, strict=False):
+            yield channel, start, part

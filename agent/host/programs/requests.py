@@ -89,15 +89,17 @@ Order = WriteBwOrder | WriteLatOrder | CollectiveOrder
 
 
 class StartProgram(_Request, frozen=True, tag="start_program"):
-    """Start a program on a rank; it waits for the others itself: {packets}, those of each queue pair if known.
+    """Start a program on a rank; it waits for the others itself: {packets, announced}.
 
-    With `epoch` its packets are announced to the leaves first.
+    `packets` are those of each queue pair, if known. With `epoch` those that send at least `least_packets` are
+    announced to the leaves first; `announced` are their numbers.
     """
 
     host: int
     cq: int
     order: Order
     epoch: int | None = None
+    least_packets: int = 1
 
 
 class ProgramResult(_Request, frozen=True, tag="program_result"):

@@ -66,14 +66,19 @@ class ProgramCommands:
         seat = self.programs.seat(request.host, request.cq)
         program = _PROGRAMS[type(request.order)](**msgspec.structs.asdict(request.order))
         packets = program.packets(seat.rank)
-        if request.epoch is not None:
-            if packets is None:
-                raise RequestError("a program that ends by time cannot be announced: its packets are not known")
-            runtime = self.engine.hosts[request.host]
-            for qpn, count in packets.items():
-                self.wiring.declarations.announce(runtime, runtime.channels[qpn], request.epoch, count)
+        announced = [] if request.epoch is None else self._announce(request, request.epoch, packets)
         seat.start(program)
-        return {"packets": packets}
+        return {"packets": packets, "announced": announced}
+
+    def _announce(self, request: ask.StartProgram, epoch: int, packets: dict[int, int] | None) -> list[int]:
+        """Announce the queue pairs that send enough; their numbers."""
+        if packets is None:
+            raise RequestError("a program that ends by time cannot be announced: its packets are not known")
+        runtime = self.engine.hosts[request.host]
+        chosen = [qpn for qpn, count in packets.items() if count >= request.least_packets]
+        for qpn in chosen:
+            self.wiring.declarations.announce(runtime, runtime.channels[qpn], epoch, packets[qpn])
+        return chosen
 
     def program_result(self, request: ask.ProgramResult) -> Reply:
         """How a program goes."""

@@ -1,6 +1,7 @@
 """The page for people and the record for programs say the same."""
 
 import msgspec
+from msgspec import structs
 
 from results.metrics import totals_of
 from results.summary import (
@@ -18,6 +19,7 @@ from results.summary import (
     summary_json,
     summary_text,
 )
+from tests.unit.results.test_collective_rows import row
 
 FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 16 << 20, 16 << 20, 65536, 82, 0, 5.0, 26_843_545.6, 16 << 20, 0)
 
@@ -117,3 +119,14 @@ def test_many_flows_are_left_to_the_json() -> None:
 
 def test_sizes() -> None:
     assert [size_text(n) for n in (1, 1024, 16 << 20, 3 << 29)] == ["1 B", "1 KiB", "16 MiB", "1.5 GiB"]
+
+
+def test_page_shows_collectives_and_who_was_not_announced() -> None:
+    told = summary((structs.replace(FLOW, workload="dp (all-reduce)", bytes_verified=0),))
+    told = structs.replace(
+        told, collectives=(row(1024, 1234.5, 0),), detected=structs.replace(told.detected, unannounced=52)
+    )
+    text = summary_text(told)
+    assert "as dp (all-reduce)" in text
+    assert any(line.split()[-2:] == ["0", "all-reduce"] for line in text.splitlines())
+    assert "52 queue pairs of collectives send too little for a verdict and were not announced" in text

@@ -9,10 +9,12 @@ from scenarios.expect import (
     Conclusion,
     MachineCounts,
     checks_of,
+    collective_check,
     detected_of,
     load_of,
 )
 from scenarios.model import Expectation
+from tests.unit.results.test_collective_rows import row
 
 LINK = "p0:leaf3>spine5"
 OTHER = "p0:spine5>leaf4"
@@ -171,3 +173,16 @@ def test_a_mechanism_that_cannot_tell_writes_counts_all_drops() -> None:
     netem = msgspec.structs.replace(DROP, dropped_writes=None)
     checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (netem,))
     assert checks[-1].detail.startswith("100 resent, 103 packets dropped")
+
+
+def test_what_a_collective_sent_is_not_compared_byte_for_byte() -> None:
+    part = msgspec.structs.replace(FLOW, bytes_verified=0, workload="all-reduce")
+    assert failed(concluded(LINK), {LINK}, part) == {}
+    assert "all data is right" in failed(concluded(LINK), {LINK}, msgspec.structs.replace(part, acked_bytes=100))
+    assert "all data is right" in failed(concluded(LINK), {LINK}, msgspec.structs.replace(part, workload="write"))
+
+
+def test_one_wrong_number_or_a_program_that_stopped_fails() -> None:
+    assert collective_check([row(1024, 5.0, 0)], ()).ok
+    assert collective_check([row(1024, 5.0, 0), row(1024, 5.0, 3)], ()).detail == "all-reduce: 3 of 1024 numbers"
+    assert collective_check([], ("h3: queue pair 0x3001 has failed",)).detail == "h3: queue pair 0x3001 has failed"
