@@ -16,6 +16,12 @@ _TICK_NS = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 """Magic number to nanoseconds in a tick of the packets' time stamps."""
 
 
+def packets_in(path: Path) -> int:
+    """Whole packets that a pcap file holds. Raises CaptureError for a file that is none, OSError."""
+    with path.open("rb") as file:
+        return sum(1 for _ in PcapFile(file, path))
+
+
 class Captured(NamedTuple):
     """One packet of a capture."""
 

@@ -6,6 +6,9 @@ from pathlib import Path
 import click
 
 from results import run_dir
+from results.errors import ResultsError
+from results.pcap_file import packets_in
+from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted, echo_aside
@@ -17,7 +20,7 @@ from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 
 
-@click.group("capture")
+@click.group("capture", cls=CommandGroup)
 def command() -> None:
     """Record links of the lab that is up into pcap files."""
 
@@ -59,7 +62,7 @@ def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None
     if stopped.going_on:
         output.say(f"{counted(len(stopped.going_on), 'capture')} of the run that is going on: left alone")
     _print(output, captures)
-    flaws = [flaw for capture in captures if (flaw := _flaw(capture)) is not None]
+    flaws = [flaw for capture in captures if (flaw := flaw_of(capture)) is not None]
     for flaw in flaws:
         echo_aside(f"spraylab: {flaw}")
     context.exit(ExitCode.CHECK_FAILED if flaws else ExitCode.OK)
@@ -81,11 +84,19 @@ def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Out
     return tuple(links)
 
 
-def _flaw(capture: CaptureState) -> str | None:
-    if not Path(capture.file).exists():
-        return f"{capture.link} at {capture.node}: the file {capture.file} is gone"
+def flaw_of(capture: CaptureState) -> str | None:
+    """Why the file of a capture that has ended is not what it should be; tcpdump itself does not notice a full disk."""
+    end, file = f"{capture.link} at {capture.node}", Path(capture.file)
+    if not file.exists():
+        return f"{end}: the file {file} is gone"
     if capture.captured is None:
-        return f"{capture.link} at {capture.node}: tcpdump died before the end, {capture.file} is incomplete"
+        return f"{end}: tcpdump died before the end, {file} is incomplete"
+    try:
+        written = packets_in(file)
+    except (ResultsError, OSError) as error:
+        return f"{end}: {error}"
+    if written != capture.captured:
+        return f"{end}: {file} holds {written} of the {capture.captured} packets; was the disk full?"
     return None
 
 
