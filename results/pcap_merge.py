@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from results.naming import naming
 from results.pcap import CaptureEnd
 from results.pcap_file import Captured, PcapFile
 from results.pcapng import Direction, PcapngWriter
@@ -51,7 +52,7 @@ def merge(files: Sequence[Path], out: Path) -> Merged:
         sources = [_opened(opened.enter_context(path.open("rb")), path) for path in files]
         partial = out.with_name(f".{out.name}.part")
         try:
-            with partial.open("wb") as target:
+            with naming(partial), partial.open("wb") as target:
                 packets = _write(sources, PcapngWriter(target))
             partial.replace(out)
         finally:

@@ -5,6 +5,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
+from results.naming import naming
 from results.report import (
     arrivals_figure,
     fabric_figure,
@@ -23,7 +24,8 @@ def write_report(run: RunDir) -> RunData:
     data = read_run(run)
     drawn = figures_of(data)
     style.save(drawn, run.figures)
-    run.report.write_text(page_of(data, drawn), encoding="utf-8")
+    with naming(run.report):
+        run.report.write_text(page_of(data, drawn), encoding="utf-8")
     return data
 
 

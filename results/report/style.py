@@ -18,6 +18,8 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
+from results.naming import naming
+
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
 FAULT, ACCUSED, GOOD, WARN = "#c1440e", "#0a62a8", "#16775a", "#8a5a00"
 """Vermilion, blue, green and ochre of about Okabe and Ito's set, dark enough for text on paper."""
@@ -141,6 +143,8 @@ def save(figures: list[Drawn], folder: Path) -> None:
     for one in figures:
         if one.figure is not None:
             on_paper = one.svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
-            (folder / f"{one.name}.svg").write_text(on_paper, encoding="utf-8")
-            with matplotlib.rc_context(_SETTINGS):
-                one.figure.savefig(folder / f"{one.name}.png", dpi=_DPI, facecolor=PAPER, metadata={"Software": None})
+            svg, png = folder / f"{one.name}.svg", folder / f"{one.name}.png"
+            with naming(svg):
+                svg.write_text(on_paper, encoding="utf-8")
+            with naming(png), matplotlib.rc_context(_SETTINGS):
+                one.figure.savefig(png, dpi=_DPI, facecolor=PAPER, metadata={"Software": None})
