@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 
 import click
 
+from scenarios.cli.command_group import CommandGroup
 from scenarios.interrupts import interrupts_raise
 
 _COMMANDS = {
@@ -40,7 +41,7 @@ _COMMANDS = {
 """Command to its module in this folder, which is imported when it is used; the function in it is `command`."""
 
 
-class Cli(click.Group):
+class Cli(CommandGroup):
     """A group whose commands are modules, and whose expected errors are a line on stderr and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -137,6 +138,7 @@ def main() -> None:
     sudo spraylab up                   the same fabric, left up for the other commands
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns of a home without room for its cache
 
 
 if __name__ == "__main__":

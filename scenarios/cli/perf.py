@@ -7,6 +7,7 @@ from typing import Any, Literal
 import click
 
 from results.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
+from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output, counted
@@ -20,7 +21,7 @@ from scenarios.perf_transport import fitting_settings
 from scenarios.perf_writes import SIZES, WriteTest, write_rows
 
 
-@click.group("perf")
+@click.group("perf", cls=CommandGroup)
 def command() -> None:
     """Measure traffic between hosts of the lab that is up. The numbers are those of an emulator on this machine."""
 
