@@ -35,6 +35,12 @@ PATIENCE_S = 5.0
 _QUICK = (Status, FaultShow, FaultEvent, Shutdown)
 
 
+def _dead(path: Path, what: str) -> str:
+    """Says of the process that answers at `path`, in its lab's folder, what became of it, and how to go on."""
+    again = LabDir(path.parent.name, path.parent.parent).down_command
+    return f"{path.stem} {what}; see {path.with_suffix('.log')}; `{again}` and up again"
+
+
 class LineSocket:
     """A connected unix socket that carries lines. Use in a `with`.
 
@@ -80,7 +86,7 @@ class LineSocket:
         except TimeoutError as error:
             raise self._gone(f"{self._path.stem} did not answer for {timeout_s:.0f} s") from error
         except OSError as error:
-            raise self._gone(f"{self._path.stem} is gone: {error.strerror}") from error
+            raise self._gone(_dead(self._path, f"is gone: {error.strerror}")) from error
         return answer
 
     def _connect_again(self) -> None:
@@ -105,7 +111,7 @@ class LineSocket:
                 link.settimeout(max(0.1, until - time.monotonic()))
                 continue
             if not data:
-                raise self._gone(f"{self._path.stem} ended without an answer; see its log in {self._path.parent}")
+                raise self._gone(_dead(self._path, "ended without an answer"))
             self._received += data
         answer, _, self._received = self._received.partition(b"\n")
         return answer
@@ -173,7 +179,7 @@ class Worker:
         try:
             self._line.__enter__()
         except OSError as error:
-            raise WorkerFailedError(f"{self._path.stem} is gone: {error.strerror}") from error
+            raise WorkerFailedError(_dead(self._path, f"is gone: {error.strerror}")) from error
         return self
 
     def __exit__(self, *_: object) -> None:

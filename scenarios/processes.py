@@ -14,6 +14,8 @@ from pathlib import Path
 
 import msgspec
 
+from scenarios.errors import EnvironmentLackingError
+
 MARK = "SPRAYLAB_LAB"
 """Environment variable that carries the lab's name."""
 
@@ -74,7 +76,8 @@ def spawn(
     """Start a process of the lab that dies with its parent.
 
     `output` receives stdout and stderr; `stderr` (as for `subprocess`) overrides the latter. The caller must have
-    one thread only: the child runs Python between fork and exec.
+    one thread only: the child runs Python between fork and exec. Raises `EnvironmentLackingError` where there is no
+    such program.
     """
     log = output.open("ab") if output is not None else None
     try:
@@ -87,6 +90,8 @@ def spawn(
             preexec_fn=_die_with(os.getpid()),
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
         )
+    except FileNotFoundError as error:
+        raise EnvironmentLackingError(f"{command[0]} is missing; `spraylab doctor` tells what to install") from error
     finally:
         if log is not None:
             log.close()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from scenarios.errors import EnvironmentLackingError
 from scenarios.processes import ProcessId, end_marked, identify, is_alive, marked, spawn, wait_gone
 
 LAB = f"t{os.getpid() % 10**8}"
@@ -88,5 +89,5 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
 
 
 def test_missing_program_is_an_error_at_once() -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(EnvironmentLackingError, match="nowhere/program is missing; `spraylab doctor` tells"):
         spawn(("/nowhere/program",), LAB)
