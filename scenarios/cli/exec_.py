@@ -28,12 +28,16 @@ NOT_FOUND = 127
 @click.argument("words", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str, ...]) -> None:
-    """Run CMD in the network namespace of NODE; exits with CMD's own code.
+    """Run CMD in the network namespace of NODE; exits with CMD's own code. Options go before NODE.
 
     \b
     spraylab exec p0-leaf3 -- ip -6 route show table local
     spraylab exec h2 -- bash
     """
+    if words[0].startswith("-") and words[0] != "--":
+        raise UsageError(
+            f"{words[0]} stands behind the node; options go before it, as in `spraylab exec --lab NAME h0 -- true`"
+        )
     words = words[1:] if words[0] == "--" else words
     if not words or not words[0]:
         raise UsageError("say which command is to be run, as in `spraylab exec h0 -- ip -6 route`")

@@ -9,6 +9,7 @@ import click
 
 from faults.targets import chosen_of
 from faults.wording import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word, worded
+from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.client import Owner, not_up
@@ -40,7 +41,7 @@ def _options(*words: Word) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     return decorated
 
 
-@click.group("fault")
+@click.group("fault", cls=CommandGroup)
 def command() -> None:
     """Set, show and clear faults in the lab that is up."""
 
@@ -80,7 +81,7 @@ def set_command(
         except ScenariosError:
             _tell_what_stands(owner, output, {str(way) for way in chosen.ways})
             raise
-    _print(output, faults, "no fault there now")
+    _print(output, faults, "there was none to remove")
 
 
 @command.command("show")
@@ -107,7 +108,7 @@ def clear_command(labdir: LabDir, output: Output, target: str | None, everything
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultClear(target, kind), Faults)
-    _print(output, faults, "there was no fault")
+    _print(output, faults, "there was no fault" if kind is None else f"there was no {kind}")
 
 
 def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:

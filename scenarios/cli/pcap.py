@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from results.pcap_merge import merge
+from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.runs import find_run, runs_like, runs_option
@@ -14,7 +15,7 @@ MERGED = "all.pcapng"
 """In the folder of the captures, when nothing else is asked for."""
 
 
-@click.group("pcap")
+@click.group("pcap", cls=CommandGroup)
 def command() -> None:
     """Work on the captures of a run."""
 
@@ -47,8 +48,8 @@ def _files(what: tuple[str, ...], runs: Path) -> list[Path]:
     if what and all(Path(text).is_file() for text in what):
         return [Path(text) for text in what]
     if len(what) > 1:
-        missing = [text for text in what if not Path(text).is_file()]
-        raise UsageError(f"no such file: {', '.join(missing)}; name one run, or files")
+        wrong = [text for text in what if not Path(text).is_file()]
+        raise UsageError(f"not there, or not regular files: {', '.join(wrong)}; name one run, or files")
     run = find_run(what[0] if what else None, runs)
     folder = run.pcap if run.pcap.is_dir() else run.path
     found = sorted(folder.glob("*.pcap"))

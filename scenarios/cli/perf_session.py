@@ -11,7 +11,7 @@ from results.perf_rows import Cost
 from scenarios.attached import attached
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, counted
 from scenarios.errors import UsageError
 from scenarios.expect import QUIET_SHARE
 from scenarios.interrupts import interrupts_raise, undoing
@@ -86,7 +86,7 @@ def print_rows(
     printed: list[R] = []
     spec = fabric.spec
     sent = f"PMTU {config.pmtu}, window {config.window_pkts} packets, spraying by {config.policy}"
-    paths = f"{spec.planes} planes of {spec.spines} spines"
+    paths = f"{counted(spec.planes, 'plane')} of {counted(spec.spines, 'spine')}"
     told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:
         output.text("\n".join([*(f"# {each}" for each in told), header]))

@@ -120,6 +120,7 @@ def test_validate_shows_the_plan() -> None:
         (("nonsense",), "No such command"),
         (("dwn",), "did you mean down?"),
         (("exec", "h0", "--"), "say which command"),
+        (("exec", "h0", "--lab", "x", "--", "true"), "options go before it"),
         (("up", "--workers", "99999999"), "is too many"),
         (("up", "--workers", "9" * 5000), "is too many"),
         (("fault", "set", "p0:leaf3>spine5", "--drop", "9" * 9000 + "%"), "has 9001 characters"),
@@ -268,3 +269,10 @@ def test_a_wrong_test_of_collectives_is_2(words: tuple[str, ...], reason: str) -
     result = spraylab("perf", "all-reduce", *words)
     assert result.exit_code == 2
     assert reason in result.stderr
+
+
+@pytest.mark.parametrize("group", [(), ("fault",), ("capture",), ("pcap",), ("perf",)], ids=" ".join)
+def test_help_cuts_no_sentence(group: tuple[str, ...]) -> None:
+    shown = spraylab(*group, "--help").stdout.split("Commands:")[1]
+    assert "..." not in shown
+    assert max(map(len, shown.splitlines())) <= 80

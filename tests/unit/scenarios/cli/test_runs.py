@@ -92,7 +92,7 @@ def test_files_are_merged_to_where_one_says(runs, tmp_path):
     ("words", "told"),
     [
         (("20260304T050607Z-grey-link-1",), "did you mean 20260304T050607Z-gray-link-1?"),
-        (("a.pcap", "b.pcap"), "no such file: a.pcap, b.pcap"),
+        (("a.pcap", "b.pcap"), "not there, or not regular files: a.pcap, b.pcap"),
         (("latest", "-o", "{runs}/latest/pcap/p0_leaf3-spine5.leaf3-spine5.pcap"), "is one of the files to merge"),
     ],
 )
