@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import click
 import msgspec
 
+from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.client import Owner
@@ -13,7 +14,7 @@ from scenarios.lab_dir import LabDir
 from scenarios.protocol import Allow, Denials, DenialState, Deny, DenyShow
 
 
-@click.group("deny")
+@click.group("deny", cls=CommandGroup)
 def command() -> None:
     """Keep the agents off links of the lab that is up: their entropy values become DENIED."""
 

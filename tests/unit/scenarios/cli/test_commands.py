@@ -271,7 +271,7 @@ def test_a_wrong_test_of_collectives_is_2(words: tuple[str, ...], reason: str) -
     assert reason in result.stderr
 
 
-@pytest.mark.parametrize("group", [(), ("fault",), ("capture",), ("pcap",), ("perf",)], ids=" ".join)
+@pytest.mark.parametrize("group", [(), ("fault",), ("capture",), ("deny",), ("pcap",), ("perf",)], ids=" ".join)
 def test_help_cuts_no_sentence(group: tuple[str, ...]) -> None:
     shown = spraylab(*group, "--help").stdout.split("Commands:")[1]
     assert "..." not in shown
