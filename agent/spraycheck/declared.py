@@ -5,7 +5,8 @@ nothing is assumed of how the sender sprayed, so EVs may be skipped, retired and
 """
 
 from dataclasses import dataclass
-from math import ceil, log, sqrt
+from functools import cache, lru_cache
+from math import log, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,14 @@ from agent.spraycheck.detector import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE
 ALIKE_ALARM = 0.05
 """How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
 withholds an answer, and a second flow of the host gives another chance."""
+
+GROUP_ALARM = 1e-3
+"""How often losses common to all paths of a flow may make a group of them look failed, while the rest lost stray
+packets only. Our choice: two failed paths of eight still show with five packets lost on each."""
+
+DOUBT_ALARM = 0.01
+"""How often stray losses of a flow's other paths make them look as if they failed, too. Our choice: a path must then
+stand out more clearly, no more."""
 
 _COMMON = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
 _SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
@@ -93,23 +102,33 @@ def stray_p_values(sent: Counts, lost: Counts, stray_rate: float) -> NDArray[np.
 def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
     """Which paths are failed: `(..., k)` packets sent and lost, one flow a row.
 
-    A path loses more than stray packets do, and more than losses common to all paths of its flow would make it.
+    A path loses more than stray packets do, and more than losses common to all paths of its flow would make it. Where
+    the other paths lost stray packets only, there is no sign of such losses, and 1 % is doubt enough; where they lost
+    more, a lossy host link is as good an explanation, and the path must stand out at the level of every test of a run.
     """
     short = stray_p_values(sent, lost, asked.stray_rate) <= asked.test_level
     if sent.shape[-1] == 1 or not short.any():
         return short
     all_lost = lost.sum(-1, keepdims=True)
     share = sent / np.maximum(sent.sum(-1, keepdims=True), 1)
-    alone = all_at_least(lost, all_lost, share) <= COMMON_LOSS_ALARM
-    flags: Flags = short & (alone | _apart(sent, lost))
+    others = sent.sum(-1, keepdims=True) - sent
+    level = _level(COMMON_LOSS_ALARM, others, all_lost - lost, asked)
+    alone = all_at_least(lost, all_lost, share) <= level
+    flags: Flags = short & (alone | _apart(sent, lost, asked))
     return flags
 
 
-def _apart(sent: Counts, lost: Counts) -> Flags:
+def _level(mild: float, sent: Counts, lost: Counts, asked: Asked) -> NDArray[np.float64]:
+    """How unlikely a difference to other paths must be, if those lost `lost` of `sent`."""
+    return np.where(stray_p_values(sent, lost, asked.stray_rate) > DOUBT_ALARM, mild, asked.test_level)
+
+
+def _apart(sent: Counts, lost: Counts, asked: Asked) -> Flags:
     """Paths of a group that loses more than the rest of its flow: several failed paths hide one another's share.
 
     The group is the best split by loss rate. A tail bound (Chernoff) times the number of groups of that size and of
-    sizes keeps the chance that losses common to all paths split anyhow below COMMON_LOSS_ALARM a flow.
+    sizes keeps the chance that losses common to all paths split anyhow below the level: GROUP_ALARM a flow if the rest
+    lost stray packets only, else that of every test.
     """
     paths = sent.shape[-1]
     order = np.argsort(-lost / np.maximum(sent, 1), axis=-1, kind="stable")
@@ -119,10 +138,11 @@ def _apart(sent: Counts, lost: Counts) -> Flags:
     groups = gammaln(paths + 1) - gammaln(sizes + 1) - gammaln(paths - sizes + 1)
     chances = groups - _divergence(lost_by[..., :-1], all_lost, sent_by[..., :-1] / np.maximum(all_sent, 1))
     best = chances.argmin(-1)[..., None]
-    splits = np.take_along_axis(chances, best, -1) + log(paths - 1) <= log(COMMON_LOSS_ALARM)
     rest_lost = all_lost - np.take_along_axis(lost_by, best, -1)
     rest_sent = all_sent - np.take_along_axis(sent_by, best, -1)
-    above_rest = all_at_least(lost, lost + rest_lost, sent / np.maximum(sent + rest_sent, 1)) <= COMMON_LOSS_ALARM
+    level = _level(GROUP_ALARM, rest_sent, rest_lost, asked)
+    splits = np.take_along_axis(chances, best, -1) + log(paths - 1) <= np.log(level)
+    above_rest = all_at_least(lost, lost + rest_lost, sent / np.maximum(sent + rest_sent, 1)) <= level
     inside = np.argsort(order, axis=-1, kind="stable") <= best
     flags: Flags = splits & inside & above_rest
     return flags
@@ -138,17 +158,64 @@ def _divergence(part: Counts, whole: Counts, share: NDArray[np.float64]) -> NDAr
 
 
 def least_loss(sent: int, share: float, asked: Asked) -> int:
-    """Fewest packets lost, of `sent`, for which a path that alone fails is flagged; it carries `share` of its flow."""
+    """Fewest packets lost, of `sent`, for which a path is flagged whose flow lost no others; its part is `share`."""
+    return max(_beyond_stray(sent, asked), _standing_out(share, 0, COMMON_LOSS_ALARM))
+
+
+@lru_cache(1 << 16)
+def declared_miss(sent: int, all_sent: int, asked: Asked) -> float:
+    """P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets.
+
+    The other paths lose stray packets, and the more they lose the harder it is to stand out.
+    """
+    stray, others = _beyond_stray(sent, asked), all_sent - sent
+    usual = quantile(1 - DOUBT_ALARM, others, asked.stray_rate) if others else 0
+    share, miss = sent / all_sent, 0.0
+    for lost in range(usual + 1):
+        needed = max(stray, _standing_out(share, lost, COMMON_LOSS_ALARM))
+        chance = at_least(lost, others, asked.stray_rate) - at_least(lost + 1, others, asked.stray_rate)
+        miss += chance * at_most(needed - 1, sent, asked.min_rate)
+    needed = max(stray, _standing_out(share, usual + 1, asked.test_level))
+    return miss + at_least(usual + 1, others, asked.stray_rate) * at_most(needed - 1, sent, asked.min_rate)
+
+
+@cache
+def declared_packets_needed(paths: int, asked: Asked) -> int | None:
+    """Packets on each path from which on a drop of the asked rate is hardly missed; None if no flow may be as long."""
+    low = packets_needed(asked.min_rate, paths, asked.test_level, asked.miss, asked.stray_rate)
+    if low is None or declared_miss(low, low * paths, asked) <= asked.miss:
+        return low
+    high = 2 * low
+    while declared_miss(high, high * paths, asked) > asked.miss:
+        if high > MAX_PACKETS // paths:
+            return None
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        enough = declared_miss(middle, middle * paths, asked) <= asked.miss
+        low, high = (low, middle) if enough else (middle, high)
+    return high
+
+
+@lru_cache(1 << 16)
+def _beyond_stray(sent: int, asked: Asked) -> int:
+    """Fewest packets lost that are no stray ones."""
     unflagged = quantile(1 - asked.test_level, sent, asked.stray_rate)
     while at_least(unflagged + 1, sent, asked.stray_rate) > asked.test_level:  # 1 - level has lost digits
         unflagged += 1
-    alone = 1 if share >= 1 else ceil(log(COMMON_LOSS_ALARM) / log(share) - 1e-9)
-    return max(unflagged + 1, alone)
+    return unflagged + 1
 
 
-def declared_miss(sent: int, share: float, asked: Asked) -> float:
-    """P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets."""
-    return at_most(least_loss(sent, share, asked) - 1, sent, asked.min_rate)
+@cache
+def _standing_out(share: float, others: int, level: float) -> int:
+    """Fewest packets lost for which a path with `share` of its flow stands out, while other paths lost `others`."""
+    if share >= 1:
+        return 1
+    lost = 1
+    # About log(level) / log(share) turns.
+    while at_least(lost, lost + others, share) > level:
+        lost += 1
+    return lost
 
 
 def packets_needed(
@@ -160,7 +227,7 @@ def packets_needed(
     the smallest loss that alpha allows on, is uniformly most powerful (Neyman-Pearson), and so no test does with fewer,
     but for what standing out from the other paths costs. `0 < stray_rate < rate <= 1`.
     """
-    fewest = 1 if paths == 1 else ceil(log(COMMON_LOSS_ALARM) / log(1 / paths) - 1e-9)
+    fewest = _standing_out(1 / paths, 0, COMMON_LOSS_ALARM)
     # A turn for each loss that might be the threshold; about 10 of them.
     for loss in range(fewest, most + 1):
         packets = _packets_for(loss, rate, beta, most)
@@ -201,7 +268,7 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
         return "nothing was sent on it"
     if p_value <= asked.test_level:
         return _COMMON
-    miss = declared_miss(sent, sent / all_sent, asked)
+    miss = declared_miss(sent, all_sent, asked)
     if miss > asked.miss:
         return f"a drop of {asked.min_rate:.4%} of {sent} packets would be missed with probability {miss:.2g}"
     return None

@@ -12,7 +12,7 @@ from math import floor
 
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.declared import packets_needed
+from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, uniform_packets_needed
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
@@ -119,8 +119,7 @@ class Monitor:
         asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
         paths = len(like.spines)
         if like.sent is not None:
-            needed = packets_needed(asked.min_rate, paths, asked.test_level, asked.miss, asked.stray_rate)
-            return replace(flow, packets=needed)
+            return replace(flow, packets=declared_packets_needed(paths, asked))
         if like.test is None:
             return flow
         shape = like.test.shape

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.declared import judge_declared, judge_source, packets_needed
+from agent.spraycheck.declared import declared_packets_needed, judge_declared, judge_source
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
@@ -98,7 +98,7 @@ def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
     found = only.localization
     assert [each.likelihood for each in found.estimates] == [0.5, 0.5]
     (flow,) = found.deciding
-    assert flow.packets == packets_needed(flow.rate, 8, ASKED.test_level, ASKED.miss)
+    assert flow.packets == declared_packets_needed(8, replace(ASKED, min_rate=flow.rate))
 
 
 def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
