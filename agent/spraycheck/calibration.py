@@ -27,6 +27,8 @@ class FlowShape:
     paths: int
     copies: int = 1
     """EVs that share one path."""
+    flows: int = 1
+    """Flows added up; each begins and ends inside a pass of its own."""
 
     @property
     def expected(self) -> float:
@@ -59,7 +61,10 @@ def calibrate(shape: FlowShape, false_alarm: float) -> Calibration:
 
 
 def _rotation(shape: FlowShape) -> Calibration:
-    ends = ROTATION_ENDS * shape.copies
+    ends = ROTATION_ENDS * shape.copies * shape.flows
+    if shape.flows > 1:  # the ends of many small flows add up; what is added up has to be judged nevertheless
+        s = max(ROTATION_S, ends * (1 + 1e-9) / sqrt(shape.expected))
+        return Calibration(s, ends, f"rotation: a healthy count of {shape.flows} flows is within {ends} packets of λ")
     return Calibration(ROTATION_S, ends, f"rotation: s = {ROTATION_S}, a healthy count is within {ends} packets of λ")
 
 

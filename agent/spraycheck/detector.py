@@ -105,7 +105,7 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     """The test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
     if shape.packets < 1 or shape.paths < 1:
         raise ValueError(f"nothing to test: {shape.packets} packets over {shape.paths} paths")
-    if shape.packets > MAX_PACKETS:
+    if shape.packets > MAX_PACKETS * shape.flows:
         raise ValueError(f"{shape.packets} packets are more than half of the PSN space, {MAX_PACKETS}")
     calibration = calibrate(shape, asked.false_alarm)
     expected = shape.expected
@@ -176,6 +176,14 @@ def _judge_path(test: FlowTest, path: int, count: int, total: int, surplus: str 
     reason = surplus or (_COMMON_LOSS if short else test.weakness)
     verdict = Verdict.INSUFFICIENT if reason else Verdict.HEALTHY
     return PathVerdict(path, count, verdict, reason, p_value, test.snr)
+
+
+def certain_losses(test: FlowTest, count: int) -> tuple[int, int]:
+    """Packets put on a path and, at least, lost of them, to the path's favour; (0, 0) where chance decides how many."""
+    if test.shape.policy is SprayPolicyCode.RANDOM:
+        return 0, 0
+    sent = floor(test.shape.expected)
+    return sent, max(sent - test.calibration.end_effect_pkts - count, 0)
 
 
 def healthy_p_value(test: FlowTest, count: int) -> float:

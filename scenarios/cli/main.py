@@ -30,6 +30,7 @@ _COMMANDS = {
     "show": "show",
     "report": "report",
     "compare": "compare",
+    "study": "study",
     "pcap": "pcap",
     "perf": "perf",
     "validate": "validate",

@@ -1,0 +1,193 @@
+"""Figures of a study, as SVG and PNG, from its tidy tables and nothing else.
+
+Each function draws one figure, or says by None that the study has nothing to show in it.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+Line = Mapping[str, Any]
+
+_STYLE = {
+    "font.family": "serif", "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
+    "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
+    "grid.linewidth": 0.4, "lines.linewidth": 1.2, "lines.markersize": 3.5, "svg.fonttype": "none",
+    "svg.hashsalt": "spraylab", "savefig.bbox": "tight", "savefig.dpi": 200,
+}  # fmt: skip
+_SIZE_IN = (3.4, 2.4)
+"""The width of a column of a paper."""
+
+_COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
+"""Okabe and Ito's, told apart by everybody."""
+
+_MARKERS = "osD^vPX"
+
+
+def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> list[Path]:
+    """Every figure that these tables have something for; the files written. Raises OSError."""
+    drawings: dict[str, Callable[[], Figure | None]] = {
+        "roc": lambda: roc_figure(roc),
+        "misses": lambda: misses_figure(cells),
+        "spines": lambda: spines_figure(cells),
+        "time-to-detect": lambda: time_figure(cells),
+        "failures": lambda: failures_figure(cells),
+    }
+    written = []
+    with mpl.rc_context(_STYLE):
+        for name, draw in drawings.items():
+            if (figure := draw()) is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                written += _save(figure, folder / name)
+    return written
+
+
+def roc_figure(roc: Sequence[Line]) -> Figure | None:
+    """Misses a failed path against false alarms a healthy flow, over all thresholds."""
+    curves = _grouped(roc, ("spray", "expectation", "asked_rate", "packets", "spines"))
+    if not curves:
+        return None
+    figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
+    for at, (key, lines) in enumerate(list(curves.items())[: 2 * len(_COLORS)]):
+        points = sorted((line["false_alarm_rate"], line["miss_rate"]) for line in lines)
+        style = "-" if key[0] == "rotation" else "--"
+        axes.plot(
+            *zip(*points, strict=True), style, color=_color(at), label=_label(curves, key), drawstyle="steps-post"
+        )
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
+    axes.plot((0, 1), (1, 0), ":", color="0.6", linewidth=0.8)
+    return _legend(figure, axes)
+
+
+def misses_figure(cells: Sequence[Line]) -> Figure | None:
+    """False-negative rate against packets a spine, one curve a drop rate (SprayCheck E3)."""
+    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "rate", "spines", "failure"))
+    return _curves(curves, "packets", "packets on each spine", "misses a failed path", "miss")
+
+
+def spines_figure(cells: Sequence[Line]) -> Figure | None:
+    """Share of failed links that are named against the number of spines (SprayCheck S8)."""
+    curves = _varying(_failing(cells), "spines", ("spray", "expectation", "rate", "packets", "failure"))
+    return _curves(curves, "spines", "spines", "failed links named", "link_found", base=2)
+
+
+def time_figure(cells: Sequence[Line]) -> Figure | None:
+    """When a failure is named: the share of runs that named all, by packets a spine that they had been given."""
+    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "rate", "spines", "failure"))
+    return _curves(curves, "packets", "packets on each spine so far", "runs with every link named", "found")
+
+
+def failures_figure(cells: Sequence[Line]) -> Figure | None:
+    """Links named, and runs that accused a healthy one, by kind of failure."""
+    failing = _failing(cells)
+    kinds = list(dict.fromkeys(cell["failure"] for cell in failing))
+    if len(kinds) < 2:
+        return None
+    figure, axes = _axes("", "share")
+    groups = _grouped(
+        [cell for cell in failing if cell["link_found_of"]], ("spray", "expectation", "rate", "packets", "spines")
+    )
+    for at, (key, lines) in enumerate(groups.items()):
+        by_kind = {line["failure"]: line for line in lines}
+        shift = (at - (len(groups) - 1) / 2) * 0.8 / max(len(groups), 1)
+        places = [kinds.index(kind) + shift for kind in by_kind]
+        _with_bars(axes, places, list(by_kind.values()), "link_found", _color(at), _label(groups, key), "")
+        wrong = [line["wrong_rate"] for line in by_kind.values()]
+        axes.plot(places, wrong, "x", color=_color(at), markersize=4)
+    axes.set_xticks(range(len(kinds)), [kind.replace("-", "\n", 1) for kind in kinds])
+    axes.plot([], [], "x", color="0.3", label="runs that accused a healthy link")
+    return _legend(figure, axes)
+
+
+def _curves(
+    curves: Mapping[tuple[Any, ...], Sequence[Line]],
+    x: str,
+    x_label: str,
+    y_label: str,
+    y: str,
+    base: int = 10,
+) -> Figure | None:
+    if not curves:
+        return None
+    figure, axes = _axes(x_label, y_label)
+    for at, (key, lines) in enumerate(curves.items()):
+        ordered = sorted((line for line in lines if line[f"{y}_of"]), key=lambda line: float(line[x]))
+        _with_bars(axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key), "-", _marker(at))
+    axes.set_xscale("log", base=base)
+    axes.set_ylim(-0.03, 1.03)
+    return _legend(figure, axes)
+
+
+def _with_bars(
+    axes: Axes, x: Sequence[float], lines: Sequence[Line], y: str, color: str, label: str, line: str, marker: str = "o"
+) -> None:
+    """Rates with their intervals."""
+    rates = [each[f"{y}_rate"] for each in lines]
+    below = [max(rate - each[f"{y}_low"], 0.0) for rate, each in zip(rates, lines, strict=True)]
+    above = [max(each[f"{y}_high"] - rate, 0.0) for rate, each in zip(rates, lines, strict=True)]
+    axes.errorbar(
+        x, rates, (below, above), fmt=f"{marker}{line}", color=color, label=label, elinewidth=0.7, capsize=1.5
+    )
+
+
+def _failing(cells: Iterable[Line]) -> list[Line]:
+    return [cell for cell in cells if cell["failure"] not in ("none", "host-link") and cell["runs"]]
+
+
+def _varying(lines: Iterable[Line], x: str, names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
+    """Curves along `x` with two points at least."""
+    return {key: part for key, part in _grouped(lines, names).items() if len({line[x] for line in part}) > 1}
+
+
+def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
+    groups: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
+    for line in lines:
+        groups[tuple(line[name] for name in names)].append(line)
+    return dict(groups)
+
+
+def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...]) -> str:
+    """What tells this group from the others; rates in per cent."""
+    all_keys = list(groups)
+    differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1] or [0]
+    return ", ".join(_word(key[at]) for at in differing)
+
+
+def _word(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.3g}".rstrip("0").rstrip(".") if value > 1 else f"{100 * value:g} %"
+    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+
+
+def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:
+    figure = Figure(figsize=_SIZE_IN, layout="constrained")
+    axes = figure.add_subplot()
+    axes.set(xlabel=x_label, ylabel=y_label)
+    return figure, axes
+
+
+def _legend(figure: Figure, axes: Axes) -> Figure:
+    axes.legend(frameon=False, handlelength=1.6, borderaxespad=0.2)
+    return figure
+
+
+def _save(figure: Figure, stem: Path) -> list[Path]:
+    paths = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    figure.savefig(paths[0], metadata={"Date": None})
+    figure.savefig(paths[1])
+    return paths
+
+
+def _color(at: int) -> str:
+    return _COLORS[at % len(_COLORS)]
+
+
+def _marker(at: int) -> str:
+    return _MARKERS[at % len(_MARKERS)]

@@ -1,0 +1,151 @@
+"""`spraylab study`: a grid of runs, on the fabric or on a model of it, as tables and figures."""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from scenarios.cli.options import invoker, of_lab, require_root, told
+from scenarios.cli.output import Output, counted
+from scenarios.cli.run import Listener
+from scenarios.interrupts import interrupts_raise
+from scenarios.lab_dir import LabDir
+from scenarios.study_folder import StudyFolder
+from scenarios.study_load import find_study, load_study, study_names
+from scenarios.study_model import Study
+from scenarios.study_run import finish, open_points, run_points, simulated
+from scenarios.study_score import Row
+
+SPRAYS, EXPECTATIONS = ("rotation", "random"), ("uniform", "declared")
+
+
+def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    names = [CompletionItem(name) for name in study_names() if name.startswith(incomplete)]
+    return names or [CompletionItem(incomplete, type="file")]
+
+
+@click.command("study")
+@click.argument("study", shell_complete=_studies_like)
+@click.option("--simulate", is_flag=True, help="On a model of the network; the sender's and the leaves' own code.")
+@click.option("--folder", type=click.Path(path_type=Path), help="Where results go.  [default: studies/NAME]")
+@click.option("--seeds", type=click.IntRange(0), help="Runs of each point instead of the study's; healthy ones, too.")
+@click.option("--rate", "rates", multiple=True, help="Drop rate instead of the study's; can be repeated.")
+@click.option("--packets", multiple=True, type=int, help="Packets a spine instead of the study's; can be repeated.")
+@click.option("--spines", multiple=True, type=int, help="Spines instead of the study's; can be repeated.")
+@click.option("--spray", multiple=True, type=click.Choice(SPRAYS), help="Spray policy instead of the study's.")
+@click.option("--expectation", multiple=True, type=click.Choice(EXPECTATIONS), help="Instead of the study's.")
+@click.option("--tables-only", is_flag=True, help="Run nothing: tables and figures of what is done.")
+@click.option("--no-figures", is_flag=True, help="Tables only at the end.")
+@of_lab
+@told
+def command(
+    labdir: LabDir,
+    output: Output,
+    study: str,
+    simulate: bool,
+    folder: Path | None,
+    tables_only: bool,
+    no_figures: bool,
+    **given: Any,
+) -> None:
+    """Run STUDY, a name from the catalog or a file, and tell its error rates with their 95 % intervals.
+
+    Each finished run is a line of results.jsonl in the folder; the same command again goes on where it was broken off.
+    """
+    chosen = load_study(find_study(study), _instead(**given))
+    kept = StudyFolder(folder or Path("studies") / chosen.name, invoker())
+    if not tables_only:
+        if not simulate:
+            require_root()
+        kept.begin(chosen)
+        with interrupts_raise():
+            (_simulate if simulate else _on_fabric)(chosen, kept, labdir, output)
+    cells = finish(kept, not no_figures)
+    if output.as_json:
+        output.document(cells)
+    else:
+        _print(cells, output)
+        output.text(f"in {kept.path}: results.jsonl, runs.csv, cells.csv, roc.csv{'' if no_figures else ', figures/'}")
+
+
+def _instead(seeds: int | None, rates: Sequence[str], packets: Sequence[int], **lists: Sequence[Any]) -> dict[str, Any]:
+    values: dict[str, Any] = {name: tuple(value) for name, value in lists.items() if value}
+    if seeds is not None:
+        values |= {"seeds": seeds, "healthy_seeds": seeds}
+    if rates or packets:
+        values |= {"pairs": ()}
+    return values | {name: value for name, value in (("rates", rates), ("packets", packets)) if value}
+
+
+def _simulate(study: Study, folder: StudyFolder, _labdir: LabDir, output: Output) -> None:
+    from scenarios.study_simulate import simulate
+
+    points = open_points(study, folder, "simulated")
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        rows = simulated(points, simulate, pool)
+        run_points(points, rows, folder, _Watcher(output, "simulated", len(points)), len(folder.done("simulated")))
+
+
+def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output) -> None:
+    from scenarios.study_fabric import StudyLab
+
+    points = open_points(study, folder, "fabric")
+    listener = Listener(Output(quiet=not output.verbose))
+    with StudyLab(labdir, folder.path / "runs", invoker(), listener) as lab:
+        rows = (lab.run(point) for point in points)
+        run_points(points, rows, folder, _Watcher(output, "measured", 1), len(folder.done("fabric")))
+
+
+class _Watcher:
+    """Tells on stderr how a study goes: every run on a fabric, every so many on a model."""
+
+    def __init__(self, output: Output, verb: str, every: int) -> None:
+        self._output, self._verb, self._every = output, verb, max(1, every // 20)
+        self._left = 0
+
+    def begun(self, left: int, done: int) -> None:
+        """How much there is to do."""
+        self._left = left
+        found = f", {counted(done, 'run')} found done" if done else ""
+        self._output.say(f"{counted(left, 'run')} to do{found}")
+
+    def finished(self, row: Row, at: int) -> None:
+        """One more."""
+        if at % self._every == 0 or at == self._left:
+            self._output.say(f"{self._verb} {at} of {self._left}: {_told(row)}")
+
+
+def _told(row: Row) -> str:
+    what = "no failure" if row.failure == "none" else f"{row.failure} at {100 * row.rate:g}%"
+    named = ", ".join(row.named) or row.state
+    return (
+        f"{row.spray}, {row.expectation}, {row.packets} packets x {row.spines} spines, {what}, seed {row.seed}: {named}"
+    )
+
+
+def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
+    columns = (
+        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISSED", "FALSE A FLOW",
+        "NAMED", "WRONG",
+    )  # fmt: skip
+    rows = [
+        (
+            cell["mode"], cell["spray"], cell["expectation"], str(cell["spines"]), str(cell["packets"]),
+            f"{100 * cell['rate']:g}%", cell["failure"], str(cell["runs"]), _share(cell, "miss"),
+            _share(cell, "false_flow"), _share(cell, "found"), _share(cell, "wrong"),
+        )
+        for cell in cells
+    ]  # fmt: skip
+    output.table(columns, rows, "nothing is done yet")
+
+
+def _share(cell: dict[str, Any], name: str) -> str:
+    """`3/320 (<2.7%)`: what happened, of how many, and the upper bound of its rate."""
+    if not cell[f"{name}_of"]:
+        return "-"
+    low, high = 100 * cell[f"{name}_low"], 100 * cell[f"{name}_high"]
+    return f"{cell[name]}/{cell[f'{name}_of']} ({low:.3g}-{high:.3g}%)"

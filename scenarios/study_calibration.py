@@ -1,0 +1,59 @@
+"""What healthy runs of a study say of each policy's sensitivity s, beside the one in use. Pure."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from agent.spraycheck.calibration import FlowShape, calibrate
+from agent.spraycheck.measured import Healthy, measured_s
+from agent.wire.constants import SprayPolicyCode
+
+FALSE_ALARM = 1e-3
+"""A flow, as the leaves are set."""
+
+_CODES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
+
+
+class CalibrationRecord(msgspec.Struct, frozen=True):
+    """The evidence for one policy at one size of flow."""
+
+    mode: str
+    spray: str
+    spines: int
+    packets: int
+    """On each spine."""
+    flows: int
+    """Healthy ones that it rests on."""
+    dispersion: float
+    """Variance of a path's count, in units of λ."""
+    largest: float
+    """Largest deficit of any path, in units of sqrt(λ)."""
+    s_measured: float
+    """What these flows ask for at a false-alarm rate of `false_alarm` a flow."""
+    s_in_use: float
+    false_alarm: float
+    false_alarm_bound: float
+    """What can be claimed by counting alone: upper 95 % bound after no alarm in so many flows."""
+
+
+def calibrations_of(rows: Iterable[Mapping[str, Any]]) -> list[CalibrationRecord]:
+    """One record for each policy and size of flow of which healthy runs by equal shares are there."""
+    groups: dict[tuple[str, str, int, int], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["failure"] == "none" and row["expectation"] == "uniform" and row["outcome"] == "ok":
+            groups[row["mode"], row["spray"], row["spines"], row["packets"]].append(row)
+    return [_record(*key, runs) for key, runs in groups.items() if any(run["good_scores"] for run in runs)]
+
+
+def _record(mode: str, spray: str, spines: int, packets: int, runs: list[Mapping[str, Any]]) -> CalibrationRecord:
+    largest = np.array([score for run in runs for score in run["good_scores"]])
+    dispersion = float(np.mean([run["good_dispersion"] for run in runs if run["good_dispersion"] is not None]))
+    found = measured_s(Healthy(spines, largest, dispersion), FALSE_ALARM)
+    in_use = calibrate(FlowShape(_CODES[spray], packets * spines, spines), FALSE_ALARM).s
+    return CalibrationRecord(
+        mode, spray, spines, packets, found.flows, round(dispersion, 6), round(found.largest, 4), round(found.s, 4),
+        round(in_use, 4), FALSE_ALARM, round(found.false_alarm_bound, 6),
+    )  # fmt: skip

@@ -1,0 +1,51 @@
+"""`spraylab study --simulate`, as a user types it."""
+
+import json
+
+from click.testing import CliRunner
+
+from scenarios.cli.main import main
+
+FILE = """version: 1
+name: small
+leaves: 4
+spines: [4]
+expectation: [declared]
+rates: [2%]
+packets: [900]
+seeds: 2
+healthy_seeds: 1
+"""
+
+
+def invoke(*words):
+    return CliRunner().invoke(main, ["study", *words])
+
+
+def test_a_small_study_runs_and_is_told_in_a_table(tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(FILE)
+    words = (str(file), "--simulate", "--folder", str(tmp_path / "out"), "--no-figures")
+    first = invoke(*words)
+    assert first.exit_code == 0, first.output
+    assert "3 runs to do" in first.stderr
+    assert "2/2" in first.stdout
+    again = invoke(*words, "--json")
+    assert "0 runs to do, 3 runs found done" in again.stderr
+    assert [cell["runs"] for cell in json.loads(again.stdout)] == [2, 1]
+
+
+def test_options_take_the_place_of_the_files_lists(tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(FILE)
+    words = ("--seeds", "1", "--packets", "500", "--packets", "600", "--spray", "random", "--no-figures", "--json")
+    done = invoke(str(file), "--simulate", "--folder", str(tmp_path / "out"), *words)
+    cells = json.loads(done.stdout)
+    assert {(cell["spray"], cell["packets"]) for cell in cells} == {("random", 500), ("random", 600)}
+
+
+def test_a_wrong_name_or_value_starts_nothing(tmp_path):
+    assert invoke("papper-table", "--simulate").exit_code == 2
+    refused = invoke("paper-table", "--simulate", "--rate", "1", "--folder", str(tmp_path / "out"))
+    assert refused.exit_code == 2
+    assert not (tmp_path / "out").exists()
