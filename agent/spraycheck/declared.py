@@ -6,12 +6,13 @@ nothing is assumed of how the sender sprayed, so EVs may be skipped, retired and
 
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from math import log, sqrt
+from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, gammaln
+from scipy.special import chdtrc
 
+from agent.spraycheck.apart import DOUBT_ALARM, Counts, Flags, apart, level_against
 from agent.spraycheck.binomial import all_at_least, at_least, at_most, quantile
 from agent.spraycheck.detector import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE, Asked, PathVerdict, Verdict
 
@@ -19,19 +20,8 @@ ALIKE_ALARM = 0.05
 """How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
 withholds an answer, and a second flow of the host gives another chance."""
 
-GROUP_ALARM = 1e-3
-"""How often losses common to all paths of a flow may make a group of them look failed, while the rest lost stray
-packets only. Our choice: two failed paths of eight still show with five packets lost on each."""
-
-DOUBT_ALARM = 0.01
-"""How often stray losses of a flow's other paths make them look as if they failed, too. Our choice: a path must then
-stand out more clearly, no more."""
-
 _COMMON = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
 _SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
-
-Counts = NDArray[np.int64]
-Flags = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,49 +102,10 @@ def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
     all_lost = lost.sum(-1, keepdims=True)
     share = sent / np.maximum(sent.sum(-1, keepdims=True), 1)
     others = sent.sum(-1, keepdims=True) - sent
-    level = _level(COMMON_LOSS_ALARM, others, all_lost - lost, asked)
+    level = level_against(COMMON_LOSS_ALARM, others, all_lost - lost, asked.stray_rate, asked.test_level)
     alone = all_at_least(lost, all_lost, share) <= level
-    flags: Flags = short & (alone | _apart(sent, lost, asked))
+    flags: Flags = short & (alone | apart(sent, lost, asked.stray_rate, asked.test_level))
     return flags
-
-
-def _level(mild: float, sent: Counts, lost: Counts, asked: Asked) -> NDArray[np.float64]:
-    """How unlikely a difference to other paths must be, if those lost `lost` of `sent`."""
-    return np.where(stray_p_values(sent, lost, asked.stray_rate) > DOUBT_ALARM, mild, asked.test_level)
-
-
-def _apart(sent: Counts, lost: Counts, asked: Asked) -> Flags:
-    """Paths of a group that loses more than the rest of its flow: several failed paths hide one another's share.
-
-    The group is the best split by loss rate. A tail bound (Chernoff) times the number of groups of that size and of
-    sizes keeps the chance that losses common to all paths split anyhow below the level: GROUP_ALARM a flow if the rest
-    lost stray packets only, else that of every test.
-    """
-    paths = sent.shape[-1]
-    order = np.argsort(-lost / np.maximum(sent, 1), axis=-1, kind="stable")
-    lost_by, sent_by = (np.take_along_axis(each, order, -1).cumsum(-1) for each in (lost, sent))
-    all_lost, all_sent = lost_by[..., -1:], sent_by[..., -1:]
-    sizes = np.arange(1, paths)
-    groups = gammaln(paths + 1) - gammaln(sizes + 1) - gammaln(paths - sizes + 1)
-    chances = groups - _divergence(lost_by[..., :-1], all_lost, sent_by[..., :-1] / np.maximum(all_sent, 1))
-    best = chances.argmin(-1)[..., None]
-    rest_lost = all_lost - np.take_along_axis(lost_by, best, -1)
-    rest_sent = all_sent - np.take_along_axis(sent_by, best, -1)
-    level = _level(GROUP_ALARM, rest_sent, rest_lost, asked)
-    splits = np.take_along_axis(chances, best, -1) + log(paths - 1) <= np.log(level)
-    above_rest = all_at_least(lost, lost + rest_lost, sent / np.maximum(sent + rest_sent, 1)) <= level
-    inside = np.argsort(order, axis=-1, kind="stable") <= best
-    flags: Flags = splits & inside & above_rest
-    return flags
-
-
-def _divergence(part: Counts, whole: Counts, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-log of the Chernoff bound of P(X >= part), X ~ Binomial(whole, share); 0 where part is no more than the mean."""
-    taken = part / np.maximum(whole, 1)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        above = np.where(part > 0, taken * np.log(taken / share), 0.0)
-        below = np.where(part < whole, (1 - taken) * np.log((1 - taken) / (1 - share)), 0.0)
-    return np.where((taken > share) & (share > 0), whole * (above + below), 0.0)
 
 
 def least_loss(sent: int, share: float, asked: Asked) -> int:

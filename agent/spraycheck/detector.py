@@ -12,6 +12,7 @@ from math import ceil, floor, sqrt
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.spraycheck.apart import apart
 from agent.spraycheck.binomial import at_least, at_most, quantile
 from agent.spraycheck.calibration import Calibration, FlowShape, calibrate
 from agent.wire.constants import PSN_BITS, SprayPolicyCode
@@ -80,8 +81,8 @@ class FlowTest:
     """Probability, at most, that the one path which drops the asked rate is not found failed."""
     weakness: str | None
     """Why an unflagged count says nothing, or None if it means healthy."""
-    stray_rate: float
-    """Share of packets that a healthy path may lose; enters p-values under rotation, never a verdict."""
+    asked: Asked
+    """What it is to answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +113,7 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     threshold = expected - calibration.s * sqrt(expected)
     miss = miss_probability(shape, threshold, calibration, asked.min_rate)
     weakness = _weakness(expected - threshold, calibration, miss, asked)
-    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness, asked.stray_rate)
+    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness, asked)
 
 
 @cache
@@ -163,15 +164,17 @@ def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
 
     If the counts prove that the flow was not shared as expected, every path is `insufficient`.
     """
-    surplus, total = _surplus(test, counts), int(counts.sum())
-    return tuple(_judge_path(test, path, int(count), total, surplus) for path, count in enumerate(counts))
+    surplus, total, in_group = _surplus(test, counts), int(counts.sum()), _apart(test, counts)
+    return tuple(
+        _judge_path(test, path, int(count), total, bool(in_group[path]), surplus) for path, count in enumerate(counts)
+    )
 
 
-def _judge_path(test: FlowTest, path: int, count: int, total: int, surplus: str | None) -> PathVerdict:
+def _judge_path(test: FlowTest, path: int, count: int, total: int, in_group: bool, surplus: str | None) -> PathVerdict:
     deficit = test.shape.expected - count
     short = count < test.threshold and deficit > test.calibration.end_effect_pkts
     p_value = healthy_p_value(test, count)
-    if surplus is None and short and _stands_out(test.shape, count, total):
+    if surplus is None and short and (in_group or _stands_out(test, count, total)):
         return PathVerdict(path, count, Verdict.FAILED, None, p_value, test.snr)
     reason = surplus or (_COMMON_LOSS if short else test.weakness)
     verdict = Verdict.INSUFFICIENT if reason else Verdict.HEALTHY
@@ -191,24 +194,38 @@ def healthy_p_value(test: FlowTest, count: int) -> float:
     if test.shape.policy is SprayPolicyCode.RANDOM:
         return at_most(count, test.shape.packets, 1 / test.shape.paths)
     ends = test.calibration.end_effect_pkts
-    return at_least(ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.stray_rate)
+    return at_least(ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.asked.stray_rate)
 
 
-def _stands_out(shape: FlowShape, count: int, total: int) -> bool:
+def _apart(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Paths of a group that lost more than the rest, `(k,)`; none under random spraying, where losses are unknown."""
+    deficits = np.ceil(test.shape.expected - counts).astype(np.int64)
+    if test.shape.policy is SprayPolicyCode.RANDOM or test.shape.paths == 1:
+        return np.zeros(len(counts), np.bool_)
+    lost = np.where(deficits > test.calibration.end_effect_pkts, deficits, 0)
+    sent = np.maximum(counts + lost, lost)
+    return apart(sent, lost, test.asked.stray_rate, test.asked.test_level)
+
+
+def _stands_out(test: FlowTest, count: int, total: int) -> bool:
     """Whether a short path is shorter than losses common to all paths would make it.
 
     Losses on the host's own link fall on every path alike: given how much arrived in all, a path's part of it (random)
-    or of what is missing (rotation) is Binomial(·, 1/k).
+    or of what is missing (rotation) is Binomial(·, 1/k). Where other paths certainly lost packets, too (rotation), such
+    losses are as good an explanation, and the path must stand out at the level of every test of a run.
     """
+    shape = test.shape
     if shape.paths == 1:
         return True
     if shape.policy is SprayPolicyCode.RANDOM:
         return at_most(count, total, 1 / shape.paths) <= COMMON_LOSS_ALARM
-    return _more_than_its_share(shape.expected - count, shape.packets - total, shape.paths)
+    deficit, lost = shape.expected - count, shape.packets - total
+    others_lost = lost > deficit + test.calibration.end_effect_pkts
+    return _more_than_its_share(deficit, lost, shape.paths, test.asked.test_level if others_lost else COMMON_LOSS_ALARM)
 
 
-def _more_than_its_share(deficit: float, lost: int, paths: int) -> bool:
-    return paths == 1 or at_least(floor(deficit), lost, 1 / paths) <= COMMON_LOSS_ALARM
+def _more_than_its_share(deficit: float, lost: int, paths: int, level: float = COMMON_LOSS_ALARM) -> bool:
+    return paths == 1 or at_least(floor(deficit), lost, 1 / paths) <= level
 
 
 def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> str | None:

@@ -72,6 +72,11 @@ def test_several_failures_are_named_and_no_healthy_link_is(failure):
     assert sum(row.named_right for row in rows) >= 0.95 * sum(len(row.links) for row in rows)
 
 
+def test_a_lossy_host_link_accuses_no_link_of_the_fabric_by_equal_shares_either():
+    for rate in (0.001, 0.01):
+        assert not any(row.named for row in rows_of("host-link", 15, rate=rate, expectation="uniform", packets=5000))
+
+
 def test_a_lossy_host_link_accuses_no_link_of_the_fabric():
     for rate in (0.001, 0.01, 0.2):
         rows = rows_of("host-link", 15, rate=rate)

@@ -175,6 +175,26 @@ def test_loss_on_the_hosts_own_link_accuses_no_path(policy, per_path, rate):
     assert accused.sum() <= binom.ppf(1 - 1e-4, accused.size, COMMON_LOSS_ALARM)
 
 
+@pytest.mark.parametrize("failed", range(1, 8))
+def test_under_rotation_any_number_of_failed_paths_but_all_is_found(failed):
+    rng = np.random.default_rng(11)
+    test = plan_test(FlowShape(ROTATION, 8 * 4096, 8), Asked(0.01))
+    counts = rotation_sent(rng, 8 * 4096, 8, flows=200)
+    counts[:, :failed] = rng.binomial(counts[:, :failed], 0.99)
+    found = flagged(test, counts)
+    assert found[:, :failed].mean() > 0.995
+    assert not found[:, failed:].any()
+
+
+def test_under_rotation_a_path_of_a_lossy_host_must_stand_out_clearly():
+    """Once other paths certainly lost packets, common losses are as good an explanation."""
+    rng = np.random.default_rng(12)
+    test = plan_test(FlowShape(ROTATION, 8 * 4096, 8), Asked(0.01))
+    for rate, most in ((0.003, 6), (0.01, 0), (0.1, 0)):  # six: P(more of 1000 at GROUP_ALARM) is 1e-4
+        accused = flagged(test, rng.binomial(rotation_sent(rng, 8 * 4096, 8, flows=1000), 1 - rate))
+        assert accused.any(axis=1).sum() <= most
+
+
 def test_every_path_short_is_told_as_such():
     test = plan_test(FlowShape(ROTATION, 8 * 4096, 8), Asked(0.01))
     (reason,) = {each.reason for each in judge(test, np.full(8, 4000))}
