@@ -5,6 +5,7 @@ Each function draws one figure, or says by None that the study has nothing to sh
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,10 @@ _STYLE = {
 }  # fmt: skip
 _SIZE_IN = (3.4, 2.4)
 """The width of a column of a paper."""
+
+_LEGEND_LINE_IN = 0.15
+_PERFECT = 0.002
+"""Area under a ROC curve that lies in the corner, so that there is nothing to see. Our choice."""
 
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
 """Okabe and Ito's, told apart by everybody."""
@@ -50,20 +55,38 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
 
 
 def roc_figure(roc: Sequence[Line]) -> Figure | None:
-    """Misses a failed path against false alarms a healthy flow, over all thresholds."""
-    curves = _grouped(roc, ("spray", "expectation", "asked_rate", "packets", "spines"))
+    """Misses a failed path against false alarms a healthy flow, over all thresholds; of many curves a choice."""
+    curves = _telling(_grouped(roc, ("spray", "expectation", "asked_rate", "packets", "spines")))
     if not curves:
         return None
     figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
-    for at, (key, lines) in enumerate(list(curves.items())[: 2 * len(_COLORS)]):
-        points = sorted((line["false_alarm_rate"], line["miss_rate"]) for line in lines)
-        style = "-" if key[0] == "rotation" else "--"
-        axes.plot(
-            *zip(*points, strict=True), style, color=_color(at), label=_label(curves, key), drawstyle="steps-post"
-        )
-    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     axes.plot((0, 1), (1, 0), ":", color="0.6", linewidth=0.8)
+    for at, (key, lines) in enumerate(curves.items()):
+        style = "-" if key[0] == "rotation" else "--"
+        x, y = zip(*_by_alarms(lines), strict=True)
+        axes.plot(x, y, style, color=_color(at), label=_label(curves, key), drawstyle="steps-post")
+    axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return _legend(figure, axes)
+
+
+def _by_alarms(lines: Iterable[Line]) -> list[tuple[float, float]]:
+    """From all misses to all alarms."""
+    return sorted(((line["false_alarm_rate"], line["miss_rate"]) for line in lines), key=lambda at: (at[0], -at[1]))
+
+
+def _telling(curves: dict[tuple[Any, ...], list[Line]]) -> dict[tuple[Any, ...], list[Line]]:
+    """At most one curve a colour: evenly from the worst to the best, by the area under them."""
+    if len(curves) <= len(_COLORS):
+        return curves
+    ordered = sorted(curves, key=lambda key: _area(_by_alarms(curves[key])))
+    imperfect = [key for key in ordered if _area(_by_alarms(curves[key])) > _PERFECT] or ordered
+    last = len(imperfect) - 1
+    chosen = {imperfect[round(last * at / (len(_COLORS) - 1))] for at in range(len(_COLORS))}
+    return {key: lines for key, lines in curves.items() if key in chosen}
+
+
+def _area(points: Sequence[tuple[float, float]]) -> float:
+    return sum((right[0] - left[0]) * left[1] for left, right in pairwise(points))
 
 
 def misses_figure(cells: Sequence[Line]) -> Figure | None:
@@ -142,8 +165,8 @@ def _failing(cells: Iterable[Line]) -> list[Line]:
 
 
 def _varying(lines: Iterable[Line], x: str, names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
-    """Curves along `x` with two points at least."""
-    return {key: part for key, part in _grouped(lines, names).items() if len({line[x] for line in part}) > 1}
+    """Curves along `x` with three points at least."""
+    return {key: part for key, part in _grouped(lines, names).items() if len({line[x] for line in part}) > 2}
 
 
 def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
@@ -174,7 +197,12 @@ def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:
 
 
 def _legend(figure: Figure, axes: Axes) -> Figure:
-    axes.legend(frameon=False, handlelength=1.6, borderaxespad=0.2)
+    """Below the axes, where it hides nothing; a figure grows by its lines."""
+    handles, labels = axes.get_legend_handles_labels()
+    columns = 2 if max(map(len, labels), default=0) > 18 else 3
+    width, height = _SIZE_IN
+    figure.set_size_inches(width, height + _LEGEND_LINE_IN * -(-len(labels) // columns))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.6)
     return figure
 
 

@@ -16,7 +16,7 @@ def test_a_study_of_one_cell_has_only_its_curve(tmp_path):
 def test_what_varies_is_drawn_and_repeats_byte_by_byte(tmp_path):
     rows = [
         row(packets=packets, spines=spines, failure=failure)
-        for packets in (100, 1000) for spines in (8, 16) for failure in ("one", "same-leaf")
+        for packets in (100, 300, 1000) for spines in (4, 8, 16) for failure in ("one", "same-leaf")
     ]  # fmt: skip
     tables = cells_table(rows), roc_table(rows)
     first, second = (draw_figures(*tables, tmp_path / name) for name in ("a", "b"))
