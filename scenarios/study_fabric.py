@@ -18,6 +18,7 @@ from scenarios.down import take_down
 from scenarios.errors import LabStateError
 from scenarios.lab_dir import LabDir
 from scenarios.launch import Launched, OwnerSettings, launch
+from scenarios.measuring import measuring_of
 from scenarios.model import Scenario
 from scenarios.order import Listener, RunOrder
 from scenarios.runner import run_scenario
@@ -46,8 +47,8 @@ class StudyLab:
 
     def run(self, point: Point) -> Row:
         """Run one point, again while the machine does not keep up. Raises what a run raises."""
-        self._be_up_for(point)
         scenario = scenario_of(point)
+        self._be_up_for(point, scenario)
         order = RunOrder(scenario, self._labdir, True, self._runs, self._invoker, tuple(sys.argv))
         summary = run_scenario(order, self._listener)
         for _ in range(MOST_REPEATED):
@@ -56,12 +57,12 @@ class StudyLab:
             summary = run_scenario(order, self._listener)
         return scored(point, summary)
 
-    def _be_up_for(self, point: Point) -> None:
+    def _be_up_for(self, point: Point, scenario: Scenario) -> None:
         counts = point.planes, point.leaves, point.spines
         if self._up is not None and self._up[0] == counts:
             return
         self._end()
-        settings = OwnerSettings(self._labdir.lab, *counts, 1, min_rate=percent(point.asked_rate), leased=True)
+        settings = OwnerSettings(self._labdir.lab, *counts, 1, measuring=measuring_of(scenario), leased=True)
         self._up = counts, launch(settings, self._listener.stage)
 
     def _end(self) -> None:
@@ -88,7 +89,7 @@ def scenario_of(point: Point) -> Scenario:
             "transport": {"spray": point.spray},
             "workloads": ({"strides": point.strides, "packets": point.packets * point.spines * point.planes},),
             "faults": tuple({"link": str(link), "drop": percent(point.rate)} for link in links),
-            "detector": {"min_rate": percent(point.asked_rate)},
+            "detector": {"min_rate": percent(point.asked_rate), "expectation": point.expectation},
             "expect": {"detected": tuple(str(link) for link in links if _is_fabric(link))},
         }
     )  # fmt: skip

@@ -8,18 +8,16 @@ Progressive: says something whenever the accusation changes, and once more when 
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from math import floor
 
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked, PathVerdict, Verdict, uniform_packets_needed
+from agent.spraycheck.detector import Asked, PathVerdict, Verdict, certain_losses, uniform_packets_needed
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.together import seen_together
-from agent.wire.constants import SprayPolicyCode
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
 
@@ -136,7 +134,4 @@ def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
     if report.sent is not None:
         sent = report.sent[verdict.path]
         return sent, max(sent - verdict.count, 0)
-    if report.test is None or report.test.shape.policy is not SprayPolicyCode.ROTATION:
-        return 0, 0
-    sent = floor(report.test.shape.expected)
-    return sent, max(sent - report.test.calibration.end_effect_pkts - verdict.count, 0)
+    return (0, 0) if report.test is None else certain_losses(report.test, verdict.count)
