@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from agent.spraycheck.declared import packets_needed
+from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from faults.model import Fault, drop_rate_of, only_of
@@ -84,8 +84,7 @@ def needed_for(plan: Plan, rate: float) -> int | None:
     transport = plan.scenario.transport
     spines = plan.fabric.spec.spines
     if plan.scenario.judged_by == "declared":
-        asked = Asked(rate)
-        return packets_needed(rate, spines, asked.test_level, asked.miss, asked.stray_rate)
+        return declared_packets_needed(spines, Asked(rate))
     return uniform_packets_needed(_POLICIES[transport.spray], spines, transport.copies, Asked(rate))
 
 
