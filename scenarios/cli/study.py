@@ -1,6 +1,7 @@
 """`spraylab study`: a grid of runs, on the fabric or on a model of it, as tables and figures."""
 
 import os
+import signal
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -85,9 +86,16 @@ def _simulate(study: Study, folder: StudyFolder, _labdir: LabDir, output: Output
     from scenarios.study_simulate import simulate
 
     points = open_points(study, folder, "simulated")
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(os.cpu_count(), initializer=_leave_signals) as pool:
         rows = simulated(points, simulate, pool)
         run_points(points, rows, folder, _Watcher(output, "simulated", len(points)), len(folder.done("simulated")))
+
+
+def _leave_signals() -> None:
+    """Ctrl-C reaches the whole process group; the parent ends the workers by itself."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output) -> None:
