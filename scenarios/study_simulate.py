@@ -18,6 +18,7 @@ from agent.spraycheck.declared import judge_declared, judge_entered, judge_sourc
 from agent.spraycheck.detector import STRAY_RATE, Asked, PathVerdict, certain_losses, judge, plan_test
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.together import seen_together
 from agent.wire.constants import SprayPolicyCode
 from scenarios.study_model import Point, failed_links
 from scenarios.study_score import Row, Said, Seen, row_of
@@ -75,7 +76,8 @@ def simulate(point: Point) -> Row:
             _JUDGES[point.expectation](
                 found, point, _About(plane, flow.source, flow.target), (sent, at_leaf, arrived), asked
             )
-    said = localize(found.evidence, (), found.sources)
+    declared = point.expectation == "declared"
+    said = localize(seen_together(found.evidence, asked) if declared else found.evidence, (), found.sources)
     conclusion = Said(
         said.finding,
         tuple(map(str, said.links)),
