@@ -179,7 +179,10 @@ class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
     overlimits: int
     faults_dropped: int
     cpu_busy_share: float | None
-    sched_wait_share: float
+    sched_wait_share: float | None
+    """Null in the first sample, as all rates and shares."""
+    sched_wait_worst: float | None = None
+    timeouts: int = 0
 
 
 class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):
