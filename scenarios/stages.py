@@ -213,9 +213,10 @@ def wait_ended(
     acked, since = -1, time.monotonic()
     samples = Samples(folder.counters, folder.name, plan.scenario.seed)
     while True:
+        over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
         progress = traffic.progress()
         samples.note_progress(progress)
-        ended = traffic.ended(progress)
+        ended = over and traffic.ended(progress)
         if samples.due(ended):
             told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
             samples.take(progress, traffic.counters(), told.faults)
