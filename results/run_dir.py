@@ -95,6 +95,11 @@ class RunDir:
         """Captures, one file an end of a link."""
         return self.path / "pcap"
 
+    @property
+    def logs(self) -> Path:
+        """What the lab's processes wrote to stderr; only of a run that did not get to its end."""
+        return self.path / "logs"
+
     def hand_over(self) -> None:
         """Give everything in the folder to the invoking user; harmless when there is none."""
         if self.invoker is not None:

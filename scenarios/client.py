@@ -37,8 +37,9 @@ _QUICK = (Status, FaultShow, FaultEvent, Shutdown)
 
 def _dead(path: Path, what: str) -> str:
     """Says of the process that answers at `path`, in its lab's folder, what became of it, and how to go on."""
-    again = LabDir(path.parent.name, path.parent.parent).down_command
-    return f"{path.stem} {what}; see {path.with_suffix('.log')}; `{again}` and up again"
+    labdir = LabDir(path.parent.name, path.parent.parent)
+    then = f"see {path.with_suffix('.log')}, then `{labdir.down_command}` and up again"
+    return f"{path.stem} {what}; if lab {labdir.lab!r} is still up, {then}"
 
 
 class LineSocket:

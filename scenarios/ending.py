@@ -20,7 +20,7 @@ from results.topology import topology_document
 from scenarios import collect
 from scenarios.expect import checks_of, collective_check, detected_of, load_of
 from scenarios.measuring import gets_uneven_parts
-from scenarios.order import LabInUse, Moment, Recorded, RunOrder
+from scenarios.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.path_outcomes import outcomes_of, path_checks
 from scenarios.plan import Plan
 from scenarios.power import power_of
@@ -63,6 +63,7 @@ class Unfinished:
     folder: RunDir
     lab: LabInUse
     started: Moment
+    listener: Listener
     has_begun: bool = False
     """Whether anything has happened that is worth a folder."""
 
@@ -77,6 +78,8 @@ class Unfinished:
         with suppress(OSError, RecordError):
             if self.has_begun:
                 self._collect()
+                self._keep_logs()
+                self.listener.note(f"what was recorded until then: {self.folder.path}")
             else:
                 shutil.rmtree(self.folder.path)
 
@@ -92,6 +95,13 @@ class Unfinished:
         for file, records in found.items():
             if not file.exists():
                 write_records(file, records, self.folder.name, self.plan.scenario.seed)
+
+    def _keep_logs(self) -> None:
+        """They go with the lab, and may be all that tells why a process died."""
+        for log in sorted(self.order.labdir.path.glob("*.log")):
+            if log.stat().st_size:
+                self.folder.logs.mkdir(exist_ok=True)
+                shutil.copyfile(log, self.folder.logs / log.name)
 
 
 def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:

@@ -48,7 +48,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
         folder = stage("run folder", stages.new_folder, order, plan, undo)
-        unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started))
+        unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
         stage("describe", ending.describe, order, plan, folder, started)
         stage("captures", stages.start_captures, lab, plan, folder, undo)
         stage("faults", stages.set_faults, lab, plan, order, faults, undo)

@@ -267,4 +267,4 @@ def _require_running(owner: Owner) -> None:
     """Raises `OwnerFailedError` when one of the lab's processes has ended."""
     for child in owner.ask(protocol.Status(), protocol.LabStatus).children:
         if child.state != "running":
-            raise OwnerFailedError(f"{child.name} {child.state}; see its log in the lab's folder")
+            raise OwnerFailedError(f"{child.name} {child.state}; see logs/{child.name}.log in the run's folder")

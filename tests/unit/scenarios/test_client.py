@@ -24,7 +24,8 @@ def test_a_dead_worker_is_told_with_its_log_and_the_way_on(tmp_path: Path, liste
     with pytest.raises(WorkerFailedError) as told, Worker(tmp_path / "red/worker1.sock"):
         pass
     assert str(told.value) == (
-        f"worker1 is gone: Connection refused; see {log}; `spraylab down --lab red` and up again"
+        f"worker1 is gone: Connection refused; if lab 'red' is still up, see {log}, "
+        "then `spraylab down --lab red` and up again"
     )
 
 
@@ -32,5 +33,7 @@ def test_a_worker_that_dies_before_it_answers_is_told(tmp_path: Path, listening:
     listening.listen()
     with Worker(tmp_path / "red/worker1.sock") as worker:
         listening.accept()[0].close()
-        with pytest.raises(WorkerFailedError, match=r"worker1 .*; see .*worker1.log; `spraylab down --lab red`"):
+        with pytest.raises(
+            WorkerFailedError, match=r"worker1 .*; .* see .*worker1.log, then `spraylab down --lab red`"
+        ):
             worker.ask(Progress())

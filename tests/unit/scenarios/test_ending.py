@@ -25,7 +25,12 @@ def unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unfinished:
     folder.path.mkdir()
     order: Any = SimpleNamespace(labdir=labdir)
     plan: Any = SimpleNamespace(scenario=SimpleNamespace(seed=7))
-    return Unfinished(order, plan, folder, cast("Any", SimpleNamespace(workers=(None,))), Moment(0, 10))
+    (labdir.path / "worker0.log").write_text("why it died")
+    (labdir.path / "worker1.log").touch()
+    lab: Any = SimpleNamespace(workers=(None,))
+    notes: list[str] = []
+    listener: Any = SimpleNamespace(note=notes.append, notes=notes)
+    return Unfinished(order, plan, folder, lab, Moment(0, 10), listener)
 
 
 def test_an_interrupted_run_keeps_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +43,17 @@ def test_an_interrupted_run_keeps_its_records(tmp_path: Path, monkeypatch: pytes
             ("NEW", "run", 7)
         ]
     assert not run.folder.summary.exists()
+    assert cast("Any", run.listener).notes == [f"what was recorded until then: {run.folder.path}"]
+
+
+def test_the_logs_of_processes_are_kept_where_they_say_anything(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = unfinished(tmp_path, monkeypatch)
+    run.has_begun = True
+    with pytest.raises(KeyboardInterrupt), run:
+        raise KeyboardInterrupt
+    assert {log.name: log.read_text() for log in run.folder.logs.iterdir()} == {"worker0.log": "why it died"}
 
 
 def test_a_refused_run_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
