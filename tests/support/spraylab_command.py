@@ -37,7 +37,7 @@ class Lab:
     def words(self, *words: str) -> tuple[str, ...]:
         """A command line on this lab."""
         cut = words.index("--") if "--" in words else len(words)
-        verb = 2 if words[0] in ("fault", "capture", "perf") else 1
+        verb = 2 if words[0] in ("fault", "capture", "perf", "deny") else 1
         runs = ("--runs", str(self.runs)) if words[0] == "run" or words[:2] == ("capture", "start") else ()
         report = ("--no-report",) if words[0] == "run" and not self.reports else ()
         return (*COMMAND, *words[:verb], "--lab", self.name, *runs, *report, *words[verb:cut], *words[cut:])
