@@ -28,10 +28,10 @@ def echo_aside(text: str) -> None:
 
 
 def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """One value a line and an empty line between records, for a terminal that is too narrow for a table."""
+    """One value a line and an empty line behind each record, for a terminal that is too narrow for a table."""
     margin = max(map(len, names)) + 2
-    blocks = ["\n".join(f"{name:{margin}}{value}" for name, value in zip(names, row, strict=True)) for row in rows]
-    return "\n\n".join(blocks)
+    records = [[(name, value) for name, value in zip(names, row, strict=True) if value] for row in rows]
+    return "".join("".join(f"{name:{margin}}{value}\n" for name, value in record) + "\n" for record in records)
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ def width(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> No
 @pytest.mark.usefixtures("width")
 @pytest.mark.parametrize("width", [40], indirect=True)
 def test_a_narrow_terminal_gets_one_value_a_line(capsys: pytest.CaptureFixture[str]) -> None:
-    Output().table(("link", "SEEN"), [("p0:leaf0>spine0" * 3, "7"), ("x", "8")], "nothing")
-    assert capsys.readouterr().out == f"link  {'p0:leaf0>spine0' * 3}\nseen  7\n\nlink  x\nseen  8\n"
+    Output().table(("link", "by", "SEEN"), [("p0:leaf0>spine0" * 3, "", "7"), ("x", "y", "8")], "nothing")
+    assert capsys.readouterr().out == f"link  {'p0:leaf0>spine0' * 3}\nseen  7\n\nlink  x\nby    y\nseen  8\n\n"
 
 
 @pytest.mark.usefixtures("width")
