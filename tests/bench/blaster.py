@@ -22,7 +22,7 @@ _FRAMES = 512
 
 @dataclass(frozen=True)
 class Blast:
-    """One run of the blaster."""
+    """One run of the blaster; rates are for a second in which it had its core."""
 
     sent_pps: float
     delivered_pps: float
@@ -54,7 +54,8 @@ class Blaster:
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         arrived = self._arrived() - before
         sent, took_ns, waited_ns = (int(word) for word in output.split())
-        return Blast(sent * 1e9 / took_ns, arrived * 1e9 / took_ns, waited_ns / took_ns)
+        had_ns = took_ns - waited_ns
+        return Blast(sent * 1e9 / had_ns, arrived * 1e9 / had_ns, waited_ns / took_ns)
 
     def _arrived(self) -> int:
         """Packets received by the target host's port."""

@@ -27,7 +27,7 @@ class Goodput:
     """One run of the transport."""
 
     acked_pps: float
-    """Packets acknowledged in order."""
+    """Packets acknowledged in order, for a second in which the process had its core."""
     waited: float
     """Share of the time the process waited for its CPU."""
     packets_rtx: int
@@ -83,9 +83,9 @@ class Subject:
         yield from self._writing(_WARM_UP_S)
         acked, waited_ns, start_ns = self._qp.progress().acked_bytes, schedstat()[1], monotonic_ns()
         yield from self._writing(seconds)
-        took_ns = monotonic_ns() - start_ns
-        self._acked_pps = (self._qp.progress().acked_bytes - acked) / self._pmtu * 1e9 / took_ns
-        self._waited = (schedstat()[1] - waited_ns) / took_ns
+        took_ns, waited_ns = monotonic_ns() - start_ns, schedstat()[1] - waited_ns
+        self._acked_pps = (self._qp.progress().acked_bytes - acked) / self._pmtu * 1e9 / (took_ns - waited_ns)
+        self._waited = waited_ns / took_ns
         deadline_ns = monotonic_ns() + _END_NS
         while self._unfinished() and monotonic_ns() < deadline_ns:
             yield
