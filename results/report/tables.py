@@ -220,6 +220,7 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
     load = summary.load
     return [
         ("overload", "yes" if load.overloaded else "no", "; ".join(load.reasons) or "this machine kept up"),
+        *(("warning", "!", text) for text in load.warnings),
         (
             "losses unexplained",
             f"{load.unexplained_losses:,}",

@@ -3,6 +3,7 @@
 import re
 import shutil
 
+import msgspec
 import pytest
 
 from results.report.page import figures_of, page_of, write_report
@@ -152,6 +153,14 @@ def test_broken_lines_and_documents_are_told_of(gray, tmp_path):
 def test_an_overloaded_run_is_not_to_be_trusted(tmp_path):
     text = text_of(page(write_run(tmp_path / "x", outcome="overloaded")))
     assert "not to be trusted This machine did not keep up (ring drops), so nothing below is to be trusted." in text
+
+
+def test_warnings_of_the_machine_are_told(tmp_path):
+    run = write_run(tmp_path / "x")
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["load"]["warnings"] = ["engines waited long"]
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "warning ! engines waited long" in text_of(page(run))
 
 
 def test_a_failed_run_says_what_failed(tmp_path):
