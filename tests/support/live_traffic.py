@@ -10,7 +10,8 @@ from agent.host import requests as ask
 from results.event_log import read_records
 from scenarios import protocol
 from scenarios.client import Owner, Worker
-from scenarios.plan import Flow
+from scenarios.model import Scenario, Topology, Workload
+from scenarios.plan import plan_of
 from scenarios.traffic import FlowProgress, Traffic
 from scenarios.transport import Transport
 from tests.support.spraylab_command import Lab
@@ -45,6 +46,7 @@ class Live:
     """A lab with traffic on it."""
 
     lab: Lab
+    topology: Topology
     owner: Owner
     workers: Sequence[Worker]
     traffic: Traffic
@@ -65,8 +67,12 @@ class Live:
 
     def open(self, pairs: Sequence[tuple[int, int]], payload_bytes: int, seed: int = 1, **transport: Any) -> None:
         """Queue pairs and memory for one flow a pair."""
-        flows = [Flow(source, destination, payload_bytes, payload_bytes) for source, destination in pairs]
-        self.traffic.open(flows, Transport.model_validate(transport), seed)
+        work = Workload(pairs=tuple(pairs), bytes=payload_bytes)
+        sending = Transport.model_validate(transport)
+        scenario = Scenario(
+            version=1, name="live", seed=seed, topology=self.topology, transport=sending, workloads=(work,)
+        )
+        self.traffic.open(plan_of(scenario))
         self.since_ns = time.monotonic_ns()
 
     def post(self) -> None:
@@ -159,9 +165,10 @@ def live(lab: Lab) -> Iterator[Live]:
     """Traffic on a lab; in the end its queue pairs, memory and faults are gone."""
     with ExitStack() as undo:
         owner = undo.enter_context(Owner(lab.labdir))
-        count = owner.ask(protocol.Status(), protocol.LabStatus).workers
-        workers = [undo.enter_context(Worker(lab.labdir.worker_socket(at))) for at in range(count)]
+        status = owner.ask(protocol.Status(), protocol.LabStatus)
+        topology = Topology.model_validate({name: getattr(status, name) for name in Topology.model_fields})
+        workers = [undo.enter_context(Worker(lab.labdir.worker_socket(at))) for at in range(status.workers)]
         traffic = Traffic(workers)
         undo.callback(traffic.close)
         undo.callback(owner.ask, protocol.FaultClear(None), protocol.Faults)
-        yield Live(lab, owner, workers, traffic)
+        yield Live(lab, topology, owner, workers, traffic)
