@@ -41,5 +41,6 @@ def verdicts_wanted(plan: Plan, records: Iterable[Fields] = (), announced: Itera
 
 
 def gets_uneven_parts(scenario: Scenario) -> bool:
-    """Whether the transport takes paths out of use, so that some rightly get too few packets for a sure verdict."""
-    return scenario.judged_by == "declared" and scenario.transport.ev.loss_policy != "off"
+    """Whether the transport leaves paths out, so that some rightly get too few packets for a sure verdict."""
+    ev = scenario.transport.ev
+    return scenario.judged_by == "declared" and (ev.loss_policy != "off" or not ev.profile.is_all)

@@ -235,5 +235,6 @@ class Scenario(Part):
     @property
     def judged_by(self) -> Literal["uniform", "declared"]:
         """The expectation that decides."""
-        adapts = self.transport.ev.loss_policy != "off" and self.detector.counter_bits == 32
-        return self.detector.expectation or ("declared" if adapts else "uniform")
+        ev = self.transport.ev
+        uneven = (ev.loss_policy != "off" or not ev.profile.is_all) and self.detector.counter_bits == 32
+        return self.detector.expectation or ("declared" if uneven else "uniform")

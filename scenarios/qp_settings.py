@@ -1,7 +1,9 @@
 """A scenario's transport in the words of the engine workers: names, units, and nothing left open."""
 
+from typing import Literal
+
 from agent.host import requests as ask
-from scenarios.transport import MS, US, Congestion, EvTreatment, Transport, port_bps
+from scenarios.transport import MS, US, Congestion, EvProfile, EvTreatment, Transport, port_bps
 
 
 def qp_settings_of(transport: Transport, seed: int) -> ask.QpSettings:
@@ -24,9 +26,18 @@ def qp_settings_of(transport: Transport, seed: int) -> ask.QpSettings:
         nack_out_of_window=transport.nack_out_of_window,
         loss_rule=transport.loss_rule,
         trimming=transport.trimming,
+        profile=_profile_settings(transport.ev.profile),
         ev=_ev_settings(transport.ev, transport),
         nscc=None if transport.congestion.algorithm == "off" else _nscc_settings(transport.congestion),
     )
+
+
+_MODES: dict[str, Literal["AUTO", "EXP", "GEN"]] = {"auto": "AUTO", "exp": "EXP", "gen": "GEN"}
+
+
+def _profile_settings(profile: EvProfile) -> ask.ProfileSettings:
+    fields = tuple(ask.GenFieldSettings(f.width, f.init_val, f.min, f.max, f.mask) for f in profile.fields)
+    return ask.ProfileSettings(_MODES[profile.mode], profile.count, profile.evs, fields)
 
 
 def _ev_settings(ev: EvTreatment, transport: Transport) -> ask.EvSettings:

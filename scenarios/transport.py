@@ -52,9 +52,45 @@ class Retries(Part):
     """Further ones, each twice as long as the one before; 25 never gives up."""
 
 
-class EvTreatment(Part):
-    """What becomes of entropy values (EVs) that lose packets, are marked, or answer probes."""
+class EvField(Part):
+    """One field of generated EVs, from the highest bits down (MRC API, EV mode GEN)."""
 
+    width: int = Field(ge=1, le=32)
+    """Bits."""
+    init_val: int = Field(ge=0, lt=1 << 32)
+    """Its value, before bits are replaced."""
+    mask: int = Field(default=0, ge=0, lt=1 << 32)
+    """Bits replaced by those of the EV's index."""
+    min: int = Field(default=0, ge=0, lt=1 << 32)
+    """Least value of the replaced bits, read as a number."""
+    max: int = Field(default=0, ge=0, lt=1 << 32)
+    """Greatest; values outside are left out."""
+
+
+class EvProfile(Part):
+    """Where a flow's EVs come from; hosts below one leaf take their one path a plane in every mode."""
+
+    mode: Literal["auto", "exp", "gen"] = "auto"
+    """`auto`: of all paths; `exp`: those given; `gen`: generated from fields."""
+    count: int | None = Field(default=None, ge=1, le=1 << 16)
+    """`auto`: so many, picked at random, equally many of each plane, anew for each flow; left out, all. `gen`: so
+    many."""
+    evs: tuple[Annotated[int, Field(ge=0, lt=1 << 32)], ...] = ()
+    """`exp`: such as 0xc0001105, over spine 5 of plane 1."""
+    fields: tuple[EvField, ...] = ()
+    """`gen`: together 32 bits wide."""
+
+    @property
+    def is_all(self) -> bool:
+        """Every path has its EVs."""
+        return self.mode == "auto" and self.count is None
+
+
+class EvTreatment(Part):
+    """Which entropy values (EVs) there are, and what becomes of those that lose packets, are marked, or answer."""
+
+    profile: EvProfile = EvProfile()
+    """Where they come from."""
     loss_policy: Annotated[Literal["off", "paper", "threshold"], OffIsAWord] = "off"
     """`off`: every EV is used whatever happens (oblivious spraying, as SprayCheck needs it); `paper`: one loss retires
     it; `threshold`: `bad_after` losses within `bad_window_ms`."""

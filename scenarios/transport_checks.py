@@ -1,21 +1,13 @@
 """Whether the settings of a transport fit one another and a fabric, and which of them will surprise. Pure."""
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
 from agent.core.ev_config import RANGES
 from agent.wire.constants import MPR_UNIT_PSNS
+from scenarios.ev_profile_checks import profile_misfits
+from scenarios.misfit import Misfit
 from scenarios.transport import MS, Congestion, EvTreatment, Transport
-
-
-class Misfit(NamedTuple):
-    """Two settings, or a setting and the fabric, that do not fit together."""
-
-    key: tuple[str, ...]
-    """Below `transport`."""
-    wrong: str
-    right: str
 
 
 def misfits(transport: Transport) -> Iterator[Misfit]:
@@ -40,23 +32,34 @@ def misfits(transport: Transport) -> Iterator[Misfit]:
         yield Misfit(("congestion", "max_window"), wrong, f"at least {packet_bytes}")
 
 
+def ev_count(transport: Transport, planes: int, spines: int) -> int:
+    """EVs of a flow between two leaves."""
+    profile = transport.ev.profile
+    if profile.mode == "exp":
+        return len(profile.evs)
+    return profile.count or planes * spines * transport.copies
+
+
 def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfit]:
     """Settings that this many paths cannot give."""
-    ev, evs = transport.ev, planes * spines * transport.copies
+    yield from profile_misfits(transport.ev.profile, planes, spines)
+    ev, evs = transport.ev, ev_count(transport, planes, spines)
+    if ev.profile.mode != "auto":
+        return
     active = evs if ev.active is None else ev.active
     if active % planes:
         wrong = f"{active} EVs cannot be shared equally by {planes} planes"
         yield Misfit(("ev", "active"), wrong, f"a multiple of {planes}")
     elif active > evs:
-        wrong = f"there are {evs} EVs: {planes} planes x {spines} spines x {transport.copies} copies"
-        yield Misfit(("ev", "active"), wrong, f"at most {evs}")
+        made_of = f": {planes} planes x {spines} spines x {transport.copies} copies" if ev.profile.is_all else ""
+        yield Misfit(("ev", "active"), f"there are {evs} EVs{made_of}", f"at most {evs}")
     elif ev.min_active is not None and ev.min_active > active:
         yield Misfit(("ev", "min_active"), f"{ev.min_active} is more than the {active} active EVs", f"at most {active}")
 
 
 def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
     """What of these settings will surprise, one sentence each."""
-    evs = planes * spines * transport.copies
+    evs = ev_count(transport, planes, spines)
     active = transport.ev.active or evs
     if transport.loss_rule == "same-ev" and transport.window_pkts < 2 * active:
         yield (
@@ -75,7 +78,12 @@ def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Ite
             f"transport.ev.loss_policy is {transport.ev.loss_policy}: when an EV is retired its packets take other "
             "paths, but detector.expectation is uniform: all paths are expected to get the same; ask for `declared`"
         )
-    evs = planes * spines * transport.copies
+    if not transport.ev.profile.is_all:
+        yield (
+            "transport.ev.profile: paths without an EV get no packets, which detector.expectation uniform takes for a "
+            "fault; ask for `declared`"
+        )
+    evs = ev_count(transport, planes, spines)
     if transport.ev.active is not None and transport.ev.active < evs:
         yield (
             f"transport.ev.active is {transport.ev.active} of {evs}: paths of spares get no packets, which "

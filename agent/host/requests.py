@@ -65,6 +65,28 @@ class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     port_mask: bool | None = None
 
 
+class GenFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One field of generated EVs; names are those of `agent.core.ev_profile.GenField`."""
+
+    width: int
+    init_val: int
+    min: int = 0
+    max: int = 0
+    mask: int = 0
+
+
+class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a queue pair's EVs come from (MRC API, EV modes)."""
+
+    mode: Literal["AUTO", "EXP", "GEN"] = "AUTO"
+    count: int | None = None
+    """AUTO: so many, picked at random, equally many of each plane; None: all there are. GEN: so many."""
+    evs: tuple[int, ...] = ()
+    """EXP: exactly these."""
+    fields: tuple[GenFieldSettings, ...] = ()
+    """GEN."""
+
+
 class NsccSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Congestion control; names and units are those of `NsccConfig`, None its default."""
 
@@ -99,6 +121,7 @@ class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     loss_rule: Literal["same-ev", "generic", "both"] | None = None
     trimming: bool = False
     """Data may be trimmed by switches: it goes out in the classes TRIMMABLE and TRIMMABLE_RETX."""
+    profile: ProfileSettings = ProfileSettings()
     ev: EvSettings = EvSettings()
     nscc: NsccSettings | None = None
     """None: congestion control off, only PSN windows limit."""

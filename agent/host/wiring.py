@@ -22,6 +22,7 @@ from agent.core.qp import QueuePair
 from agent.host.declaration import Declarations
 from agent.host.denylist import Denylist
 from agent.host.errors import RequestError
+from agent.host.profiles import Paths
 from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
@@ -35,6 +36,9 @@ _QPN_BITS = 12
 
 _REGION_ALIGN = 1 << 21
 """Regions begin on 2 MiB boundaries of a host's address space. Our choice: addresses read by eye."""
+
+_PICKING = 1
+"""Keeps the choice of EVs apart from the queue pair's own chance."""
 
 _LEAST_MPR = 8
 """Endpoints should support a window of 1024 PSNs (MRC API headers)."""
@@ -84,7 +88,7 @@ class Wiring:
     ) -> Channel:
         """A queue pair in INIT on `runtime` towards `peer_host`. Raises RequestError or ConfigError."""
         qpn = runtime.host << _QPN_BITS | next(self._qp_numbers.setdefault(runtime.host, count(1)))
-        profile = self._profile(runtime, peer_host, settings.copies)
+        profile = self._profile(runtime, peer_host, settings, qpn)
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
         control = self._control(runtime, peer_host, settings)
         qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, completions, control)
@@ -134,25 +138,15 @@ class Wiring:
                 **dict(zip(_EV_COLUMNS, counts, strict=True)),
             }
 
-    def _profile(self, runtime: HostRuntime, peer_host: int, copies: int) -> EvProfile:
-        """EVs of all paths to a peer, each `copies` times."""
+    def _profile(self, runtime: HostRuntime, peer_host: int, settings: QpSettings, qpn: int) -> EvProfile:
         if peer_host not in self.peers:
             raise RequestError(f"h{peer_host} is not a host of this lab")
         if peer_host == runtime.host:
             raise RequestError(f"h{peer_host} cannot be its own peer")
-        if copies < 1:
-            raise RequestError(f"copies is {copies}, must be at least 1")
         leaf = runtime.address.leaf
-        local = self.peers[peer_host].leaf == leaf
-        turns: list[int | None] = [None] if local else [*range(self.fabric.spines)]
-        evs = [
-            self.codec.ev_of(plane, spine, leaf, copy)
-            for copy in range(copies)
-            for plane in range(self.fabric.planes)
-            for spine in turns
-        ]
-        values = np.array(evs, np.uint32)
-        return EvProfile(values, self.codec.plane_of(values))
+        paths = Paths(self.fabric, leaf, self.peers[peer_host].leaf == leaf, self.codec)
+        rng = np.random.default_rng((self.seed, runtime.host, qpn, _PICKING))
+        return paths.profile(settings.profile, settings.copies, rng)
 
     def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
         """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""

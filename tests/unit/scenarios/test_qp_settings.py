@@ -16,6 +16,7 @@ UNLIKE = {
     "mpr": 20, "dynamic_mpr": True, "max_wimm": 5, "transport_ack": False, "sack_delay_us": 50,
     "nack_out_of_window": True, "trimming": True,
     "ev": {
+        "profile": {"count": 8},
         "loss_policy": "threshold", "bad_after": 5, "bad_window_ms": 20, "active": 4, "min_active": 2, "skip_ms": 2,
         "skip_share": 0.25, "swap_after": 4, "swap_memory_ms": 20, "plane_silent_after": 4, "start_rotations": 3,
         "probe_interval_ms": 5, "probe_max_interval_ms": 50, "probe_timeout_ms": 4, "revive_after": 3, "revive_ms": 30,
