@@ -16,7 +16,7 @@ from faults.quantities import parse_rate, render_rate
 from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts
 from scenarios.plan import Flow, Plan
-from scenarios.transport_checks import cautions_of, measuring_cautions_of
+from scenarios.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
 from testbed.model.ids import DirectedLink, Role
 
 _POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
@@ -95,6 +95,8 @@ def warnings_of(plan: Plan) -> Iterator[str]:
         yield from _measuring_warnings(plan)
         if plan.scenario.judged_by == "uniform":
             yield from measuring_cautions_of(transport, spec.planes, spec.spines)
+        elif plan.faults:
+            yield from leaving_cautions_of(transport, spec.planes, spec.spines)
     yield from cautions_of(transport, spec.planes, spec.spines)
 
 

@@ -91,6 +91,22 @@ def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Ite
         )
 
 
+def leaving_cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
+    """Why paths over a link that drops will get fewer packets than their share, one sentence each."""
+    ev, evs = transport.ev, planes * spines * transport.copies
+    losses = {"paper": "its first loss", "threshold": f"{ev.bad_after} losses within {ev.bad_window_ms:g} ms"}
+    if ev.loss_policy in losses:
+        yield (
+            f"transport.ev.loss_policy is {ev.loss_policy}: an EV is retired at {losses[ev.loss_policy]}, so a path "
+            "that drops is left early, may not get the packets a path told here, and the link may not be named"
+        )
+    if ev.active is not None and ev.active < evs:
+        yield (
+            f"transport.ev.active is {ev.active} of {evs}: spares carry nothing until they take an EV's place, and "
+            "packets a path are told here as if all were in use"
+        )
+
+
 def _idle_settings(transport: Transport) -> Iterator[str]:
     """Settings that were changed and do nothing."""
     ev, congestion = transport.ev, transport.congestion

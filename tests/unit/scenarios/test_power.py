@@ -69,6 +69,16 @@ def test_where_detection_is_only_recorded_nobody_is_warned_of_it() -> None:
     assert list(warnings_of(told)) == []
 
 
+@pytest.mark.parametrize(("policy", "retired"), [("paper", "its first loss"), ("threshold", "3 losses within 50 ms")])
+def test_paths_that_are_left_after_a_loss_may_not_get_the_packets_told(policy: str, retired: str) -> None:
+    transport = {"ev": {"loss_policy": policy, "active": 6, "bad_after": 3, "bad_window_ms": 50}}
+    settings: Any = {"transport": transport, "detector": {"expectation": "declared"}}
+    told = list(warnings_of(plan(**settings)))
+    assert any(f"an EV is retired at {retired}, so a path that drops is left early" in text for text in told)
+    assert any("transport.ev.active is 6 of 16: spares carry nothing" in text for text in told)
+    assert not any("is left early" in text for text in warnings_of(plan(**settings, faults=())))
+
+
 def test_a_transport_that_spreads_unevenly_is_told() -> None:
     (told,) = warnings_of(plan(transport={"ev": {"loss_policy": "paper"}}, detector={"expectation": "uniform"}))
     assert told.startswith("transport.ev.loss_policy is paper: when an EV is retired")
