@@ -8,7 +8,7 @@ Parts that are sound are checked for sense even when others are not, so that one
 import difflib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
@@ -121,10 +121,19 @@ def _unknown_key(place: Place) -> Complaint:
 
 def _unknown_word(place: Place, given: Any) -> Complaint:
     field = _fields(place[:-1]).get(str(place[-1]))
-    words = [str(word) for word in get_args(field.annotation)] if field else []
+    words = list(_words_in(field.annotation)) if field else []
     near = difflib.get_close_matches(str(given), words, n=1)
     right = f"did you mean {near[0]}? ({', '.join(words)})" if near else f"write {' or '.join(words)}"
     return Complaint(place, f"{_shown(given)} is not known", right)
+
+
+def _words_in(annotation: Any) -> Iterator[str]:
+    """The words that an annotation such as `Literal["a", "b"] | None` allows."""
+    if get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    else:
+        for part in get_args(annotation):
+            yield from _words_in(part)
 
 
 def _shown(value: Any) -> str:

@@ -1,5 +1,6 @@
 """Scenario files to scenarios; broken ones to every problem at once, as golden pairs of file and text."""
 
+import re
 from pathlib import Path
 
 import jsonschema
@@ -40,6 +41,18 @@ def test_ten_mistakes_are_ten_messages() -> None:
         load_scenario(ROOT / "tests/golden/scenarios/ten-mistakes.yaml")
     assert len(refused.value.problems) == 10
     assert all(problem.right for problem in refused.value.problems)
+
+
+@pytest.mark.parametrize(
+    ("line", "right"),
+    [("type: allreduce", "did you mean all-reduce?"), ("type: write, loop: x", "did you mean 'qps'?|known here")],
+)
+def test_a_wrong_word_is_answered_with_words(line: str, right: str) -> None:
+    with pytest.raises(ScenarioRefusedError) as refused:
+        scenario_from(LEAST.replace("strides: [1]", f"strides: [1], {line}"), "x.yaml")
+    assert re.search(right, str(refused.value))
+    assert "typing" not in str(refused.value)
+    assert "<class" not in str(refused.value)
 
 
 def test_what_is_left_out_has_a_value() -> None:
