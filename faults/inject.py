@@ -182,7 +182,10 @@ class Injector:
             others = [by for by in makers if by not in reasons]
             instead = f"choose {' or '.join(others)}, or: " if others else ""
             return MechanismError(asked, f"{error.feature} is missing", instead + error.advice)
-        told = "; ".join(f"{by} needs {error}" for by, error in reasons.items())
+        if len(reasons) == 1:
+            ((by, error),) = reasons.items()
+            return MechanismError(by, f"{error.feature} is missing", error.advice)
+        told = "; ".join(f"{by}: {error}" for by, error in reasons.items())
         return MechanismError(" and ".join(reasons), "none can be used here", told)
 
     def _set_first_free(self, possible: Sequence[By], target: Target, fault: Fault, seed: int) -> FaultSet:
