@@ -13,6 +13,7 @@ from click.shell_completion import CompletionItem
 from scenarios.cli.options import invoker, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.run import Listener
+from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab_dir import LabDir
 from scenarios.study_folder import StudyFolder
@@ -59,7 +60,10 @@ def command(
     """
     chosen = load_study(find_study(study), _instead(**given))
     kept = StudyFolder(folder or Path("studies") / chosen.name, invoker())
-    if not tables_only:
+    if tables_only:
+        if not kept.rows():
+            raise UsageError(f"nothing has been run in {kept.path} yet; --folder says where else to look")
+    else:
         if not simulate:
             require_root()
         kept.begin(chosen)
@@ -137,18 +141,24 @@ def _told(row: Row) -> str:
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     columns = (
-        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISSED", "FALSE A FLOW",
-        "NAMED", "WRONG",
+        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISSED", "INSUFFICIENT",
+        "FALSE A FLOW", "NAMED", "WRONG",
     )  # fmt: skip
     rows = [
         (
             cell["mode"], cell["spray"], cell["expectation"], str(cell["spines"]), str(cell["packets"]),
             f"{100 * cell['rate']:g}%", cell["failure"], str(cell["runs"]), _share(cell, "miss"),
-            _share(cell, "false_flow"), _share(cell, "found"), _share(cell, "wrong"),
+            _share(cell, "insufficient"), _share(cell, "false_flow"),
+            "-" if cell["failure"] == "none" else _share(cell, "found"), _share(cell, "wrong"),
         )
         for cell in cells
     ]  # fmt: skip
     output.table(columns, rows, "nothing is done yet")
+    if any(cell["insufficient"] for cell in cells):
+        output.text(
+            "INSUFFICIENT: paths with too few packets for a sure verdict; a bad one among them counts as missed "
+            "(docs/detector.md#compared-with-the-paper)"
+        )
 
 
 def _share(cell: dict[str, Any], name: str) -> str:

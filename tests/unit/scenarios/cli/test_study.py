@@ -49,3 +49,24 @@ def test_a_wrong_name_or_value_starts_nothing(tmp_path):
     refused = invoke("paper-table", "--simulate", "--rate", "1", "--folder", str(tmp_path / "out"))
     assert refused.exit_code == 2
     assert not (tmp_path / "out").exists()
+
+
+def test_tables_of_a_folder_without_runs_are_refused(tmp_path):
+    refused = invoke("packets", "--tables-only", "--folder", str(tmp_path / "none"))
+    assert refused.exit_code == 2
+    assert f"nothing has been run in {tmp_path / 'none'} yet" in refused.stderr
+    assert not (tmp_path / "none").exists()
+
+
+def test_verdicts_that_say_nothing_are_counted_and_healthy_runs_name_nobody(tmp_path):
+    file = tmp_path / "small.yaml"
+    file.write_text(FILE)
+    words = ("--spray", "random", "--packets", "50", "--folder", str(tmp_path / "out"), "--no-figures")
+    done = invoke(str(file), "--simulate", *words)
+    head, bad, healthy, *_ = (line.split("  ") for line in done.stdout.splitlines())
+    columns = [cell.strip() for cell in head if cell.strip()]
+    cells = [[cell.strip() for cell in row if cell.strip()] for row in (bad, healthy)]
+    named, unsure = columns.index("named"), columns.index("insufficient")
+    assert [row[named] == "-" for row in cells] == [False, True]
+    assert all(not row[unsure].startswith("0/") for row in cells)
+    assert "detector.md#compared-with-the-paper" in done.stdout
