@@ -312,7 +312,10 @@ def _load_lines(load: Load) -> Iterator[str]:
     for reason in load.reasons:
         yield f"OVERLOADED: {reason}"
     if load.overloaded:
-        yield "not to be trusted: stop other work and run again, or take gray-link-small or a smaller window_pkts"
+        yield (
+            "not to be trusted: stop other work and run again, or take a smaller window_pkts or a smaller fabric "
+            "(gray-link-small, without --attach)"
+        )
 
 
 def size_text(count: int) -> str:
