@@ -1,7 +1,8 @@
 """`spraylab detect`: what SprayCheck says, so far or as it comes."""
 
 import time
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import click
@@ -23,16 +24,19 @@ SPRAYCHECK = "spraycheck"
 
 @click.command("detect")
 @click.option("--follow", is_flag=True, help="Go on until the lab is down or Ctrl-C.")
-@click.option("--all", "everything", is_flag=True, help="Healthy paths, too.")
+@click.option("--all", "everything", is_flag=True, help="Healthy paths, too, and each that is insufficient.")
+@click.option("--all-runs", is_flag=True, help="Of every run since `up`, not of the latest only.")
 @of_lab
 @told
-def command(labdir: LabDir, output: Output, follow: bool, everything: bool) -> None:
-    """Show the verdicts and accusations of the lab that is up; --json prints the records as JSON Lines."""
+def command(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:
+    """Show the latest run's verdicts and accusations in the lab that is up; --json prints the records as JSON Lines."""
     require_root()
     if read_state(labdir) is None:
         raise LabStateError(not_up(labdir))
     tail = Tail(labdir.detect)
     records = list(tail.fresh())
+    if not all_runs:
+        records = latest_run(records)
     if not _print(records, output, everything):
         healthy = any(record["event"] == "DETECT" for record in records)
         output.say("no verdicts yet" + (", other than healthy ones (--all shows those)" if healthy else ""))
@@ -70,18 +74,38 @@ def _lives(labdir: LabDir) -> bool:
     return True
 
 
+def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of the newest run that there are any of."""
+    latest = max((record["epoch"] for record in records if "epoch" in record), default=None)
+    return [record for record in records if record.get("epoch") == latest]
+
+
+def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:
+    """What is to be shown of some records. Without `everything` healthy paths are left out, insufficient summed up."""
+    unsure = Counter[tuple[int, str, str]]()
+    for record in records:
+        if _is_unsure(record) and not everything:
+            unsure[record["epoch"], record["expectation"], record["reason"]] += 1
+        elif (text := _line(record, everything)) is not None:
+            yield text
+    for (epoch, expectation, reason), count in unsure.items():
+        yield f"run {epoch}  {expectation}  {counted(count, 'path')} insufficient: {reason} (--all shows each)"
+
+
+def _is_unsure(record: dict[str, Any]) -> bool:
+    return (record["event"], record.get("verdict")) == ("DETECT", "insufficient")
+
+
 def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> int:
     """Print what is wanted; how many records that were."""
-    printed = 0
-    for record in records:
-        text = _line(record, everything)
-        if text is not None:
-            printed += 1
-            if output.as_json:
-                output.line(record)
-            else:
-                output.text(text)
-    return printed
+    wanted = [record for record in records if _line(record, everything) is not None]
+    if output.as_json:
+        for record in wanted:
+            output.line(record)
+    else:
+        for text in lines_of(wanted, everything):
+            output.text(text)
+    return len(wanted)
 
 
 _ACTS = {"DENY": "is denied", "ALLOW": "is allowed again", "DENY_REFUSED": "would leave too few links, not denied"}

@@ -1,0 +1,37 @@
+"""What `spraylab detect` shows of the records there are."""
+
+from typing import Any
+
+from scenarios.cli.detect import latest_run, lines_of
+
+WEAK = "12 packets a path, a drop of 1% needs about 1,799"
+
+
+def verdict(epoch: int, spine: int, said: str, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "event": "DETECT", "ts": "2026-03-04T05:06:07Z", "epoch": epoch, "expectation": "declared", "node": "p0-leaf1",
+        "plane": 0, "src_leaf": 0, "dst_leaf": 1, "spine": spine, "verdict": said, "count": 12, "lambda": 13.0,
+        "threshold": None, "reason": reason,
+    }  # fmt: skip
+
+
+START = {"event": "SPRAYCHECK_START", "leaves": 8}
+RUNS = [START, verdict(1, 0, "failed"), *(verdict(2, spine, "insufficient", WEAK) for spine in range(5)),
+        verdict(2, 5, "failed"), verdict(2, 6, "healthy")]  # fmt: skip
+
+
+def test_only_the_newest_run_is_shown():
+    assert {record["epoch"] for record in latest_run(RUNS)} == {2}
+    assert latest_run([]) == []
+
+
+def test_insufficient_paths_are_summed_up_after_what_failed():
+    failed, unsure = lines_of(latest_run(RUNS), everything=False)
+    assert "spine5>leaf1 failed" in failed
+    assert unsure == f"run 2  declared  5 paths insufficient: {WEAK} (--all shows each)"
+
+
+def test_with_all_each_path_has_its_line():
+    lines = list(lines_of(latest_run(RUNS), everything=True))
+    assert len(lines) == 7
+    assert sum("insufficient" in line for line in lines) == 5
