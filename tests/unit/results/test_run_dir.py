@@ -3,11 +3,13 @@
 import os
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from results.errors import RunFolderError
 from results.run_dir import Invoker, create, point_latest
+from tests.support.run_folder import LINK, write_run
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
@@ -59,3 +61,15 @@ def test_everything_belongs_to_the_invoking_user(tmp_path: Path) -> None:
 def test_a_folder_of_runs_that_was_there_keeps_its_owner(tmp_path: Path) -> None:
     create(tmp_path, "a", "1", Invoker(12345, 23456), NOW)
     assert tmp_path.stat().st_uid == os.geteuid()
+
+
+def test_a_run_is_read_as_the_manual_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/latest").symlink_to(write_run(tmp_path / "runs/a-run").path)
+    monkeypatch.chdir(tmp_path)
+    told = (Path(__file__).parents[3] / "docs/api.md").read_text().partition("## Data of runs")[2]
+    names: dict[str, Any] = {}
+    exec(told.partition("```python\n")[2].partition("```")[0], names)
+    assert names["summary"]["detected"]["named"][0]["link"] == LINK
+    assert [each["verdict"] for each in names["verdicts"]].count("failed") == 2
+    assert (names["short"] > 0).sum() == 2
