@@ -11,7 +11,8 @@ from math import ceil
 from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
-from faults.model import Fault, drop_rate_of, only_of
+from faults.accounting import SHUT
+from faults.model import Fault, Hang, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
 from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts
@@ -113,6 +114,7 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
             f"so many queue pairs to one host; {plan.window_pkts} are used"
         )
     yield from _host_link_warnings(plan)
+    yield from _switch_warnings(plan)
     yield from _expectation_warnings(plan)
 
 
@@ -152,6 +154,23 @@ def _host_link_warnings(plan: Plan) -> Iterator[str]:
             f"{', '.join(links)}: SprayCheck does not localise faults between hosts and leaves; they cannot be named, "
             "and paths of the flows they hit may be `insufficient`"
         )
+
+
+def _switch_warnings(plan: Plan) -> Iterator[str]:
+    """Faults on all links of a switch leave no healthy path that would clear some of them."""
+    hit = {str(way) for order in plan.faults if any(map(_loses, order.worded.faults)) for way in order.chosen.ways}
+    for switch in (*plan.fabric.leaves(), *plan.fabric.spines()):
+        ways = [way for link in plan.fabric.links_of(switch) for way in link.directions if is_between_switches(way)]
+        leaving = {str(way) for way in ways if way.egress.node == switch}
+        if len(leaving) > 1 and (leaving <= hit or {str(way) for way in ways} - leaving <= hit):
+            yield (
+                f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
+                "check of the named links will hardly hold; write expect.detection: recorded"
+            )
+
+
+def _loses(fault: Fault) -> bool:
+    return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).control)
 
 
 def _expectation_warnings(plan: Plan) -> Iterator[str]:

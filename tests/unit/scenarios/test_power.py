@@ -82,3 +82,26 @@ def test_paths_that_are_left_after_a_loss_may_not_get_the_packets_told(policy: s
 def test_a_transport_that_spreads_unevenly_is_told() -> None:
     (told,) = warnings_of(plan(transport={"ev": {"loss_policy": "paper"}}, detector={"expectation": "uniform"}))
     assert told.startswith("transport.ev.loss_policy is paper: when an EV is retired")
+
+
+@pytest.mark.parametrize(
+    ("fault", "switch"),
+    [
+        ({"target": "p0-spine2", "reboot": "300ms"}, "p0-spine2"),
+        ({"target": "p1-leaf3", "hang": True}, "p1-leaf3"),
+        ({"target": "p0:leaf*>spine4", "drop": "2%"}, "p0-spine4"),
+    ],
+)
+def test_faults_on_a_whole_switch_are_not_told_apart(fault: dict[str, Any], switch: str) -> None:
+    told = [text for text in warnings_of(plan(faults=(fault,))) if "on all of its links" in text]
+    assert [text.partition(":")[0] for text in told] == [switch]
+    assert "expect.detection: recorded" in told[0]
+    assert list(warnings_of(plan(faults=(fault,), expect={"detection": "recorded"}))) == []
+
+
+@pytest.mark.parametrize(
+    "fault", [{"target": "p0-spine2", "delay": "1ms"}, {"target": "p0:leaf*>spine4", "drop": "2%"}]
+)
+def test_what_loses_nothing_or_spares_a_link_is_not_a_switch_gone(fault: dict[str, Any]) -> None:
+    spared = fault if "delay" in fault else fault | {"target": "p0:leaf3>spine4, p0:leaf2>spine4"}
+    assert [text for text in warnings_of(plan(faults=(spared,))) if "on all of its links" in text] == []
