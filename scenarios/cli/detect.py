@@ -37,12 +37,14 @@ def command(labdir: LabDir, output: Output, follow: bool, everything: bool, all_
     records = list(tail.fresh())
     if not all_runs:
         records = latest_run(records)
-    if not _print(records, output, everything):
+    printed, lives = _print(records, output, everything), _lives(labdir)
+    if not printed:
         healthy = any(record["event"] == "DETECT" for record in records)
         output.say("no verdicts yet" + (", other than healthy ones (--all shows those)" if healthy else ""))
-    while _lives(labdir) and follow:
+    while lives and follow:
         time.sleep(POLL_S)
         _print(tail.fresh(), output, everything)
+        lives = _lives(labdir)
     _print(tail.fresh(), output, everything)
 
 

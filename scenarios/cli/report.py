@@ -6,7 +6,7 @@ import click
 
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 
 
 @click.command("report")
@@ -20,7 +20,7 @@ def command(output: Output, run: str | None, runs: Path) -> None:
     """
     from results.report.page import write_report  # takes a second to import, which other commands need not wait for
 
-    found = find_run(run, runs)
+    found = require_run(find_run(run, runs))
     data = write_report(found)
     for problem in data.problems:
         output.say(f"not in the report: {problem}")

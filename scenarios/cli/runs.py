@@ -29,6 +29,14 @@ def find_run(text: str | None, runs: Path) -> RunDir:
                      else f"`ls {runs}` shows what there is"))  # fmt: skip
 
 
+def require_run(folder: RunDir) -> RunDir:
+    """The folder itself. Raises `UsageError` for one that holds captures made by hand, and no run."""
+    written = {folder.report.name, folder.figures.name}
+    if {path.name for path in folder.path.iterdir()} - written == {folder.pcap.name}:
+        raise UsageError(f"{folder.path} holds captures, not a run; open the files in {folder.pcap}")
+    return folder
+
+
 def runs_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Run folders, for the shell."""
     names = [path.name for path in _folders(context.params.get("runs") or Path("runs"))]

@@ -9,7 +9,7 @@ from results.errors import RunFolderError
 from results.summary import Summary, summary_text
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 
 
 @click.command("show")
@@ -18,7 +18,7 @@ from scenarios.cli.runs import find_run, runs_like, runs_option
 @told
 def command(output: Output, run: str | None, runs: Path) -> None:
     """Print the summary of RUN (default the latest), as `run` did."""
-    path = find_run(run, runs).summary
+    path = require_run(find_run(run, runs)).summary
     try:
         text = path.read_bytes()
         summary = msgspec.json.decode(text, type=Summary)

@@ -71,6 +71,13 @@ def test_show_says_what_run_said(tmp_path):
     assert "has no summary.json: the run did not get to its end" in spraylab("show", str(run.path)).stderr
 
 
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_captures_made_by_hand_are_no_run(runs, command):
+    result = spraylab(command, "--runs", str(runs))
+    assert (result.exit_code, "holds captures, not a run" in result.stderr) == (2, True), result.stderr
+    assert not (runs / "latest" / "report.html").exists()
+
+
 def test_the_latest_runs_captures_are_merged(runs):
     told = json.loads(spraylab("pcap", "merge", "--runs", str(runs), "--json").stdout)
     assert told["packets"] == 2
