@@ -37,9 +37,10 @@ REPEATS = (
     "payload bytes",
     "the order in which each queue pair uses its entropy values",
     "which packets belong to which path, hence every N and λ",
+    "which packets at a port a random drop takes, by their number there, where truth.jsonl tells its fault_seed",
 )
 VARIES = (
-    "which packets a random drop takes (the kernel's random numbers have no seed)",
+    "which packets a random drop takes whose fault_seed is null (netem before Linux 6.7)",
     "timing: rates, which packets share a SACK, on which path a lost packet is sent again",
 )
 

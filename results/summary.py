@@ -4,6 +4,7 @@ Says nothing that is not in the record, and decides nothing: who judged is `scen
 """
 
 from collections.abc import Iterator, Sequence
+from textwrap import wrap
 
 import msgspec
 
@@ -17,6 +18,12 @@ _WITNESSES = {"spraycheck": "SprayCheck"}
 
 SHOWN_FLOWS = 32
 """More flows than a screen has lines are left to `summary.json`."""
+
+LINE = 110
+"""Columns of a line behind its label, so that a page has 120."""
+
+LONG_FAULT = 24
+"""Letters from which on a fault in words is not said twice (our choice)."""
 
 SHOWN_REASONS = 4
 """Of insufficient verdicts; the rest is in `detect.jsonl`."""
@@ -74,6 +81,8 @@ class Injected(msgspec.Struct, frozen=True):
     requested_text: str = ""
     """What was asked for, for people: `1%`, `10ms`."""
     in_force_text: str = ""
+    dropped_reverse: int | None = None
+    """Packets that the other end could not send, as the port was shut; None for kinds that shut none."""
 
 
 class Accusation(msgspec.Struct, frozen=True):
@@ -111,6 +120,8 @@ class Detected(msgspec.Struct, frozen=True):
     """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
     unannounced: int = 0
     """Queue pairs of collectives, one a direction, that SprayCheck was not told of: too short for a verdict."""
+    decides: bool = True
+    """Whether the scenario judges by it; False where it is only recorded (`expect.detection: recorded`)."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -191,7 +202,7 @@ def summary_text(summary: Summary) -> str:
         [*_collective_lines(summary.collectives)],
         [
             *_labelled("Traffic", _traffic_lines(summary.totals)),
-            *_labelled("Injected", [_injected_line(fault) for fault in summary.injected] or ["nothing"]),
+            *_labelled("Injected", [*_injected_lines(summary.injected)] or ["nothing"]),
             *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
             *_labelled("Captured", [_capture_line(capture) for capture in summary.captures]),
             *_labelled("Machine", [*_load_lines(summary.load)]),
@@ -238,26 +249,44 @@ def _traffic_lines(totals: Totals) -> list[str]:
     if totals.goodput_bps is not None and totals.packets_per_s is not None:
         rate = f": {totals.goodput_bps / 1e6:.1f} Mb/s of payload, {totals.packets_per_s:,.0f} packets/s"
     ended = f"in {totals.seconds:.2f} s" if totals.seconds is not None else "not finished"
+    data = f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)}"
     return [
-        f"{totals.flows} flows, {size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} {ended}{rate}",
+        f"{count_text(totals.flows, 'flow')}, {data} {ended}{rate}",
         f"{totals.retransmissions:,} of {totals.packets:,} packets resent ({totals.retransmission_share:.4%}), "
         f"{totals.timeouts} timeouts; {size_text(totals.bytes_verified)} verified, {totals.bytes_wrong} bytes wrong",
     ]
 
 
-def _injected_line(fault: Injected) -> str:
-    writes = "" if fault.dropped_writes is None else f" ({fault.dropped_writes:,} writes)"
+def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
+    """A line a fault; those that met no packet and differ in the link alone share one."""
+    links_of: dict[tuple[str, int | None], list[str]] = {}
+    for at, fault in enumerate(injected):
+        text = _injected_text(fault)
+        met_some = fault.seen or fault.dropped or fault.dropped_reverse
+        links_of.setdefault((text, at if met_some else None), []).append(fault.link)
+    for (text, _), links in links_of.items():
+        more = f" and {len(links) - 1} more, each" if len(links) > 1 else ""
+        yield f"{links[0]}{more} {text}"
+
+
+def _injected_text(fault: Injected) -> str:
+    """What is said of a fault, but for its link."""
+    writes = "" if fault.dropped_writes is None else f" ({count_text(fault.dropped_writes, 'write')})"
+    reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
-    what = f"{fault.link} {fault.kind} {fault.requested_text}".rstrip()
-    in_force = f"{fault.in_force_text} in force".lstrip()
+    told = f"{fault.kind} {fault.requested_text}".rstrip()
+    same = fault.in_force_text == fault.requested_text and len(told) > LONG_FAULT
+    in_force = "in force as asked" if same else f"{fault.in_force_text} in force".lstrip()
     return (
-        f"{what} by {fault.mechanism} ({in_force}, read back{set_by}): "
-        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}"
+        f"{told} by {fault.mechanism} ({in_force}, read back{set_by}): "
+        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}{reverse}"
     )
 
 
 def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterator[str]:
-    if detected.expected is not None and {*detected.expected} != {each.link for each in detected.named}:
+    if not detected.decides:
+        yield "recorded, decides nothing: the scenario does not judge by what is named"
+    elif detected.expected is not None and {*detected.expected} != {each.link for each in detected.named}:
         yield f"the scenario expects {', '.join(detected.expected) or 'no link to be named'}"
     for named in detected.named:
         when = "" if named.after_s is None else f", {named.after_s:.2f} s after the first packet"
@@ -266,10 +295,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     for links in detected.candidates:
         yield f"one of {', '.join(links)}: the evidence does not tell which"
     for link in detected.missed:
-        expected = detected.expected is None or link in detected.expected
-        yield (
-            f"{link} was MISSED" if expected else f"{link} drops and was not named, which the scenario does not ask for"
-        )
+        yield f"{link} {_missed_text(link, detected)}"
     for link in sorted({*(detected.expected or ())} - {*detected.missed, *(each.link for each in detected.named)}):
         yield f"{link} was not named; it dropped nothing"
     if not detected.named and not detected.candidates:
@@ -279,12 +305,23 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     judged = f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
+    yield from _insufficient_lines(detected)
+
+
+def _insufficient_lines(detected: Detected) -> Iterator[str]:
     reasons = list(detected.insufficient.items())
     for reason, count in reasons[:SHOWN_REASONS]:
-        yield f"insufficient: {count}: {reason if len(reason) < 90 else reason[:85] + ' ...'}"
+        yield from wrap(f"insufficient: {count}: {reason}", LINE, subsequent_indent="  ")
     if len(reasons) > SHOWN_REASONS:
         others = sum(count for _, count in reasons[SHOWN_REASONS:])
         yield f"insufficient: {others}: other reasons, see detect.jsonl"
+
+
+def _missed_text(link: str, detected: Detected) -> str:
+    if not detected.decides:
+        return "was not named"
+    expected = detected.expected is None or link in detected.expected
+    return "was MISSED" if expected else "drops and was not named, which the scenario does not ask for"
 
 
 def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Sequence[Injected]) -> str:
@@ -316,6 +353,11 @@ def _load_lines(load: Load) -> Iterator[str]:
             "not to be trusted: stop other work and run again, or take a smaller window_pkts or a smaller fabric "
             "(gray-link-small, without --attach)"
         )
+
+
+def count_text(count: int, one: str) -> str:
+    """`1 flow`, `2,000 flows`."""
+    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 def size_text(count: int) -> str:

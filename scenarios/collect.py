@@ -94,23 +94,30 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
 
 
 def conclusion_of(
-    records: Iterable[Fields], first_packet_ns: int | None, wanted: int, expectation: str, asked: str = ""
+    records: Iterable[Fields],
+    first_packet_ns: int | None,
+    wanted: int,
+    expectation: str,
+    asked: str = "",
+    needed: int | None = None,
 ) -> Conclusion:
     """What SprayCheck said in the end by one expectation, from its records of one epoch.
 
-    `wanted` is how many paths it had to judge, `asked` how many packets it would need.
+    `wanted` is how many paths it had to judge, `asked` how many packets it would need, in words, and `needed` in
+    number; None when no flow can have as many.
     """
     mine = list(_by(expectation, records))
     detects = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
+    reasons = [_why(detect, asked, needed) for detect in detects if detect.verdict == "insufficient"]
     return Conclusion(
         state=last.state if last else "silent",
         accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
         candidates=last.candidates if last else (),
         verdicts=dict(Counter(detect.verdict for detect in detects)),
         verdicts_wanted=wanted,
-        insufficient=dict(Counter(_why(d, asked) for d in detects if d.verdict == "insufficient").most_common()),
+        insufficient=dict(Counter(reasons).most_common()),
         expectation=expectation,
     )
 
@@ -120,13 +127,14 @@ def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
     return (record for record in records if record.get("expectation") == expectation)
 
 
-def _why(detect: _Detect, asked: str) -> str:
+def _why(detect: _Detect, asked: str, needed: int | None) -> str:
     """Why a verdict says nothing, alike for all paths of which the same holds."""
     reason = detect.reason or "no reason given"
     if reason.startswith("short, but not more than"):
         return "short on all paths alike: the loss may lie before the first leaf (a host link?)"
     if asked and detect.expected is not None and reason.startswith(("a drop of", "margin of")):
-        return f"{detect.expected:,.0f} packets a path, {asked}"
+        has = f"{detect.expected:,.0f} packets a path"
+        return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"
     return reason
 
 
@@ -237,6 +245,7 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
         explains=lost + spoilt + grown("dropped_reverse"),
         requested_text=fault.requested_text,
         in_force_text=fault.in_force_text,
+        dropped_reverse=None if fault.dropped_reverse is None else grown("dropped_reverse"),
     )
 
 

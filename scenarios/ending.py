@@ -113,11 +113,12 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
     first_ns, decides = min(starts, default=None), plan.scenario.judged_by
     conclusion = collect.conclusion_of(
-        recorded.verdicts, first_ns, recorded.verdicts_wanted, decides, _asked_text(plan)
+        recorded.verdicts, first_ns, recorded.verdicts_wanted, decides, _asked_text(plan), power_of(plan).needed
     )
     possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
     expected = None if plan.detected is None else wanted
-    detected = detected_of(conclusion, dropping, expected, possible, recorded.collectives.unannounced)
+    judged = plan.scenario.expect.detection == "judged"
+    detected = detected_of(conclusion, dropping, expected, possible, recorded.collectives.unannounced, judged)
     before, after = recorded.before, recorded.after
     machine = collect.machine_counts(
         before.workers,

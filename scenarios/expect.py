@@ -73,11 +73,12 @@ def detected_of(
     expected: set[str] | None = None,
     possible: frozenset[str] = frozenset(),
     unannounced: int = 0,
+    decides: bool = True,
 ) -> Detected:
     """The conclusion beside the truth.
 
     `dropping` are the links that did drop, `expected` what the scenario says; `possible` those that may have dropped,
-    uncounted: to name them is right, not to name them is no miss.
+    uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario judges by it.
     """
     accused = {item.link for item in conclusion.accused}
     right = dropping | (possible & accused)
@@ -97,6 +98,7 @@ def detected_of(
         insufficient=conclusion.insufficient,
         expectation=conclusion.expectation,
         unannounced=unannounced,
+        decides=decides,
     )
 
 

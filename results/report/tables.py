@@ -9,7 +9,7 @@ import numpy as np
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.report.verdicts import Verdict
-from results.summary import FlowResult, Injected, Summary, size_text
+from results.summary import FlowResult, Injected, Load, Summary, size_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 """Of the intervals beside measured rates (our choice), and the two-sided quantile of the normal distribution."""
@@ -81,11 +81,13 @@ def _when(data: RunData, fault: FaultSpan) -> str:
 
 def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]:
     """Packets seen and dropped while the run went on, else from first to last, and the share of these."""
-    seen, dropped = (during.seen, during.dropped) if during else (fault.seen, fault.dropped)
+    counted = during or fault
+    seen, dropped = counted.seen, counted.dropped
     if seen is None or dropped is None:
         return NOTHING, NOTHING, "not counted"
     if not fault.words.startswith(("drop", "gemodel", "one-in", "loss")):
-        return f"{seen:,}", f"{dropped:,}", NOTHING
+        reverse = counted.dropped_reverse
+        return f"{seen:,}", f"{dropped:,}", f"{reverse:,} more lost the other way" if reverse else NOTHING
     return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
 
 
@@ -216,10 +218,14 @@ def machine(data: RunData) -> Table:
     return Table(("", "measured", "means"), rows, "neither summary.json nor env.json is there")
 
 
+def _kept_up(load: Load) -> str:
+    return "all counts are right; see the warning" if load.warnings else "this machine kept up"
+
+
 def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
     load = summary.load
     return [
-        ("overload", "yes" if load.overloaded else "no", "; ".join(load.reasons) or "this machine kept up"),
+        ("overload", "yes" if load.overloaded else "no", "; ".join(load.reasons) or _kept_up(load)),
         *(("warning", "!", text) for text in load.warnings),
         (
             "losses unexplained",

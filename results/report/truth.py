@@ -24,6 +24,8 @@ class FaultSpan:
     seen: int | None
     """Packets it looked at from first to last; None while that is not known."""
     dropped: int | None
+    dropped_reverse: int | None = None
+    """Packets that the other end of a shut port could not send."""
 
 
 class _Line(msgspec.Struct):
@@ -37,6 +39,7 @@ class _Line(msgspec.Struct):
     by: str = ""
     seen: int | None = None
     dropped: int | None = None
+    dropped_reverse: int | None = None
 
 
 def read_truth(lines: Lines) -> list[FaultSpan]:
@@ -62,5 +65,6 @@ def read_truth(lines: Lines) -> list[FaultSpan]:
                 line.mono_ns,
                 line.seen,
                 line.dropped,
+                line.dropped_reverse,
             )
     return spans

@@ -13,6 +13,9 @@ _WORDS = {
     "unfinished": "not finished",
 }
 
+NOT_NAMED = "dropped and went without a name"
+"""Of links that nobody had to name."""
+
 MOST_NAMED = 4
 """Links in the sentence; all are in the tables."""
 
@@ -50,6 +53,7 @@ def sentence_of(data: RunData) -> Sentence:
     text = f"{_broken(data)}; {_noticed(data, summary)}; {_arrived(summary)}."
     if summary.outcome != "pass":
         text += f" Not as expected: {'; '.join(failed) or summary.outcome}."
+    text += "".join(f" Warning: {warning}." for warning in summary.load.warnings)
     return Sentence(summary.outcome, text[0].upper() + text[1:])
 
 
@@ -79,9 +83,11 @@ def _noticed(data: RunData, summary: Summary) -> str:
     if wrong:
         said.append(f"SprayCheck named {_listed(wrong)}, which did not drop")
     if found.missed:
-        said.append(f"{_listed(list(found.missed))} went unnoticed")
+        said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
     if found.candidates:
         said.append(f"{len(found.candidates)} sets of links could not be told apart")
+    if not found.decides:
+        said.append("which is recorded and decides nothing")
     return ", ".join(said) or "nobody was accused"
 
 
@@ -116,5 +122,5 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
         if totals.seconds is not None and totals.goodput_bps is not None:
             facts.append(("in", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
     if env is not None:
-        facts += [("started", env.started), ("command", " ".join(env.command))]
+        facts += [("asked for at", env.started), ("command", " ".join(env.command))]
     return facts

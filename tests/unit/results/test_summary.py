@@ -130,3 +130,54 @@ def test_page_shows_collectives_and_who_was_not_announced() -> None:
     assert "as dp (all-reduce)" in text
     assert any(line.split()[-2:] == ["0", "all-reduce"] for line in text.splitlines())
     assert "52 queue pairs of collectives send too little for a verdict and were not announced" in text
+
+
+def page_with(*injected: Injected) -> list[str]:
+    return summary_text(structs.replace(summary(), injected=injected)).splitlines()
+
+
+def test_what_a_shut_port_cost_the_other_way_is_told() -> None:
+    reboot = Injected("p0:spine2>leaf0", "reboot", None, None, "link", "scenario", 0, 0, None, 47, "300ms", "300ms", 47)
+    page = "\n".join(page_with(reboot))
+    assert (
+        "p0:spine2>leaf0 reboot 300ms by link (300ms in force, read back): 0 seen, 0 dropped, 47 lost the other" in page
+    )
+
+
+def test_a_long_fault_is_said_once() -> None:
+    words = "100ms every 200ms, 5 times, jitter 10ms"
+    flap = Injected("a", "flap", None, None, "link", "scenario", 0, 3, None, 3, words, words)
+    (line,) = (told for told in page_with(flap) if words in told)
+    assert line.count(words) == 1
+    assert "(in force as asked, read back)" in line
+
+
+def test_faults_that_met_no_packet_share_a_line_others_have_their_own() -> None:
+    def drop(link: str, seen: int) -> Injected:
+        return Injected(link, "random-drop", 1.0, 1.0, "ebpf", "scenario", seen, seen, seen, seen, "100%", "100%")
+
+    told = [line for line in page_with(drop("a", 0), drop("b", 1), drop("c", 0), drop("d", 1)) if "100%" in line]
+    assert [line.removeprefix("Injected").split()[0] for line in told] == ["a", "b", "d"]
+    assert "a and 1 more, each random-drop 100% by ebpf" in told[0]
+    assert told[0].endswith("0 seen, 0 dropped (0 writes)")
+    assert told[1].endswith("1 seen, 1 dropped (1 write)")
+
+
+def test_what_is_only_recorded_is_no_miss() -> None:
+    said = Detected("none", (), (), ("c",), {}, 16, None, 0.0, ("c",), decides=False)
+    page = summary_text(structs.replace(summary(), detected=said))
+    assert page.count("recorded, decides nothing") == 1
+    assert "c was not named" in page
+    assert "MISSED" not in page
+
+
+def test_a_long_reason_is_wrapped_between_words() -> None:
+    why = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
+    said = Detected("none", (), (), (), {"insufficient": 2}, 2, None, None, None, {why: 2})
+    page = summary_text(structs.replace(summary(), detected=said))
+    assert why in " ".join(page.split())
+    assert max(map(len, page.splitlines())) <= 120
+
+
+def test_one_flow_is_one_flow() -> None:
+    assert "1 flow, 16 MiB of 16 MiB" in summary_text(summary())

@@ -65,6 +65,16 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
     ]
 
 
+def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
+    odds = "a drop of 1.0000% would be missed with probability 0.0013"
+    records = [
+        detect(qpn, 4, "insufficient") | {"lambda": has, "reason": odds} for qpn, has in ((1, 15116.0), (2, 90.0))
+    ]
+    asked = "a drop of 1% needs about 2,745"
+    told = collect.conclusion_of(records, None, 2, "uniform", asked, 2745).insufficient
+    assert list(told) == [f"15,116 packets a path, yet {odds}", f"90 packets a path, {asked}"]
+
+
 def test_settled_means_all_judged_and_nothing_owed() -> None:
     assert not collect.is_settled(RECORDS[:4], 3, "uniform")
     assert not collect.is_settled(RECORDS[:5], 3, "uniform")
@@ -144,6 +154,7 @@ def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None
 
     spoilt, shut = collect.injected_since((), (state("corrupt", hit=7), state("down", hit=0, dropped_reverse=5)))
     assert (spoilt.explains, shut.explains) == (7, 5)
+    assert (spoilt.dropped_reverse, shut.dropped_reverse) == (None, 5)
 
 
 def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:

@@ -160,7 +160,30 @@ def test_warnings_of_the_machine_are_told(tmp_path):
     summary = msgspec.json.decode(run.summary.read_bytes())
     summary["load"]["warnings"] = ["engines waited long"]
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "warning ! engines waited long" in text_of(page(run))
+    text = text_of(page(run))
+    assert "warning ! engines waited long" in text
+    assert "with 80 packets resent. Warning: engines waited long." in text
+    assert "this machine kept up" not in text
+
+
+def test_what_a_shut_port_cost_the_other_way_is_told(tmp_path):
+    run = write_run(tmp_path / "x")
+    records = run.truth.read_text().replace("drop 1%", "down").replace('"dropped_reverse":null', '"dropped_reverse":76')
+    run.truth.write_text(records)
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["injected"] = []
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "8,194 80 76 more lost the other way ebpf" in text_of(page(run))
+
+
+def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):
+    run = write_run(tmp_path / "x")
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["detected"] |= {"named": [], "missed": [LINK], "decides": False}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    text = text_of(page(run))
+    assert f"{LINK} dropped and went without a name, which is recorded and decides nothing; all 256 MiB" in text
+    assert "unnoticed" not in text
 
 
 def test_a_failed_run_says_what_failed(tmp_path):
