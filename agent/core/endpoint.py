@@ -98,7 +98,7 @@ class Endpoint:
     def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
         """Our ports changed to `mask`, bit N = port N; `up` (256,) says the same by plane."""
         self._mask = mask
-        self._reverse.on_ports(up)
+        self._reverse.on_planes(up)
         self._updates, self._copies, self._heard, self._update_ns = set(), 0, False, now_ns
 
     def receive_requests(self, cols: EndpointRequestColumns) -> bool:
@@ -142,6 +142,7 @@ class Endpoint:
         limit_ns = now_ns - self._settings.probe_timeout_ns
         for number in [number for number, asked in self._asked.items() if asked.sent_ns <= limit_ns]:
             asked = self._asked.pop(number)
+            self._reverse.doubt(asked.row)
             self._answers.append(EvProbeAnswer(asked.qpn, asked.row, None))
         answers, self._answers = self._answers, []
         return answers

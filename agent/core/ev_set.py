@@ -83,6 +83,14 @@ class EvSet:
         return self._members.plane_up
 
     @property
+    def live_planes(self) -> NDArray[np.bool_]:
+        """(256,) whether both ports are up and some EV of the plane is neither bad nor denied."""
+        members = self._members
+        live = np.zeros(256, np.bool_)
+        live[members.planes[members.states <= EvState.SKIP]] = True
+        return live & members.plane_up
+
+    @property
     def row_up(self) -> NDArray[np.bool_]:
         """(e,) whether both ports of each row's plane are up."""
         up: NDArray[np.bool_] = self._members.plane_up[self._members.planes]

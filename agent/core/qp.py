@@ -95,6 +95,7 @@ class QueuePair:
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
         self._learnt_ns = -_REVERSE_PERIOD_NS
+        self._ev_version = 0
         self._peer_ports: int | None = None
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
@@ -301,9 +302,12 @@ class QueuePair:
         self._reverse_probe_ns = now_ns
         return int(self.profile.evs[self._requester.ev_set.any_rows(1)[0]])
 
-    def on_ev_probe_answered(self, ev: int) -> None:
-        """A probe of this EV came back: it becomes its plane's reverse EV."""
-        self._learn_reverse(ev)
+    def on_ev_probe(self, ev: int, answered: bool) -> None:
+        """What became of a probe of this EV; answered, it becomes its plane's reverse EV."""
+        if answered:
+            self._learn_reverse(ev)
+        elif ev in self._row_of_ev:
+            self._responder.reverse.doubt(self._row_of_ev[ev])
 
     def on_timer(self, now_ns: int) -> None:
         """Act on timeouts. Receive what has arrived first, or a late caller resends what is already answered."""
@@ -315,6 +319,7 @@ class QueuePair:
     def control(self, now_ns: int) -> list[Control]:
         """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
         if self._state in _RECEIVING:
+            self._follow_evs()
             found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.probes(now_ns))
             return [batch for batch in found if batch is not None]
         if self._state is QpState.ERROR and self._responder.failure is not None:
@@ -402,7 +407,6 @@ class QueuePair:
         working = up[self._planes]
         down = tuple(self._planes[~working].tolist())
         self._events.append(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
-        self._responder.reverse.on_ports(self._requester.ev_set.plane_up)
         self._requester.recovery.on_ports(now_ns)
         if self._congestion is not None:
             self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
@@ -411,6 +415,13 @@ class QueuePair:
         if self.config.ev.port_mask:
             up = self._planes[self._requester.ev_set.local_up[self._planes]]
             self._responder.port_mask = sum(2 << plane for plane in up.tolist())
+
+    def _follow_evs(self) -> None:
+        """Where our own data found that nothing works, SACKs will not go either."""
+        ev_set = self._requester.ev_set
+        if ev_set.version != self._ev_version:
+            self._ev_version = ev_set.version
+            self._responder.reverse.on_planes(ev_set.live_planes)
 
     def _learn_reverse(self, ev: int) -> None:
         row = self._row_of_ev.get(ev)

@@ -1,13 +1,17 @@
 """The reverse EV set: one EV a plane for SACKs, NACKs and ACKs, each recently proven to work. Source: MRC paper.
 
-Planes take turns, so a dead plane costs only its share of control packets. Fed by what our own data learns, or by
-probes when we only receive.
+Planes take turns; one in which probes stay unanswered, or our own data found no EV that works, has none until it is
+heard of again. Fed by what our own data learns, or by probes when we only receive.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
+
+_SILENT_AFTER = 2
+"""Probes of a plane unanswered in a row before it is passed over. Our choice: the answer to one may be what was lost,
+on the peer's way back through another plane."""
 
 
 class ReverseEvs:
@@ -19,14 +23,16 @@ class ReverseEvs:
         self._rows: dict[int, int] = dict(zip(self._planes, rows.tolist(), strict=True))
         self._plane_of = profile.planes.tolist()
         self._turn = 0
+        self._unanswered = dict.fromkeys(self._planes, 0)
+        self._up = self._planes
         self._usable = self._planes
         self.row = self._rows[self._planes[0]]
         """The EV whose turn it is."""
 
     @property
     def rows(self) -> list[int]:
-        """Of each plane its row, in order of planes; those of planes that are down are kept, not used."""
-        return [self._rows[plane] for plane in self._planes]
+        """Of each plane its row, in order of planes that have a turn."""
+        return [self._rows[plane] for plane in self._usable]
 
     def turn(self) -> None:
         """It is the next plane's turn."""
@@ -35,12 +41,27 @@ class ReverseEvs:
 
     def learn(self, row: int) -> None:
         """This EV works: from now on it is its plane's."""
-        self._rows[self._plane_of[row]] = row
-        self._choose()
+        plane = self._plane_of[row]
+        self._rows[plane] = row
+        self._unanswered[plane] = 0
+        self._admit()
 
-    def on_ports(self, up: NDArray[np.bool_]) -> None:
-        """Leave out the planes (256,) that are down, unless that is all of them."""
-        self._usable = [plane for plane in self._planes if up[plane]] or self._planes
+    def doubt(self, row: int) -> None:
+        """A probe of this EV was not answered."""
+        self._unanswered[self._plane_of[row]] += 1
+        self._admit()
+
+    def on_planes(self, up: NDArray[np.bool_]) -> None:
+        """Leave out the planes (256,) that are down, unless that is all of them; what they owed is forgotten."""
+        self._up = [plane for plane in self._planes if up[plane]] or self._planes
+        self._unanswered |= {plane: 0 for plane in self._planes if not up[plane]}
+        self._admit()
+
+    def _admit(self) -> None:
+        """Give turns to planes that answer; to those that owe the least if none does."""
+        owed = self._unanswered
+        most = max(_SILENT_AFTER - 1, min(owed[plane] for plane in self._up))
+        self._usable = [plane for plane in self._up if owed[plane] <= most]
         self._turn %= len(self._usable)
         self._choose()
 

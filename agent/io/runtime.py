@@ -223,8 +223,8 @@ class HostRuntime:
             self._put(template, batch, encode_control)
         for ev, answer in self.neighbours.answers(now_ns):
             channel = self.channels.get(answer.qpn)
-            if channel is not None and answer.rtt_ns is not None:
-                channel.qp.on_ev_probe_answered(ev)
+            if channel is not None:
+                channel.qp.on_ev_probe(ev, answer.rtt_ns is not None)
 
     def _watch_ports(self, now_ns: int) -> None:
         """Look for ports that lost or regained their carrier, now and then: it costs a system call each."""

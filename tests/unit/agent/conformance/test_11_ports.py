@@ -87,3 +87,43 @@ def test_ev_probes_find_a_reverse_path_when_only_receiving():
     (neighbour,) = lab.engine.hosts[1].neighbours
     assert neighbour.endpoint.probes_answered > 0
     assert int(flow.target.profile.evs[flow.target.qp._responder.reverse.row]) & 0xFF != 0
+
+
+def packets_acked_in_20_ms(*rules):
+    """By a sender whose window is small, once start and detection are over."""
+    lab = build(planes=4, spines=2, rules=rules)
+    ev = replace(PAPER, reverse_probe_ns=300_000)
+    flow = lab.flow(0, 1, 40_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
+    step_for(lab, 40_000_000)
+    before = flow.source.qp.ev_counters().acked.sum()
+    step_for(lab, 20_000_000)
+    assert not flow.is_complete()
+    return flow.source.qp.ev_counters().acked.sum() - before, flow
+
+
+def test_a_plane_dead_from_the_start_does_not_slow_the_rest():
+    """The receiver only receives: probes tell it which planes bring its SACKs back."""
+    healthy, _ = packets_acked_in_20_ms()
+    with_dead_plane, flow = packets_acked_in_20_ms(PathRule(plane=3, loss=1.0))
+    planes = flow.target.profile.planes[flow.target.qp.reverse_rows()]
+    assert planes.tolist() == [0, 1, 2]
+    assert with_dead_plane > 0.9 * healthy
+
+
+def test_a_silent_plane_carries_sacks_again_once_it_is_mended():
+    lab = build(planes=4, spines=2, rules=(PathRule(plane=3, loss=1.0, end_ns=50_000_000),))
+    ev = replace(PAPER, reverse_probe_ns=300_000)
+    flow = lab.flow(0, 1, 80_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
+    step_for(lab, 50_000_000)
+    assert len(flow.target.qp.reverse_rows()) == 3
+    step_for(lab, 20_000_000)
+    assert not flow.is_complete()
+    assert len(flow.target.qp.reverse_rows()) == 4
+
+
+def test_a_queue_pair_that_sends_too_leaves_the_planes_its_own_data_cannot_cross():
+    lab = build(planes=4, spines=2, rules=(PathRule(plane=3, loss=1.0),))
+    flow = lab.flow(0, 1, 20_000 * 16, ev=PAPER, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
+    step_for(lab, 25_000_000)
+    planes = flow.source.profile.planes[flow.source.qp.reverse_rows()]
+    assert planes.tolist() == [0, 1, 2]

@@ -93,3 +93,17 @@ def test_an_unanswered_update_ends_at_last():
     while (due := endpoint.next_deadline_ns()) is not None:
         endpoint.batches(due)
     assert endpoint.updates_sent == 10
+
+
+def test_answers_avoid_a_plane_whose_probes_stay_unanswered():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    for sent_ns in (100, 200):
+        endpoint.probe(6, qpn=9)
+        endpoint.batches(sent_ns)
+    assert len(endpoint.drain_answers(1200)) == 2
+    planes = set()
+    for number in range(8):
+        endpoint.receive_requests(requests(EndpointOp.EV_PROBE, 0, number))
+        (batch,) = endpoint.batches(1300)
+        planes |= set(PROFILE.planes[batch.ev_index].tolist())
+    assert planes == {0, 1, 2}
