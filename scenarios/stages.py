@@ -19,6 +19,7 @@ from scenarios import collect, protocol
 from scenarios.client import Owner, Worker, not_up
 from scenarios.down import take_down
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
+from scenarios.fault_makers import mechanism_for, require_makers_here
 from scenarios.lab_dir import LabDir, busy, read_state
 from scenarios.launch import Launched, OwnerSettings, launch
 from scenarios.measuring import measuring_of, verdicts_wanted
@@ -68,7 +69,10 @@ def plan_for(order: RunOrder) -> Plan:
 
 
 def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
-    """Connect to the lab that is up, or build one that ends with this run."""
+    """Connect to the lab that is up, or build one that ends with this run.
+
+    Raises `MechanismError`, before anything is built, when this machine cannot make the scenario's faults.
+    """
     for text in warnings_of(plan):
         listener.note(f"warning: {text}")
     if order.attach:
@@ -78,6 +82,7 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
                 "packets a path and links that drop are those of the lab, and so the result may differ"
             )
     else:
+        require_makers_here(plan.faults, order.mechanism)
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
     owner = undo.enter_context(Owner(order.labdir))
@@ -146,7 +151,7 @@ def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, mine: tuple[PlannedFa
     """Order what this run has to break."""
     undo.callback(_quietly, lab.owner, protocol.FaultClear(leased=True), protocol.Faults)
     for planned in mine:
-        mechanism = planned.mechanism if order.mechanism == "auto" else order.mechanism
+        mechanism = mechanism_for(planned, order.mechanism)
         words, seed = dict(planned.words), plan.scenario.seed
         request = protocol.FaultSet(planned.chosen.text, words, mechanism, "scenario", seed, leased=True)
         lab.owner.ask(request, protocol.Faults)
