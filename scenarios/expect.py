@@ -8,7 +8,7 @@ from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.metrics import precision, recall
-from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
+from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load, count_text
 from scenarios.model import Expectation
 
 QUIET_SHARE = Fraction(1, 10_000)
@@ -212,7 +212,7 @@ def _data_check(flows: tuple[FlowResult, ...]) -> Check:
         if flow.bytes_wrong or not _is_verified(flow) or flow.acked_bytes != flow.payload_bytes
     ]
     writes = sum(flow.workload == "write" for flow in flows)
-    right = f"{len(flows)} flows arrived complete, " + (
+    right = f"{count_text(len(flows), 'flow')} arrived complete, " + (
         "compared byte for byte" if writes == len(flows) else f"{writes} of them compared byte for byte"
     )
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from results.report.run_data import RunData
-from results.summary import Summary, size_text
+from results.summary import Summary, count_text, size_text
 
 _MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
 _WORDS = {
@@ -85,10 +85,9 @@ def _noticed(data: RunData, summary: Summary) -> str:
     if found.missed:
         said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
     if found.candidates:
-        said.append(f"{len(found.candidates)} sets of links could not be told apart")
-    if not found.decides:
-        said.append("which is recorded and decides nothing")
-    return ", ".join(said) or "nobody was accused"
+        said.append(f"{count_text(len(found.candidates), 'set')} of links could not be told apart")
+    told = ", ".join(said) or "nobody was accused"
+    return told if found.decides else f"{told}, which is recorded and decides nothing"
 
 
 def _how_many(data: RunData, right: int) -> str:
@@ -116,9 +115,8 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
     if summary is not None:
         totals = summary.totals
         facts += [("fabric", summary.fabric), ("seed", str(summary.seed))]
-        facts.append(
-            ("traffic", f"{totals.flows} flows, {size_text(totals.payload_bytes)}, {totals.packets:,} packets")
-        )
+        sent = f"{size_text(totals.payload_bytes)}, {totals.packets:,} packets"
+        facts.append(("traffic", f"{count_text(totals.flows, 'flow')}, {sent}"))
         if totals.seconds is not None and totals.goodput_bps is not None:
             facts.append(("in", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
     if env is not None:

@@ -186,3 +186,9 @@ def test_one_wrong_number_or_a_program_that_stopped_fails() -> None:
     assert collective_check([row(1024, 5.0, 0)], ()).ok
     assert collective_check([row(1024, 5.0, 0), row(1024, 5.0, 3)], ()).detail == "all-reduce: 3 of 1024 numbers"
     assert collective_check([], ("h3: queue pair 0x3001 has failed",)).detail == "h3: queue pair 0x3001 has failed"
+
+
+def test_one_flow_is_one_flow() -> None:
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (DROP,))
+    (data,) = (check for check in checks if check.name == "all data is right")
+    assert data.detail == "1 flow arrived complete, compared byte for byte"

@@ -184,6 +184,9 @@ def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):
     text = text_of(page(run))
     assert f"{LINK} dropped and went without a name, which is recorded and decides nothing; all 256 MiB" in text
     assert "unnoticed" not in text
+    summary["detected"]["missed"] = []
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "nobody was accused, which is recorded and decides nothing" in text_of(page(run))
 
 
 def test_a_failed_run_says_what_failed(tmp_path):
