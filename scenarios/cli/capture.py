@@ -43,7 +43,7 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
             folder.discard()
             raise
     folder.hand_over()
-    _print(output, captures)
+    print_captures(output, captures)
 
 
 @command.command("stop")
@@ -61,7 +61,7 @@ def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None
     captures = stopped.captures
     if stopped.going_on:
         output.say(f"{counted(len(stopped.going_on), 'capture')} of the run that is going on: left alone")
-    _print(output, captures)
+    print_captures(output, captures)
     flaws = [flaw for capture in captures if (flaw := flaw_of(capture)) is not None]
     for flaw in flaws:
         echo_aside(f"spraylab: {flaw}")
@@ -100,7 +100,8 @@ def flaw_of(capture: CaptureState) -> str | None:
     return None
 
 
-def _print(output: Output, captures: Sequence[CaptureState]) -> None:
+def print_captures(output: Output, captures: Sequence[CaptureState]) -> None:
+    """A row an end of a link."""
     if output.as_json:
         output.document(captures)
         return

@@ -1,11 +1,18 @@
 """`spraylab down`: take a lab away, also what is left of one whose owner was killed."""
 
+from contextlib import suppress
+
 import click
 
+from scenarios.cli.capture import flaw_of, print_captures
 from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.client import Owner
 from scenarios.down import OwnerEnd, Removed, take_down
-from scenarios.lab_dir import LabDir, run_going_on
+from scenarios.errors import ScenariosError
+from scenarios.lab_dir import LabDir, owner_of, run_going_on
+from scenarios.processes import is_stopped
+from scenarios.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
 
 
 @click.command("down")
@@ -16,11 +23,27 @@ def command(labdir: LabDir, output: Output) -> None:
     require_root()
     if run_going_on(labdir):
         output.say(f"a run is going on in lab {labdir.lab}; it ends with the lab")
+    captures = end_captures(labdir)
     removed = take_down(labdir)
     if output.as_json:
-        output.document(removed)
-    else:
-        output.text(_told(removed))
+        output.document(vars(removed) | {"captures": captures})
+        return
+    if captures:
+        print_captures(output, captures)
+    output.text(_told(removed))
+    for flaw in filter(None, map(flaw_of, captures)):
+        echo_aside(f"spraylab: {flaw}")
+
+
+def end_captures(labdir: LabDir) -> tuple[CaptureState, ...]:
+    """What was recorded by hand; none where there was nothing, or the owner does not answer."""
+    process = owner_of(labdir)
+    if process is None or is_stopped(process):
+        return ()  # `take_down` is to wait for it once only
+    with suppress(ScenariosError), Owner(labdir) as owner:
+        if owner.ask(Status(), LabStatus).captures:
+            return owner.ask(CaptureStop(), Captures).captures
+    return ()
 
 
 def _told(removed: Removed) -> str:

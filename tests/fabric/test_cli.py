@@ -128,6 +128,21 @@ def test_one_process_a_host(tmp_path: Path) -> None:
         assert names == ["worker0", "worker1", "worker2", "spraycheck"]
 
 
+def test_a_run_whose_faults_cannot_be_made_builds_nothing(tmp_path: Path) -> None:
+    if any(feature.name == "netem" and feature.present for feature in probe_features()):
+        pytest.skip("this kernel has netem")
+    file = tmp_path / "slow.yaml"
+    file.write_text(
+        "version: 1\nname: slow\nworkloads: [{type: write, strides: [1], packets: 64}]\n"
+        "faults: [{link: 'p0:leaf3>spine5', delay: 10ms}]\n"
+    )
+    with own_lab(tmp_path) as lab:
+        refused = lab("run", str(file), "-v", code=3)
+        assert "fault mechanism netem: netem is missing; this kernel needs" in refused.stderr
+        assert "fabric" not in refused.stderr
+        assert lab.left() == []
+
+
 def test_mininets_cli_opens_on_the_lab(tmp_path: Path) -> None:
     with own_lab(tmp_path) as lab:
         words = lab.words("up", "--planes", "1", "--leaves", "2", "--spines", "1", "--cli")
