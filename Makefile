@@ -34,10 +34,10 @@ fuzz: setup ## a million hostile frames thrown at live agents in memory
 	$(BIN)/python -m tests.fuzz.fuzz_host --frames 1000000 --seed 1
 
 # VM is any command that runs its arguments under another kernel, with this machine's files.
-test-vm: setup ## faults with netem, in the kernel and on a fabric, under the kernel that VM="COMMAND..." boots
+test-vm: setup ## eBPF and faults with netem, in the kernel and on a fabric, under the kernel that VM="COMMAND..." boots
 	@test -n "$(VM)" || { echo 'say how: make test-vm VM="COMMAND THAT RUNS ITS ARGUMENTS IN A VM"' >&2; exit 2; }
 	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
-	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_qdisc.py tests/kernel/test_faults.py
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_spraycheck_bpf.py tests/kernel/test_qdisc.py tests/kernel/test_faults.py
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_fault_kinds.py
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_faults.py tests/fabric/test_stock_kernel.py
 

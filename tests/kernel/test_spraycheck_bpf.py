@@ -53,6 +53,15 @@ def object_file(tmp_path_factory) -> Path:
     return bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, COUNTING), tmp_path_factory.mktemp("bpf"))
 
 
+@pytest.mark.parametrize("narrow", [False, True], ids=["32 bits", "16 bits"])
+@pytest.mark.parametrize("spines", [1, 2, 3, 8, 32, 256])
+def test_the_kernel_takes_the_programs_for_any_number_of_spines(spines: int, narrow: bool, tmp_path: Path) -> None:
+    """Verifiers of older kernels see less of what compilers do with bounds that depend on it."""
+    built_for = bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, Counting(spines, narrow)), tmp_path)
+    with bpf.load(built_for) as loaded:
+        assert [loaded.program(name).name for name in (dataplane.FROM_HOST, dataplane.FROM_SPINE)]
+
+
 @dataclass(frozen=True)
 class Leaf:
     """Two wires from a to b: `from_host` where a's packets leave, `from_spine` where they arrive, wire = spine."""

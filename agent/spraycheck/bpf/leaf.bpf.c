@@ -395,8 +395,10 @@ static __always_inline void close_flow(struct __sk_buff *skb, const __u8 *body, 
 	if (!flow->closed_ns) {
 		bytes = spines * MRC_SHARE_BYTES;
 		barrier_var(bytes); /* or the compiler forgets the bounds that the verifier asks for */
-		if (bytes < MRC_SHARE_BYTES || bytes > sizeof(flow->sent) ||
-		    bpf_skb_load_bytes(skb, MRC_OFF_SHARES, flow->sent, bytes))
+		if (bytes > sizeof(flow->sent))
+			return;
+		barrier_var(bytes); /* or it makes one comparison of two, which Linux 6.1 does not see through */
+		if (bytes < MRC_SHARE_BYTES || bpf_skb_load_bytes(skb, MRC_OFF_SHARES, flow->sent, bytes))
 			return;
 		flow->closed_ns = bpf_ktime_get_ns();
 	}
