@@ -65,7 +65,7 @@ def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_ag
         second = lab.json("run", "--attach", scenario(tmp_path, "second", 256, "off"), code=1)
         (fault,) = second["injected"]
         assert (fault["dropped_writes"], second["totals"]["retransmissions"]) == (0, 0)
-        assert "is denied by spraycheck" in lab("detect").stdout
+        assert "is denied by spraycheck" in lab("detect", "--all-runs").stdout
         assert lab.json("deny", "clear", "--all") == []
         third = lab.json("run", "--attach", scenario(tmp_path, "third", 1024, "off"))
         assert third["injected"][0]["dropped_writes"] > 0
