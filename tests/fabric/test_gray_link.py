@@ -139,9 +139,9 @@ def test_a_lab_of_its_own_is_not_needed(tmp_path: Path) -> None:
         second = trusted(lab, "run", "--attach", "gray-link-small")
         assert second["injected"][0]["seen"] < 1.5 * first["injected"][0]["seen"], "counted from the run's own start"
 
-        lines = [json.loads(line) for line in lab("detect", "--json").stdout.splitlines()]
+        lines = [json.loads(line) for line in lab("detect", "--all-runs", "--json").stdout.splitlines()]
         assert {line["epoch"] for line in lines if line["event"] == "DETECT"} == {1, 2}
-        assert f"NAMED {DROPPING}" in lab("detect").stdout
+        assert f"NAMED {DROPPING}" in lab("detect", "--all-runs").stdout
 
         lab("fault", "clear", "--all")
         lab("fault", "set", DROPPING, "--drop", "2%")
