@@ -38,7 +38,7 @@ test-vm: setup ## eBPF and faults with netem, in the kernel and on a fabric, und
 	@test -n "$(VM)" || { echo 'say how: make test-vm VM="COMMAND THAT RUNS ITS ARGUMENTS IN A VM"' >&2; exit 2; }
 	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_spraycheck_bpf.py tests/kernel/test_qdisc.py tests/kernel/test_faults.py
-	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_fault_kinds.py
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_fault_kinds.py tests/kernel/test_delay_distributions.py
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_faults.py tests/fabric/test_stock_kernel.py
 
 install: setup ## the command spraylab for every user: a link in /usr/local/bin

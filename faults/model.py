@@ -52,11 +52,16 @@ class On(StrEnum):
 
 
 class Distribution(StrEnum):
-    """How jitter spreads a delay: evenly within +-jitter, or with jitter as the standard deviation."""
+    """How jitter spreads a delay: evenly within +-jitter, or with jitter as the standard deviation.
+
+    netem's numbers end at four deviations. That takes little from a normal one; a pareto one with its long tail keeps
+    0.74 of its deviation, paretonormal 0.82.
+    """
 
     UNIFORM = "uniform"
     NORMAL = "normal"
     PARETO = "pareto"
+    PARETONORMAL = "paretonormal"
 
 
 @dataclass(frozen=True, slots=True)

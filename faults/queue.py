@@ -272,15 +272,34 @@ def rate_of_chance(chance: int) -> Fraction:
 
 def table_of(distribution: Distribution) -> tuple[int, ...]:
     """Quantiles of a distribution with mean 0 and deviation 1, in 1/8192; uniform is within +-1."""
-    shares = [(at + 0.5) / _TABLE_SIZE for at in range(_TABLE_SIZE)]
-    match distribution:
-        case Distribution.UNIFORM:
-            values = [2 * share - 1 for share in shares]
-        case Distribution.NORMAL:
-            values = [NormalDist().inv_cdf(share) for share in shares]
-        case Distribution.PARETO:  # of shape 3: mean 3/2, deviation sqrt(3)/2
-            values = [((1 - share) ** (-1 / 3) - 1.5) / (3**0.5 / 2) for share in shares]
+    quantile = _QUANTILES[distribution]
+    values = (quantile((at + 0.5) / _TABLE_SIZE) for at in range(_TABLE_SIZE))
     return tuple(max(-_MOST_16_BITS, min(_MOST_16_BITS, round(value * _TABLE_SCALE))) for value in values)
+
+
+def _uniform(share: float) -> float:
+    return 2 * share - 1
+
+
+def _pareto(share: float) -> float:
+    """Of shape 3: mean 3/2, deviation sqrt(3)/2."""
+    return float(((1 - share) ** (-1 / 3) - 1.5) / (3**0.5 / 2))
+
+
+def _paretonormal(share: float) -> float:
+    """A quarter of the normal and three of the pareto, as tc makes it; over the deviation of that sum."""
+    return (_normal(share) + 3 * _pareto(share)) / (4 * _PARETONORMAL_DEVIATION)
+
+
+_normal = NormalDist().inv_cdf
+_PARETONORMAL_DEVIATION = 0.938
+"""sqrt(1/16 + 9/16 + 2 * 3/16 * 0.678), where 0.678 is the mean product of the two quantiles, integrated."""
+_QUANTILES = {
+    Distribution.UNIFORM: _uniform,
+    Distribution.NORMAL: _normal,
+    Distribution.PARETO: _pareto,
+    Distribution.PARETONORMAL: _paretonormal,
+}
 
 
 def _place_of(fault: Fault) -> str:

@@ -30,6 +30,8 @@ Problem = tuple[str, str, str]
 
 MIN_QUEUE_BYTES = 64 << 10
 """Of a rate limit: seven of the largest frames (our choice)."""
+MOST_JITTER_NS = 2_147_000_000
+"""netem keeps it in 31 bits of nanoseconds."""
 QUEUE_SECONDS = Fraction(1, 20)
 """Of a rate limit, when nothing else is asked: as much as passes in 50 ms (our choice)."""
 
@@ -84,7 +86,7 @@ ONLY_WORDS = (
 
 DETAIL_WORDS = (
     Word("jitter", "TIME", "Spread of the delay."),
-    Word("distribution", "NAME", "Of the delay: uniform, normal or pareto."),
+    Word("distribution", "NAME", "Of the delay: uniform, normal, pareto or paretonormal."),
     Word("ahead", "TIME", "What reordered packets skip."),
     Word("queue", "BYTES", "What waits at a rate limit; 50 ms worth of it when left out."),
 )
@@ -239,6 +241,8 @@ class _Reader:
         delay, jitter = self.duration("delay"), self.duration("jitter")
         if jitter > delay:
             self._wrong("jitter", "is larger than the delay", "packets cannot come before they are sent")
+        elif jitter > MOST_JITTER_NS:
+            self._wrong("jitter", "is more than the kernel can make", f"at most {render_duration(MOST_JITTER_NS)}")
         named = self._read("distribution", _distribution) or Distribution.UNIFORM
         return model.Delay(delay, jitter, named)
 

@@ -132,7 +132,7 @@ class FaultEntry(Part):
     jitter: Text | None = None
     """Spread of the delay."""
     distribution: Text | None = None
-    """Of the delay: `uniform`, `normal`, `pareto`."""
+    """Of the delay: `uniform`, `normal`, `pareto`, `paretonormal`."""
     ahead: Text | None = None
     """What reordered packets skip."""
     queue: Text | None = None
