@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.wire import dtypes
+from agent.wire.c_headers import wire_headers
 from faults import packet_config
 from faults.mechanism import Applied, Tally, Target
 from faults.model import By, Fault, drop_rate_of
@@ -85,7 +85,7 @@ class PacketMechanism:
 
     @cached_property
     def _object_file(self) -> Path:
-        headers = {"mrc.h": dtypes.c_header(), "fault.h": packet_config.c_header()}
+        headers = {**wire_headers(), "fault.h": packet_config.c_header()}
         return build(_SOURCE, headers, self._build_dir)
 
 

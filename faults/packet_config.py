@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from agent.wire.c_headers import c_struct
 from faults.model import (
     ALL,
     KINDS,
@@ -91,7 +92,6 @@ COUNTS = np.dtype([("passed", "u8"), ("seen", "u8"), ("hit", "u8"), ("hit_writes
 _KIND = {kind: number for number, kind in enumerate(KINDS)}
 _EFFECTS = {Corrupt: Effect.CORRUPT, Duplicate: Effect.DUPLICATE}
 _MODES = {BurstDrop: Mode.BURST, CountedDrop: Mode.COUNTED}
-_C_TYPES = {1: "__u8", 4: "__u32", 8: "__u64"}
 
 
 def config_of(fault: Fault, seed: int, priority: int) -> bytes:
@@ -139,7 +139,7 @@ def c_header() -> str:
     lines += [f"#define EFFECT_{effect.name} {int(effect)}" for effect in Effect]
     lines += [f"#define ONLY_{bit.name} {int(bit)}" for bit in Bit]
     lines += [f"#define COPY_MARK {COPY_MARK:#x}U", f"#define COPY_MASK {COPY_MASK:#x}U", ""]
-    return "\n".join([*lines, *_struct("config", CONFIG), *_struct("tally", COUNTS), ""])
+    return "\n".join([*lines, *c_struct("config", CONFIG), *c_struct("tally", COUNTS), ""])
 
 
 def _select(row: Any, only: Only) -> None:
@@ -183,13 +183,3 @@ def _selection(row: Any) -> Only:
 
 def _rate(row: Any, name: str) -> Fraction:
     return rate_of_threshold(int(row[name]))
-
-
-def _struct(name: str, layout: np.dtype[np.void]) -> list[str]:
-    """A C struct of the layout, and a compile-time proof that both sides see the same size."""
-    assert layout.fields is not None
-    lines = [f"struct {name} {{"]
-    for field, (kind, *_) in layout.fields.items():
-        many = f"[{kind.shape[0]}]" if kind.shape else ""
-        lines.append(f"\t{_C_TYPES[kind.base.itemsize]} {field}{many};")
-    return [*lines, "};", f'_Static_assert(sizeof(struct {name}) == {layout.itemsize}, "{name}");', ""]

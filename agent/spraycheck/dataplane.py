@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.wire import dtypes
+from agent.wire.c_headers import c_struct, wire_headers
 
 SOURCE = Path(__file__).parent / "bpf" / "leaf.bpf.c"
 
@@ -126,15 +126,13 @@ class Counting:
 
 FLOW = Counting().flow
 
-_C_TYPES = {1: "__u8", 2: "__u16", 4: "__u32", 8: "__u64"}
-
 
 def headers(first_spine_ifindex: int, counting: Counting | None = None) -> dict[str, str]:
     """The C headers that SOURCE includes, by file name.
 
     `first_spine_ifindex` is the interface index of the port to spine 0 on every leaf; those of the others follow it.
     """
-    return {"mrc.h": dtypes.c_header(), "leaf.h": _leaf_header(first_spine_ifindex, counting or Counting())}
+    return {**wire_headers(), "leaf.h": _leaf_header(first_spine_ifindex, counting or Counting())}
 
 
 def _leaf_header(first_spine_ifindex: int, counting: Counting) -> str:
@@ -149,17 +147,6 @@ def _leaf_header(first_spine_ifindex: int, counting: Counting) -> str:
     lines = ["/* Generated from agent.spraycheck.dataplane; do not edit. */"]
     lines += ["#ifndef SPRAYLAB_LEAF_H", "#define SPRAYLAB_LEAF_H", "", "#include <linux/types.h>", ""]
     lines += [f"#define {name} {value}" for name, value in numbers.items()] + [""]
-    lines += _struct("flow", counting.flow) + _struct("superseded_key", SUPERSEDED_KEY)
-    lines += _struct("mark", MARK) + _struct("selected", SELECTED) + _struct("test", TEST)
+    lines += c_struct("flow", counting.flow) + c_struct("superseded_key", SUPERSEDED_KEY)
+    lines += c_struct("mark", MARK) + c_struct("selected", SELECTED) + c_struct("test", TEST)
     return "\n".join([*lines, "#endif", ""])
-
-
-def _struct(name: str, layout: np.dtype[np.void]) -> list[str]:
-    """A C struct of the layout, and a compile-time proof that both sides see the same size."""
-    assert layout.fields is not None
-    lines = [f"struct {name} {{"]
-    for field, (kind, *_) in layout.fields.items():
-        many = f"[{kind.shape[0]}]" if kind.shape else ""
-        type_name = "struct bpf_spin_lock" if field == "lock" else _C_TYPES[kind.base.itemsize]
-        lines.append(f"\t{type_name} {field}{many};")
-    return [*lines, "};", f'_Static_assert(sizeof(struct {name}) == {layout.itemsize}, "{name}");', ""]

@@ -4,7 +4,6 @@ Big-endian throughout. A word that mixes bit fields is one field here (`psn_word
 its bits. Sources: MRC 6.2.2, 7.5 and Tables 7-12 to 7-22, RFC 8200, RFC 768.
 """
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -214,65 +213,3 @@ def header_words(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
     cheaper than reading the fields of a structured view one by one).
     """
     return headers.view(">u4").T.astype(np.uint32, order="C")
-
-
-def c_header() -> str:
-    """`#define` lines: offsets from the frame's first byte (`MRC_OFF_BTH_OPCODE`), lengths, ports, opcodes, flag bits.
-
-    Offsets hold for IPv6-in-IPv6 without routing header; RETH's for a write with TSETH. Words mixing bit fields carry
-    the name they have here: `MRC_OFF_BTH_PSN_WORD` is flags(8) psn(24).
-    """
-    lines = ["/* Generated from agent.wire.dtypes and agent.wire.constants; do not edit. */"]
-    lines += ["#ifndef SPRAYLAB_MRC_H", "#define SPRAYLAB_MRC_H", ""]
-    lines += [f"#define {name} {value}" for name, value in _offsets()]
-    lines += [""]
-    lines += [f"#define {name} {value:#x}" for name, value in _constants()]
-    lines += ["", "#endif", ""]
-    return "\n".join(lines)
-
-
-def _offsets() -> Iterator[tuple[str, int]]:
-    seen: set[str] = set()
-    for frame in (WRITE_FRAME, SACK_FRAME, ANNOUNCE_FRAME):
-        for name, offset in _fields_of(frame):
-            if name not in seen:
-                seen.add(name)
-                yield name, offset
-    yield "MRC_WRITE_HEADERS_BYTES", WRITE_FRAME.itemsize
-    yield "MRC_SACK_FRAME_BYTES", SACK_FRAME.itemsize
-    yield "MRC_ANNOUNCE_FRAME_BYTES", ANNOUNCE_FRAME.itemsize
-    yield "MRC_OFF_SHARES", ANNOUNCE_FRAME.itemsize
-    yield "MRC_SHARE_BYTES", SHARE.itemsize
-
-
-def _fields_of(frame: Record) -> Iterator[tuple[str, int]]:
-    assert frame.fields is not None
-    for header, (layout, start, *_) in frame.fields.items():
-        if layout.fields is None:
-            continue  # the trailing ICRC: its place depends on the payload
-        yield f"MRC_OFF_{header.upper()}", start
-        for name, (_, offset, *_) in layout.fields.items():
-            yield f"MRC_OFF_{header.upper()}_{name.upper()}", start + offset
-
-
-def _constants() -> Iterator[tuple[str, int]]:
-    yield "MRC_ETHERTYPE_IPV6", c.ETHERTYPE_IPV6
-    yield "MRC_NH_IPV6", c.NEXT_HEADER_IPV6
-    yield "MRC_NH_UDP", c.NEXT_HEADER_UDP
-    yield "MRC_PORT", c.UDP_PORT_MRC
-    yield "MRC_PORT_ALT", c.UDP_PORT_MRC_ALT
-    yield "MRC_PORT_ANNOUNCE", c.UDP_PORT_ANNOUNCE
-    yield "MRC_ANNOUNCE_MAGIC", c.ANNOUNCE_MAGIC
-    yield "MRC_ANNOUNCE_VERSION", c.ANNOUNCE_VERSION
-    yield "MRC_ANNOUNCE_OPEN", c.AnnounceKind.OPEN
-    yield "MRC_ANNOUNCE_CLOSE", c.AnnounceKind.CLOSE
-    yield "MRC_PSN_MASK", c.PSN_MASK
-    yield "MRC_QPN_MASK", c.QPN_MASK
-    yield "MRC_SPRAYCHECK_MARK", c.SPRAYCHECK_MARK
-    yield "MRC_FLAG_ACK_REQUEST", c.BTH_ACK_REQUEST
-    yield "MRC_FLAG_RTX", c.BTH_RETRANSMISSION
-    yield "MRC_FLAG_TS", c.BTH_TIMESTAMP
-    for opcode in c.Opcode:
-        yield f"MRC_OP_{opcode.name}", opcode
-    for dscp in c.Dscp:
-        yield f"MRC_DSCP_{dscp.name}", dscp

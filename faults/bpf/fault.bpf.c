@@ -2,17 +2,17 @@
 /*
  * One fault on one port's way out: which packets it looks at, whether this one is hit, and what then happens to it.
  * A drop is silent: the sender is told that the packet left (STOLEN, not SHOT). Chance is a hash of a seed and the
- * number of the packet, so the same packets are hit each time. Offsets come from mrc.h, records from fault.h.
+ * number of the packet, so the same packets are hit each time. Frames are read by mrc_frame.h,
+ * records come from fault.h.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
 #include <bpf/bpf_helpers.h>
 
-#include "mrc.h"
+#include "mrc_frame.h"
 #include "fault.h"
 
-#define BASE_BYTES MRC_OFF_METH /* Ethernet, outer and inner IPv6, UDP, BTH */
 #define HOST_BYTES 16
 
 struct {
@@ -56,21 +56,6 @@ struct {
 	__type(value, struct anchor);
 } anchors SEC(".maps");
 
-static __always_inline __u32 be16(const __u8 *at)
-{
-	return (__u32)at[0] << 8 | at[1];
-}
-
-static __always_inline __u32 be24(const __u8 *at)
-{
-	return (__u32)at[0] << 16 | (__u32)at[1] << 8 | at[2];
-}
-
-static __always_inline __u32 be32(const __u8 *at)
-{
-	return (__u32)at[0] << 24 | be24(at + 1);
-}
-
 /* splitmix64 (Steele, Lea, Flood 2014): the nth number of a seed. */
 static __always_inline __u64 chance(__u64 seed, __u64 nth)
 {
@@ -81,40 +66,22 @@ static __always_inline __u64 chance(__u64 seed, __u64 nth)
 	return z ^ (z >> 31);
 }
 
-/* The headers that the packet has, out of those in the first BASE_BYTES. Lengths are constant for older verifiers. */
+/* The headers that the packet has, out of those in the first FRAME_BYTES. Lengths are constant for older verifiers. */
 static __always_inline void load_start(struct __sk_buff *skb, __u8 *frame)
 {
-	if (skb->len >= BASE_BYTES)
-		bpf_skb_load_bytes(skb, 0, frame, BASE_BYTES);
+	if (skb->len >= FRAME_BYTES)
+		bpf_skb_load_bytes(skb, 0, frame, FRAME_BYTES);
 	else if (skb->len >= MRC_OFF_INNER)
 		bpf_skb_load_bytes(skb, 0, frame, MRC_OFF_INNER);
 	else if (skb->len >= MRC_OFF_OUTER)
 		bpf_skb_load_bytes(skb, 0, frame, MRC_OFF_OUTER);
 }
 
-static __always_inline int is_tunnelled(const __u8 *frame)
-{
-	return be16(frame + MRC_OFF_ETH_TYPE) == MRC_ETHERTYPE_IPV6 && frame[MRC_OFF_OUTER_NH] == MRC_NH_IPV6;
-}
-
-static __always_inline int is_mrc(const __u8 *frame)
-{
-	__u32 port = be16(frame + MRC_OFF_UDP_DPORT);
-
-	return is_tunnelled(frame) && frame[MRC_OFF_INNER_NH] == MRC_NH_UDP && (port == MRC_PORT || port == MRC_PORT_ALT);
-}
-
-static __always_inline int is_write(const __u8 *frame)
-{
-	return is_mrc(frame) && frame[MRC_OFF_BTH_OPCODE] >= MRC_OP_WRITE_FIRST &&
-	       frame[MRC_OFF_BTH_OPCODE] <= MRC_OP_WRITE_ONLY_IMM;
-}
-
-static __always_inline int is_control(const __u8 *frame)
+static __always_inline int is_control(__u32 port, const __u8 *frame)
 {
 	__u8 opcode = frame[MRC_OFF_BTH_OPCODE];
 
-	return is_mrc(frame) && (opcode == MRC_OP_SACK || opcode == MRC_OP_NACK || opcode == MRC_OP_ACKNOWLEDGE);
+	return is_mrc(port) && (opcode == MRC_OP_SACK || opcode == MRC_OP_NACK || opcode == MRC_OP_ACKNOWLEDGE);
 }
 
 static __always_inline __u32 ev_of(const __u8 *frame)
@@ -128,7 +95,7 @@ static __always_inline __u32 ev_of(const __u8 *frame)
 static __always_inline __u32 packets_after(struct __sk_buff *skb, const __u8 *frame)
 {
 	__u8 more[MRC_WRITE_HEADERS_BYTES - MRC_OFF_METH];
-	__u32 qpn = be24(frame + MRC_OFF_BTH_DQP_WORD + 1), psn = be24(frame + MRC_OFF_BTH_PSN_WORD + 1), last, payload;
+	__u32 qpn = dqpn_of(frame), psn = psn_of(frame), last, payload;
 	__u8 opcode = frame[MRC_OFF_BTH_OPCODE];
 	struct anchor *known = bpf_map_lookup_elem(&anchors, &qpn), fresh = {};
 	__s16 ahead;
@@ -161,23 +128,22 @@ static __always_inline __u32 packets_after(struct __sk_buff *skb, const __u8 *fr
 /* Whether the fault looks at this packet. `frame` holds its first bytes, zeros if it has fewer. */
 static __always_inline int selected(struct __sk_buff *skb, const struct config *want, const __u8 *frame)
 {
-	__u32 only = want->only;
+	__u32 only = want->only, port = udp_port(frame);
 	int i;
 
 	if (only & ONLY_SIZE && (skb->len < want->min_bytes || skb->len > want->max_bytes))
 		return 0;
 	if (only & ONLY_FORWARDED && !is_tunnelled(frame))
 		return 0;
-	if (only & ONLY_CONTROL && !is_control(frame))
+	if (only & ONLY_CONTROL && !is_control(port, frame))
 		return 0;
-	if (only & ONLY_QP && (!is_mrc(frame) || be24(frame + MRC_OFF_BTH_DQP_WORD + 1) != want->qpn))
+	if (only & ONLY_QP && (!is_mrc(port) || dqpn_of(frame) != want->qpn))
 		return 0;
-	if (only & ONLY_EV && (!is_mrc(frame) || (ev_of(frame) ^ want->ev) & want->ev_mask))
+	if (only & ONLY_EV && (!is_mrc(port) || (ev_of(frame) ^ want->ev) & want->ev_mask))
 		return 0;
-	if (only & ONLY_DSCP && (be16(frame + MRC_OFF_ETH_TYPE) != MRC_ETHERTYPE_IPV6 ||
-				 (be16(frame + MRC_OFF_OUTER_CLASS_WORD) >> 6 & 0x3f) != want->dscp))
+	if (only & ONLY_DSCP && (!is_ipv6(frame) || dscp_of(frame) != want->dscp))
 		return 0;
-	if (only & ONLY_FIRST_SENT && (!is_write(frame) || frame[MRC_OFF_BTH_FLAGS] & MRC_FLAG_RTX))
+	if (only & ONLY_FIRST_SENT && (!is_write(port, frame) || frame[MRC_OFF_BTH_FLAGS] & MRC_FLAG_RTX))
 		return 0;
 	if (only & ONLY_HOST) {
 		if (!is_tunnelled(frame))
@@ -186,7 +152,7 @@ static __always_inline int selected(struct __sk_buff *skb, const struct config *
 			if (frame[MRC_OFF_INNER_DST + i] != want->host[i])
 				return 0;
 	}
-	if (only & ONLY_LAST && (!is_write(frame) || packets_after(skb, frame) >= want->last))
+	if (only & ONLY_LAST && (!is_write(port, frame) || packets_after(skb, frame) >= want->last))
 		return 0;
 	return 1;
 }
@@ -242,7 +208,7 @@ static __always_inline void duplicate(struct __sk_buff *skb, const struct config
 SEC("classifier")
 int fault(struct __sk_buff *skb)
 {
-	__u8 frame[BASE_BYTES] = {};
+	__u8 frame[FRAME_BYTES] = {};
 	__u32 zero = 0;
 	__u64 nth;
 	struct config *want = bpf_map_lookup_elem(&config, &zero);
@@ -274,7 +240,7 @@ int fault(struct __sk_buff *skb)
 	}
 	if (!want->only)
 		load_start(skb, frame);
-	mine->hit_writes += is_write(frame);
+	mine->hit_writes += is_write(udp_port(frame), frame);
 	return TC_ACT_STOLEN;
 }
 

@@ -3,17 +3,16 @@
  * SprayCheck's data plane on a leaf, two classifiers that never drop and never redirect:
  * `from_host` chooses which announced flows are measured and marks their packets, `from_spine` counts marked packets by
  * destination QP and arrival spine, and compares the counts when the flow's last PSN comes. Thresholds are not computed
- * here. Offsets come from mrc.h, records from leaf.h.
+ * here. Frames are read by mrc_frame.h, records from leaf.h.
  */
 #include <linux/bpf.h>
 #include <linux/pkt_cls.h>
 
 #include <bpf/bpf_helpers.h>
 
-#include "mrc.h"
+#include "mrc_frame.h"
 #include "leaf.h"
 
-#define BASE_BYTES MRC_OFF_METH /* Ethernet, outer and inner IPv6, UDP, BTH */
 #define ANNOUNCE_BYTES (MRC_ANNOUNCE_FRAME_BYTES - MRC_OFF_ANNOUNCE)
 
 struct {
@@ -63,51 +62,10 @@ struct {
 	__type(value, struct flow);
 } blank SEC(".maps");
 
-static __always_inline __u32 be16(const __u8 *at)
+/* The UDP destination port of a datagram that crosses the fabric, whose first bytes are now in `frame`, or 0. */
+static __always_inline __u32 load_frame(struct __sk_buff *skb, __u8 *frame)
 {
-	return (__u32)at[0] << 8 | at[1];
-}
-
-static __always_inline __u32 be24(const __u8 *at)
-{
-	return (__u32)at[0] << 16 | (__u32)at[1] << 8 | at[2];
-}
-
-static __always_inline __u32 be32(const __u8 *at)
-{
-	return (__u32)at[0] << 24 | be24(at + 1);
-}
-
-/*
- * The UDP destination port of an IPv6-in-IPv6 datagram whose first BASE_BYTES are now in `frame`, or 0. Copied rather
- * than read in place: on its first hop a packet from a TX ring has nothing but its Ethernet header in linear memory.
- */
-static __always_inline __u32 udp_port(struct __sk_buff *skb, __u8 *frame)
-{
-	if (bpf_skb_load_bytes(skb, 0, frame, BASE_BYTES))
-		return 0;
-	if (be16(frame + MRC_OFF_ETH_TYPE) != MRC_ETHERTYPE_IPV6 || frame[MRC_OFF_OUTER_NH] != MRC_NH_IPV6 ||
-	    frame[MRC_OFF_INNER_NH] != MRC_NH_UDP)
-		return 0;
-	return be16(frame + MRC_OFF_UDP_DPORT);
-}
-
-static __always_inline int is_write(__u32 port, const __u8 *frame)
-{
-	__u8 opcode = frame[MRC_OFF_BTH_OPCODE];
-
-	return (port == MRC_PORT || port == MRC_PORT_ALT) && opcode >= MRC_OP_WRITE_FIRST &&
-	       opcode <= MRC_OP_WRITE_ONLY_IMM;
-}
-
-static __always_inline __u32 dqpn_of(const __u8 *frame)
-{
-	return be24(frame + MRC_OFF_BTH_DQP_WORD + 1);
-}
-
-static __always_inline __u32 psn_of(const __u8 *frame)
-{
-	return be24(frame + MRC_OFF_BTH_PSN_WORD + 1);
+	return bpf_skb_load_bytes(skb, 0, frame, FRAME_BYTES) ? 0 : udp_port(frame);
 }
 
 /* Loads an announcement's body; 0 if this is one that crosses the fabric. */
@@ -230,8 +188,8 @@ static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 
 SEC("classifier")
 int from_host(struct __sk_buff *skb)
 {
-	__u8 frame[BASE_BYTES], body[ANNOUNCE_BYTES];
-	__u32 port = udp_port(skb, frame);
+	__u8 frame[FRAME_BYTES], body[ANNOUNCE_BYTES];
+	__u32 port = load_frame(skb, frame);
 
 	if (is_write(port, frame)) {
 		__u32 dqpn = dqpn_of(frame), zero = 0;
@@ -353,7 +311,7 @@ static __always_inline void close_flow(struct __sk_buff *skb, const __u8 *body, 
 #else
 static __always_inline int is_trimmed(const __u8 *frame)
 {
-	__u32 dscp = be16(frame + MRC_OFF_OUTER_CLASS_WORD) >> 6 & 0x3f;
+	__u32 dscp = dscp_of(frame);
 
 	return dscp == MRC_DSCP_TRIMMED || dscp == MRC_DSCP_TRIMMED_LASTHOP;
 }
@@ -433,8 +391,8 @@ static __always_inline void count(const __u8 *frame, __u32 spine)
 SEC("classifier")
 int from_spine(struct __sk_buff *skb)
 {
-	__u8 frame[BASE_BYTES], body[ANNOUNCE_BYTES];
-	__u32 port = udp_port(skb, frame), spine = skb->ifindex - FIRST_SPINE_IFINDEX;
+	__u8 frame[FRAME_BYTES], body[ANNOUNCE_BYTES];
+	__u32 port = load_frame(skb, frame), spine = skb->ifindex - FIRST_SPINE_IFINDEX;
 
 	if (is_write(port, frame)) {
 		if (frame[MRC_OFF_BTH_VAR_RES] & MRC_SPRAYCHECK_MARK)
