@@ -8,7 +8,7 @@ import logging
 import secrets
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Literal
@@ -27,7 +27,7 @@ from faults.wording import worded
 from results.errors import RecordError
 from results.event_log import EventLog, Fields, Tail, timestamp
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultFailed, FaultPlanned, FaultSet, FaultState
+from scenarios.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
@@ -77,14 +77,15 @@ class Injections:
         self._last = ExitStack()
         """Undoes the last order."""
 
-    def set(self, order: FaultSet, client: int | None = None) -> tuple[FaultState, ...]:
+    def set(self, order: FaultSet, client: int | None = None) -> Faults:
         """Put faults on every direction that the order selects, now or on a timeline; zero removes.
 
         `client` leases them.
 
-        Told are the faults that went for it, with their last counters, and those in force now. Raises
-        `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if it cannot be done here, and otherwise
-        none of the order's faults is left, and what stood in their places stands there again.
+        Told are the faults that went for it, with their last counters, those of the order that are in force now, and
+        what its timelines will do next. Raises `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if
+        it cannot be done here, and otherwise none of the order's faults is left, and what stood in their places stands
+        there again.
         """
         seed = secrets.randbits(32) if order.seed is None else order.seed
         chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
@@ -98,19 +99,22 @@ class Injections:
         removed: list[FaultState] = []
         with ExitStack() as undo:
             for each in wanted:
+                removed += [] if each.key in before else self._waiting(each.key)
                 undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
                 undo.callback(self._schedule.drop(_line(each.key)))
                 undo.callback(self._take_back, each.key)
                 removed += [_cleared(before[each.key], record) for record in self._begin(each, said.timing)]
             self._last = undo.pop_all()
         keys = {each.key for each in wanted}
-        return (*removed, *(state for state in self.states() if (state.link, state.fault) in keys))
+        in_force = (state for state in self.states() if (state.link, state.fault) in keys)
+        return Faults((*removed, *in_force), self.planned(keys))
 
-    def clear(self, target: str | None, word: str | None = None, client: int | None = None) -> tuple[FaultState, ...]:
+    def clear(self, target: str | None, word: str | None = None, client: int | None = None) -> Faults:
         """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all, leased by
         one client or all.
 
-        Those that were in force are told with their last counters. Raises the first error after all were tried.
+        Those that were in force are told with their last counters, those that only waited without, and what their
+        timelines could not do. Raises the first error after all were tried.
         """
         names = None if target is None else self._named(target)
         before = {(state.link, state.fault): state for state in self.states()}
@@ -118,21 +122,27 @@ class Injections:
         for key in [*before, *(key for key in self._ordered if key not in before)]:
             if not self._is_meant(key, names, word, client):
                 continue
+            waiting = [] if key in before else self._waiting(key)
             try:
-                told += [_cleared(before[key], record) for record in self._take_back(key) if key in before]
+                told += [_cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
             except (FaultError, TestbedError, OSError) as error:
                 errors.append(error)
-        self._forget_failed(names, word, client)
+        failed = self._forget_failed(names, word, client)
         if errors:
             raise errors[0]
-        return tuple(told)
+        return Faults(tuple(told), failed=failed)
 
-    def _forget_failed(self, names: frozenset[str] | None, word: str | None, client: int | None) -> None:
-        """What a timeline could not do, also one that has ended, is told until it is cleared."""
-        for (link, fault), (whose, _) in list(self._failed.items()):
+    def _forget_failed(
+        self, names: frozenset[str] | None, word: str | None, client: int | None
+    ) -> tuple[FaultFailed, ...]:
+        """What a timeline could not do, also one that has ended, is told until it is cleared, and then once more."""
+        forgotten = []
+        for (link, fault), (whose, failed) in list(self._failed.items()):
             named = names is None or link in names
             if named and word in (None, fault.partition(" ")[0]) and client in (None, whose):
                 del self._failed[link, fault]
+                forgotten.append(failed)
+        return tuple(forgotten)
 
     def _named(self, target: str) -> frozenset[str]:
         chosen = chosen_of(target, self._fabric)
@@ -166,12 +176,12 @@ class Injections:
         """All faults in force, read from the kernel now."""
         return tuple(self._state(status) for status in self._injector.status())
 
-    def planned(self) -> tuple[FaultPlanned, ...]:
-        """What timelines will do next."""
+    def planned(self, keys: Collection[Key] | None = None) -> tuple[FaultPlanned, ...]:
+        """What timelines, of these faults or all, will do next."""
         now, told = time.monotonic_ns(), []
         for key, ordered in self._ordered.items():
             following = self._schedule.next_of(_line(key))
-            if following is not None:
+            if following is not None and (keys is None or key in keys):
                 told.append(_planned(ordered, following, now))
         return tuple(told)
 
@@ -284,6 +294,29 @@ class Injections:
         records = self._injector.clear(*key)
         self._record(records, ordered.by if ordered else "")
         return records
+
+    def _waiting(self, key: Key) -> list[FaultState]:
+        """A fault of which only the timeline stands, as it is told when that goes."""
+        ordered = self._ordered.get(key)
+        if ordered is None or self._schedule.next_of(_line(key)) is None:
+            return []
+        return [
+            FaultState(
+                link=key[0],
+                kind=ordered.fault.kind,
+                requested=_rate(ordered.fault),
+                in_force=None,
+                mechanism="",
+                by=ordered.by,
+                since="",
+                seen=0,
+                dropped=0,
+                dropped_writes=None,
+                fault=key[1],
+                requested_text=amount_of(ordered.fault),
+                in_force_text="removed",
+            )
+        ]
 
     def _record(self, records: Sequence[FaultRecord], by: str) -> None:
         with EventLog(self._labdir.truth) as log:

@@ -159,25 +159,22 @@ def _text(error: Exception) -> str:
 
 
 def _fault_set(lab: Lab, request: protocol.FaultSet, client: int) -> protocol.Faults:
-    states = lab.injections.set(request, client if request.leased else None)
+    faults = lab.injections.set(request, client if request.leased else None)
     lab.take_back = lab.injections.take_back_last
-    return _told(lab, states)
+    return faults
 
 
 def _fault_clear(lab: Lab, request: protocol.FaultClear, client: int) -> protocol.Faults:
-    whose = client if request.leased else None
-    failed = lab.injections.failed(whose)
-    cleared = lab.injections.clear(request.target, request.word, whose)
-    return protocol.Faults(cleared, lab.injections.planned(), failed)
+    return lab.injections.clear(request.target, request.word, client if request.leased else None)
 
 
 def _fault_event(lab: Lab, request: protocol.FaultEvent, _: int) -> protocol.Faults:
     lab.injections.happened(Event(request.event))
-    return _told(lab, lab.injections.states())
+    return _all_faults(lab)
 
 
-def _told(lab: Lab, states: tuple[protocol.FaultState, ...]) -> protocol.Faults:
-    return protocol.Faults(states, lab.injections.planned(), lab.injections.failed())
+def _all_faults(lab: Lab) -> protocol.Faults:
+    return protocol.Faults(lab.injections.states(), lab.injections.planned(), lab.injections.failed())
 
 
 def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
@@ -199,7 +196,7 @@ def _new_epoch(lab: Lab, request: protocol.NewEpoch, _: int) -> protocol.Epoch:
 _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
     protocol.Status: lambda lab, *_: lab.status(),
     protocol.FaultSet: _fault_set,
-    protocol.FaultShow: lambda lab, *_: _told(lab, lab.injections.states()),
+    protocol.FaultShow: lambda lab, *_: _all_faults(lab),
     protocol.FaultClear: _fault_clear,
     protocol.FaultEvent: _fault_event,
     protocol.CaptureStart: _capture_start,

@@ -21,7 +21,7 @@ class Status(_Request, frozen=True, tag="status"):
 
 class FaultSet(_Request, frozen=True, tag="fault_set"):
     """Put faults on every direction that `target` selects, zero takes them away: `Faults` that went for it, with their
-    last counters, and those that are now in force there.
+    last counters, and those of the order that are now in force, with what its timelines will do next.
 
     `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one. What is `leased`
     is cleared when the connection that asked for it ends.
@@ -36,11 +36,12 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
 
 
 class FaultShow(_Request, frozen=True, tag="fault_show"):
-    """All faults in force, with counters of this moment: `Faults`."""
+    """All faults in force, with counters of this moment, and all timelines: `Faults`."""
 
 
 class FaultClear(_Request, frozen=True, tag="fault_clear"):
-    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters.
+    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters,
+    and what their timelines could not do.
 
     `leased`: only those that this connection has leased.
     """

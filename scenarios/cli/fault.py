@@ -10,16 +10,17 @@ import click
 from faults.targets import chosen_of
 from faults.wording import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word, worded
 from scenarios.cli.command_group import CommandGroup
+from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.client import Owner, not_up
 from scenarios.errors import LabStateError, ScenariosError, UsageError
 from scenarios.fault_list import fault_list
 from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultClear, FaultPlanned, Faults, FaultSet, FaultShow
+from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow
 
-_COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
-_PLANNED = ("link", "fault", "next", "when", "set by")
+each_direction = click.option("--each", is_flag=True, help="A row for every direction, however many there are.")
+"""Of the commands that print faults."""
 
 
 def _once(_context: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> str | None:
@@ -52,17 +53,25 @@ def command() -> None:
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf", "tbf", "link"]), default="auto",
               show_default=True, help="What makes the fault.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0), help="Choose and hit the same again; drawn when left out.")
+@each_direction
 @of_lab
 @told
 def set_command(
-    labdir: LabDir, output: Output, target: str, mechanism: str, seed: int | None, **words: str | bool | None
+    labdir: LabDir,
+    output: Output,
+    target: str,
+    mechanism: str,
+    seed: int | None,
+    each: bool,
+    **words: str | bool | None,
 ) -> None:
     """Put a fault on TARGET, several if several kinds are given; what is there already under the same name goes, and
     is printed with its last counters. If that cannot be done, what was there stays.
 
     TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
     (p0-spine2), a port (h3:plane1) or several (p0-leaf3:spine[0-3]), a plane (p1), a choice by chance ("any fabric
-    link", "3 links of plane 1"), or several of these with commas. What is printed has been read back from the kernel.
+    link", "3 links of plane 1"), or several of these with commas. What is printed has been read back from the kernel,
+    and is of this order alone: `fault show` tells the others.
     """
     said = {name.replace("_", "-"): value for name, value in words.items() if value not in (None, False)}
     worded(said)
@@ -81,34 +90,38 @@ def set_command(
         except ScenariosError:
             _tell_what_stands(owner, output, {str(way) for way in chosen.ways})
             raise
-    _print(output, faults, "there was none to remove")
+    _print(output, faults, "there was none to remove", each)
 
 
 @command.command("show")
+@each_direction
 @of_lab
 @told
-def show_command(labdir: LabDir, output: Output) -> None:
+def show_command(labdir: LabDir, output: Output, each: bool) -> None:
     """Show all faults in force, with what the kernel counted so far, and what timelines will do next."""
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultShow(), Faults)
-    _print(output, faults, "no faults")
+    _print(output, faults, "no faults", each)
 
 
 @command.command("clear")
 @click.argument("target", required=False, shell_complete=targets_like)
 @click.option("--all", "everything", is_flag=True, help="Every fault of the lab.")
 @click.option("--kind", type=click.Choice([word.name for word in KIND_WORDS]), help="Only faults of this kind.")
+@each_direction
 @of_lab
 @told
-def clear_command(labdir: LabDir, output: Output, target: str | None, everything: bool, kind: str | None) -> None:
+def clear_command(
+    labdir: LabDir, output: Output, target: str | None, everything: bool, kind: str | None, each: bool
+) -> None:
     """Take the faults on TARGET away, or with --all every one, timelines too; prints the last counters."""
     if (target is None) != everything:
         raise UsageError("say which link, port or node is to be mended, or --all")
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultClear(target, kind), Faults)
-    _print(output, faults, "there was no fault" if kind is None else f"there was no {kind}")
+    _print(output, faults, "there was no fault" if kind is None else f"there was no {kind}", each)
 
 
 def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:
@@ -119,25 +132,15 @@ def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:
         output.say(f"still in force there: {'; '.join(told)}" if told else "no fault is in force there")
 
 
-def _print(output: Output, faults: Faults, empty: str) -> None:
+def _print(output: Output, faults: Faults, empty: str, each: bool) -> None:
     for text in faults.failed:
         output.say(f"a timeline failed: {text}")
     if output.as_json:
         output.document(fault_list(faults))
         return
-    rows = [
-        (f.link, f.fault, f.requested_text, f.in_force_text, f.mechanism, str(f.seen), str(f.dropped), f.by, f.since)
-        for f in faults.faults
-    ]
-    if rows or not faults.planned:
-        output.table(_COLUMNS, rows, empty)
+    if faults.faults or not faults.planned:
+        output.table(COLUMNS, fault_rows(faults.faults, each), empty)
     if faults.planned:
-        told = [(p.link, f"{p.fault} {p.requested_text}".rstrip(), p.act, _when(p), p.by) for p in faults.planned]
-        output.table(_PLANNED, told, "")
-
-
-def _when(planned: FaultPlanned) -> str:
-    event = "" if planned.event is None else f"on {planned.event}"
-    if planned.in_s is None:
-        return event
-    return f"in {planned.in_s:.1f} s" + (f", or {event}" if event else "")
+        output.table(PLANNED_COLUMNS, planned_rows(faults.planned, each), "")
+    if not each and folds(faults.faults, faults.planned):
+        output.say("told together, counters summed; --each and --json tell every direction")

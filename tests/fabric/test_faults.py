@@ -137,7 +137,7 @@ def test_a_hundred_random_programs_leave_nothing(broken: Broken) -> None:
         if program % 10 == 9:
             broken.ready()
             assert broken.state() == before
-    assert broken.injections.clear(None) == ()
+    assert broken.injections.clear(None).faults == ()
     assert failed == []
     assert broken.injections.failed() == ()
     assert outstanding(broken.labdir.path / "faults.jsonl") == ()
@@ -209,7 +209,7 @@ def test_a_plane_and_a_transceiver_go_down_and_come_back(broken: Broken) -> None
     for target, ports in (("p1", 12), ("h0:plane0,h1:plane0", 2)):
         broken.set(target, down=True)
         assert len(broken.injections.states()) == ports
-        assert len(broken.injections.clear(target)) == ports
+        assert len(broken.injections.clear(target).faults) == ports
         broken.ready()
         assert broken.state() == before
 
@@ -247,6 +247,6 @@ def test_what_a_shut_port_costs_is_counted(broken: Broken) -> None:
     with Tap.open(broken.net.netns_path(NodeId.host(0))) as tap:
         for _ in range(25):
             tap.send(frame_for(broken.net, path, 0, 1), "plane0")
-    (cleared,) = broken.injections.clear(None)
+    (cleared,) = broken.injections.clear(None).faults
     assert cleared.dropped == 25
     broken.ready()

@@ -168,7 +168,7 @@ def test_what_a_client_has_leased_goes_with_it_and_nothing_else(lab: tuple[Injec
     assert sorted(kernel.held) == [(UP, "drop"), ("p0:leaf1>spine1", "drop")]
     assert injections.planned() == ()
     injections.left(7)
-    (mine,) = injections.clear(None, client=8)
+    (mine,) = injections.clear(None, client=8).faults
     assert mine.link == "p0:leaf1>spine1"
     assert [state.link for state in injections.states()] == [UP]
     cleared = [record["link"] for record in read_records(labdir.truth) if record["event"] == "FAULT_CLEAR"]
@@ -181,7 +181,7 @@ def test_an_order_does_not_answer_for_what_falls_due_beside_it(lab: tuple[Inject
     injections.set(order(BACK, "1%", at="1ns"))
     kernel.refuses = {BACK}
     told = injections.set(order(UP, "2%", **{"for": "1min"}))
-    assert [(state.link, state.requested) for state in told] == [(UP, 0.02)]
+    assert [(state.link, state.requested) for state in told.faults] == [(UP, 0.02)]
     assert [(failed.link, failed.act) for failed in injections.failed()] == [(BACK, "set")]
 
 
@@ -246,8 +246,8 @@ def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injec
     injections, _, _ = lab
     injections.set(order(UP, "5%"))
     told = injections.set(order(UP, "1%"))
-    assert [(state.in_force_text, state.dropped) for state in told] == [("removed", 10), ("1%", 10)]
-    (gone,) = injections.set(order(UP, "0%"))
+    assert [(state.in_force_text, state.dropped) for state in told.faults] == [("removed", 10), ("1%", 10)]
+    (gone,) = injections.set(order(UP, "0%")).faults
     assert (gone.requested, gone.in_force, gone.in_force_text) == (0.01, None, "removed")
 
 
@@ -257,3 +257,30 @@ def test_a_mechanism_that_cannot_make_the_kind_is_refused(lab: tuple[Injections,
     with pytest.raises(MechanismError):
         injections.set(FaultSet(UP, {"delay": "10ms"}, "ebpf"))
     assert len(injections.states()) == 1
+
+
+def test_an_order_is_told_alone_and_the_others_on_request(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, _, _ = lab
+    injections.set(order(BACK, "1%", at="1min"))
+    told = injections.set(order(UP, "2%", **{"for": "1min"}))
+    assert [state.link for state in told.faults] == [plan.link for plan in told.planned] == [UP]
+    assert {plan.link for plan in injections.planned()} == {UP, BACK}
+
+
+def test_a_timeline_that_only_waited_is_told_when_it_goes(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, _, _ = lab
+    injections.set(order(BOTH, "1%", at="1min"))
+    (replaced,) = injections.set(order(UP, "0%")).faults
+    assert (replaced.link, replaced.in_force_text, replaced.mechanism) == (UP, "removed", "")
+    assert [state.link for state in injections.clear(BOTH).faults] == [BACK]
+    assert injections.clear(BOTH).faults == ()
+
+
+def test_clearing_tells_what_failed_there_and_only_there(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, _ = lab
+    kernel.refuses = {UP, BACK}
+    injections.set(order(BOTH, "5%", at="1ns", **{"for": "1ms"}))
+    time.sleep(0.002)
+    injections.run()
+    assert [failed.link for failed in injections.clear(UP).failed] == [UP]
+    assert [failed.link for failed in injections.failed()] == [BACK]

@@ -1,0 +1,65 @@
+"""Faults and what timelines do next as rows for people: one a direction, or one a fault where they are many. Pure."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from scenarios.protocol import FaultPlanned, FaultState
+
+COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
+PLANNED_COLUMNS = ("link", "fault", "next", "when", "set by")
+
+MOST_ROWS = 8
+"""Of faults on single directions; of more, those that are alike are told together (our choice: a screen holds them)."""
+
+T = TypeVar("T", FaultState, FaultPlanned)
+Row = tuple[str, ...]
+
+
+def fault_rows(states: Sequence[FaultState], each: bool) -> list[Row]:
+    """Counters of what is told together are summed; `since` is when the first of them was set."""
+    return [_row(alike) for alike in _told_together(states, _likeness, each)]
+
+
+def planned_rows(planned: Sequence[FaultPlanned], each: bool) -> list[Row]:
+    """The same of timelines."""
+    return [(_where(alike), *_plan(alike[0])) for alike in _told_together(planned, _plan, each)]
+
+
+def folds(states: Sequence[FaultState], planned: Sequence[FaultPlanned]) -> bool:
+    """Whether anything would be told together."""
+    return len(fault_rows(states, False)) < len(states) or len(planned_rows(planned, False)) < len(planned)
+
+
+def _told_together(told: Sequence[T], likeness: Callable[[T], Row], each: bool) -> Iterable[list[T]]:
+    if each or len(told) <= MOST_ROWS:
+        return [[one] for one in told]
+    groups: dict[Row, list[T]] = {}
+    for one in told:
+        groups.setdefault(likeness(one), []).append(one)
+    return groups.values()
+
+
+def _likeness(state: FaultState) -> Row:
+    return (state.fault, state.requested_text, state.in_force_text, state.mechanism, state.by)
+
+
+def _row(alike: Sequence[FaultState]) -> Row:
+    *what, by = _likeness(alike[0])
+    seen, dropped = sum(state.seen for state in alike), sum(state.dropped for state in alike)
+    return (_where(alike), *what, str(seen), str(dropped), by, min(state.since for state in alike))
+
+
+def _plan(planned: FaultPlanned) -> Row:
+    return (f"{planned.fault} {planned.requested_text}".rstrip(), planned.act, _when(planned), planned.by)
+
+
+def _when(planned: FaultPlanned) -> str:
+    event = "" if planned.event is None else f"on {planned.event}"
+    if planned.in_s is None:
+        return event
+    return f"in {planned.in_s:.1f} s" + (f", or {event}" if event else "")
+
+
+def _where(alike: Sequence[FaultState | FaultPlanned]) -> str:
+    first = alike[0].link
+    return first if len(alike) == 1 else f"{len(alike)} directions, {first} first"
