@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
+from agent.core.questions import Question, Questions
 from agent.core.reverse_evs import ReverseEvs
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EndpointOp
 from agent.wire.control_columns import (
@@ -29,7 +30,7 @@ class EndpointSettings:
     """Times of the node pair's packets; our choices."""
 
     probe_timeout_ns: int = 10_000_000
-    """An EV probe without an answer for this long has failed."""
+    """An EV probe without an answer for this long has failed; longer in a plane whose last answers took longer."""
 
     update_interval_ns: int = 1_000_000
     """Between two copies of a Port Status Update; about one base round trip."""
@@ -50,13 +51,6 @@ class EvProbeAnswer:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    qpn: int
-    row: int
-    sent_ns: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Waiting:
     """A request of the peer to be answered."""
 
@@ -72,11 +66,13 @@ class Endpoint:
         self._settings = settings or EndpointSettings()
         self._reverse = ReverseEvs(profile)
         self._next_id = 0
-        self._asked: dict[int, _Asked] = {}
+        self._plane_of = profile.planes.tolist()
+        self._questions = Questions(self._settings.probe_timeout_ns)
         self._wanted: list[tuple[int, int]] = []
         self._answers: list[EvProbeAnswer] = []
         self._waiting: list[_Waiting] = []
         self._mask = 0
+        self._up = np.ones(256, np.bool_)
         self._updates: set[int] = set()
         """Ids of the update under way."""
         self._copies = 0
@@ -97,9 +93,20 @@ class Endpoint:
 
     def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
         """Our ports changed to `mask`, bit N = port N; `up` (256,) says the same by plane."""
-        self._mask = mask
-        self._reverse.on_planes(up)
+        self._mask, self._up = mask, up.copy()
+        self._reverse.on_planes(self._up)
         self._updates, self._copies, self._heard, self._update_ns = set(), 0, False, now_ns
+
+    @property
+    def owes_answers(self) -> bool:
+        """Whether requests of the peer wait to be answered."""
+        return bool(self._waiting)
+
+    def follow(self, live: NDArray[np.bool_], rows: list[int]) -> None:
+        """Answer where data gets through: in `live` planes (256,), on these rows; who only sends asks nobody itself."""
+        self._reverse.on_planes(self._up & live)
+        for row in rows:
+            self._reverse.prefer(row)
 
     def receive_requests(self, cols: EndpointRequestColumns) -> bool:
         """Note (n,) requests to be answered; True if the peer's ports changed."""
@@ -115,11 +122,12 @@ class Endpoint:
         """Match (n,) answers; those not asked for are counted and ignored."""
         # One turn an answer: they come one a round trip.
         for number in cols.request_id.tolist():
-            asked = self._asked.pop(number, None)
-            if asked is not None:
+            answered = self._questions.answered(number, now_ns)
+            if answered is not None:
+                asked, _ = answered
                 self.probes_answered += 1
                 self._reverse.learn(asked.row)
-                self._answers.append(EvProbeAnswer(asked.qpn, asked.row, now_ns - asked.sent_ns))
+                self._answers.append(EvProbeAnswer(asked.tag, asked.row, now_ns - asked.sent_ns))
             elif number not in self._updates:
                 self.unasked += 1
             self._heard |= number in self._updates
@@ -137,22 +145,18 @@ class Endpoint:
 
     def drain_answers(self, now_ns: int) -> list[EvProbeAnswer]:
         """Answers since the last call, and probes that ran out of time."""
-        if not self._asked and not self._answers:
+        if not self._questions and not self._answers:
             return []
-        limit_ns = now_ns - self._settings.probe_timeout_ns
-        for number in [number for number, asked in self._asked.items() if asked.sent_ns <= limit_ns]:
-            asked = self._asked.pop(number)
-            self._reverse.doubt(asked.row)
-            self._answers.append(EvProbeAnswer(asked.qpn, asked.row, None))
+        for late in self._questions.overdue(now_ns):
+            self._reverse.doubt(late.row)
+            self._answers.append(EvProbeAnswer(late.tag, late.row, None))
         answers, self._answers = self._answers, []
         return answers
 
     def next_deadline_ns(self) -> int | None:
         """When `batches` or `drain_answers` has something although nothing arrives."""
-        due = [asked.sent_ns + self._settings.probe_timeout_ns for asked in self._asked.values()]
-        if self._update_ns is not None:
-            due.append(self._update_ns)
-        return min(due, default=None)
+        due = (self._questions.deadline_ns, self._update_ns)
+        return min((time for time in due if time is not None), default=None)
 
     def _responses(self) -> EndpointResponseBatch:
         waiting, self._waiting = self._waiting, []
@@ -168,7 +172,8 @@ class Endpoint:
     def _probes(self, now_ns: int) -> EndpointRequestBatch:
         wanted, self._wanted = self._wanted, []
         ids = [self._take_id() for _ in wanted]
-        self._asked |= {number: _Asked(qpn, row, now_ns) for number, (row, qpn) in zip(ids, wanted, strict=True)}
+        for number, (row, qpn) in zip(ids, wanted, strict=True):
+            self._questions.ask(number, Question(row, now_ns, qpn, self._plane_of[row]))
         self.probes_sent += len(ids)
         return self._requests(EndpointOp.EV_PROBE, ids, [row for row, _ in wanted], 0, now_ns)
 

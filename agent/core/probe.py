@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from agent.core.ev_config import EvConfig
 from agent.core.ev_set import EvSet
 from agent.core.ev_state import EvState
+from agent.core.questions import Question, Questions
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EcnVerdict
 from agent.wire.control_columns import ProbeBatch
 
@@ -22,21 +23,12 @@ _ID_MASK = 0xFFFF
 
 
 @dataclass(frozen=True, slots=True)
-class _Open:
-    """A probe without an answer."""
-
-    row: int
-    sent_ns: int
-    order: int
-    """Its place in the order of transmission."""
-
-
-@dataclass(frozen=True, slots=True)
 class ProbeAnswer:
     """What an answered probe tells."""
 
     row: int
     order: int
+    """The probe's place in the order of transmission."""
     rtt_ns: int
 
 
@@ -54,17 +46,19 @@ class Prober:
         self._rng = rng
         self._peer_qpn = 0
         self._next_id = 0
-        self._open: dict[int, _Open] = {}
+        self._questions = Questions(config.probe_timeout_ns)
         self._wanted: list[int] = []
         self._next_ns = np.full(count, _NEVER, np.int64)
         self._interval_ns = np.full(count, config.probe_interval_ns, np.int64)
         self._successes = np.zeros(count, np.int64)
         self._first_success_ns = np.zeros(count, np.int64)
         self._seen = -1
-        self.patience_ns = config.probe_timeout_ns
-        """How long an answer may take: the timeout, and longer where round trips are. Kept by who measures them."""
         self.deadline_ns: int | None = None
         """When `on_timer` has something to do; None if never."""
+
+    def wait_at_least(self, patience_ns: int) -> None:
+        """How long an answer may take, where none took longer: no less than the timeout."""
+        self._questions.patience_ns = max(self._config.probe_timeout_ns, patience_ns)
 
     def expect(self, peer_qpn: int) -> None:
         """The peer's queue pair."""
@@ -76,9 +70,8 @@ class Prober:
 
     def on_timer(self, now_ns: int) -> None:
         """Give up old probes, and line up those of EVs whose turn has come."""
-        late = [number for number, probe in self._open.items() if now_ns - probe.sent_ns >= self.patience_ns]
-        for number in late:
-            self._fail(self._open.pop(number).row)
+        for late in self._questions.overdue(now_ns):
+            self._fail(late.row)
         self._follow_states(now_ns)
         due = np.flatnonzero(self._next_ns <= now_ns)
         if len(due):
@@ -96,7 +89,7 @@ class Prober:
         self._next_id = (self._next_id + len(rows)) & _ID_MASK
         # One turn a probe.
         for number, row in zip(ids, rows, strict=True):
-            self._open[number] = _Open(row, now_ns, self._order_now())
+            self._questions.ask(number, Question(row, now_ns, self._order_now(), row))
         self._set_deadline()
         count = len(rows)
         return ProbeBatch(
@@ -108,13 +101,18 @@ class Prober:
         )
 
     def on_answers(self, ids: NDArray[np.int16], verdicts: NDArray[np.uint8], now_ns: int) -> list[ProbeAnswer]:
-        """SACKs with `pr` arrived: probe ids (a,) and what each says of its path; those never asked tell nothing."""
+        """SACKs with `pr` arrived: probe ids (a,) and what each says of its path; those never asked tell nothing.
+
+        What comes too late revives nobody.
+        """
         found = []
         for number, verdict in zip(ids.view(np.uint16).tolist(), verdicts.tolist(), strict=True):
-            probe = self._open.pop(number, None)
-            if probe is not None:
-                found.append(ProbeAnswer(probe.row, probe.order, now_ns - probe.sent_ns))
-                self._succeed(probe.row, verdict == EcnVerdict.SKIP_ONCE, now_ns)
+            answered = self._questions.answered(number, now_ns)
+            if answered is not None:
+                probe, in_time = answered
+                found.append(ProbeAnswer(probe.row, probe.tag, now_ns - probe.sent_ns))
+                if in_time:
+                    self._succeed(probe.row, verdict == EcnVerdict.SKIP_ONCE, now_ns)
         if found:
             self._set_deadline()
         return found
@@ -153,6 +151,7 @@ class Prober:
         self._interval_ns[row] = min(2 * int(self._interval_ns[row]), self._config.probe_max_interval_ns)
 
     def _set_deadline(self) -> None:
-        due = [int(self._next_ns.min())]
-        due += [probe.sent_ns + self.patience_ns for probe in self._open.values()]
-        self.deadline_ns = min(due) if min(due) < _NEVER else None
+        due = int(self._next_ns.min())
+        late_ns = self._questions.deadline_ns
+        due = due if late_ns is None else min(due, late_ns)
+        self.deadline_ns = due if due < _NEVER else None

@@ -36,6 +36,7 @@ from agent.core.psn import psn_of
 from agent.core.reordering import ReorderCounts
 from agent.core.requester import Requester
 from agent.core.responder import Responder
+from agent.core.reverse_evs import Ways
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
 from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, RCV_CWND_PEN_MAX, NackReason, NakCode
 from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
@@ -392,6 +393,13 @@ class QueuePair:
         """EvState (e,) and whether active (e,), by row of the EV profile, copied."""
         ev_set = self._requester.ev_set
         return ev_set.states.copy(), ev_set.active.copy()
+
+    def ways(self) -> Ways | None:
+        """What our own data found out about the ways to the peer; None before any of it was acknowledged."""
+        if self._learnt_ns < 0:
+            return None
+        evs = self.profile.evs[self._responder.reverse.rows]
+        return Ways(self._learnt_ns, self._requester.ev_set.live_planes, tuple(evs.tolist()))
 
     def reverse_rows(self) -> list[int]:
         """The row of each plane that carries its SACKs, NACKs and ACKs at the moment, in order of planes."""

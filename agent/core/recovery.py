@@ -155,7 +155,7 @@ class Recovery:
     def _learn_rtt(self, rtt_ns: int) -> None:
         self.rtt.add(rtt_ns)
         # A queue on the way is no failed probe.
-        self._prober.patience_ns = max(self._config.ev.probe_timeout_ns, self.rtt.tolerance_ns(0))
+        self._prober.wait_at_least(self.rtt.tolerance_ns(0))
 
     def hear_probes(self, cols: SackColumns, now_ns: int) -> None:
         """Those of (r,) SACKs that answer probes: what came before them on their EVs has arrived, or is lost."""

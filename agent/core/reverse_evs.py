@@ -4,6 +4,8 @@ Planes take turns; one in which probes stay unanswered, or our own data found no
 heard of again. Fed by what our own data learns, or by probes when we only receive.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -12,6 +14,17 @@ from agent.core.config import EvProfile
 _SILENT_AFTER = 2
 """Probes of a plane unanswered in a row before it is passed over. Our choice: the answer to one may be what was lost,
 on the peer's way back through another plane."""
+
+
+class Ways(NamedTuple):
+    """What a queue pair that sends knows of the ways to its peer."""
+
+    learnt_ns: int
+    """When its data was last acknowledged."""
+    live: NDArray[np.bool_]
+    """(256,) planes in which some EV of it still works."""
+    evs: tuple[int, ...]
+    """One of each of them, newly proven where it sent any."""
 
 
 class ReverseEvs:
@@ -45,6 +58,11 @@ class ReverseEvs:
         self._rows[plane] = row
         self._unanswered[plane] = 0
         self._admit()
+
+    def prefer(self, row: int) -> None:
+        """This EV is to be its plane's, by what others found; whether the plane answers us is another matter."""
+        self._rows[self._plane_of[row]] = row
+        self._choose()
 
     def doubt(self, row: int) -> None:
         """A probe of this EV was not answered."""

@@ -4,7 +4,7 @@ Joins `agent.core.endpoint` with addresses and templates; decides nothing about 
 """
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EvProbeAnswer
+from agent.core.reverse_evs import Ways
 from agent.wire.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,
@@ -87,6 +88,17 @@ class Neighbours:
         """Take in answers."""
         for neighbour, rows in self._senders(cols.source_address):
             neighbour.endpoint.receive_responses(cols.take(rows), now_ns)
+
+    def owed_answers(self) -> list[int]:
+        """Hosts whose requests wait to be answered."""
+        return [neighbour.host for neighbour in self if neighbour.endpoint.owes_answers]
+
+    def follow(self, host: int, ways: Sequence[Ways]) -> None:
+        """Let answers to a host go where the data of our queue pairs to it gets through, in all their opinions."""
+        neighbour = self._by_host[host]
+        newest = max(ways, key=lambda way: way.learnt_ns)
+        live = np.logical_and.reduce([way.live for way in ways])
+        neighbour.endpoint.follow(live, [neighbour.rows[ev] for ev in newest.evs if ev in neighbour.rows])
 
     def batches(self, now_ns: int) -> Iterator[tuple[FlowTemplate, Batch]]:
         """What is to be sent, with the template for it."""

@@ -219,6 +219,10 @@ class HostRuntime:
 
     def _serve_neighbours(self, now_ns: int) -> None:
         """What is to be said to hosts rather than queue pairs."""
+        for host in self.neighbours.owed_answers():
+            mine = (channel.qp.ways() for channel in self.channels.values() if channel.peer_host == host)
+            if ways := [each for each in mine if each is not None]:
+                self.neighbours.follow(host, ways)
         for template, batch in self.neighbours.batches(now_ns):
             self._put(template, batch, encode_control)
         for ev, answer in self.neighbours.answers(now_ns):

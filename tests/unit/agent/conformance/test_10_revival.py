@@ -7,6 +7,7 @@ import numpy as np
 from agent.core.ev_state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
+from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, retired, states_of, step_for
 from tests.unit.agent.io.memory_lab import build
 
@@ -26,6 +27,21 @@ def test_a_path_that_heals_is_revived_only_after_enough_answers():
     ]
     assert back.now_ns >= 4_000_000 + PAPER.revive_ns
     assert flow.source.qp.ev_counters().probes[1] >= PAPER.revive_after
+
+
+def test_a_path_whose_answers_come_later_than_a_probe_is_patient_is_revived_all_the_same():
+    """A queue may stand there alone: the round trips of the other paths say nothing of it."""
+    slow_ns = 2 * PAPER.probe_timeout_ns
+    rules = (
+        PathRule(plane=0, spine=1, source=0, end_ns=4_000_000, loss=1.0),
+        PathRule(plane=0, spine=1, source=0, delay_ns=slow_ns, opcodes=(Opcode.PROBE_REQUEST,)),
+    )
+    lab = build(rules=rules)
+    flow = lab.flow(0, 1, 1000 * 256, ev=PAPER)
+    lab.run(flow)
+    assert states_of(flow)[1] is EvState.ASSUMED_BAD
+    step_for(lab, 40_000_000)
+    assert states_of(flow)[1] is EvState.GOOD
 
 
 def test_a_lossy_path_is_not_revived():

@@ -127,3 +127,20 @@ def test_a_queue_pair_that_sends_too_leaves_the_planes_its_own_data_cannot_cross
     step_for(lab, 25_000_000)
     planes = flow.source.profile.planes[flow.source.qp.reverse_rows()]
     assert planes.tolist() == [0, 1, 2]
+
+
+def test_who_only_sends_answers_probes_where_its_data_gets_through():
+    """It asks nobody itself: a dead plane and a dead spine it knows by its own losses only."""
+    answers = PathRule(opcodes=(Opcode.ENDPOINT_RESPONSE,), source=0, first_ns=25_000_000)
+    watched = (replace(answers, plane=3), replace(answers, plane=1, spine=0), answers)
+    dead = (PathRule(plane=3, loss=1.0), PathRule(plane=1, spine=0, source=0, loss=1.0))
+    lab = build(planes=4, spines=2, rules=(*watched, *dead))
+    ev = replace(PAPER, reverse_probe_ns=300_000)
+    flow = lab.flow(0, 1, 60_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
+    step_for(lab, 40_000_000)
+    assert not flow.is_complete()
+    (neighbour,) = lab.engine.hosts[0].neighbours
+    assert neighbour.endpoint.probes_sent == 0
+    in_dead_plane, over_dead_spine, in_all = (count.seen for count in lab.fabric.counts[:3])
+    assert (in_dead_plane, over_dead_spine) == (0, 0)
+    assert in_all > 20

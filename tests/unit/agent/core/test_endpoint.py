@@ -107,3 +107,31 @@ def test_answers_avoid_a_plane_whose_probes_stay_unanswered():
         (batch,) = endpoint.batches(1300)
         planes |= set(PROFILE.planes[batch.ev_index].tolist())
     assert planes == {0, 1, 2}
+
+
+def test_answers_go_where_data_gets_through_and_ports_are_up():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    up, live = ALL_UP.copy(), ALL_UP.copy()
+    up[0], live[3] = False, False
+    endpoint.tell_ports(0b11100, up, 0)
+    endpoint.follow(live, [3, 5])
+    rows = set()
+    for number in range(6):
+        endpoint.receive_requests(requests(EndpointOp.EV_PROBE, 0, number))
+        assert endpoint.owes_answers
+        rows |= {row for batch in endpoint.batches(0) for row in batch.ev_index.tolist() if len(batch) == 1}
+        assert not endpoint.owes_answers
+    assert rows == {3, 5}
+
+
+def test_a_probe_answered_late_still_proves_its_plane_and_the_next_is_waited_for_longer():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.probe(6, qpn=9)
+    (batch,) = endpoint.batches(0)
+    assert endpoint.drain_answers(1000) == [EvProbeAnswer(9, 6, None)]
+    endpoint.receive_responses(responses(*batch.request_id.tolist()), 1500)
+    assert endpoint.drain_answers(1500) == [EvProbeAnswer(9, 6, 1500)]
+    assert endpoint.unasked == 0
+    endpoint.probe(7, qpn=9)
+    endpoint.batches(2000)
+    assert endpoint.next_deadline_ns() == 5000

@@ -49,6 +49,18 @@ def test_an_answer_between_two_silent_probes_keeps_the_plane():
     assert reverse.rows == [0, 2, 4, 6]
 
 
+def test_a_preferred_ev_is_used_and_excuses_nothing():
+    reverse = ReverseEvs(PROFILE)
+    reverse.doubt(2)
+    reverse.doubt(2)
+    reverse.prefer(3)
+    assert reverse.rows == [0, 4, 6]
+    reverse.learn(3)
+    reverse.prefer(1)
+    assert reverse.rows == [1, 3, 4, 6]
+    assert reverse.row == 1
+
+
 def test_when_no_plane_answers_those_that_owe_least_carry_on():
     reverse = ReverseEvs(PROFILE)
     for row, silent in zip((0, 2, 4, 6), (9, 3, 3, 5), strict=True):
@@ -67,7 +79,7 @@ def test_silence_before_a_port_was_known_to_be_down_is_forgotten():
     assert reverse.rows == [0, 2, 4, 6]
 
 
-@given(st.lists(st.tuples(st.sampled_from(["learn", "doubt", "turn", "ports"]), st.integers(0, 7))))
+@given(st.lists(st.tuples(st.sampled_from(["learn", "doubt", "prefer", "turn", "ports"]), st.integers(0, 7))))
 def test_some_plane_whose_ports_are_up_always_has_the_turn(steps):
     reverse, down = ReverseEvs(PROFILE), set()
     for what, row in steps:
