@@ -10,6 +10,7 @@ import msgspec
 
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.metrics import Totals
+from results.wording import count_text
 
 VERSION = 1
 """Of the schema of `summary.json`."""
@@ -241,7 +242,7 @@ def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
 def _verified_text(flow: FlowResult) -> str:
     if flow.workload != "write":
         return f"as {flow.workload}"
-    return "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{flow.bytes_wrong} bytes wrong"
+    return "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{count_text(flow.bytes_wrong, 'byte')} wrong"
 
 
 def _traffic_lines(totals: Totals) -> list[str]:
@@ -252,8 +253,9 @@ def _traffic_lines(totals: Totals) -> list[str]:
     data = f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)}"
     return [
         f"{count_text(totals.flows, 'flow')}, {data} {ended}{rate}",
-        f"{totals.retransmissions:,} of {totals.packets:,} packets resent ({totals.retransmission_share:.4%}), "
-        f"{totals.timeouts} timeouts; {size_text(totals.bytes_verified)} verified, {totals.bytes_wrong} bytes wrong",
+        f"{totals.retransmissions:,} of {count_text(totals.packets, 'packet')} resent "
+        f"({totals.retransmission_share:.4%}), {count_text(totals.timeouts, 'timeout')}; "
+        f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong",
     ]
 
 
@@ -301,9 +303,10 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     if not detected.named and not detected.candidates:
         yield f"no link named ({detected.state})"
     if detected.unannounced:
-        yield f"{detected.unannounced} queue pairs of collectives send too little for a verdict and were not announced"
+        pairs = count_text(detected.unannounced, "queue pair")
+        yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    judged = f"{sum(detected.verdicts.values())} of {detected.verdicts_wanted} paths judged"
+    judged = f"{sum(detected.verdicts.values())} of {count_text(detected.verdicts_wanted, 'path')} judged"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     yield from _insufficient_lines(detected)
 
@@ -335,13 +338,15 @@ def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Se
 def _capture_line(capture: CaptureResult) -> str:
     if capture.captured is None:
         return f"{capture.file}: tcpdump did not say how much it got"
-    return f"{capture.file}: {capture.captured:,} packets, {capture.dropped} dropped by the kernel"
+    return f"{capture.file}: {count_text(capture.captured, 'packet')}, {capture.dropped} dropped by the kernel"
 
 
 def _load_lines(load: Load) -> Iterator[str]:
-    drops = f"{load.ring_drops} ring drops, {load.softnet_drops} softnet drops, {load.tx_errors} send errors"
-    unexplained = f"{load.unexplained_losses} losses unexplained (limit {load.unexplained_limit})"
-    yield f"{drops}, {unexplained}"
+    counts = ((load.ring_drops, "ring drop"), (load.softnet_drops, "softnet drop"), (load.tx_errors, "send error"))
+    unexplained = (
+        f"{count_text(load.unexplained_losses, 'loss', 'losses')} unexplained (limit {load.unexplained_limit})"
+    )
+    yield ", ".join([*(count_text(count, what) for count, what in counts), unexplained])
     worst = "" if load.sched_wait_worst is None else f" ({load.sched_wait_worst:.1%} in the worst second of one)"
     yield f"engines waited {load.sched_wait_share:.1%} of their time for a core{worst}"
     for warning in load.warnings:
@@ -353,11 +358,6 @@ def _load_lines(load: Load) -> Iterator[str]:
             "not to be trusted: stop other work and run again, or take a smaller window_pkts or a smaller fabric "
             "(gray-link-small, without --attach)"
         )
-
-
-def count_text(count: int, one: str) -> str:
-    """`1 flow`, `2,000 flows`."""
-    return f"{count:,} {one}{'' if count == 1 else 's'}"
 
 
 def size_text(count: int) -> str:

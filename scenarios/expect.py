@@ -8,7 +8,8 @@ from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.metrics import precision, recall
-from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load, count_text
+from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
+from results.wording import count_text
 from scenarios.model import Expectation
 
 QUIET_SHARE = Fraction(1, 10_000)
@@ -118,7 +119,9 @@ def load_of(
     limit = _allowed(expectation, flows, injected)
     reasons, warnings = list[str](), list[str]()
     if lost_here > packets * QUIET_SHARE:
-        reasons.append(f"this machine itself lost {lost_here} packets, more than {float(QUIET_SHARE):.2%} of all")
+        reasons.append(
+            f"this machine itself lost {count_text(lost_here, 'packet')}, more than {float(QUIET_SHARE):.2%} of all"
+        )
     if unexplained > limit:
         uncounted = _uncounted(injected)
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
@@ -141,8 +144,8 @@ def load_of(
 
 def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...], uncounted: str) -> str:
     timeouts = sum(flow.timeouts for flow in flows)
-    told = f"{unexplained} retransmissions are not explained by injected drops, more than {limit}"
-    return "; ".join(filter(None, (told, f"{timeouts} packets timed out" if timeouts else "", uncounted)))
+    told = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit}"
+    return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
 
 
 def _busy_text(share: float, judged: bool) -> str:
@@ -188,7 +191,7 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     return Check(
         "every path is judged",
         counted == detected.verdicts_wanted,
-        f"{counted} of {detected.verdicts_wanted} paths{unsure_text}",
+        f"{counted} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
     )
 
 
@@ -196,7 +199,9 @@ def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Ch
     """Whether all rounds ended, and with the right numbers."""
     wrong = [f"{row.test}: {row.wrong} of {row.checked} numbers" for row in rows if row.wrong]
     checked = sum(row.checked or 0 for row in rows)
-    return Check("all sums are right", not (wrong or failed), "; ".join([*wrong, *failed]) or f"{checked} numbers")
+    return Check(
+        "all sums are right", not (wrong or failed), "; ".join([*wrong, *failed]) or count_text(checked, "number")
+    )
 
 
 def _is_verified(flow: FlowResult) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path
 from faults.inject import injector_of
 from results.event_log import timestamp
 from results.pcap import ends_of
+from results.wording import count_text
 from scenarios import deploy
 from scenarios.captures import Captures
 from scenarios.children import Children
@@ -159,7 +160,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
     cpus = len(os.sched_getaffinity(0))
     workers = deploy.worker_count(settings.workers, fabric.host_count, cpus)
     with undoing() as stack:
-        told(f"fabric: {len(fabric.nodes())} namespaces, {len(fabric.links())} links, configured and read back")
+        told(f"fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
         with interrupts_wait():
             stack.enter_context(EmulatedFabric(fabric, labdir.lab))
         told("SprayCheck: eBPF on every leaf port")
@@ -174,7 +175,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
             labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
         )
         lab.write_state()
-        told(f"agents: {fabric.host_count} hosts on {workers} engine workers")
+        told(f"agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
         lab.start_workers()
         told("SprayCheck: counter process")
         lab.measure(settings.measuring)

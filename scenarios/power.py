@@ -3,6 +3,7 @@
 Warns, never refuses: a run that must end with `insufficient` can be what is wanted.
 """
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from agent.wire.constants import SprayPolicyCode
 from faults.accounting import SHUT
 from faults.model import Fault, Hang, drop_rate_of, only_of
 from faults.quantities import parse_rate, render_rate
+from results.wording import count_text
 from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts
 from scenarios.plan import Flow, Plan
@@ -119,7 +121,7 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
 
 
 def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
-    has = f"{power.packets_a_path:,} packets a path"
+    has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
         yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
     elif power.packets_a_path < power.needed:
@@ -158,11 +160,13 @@ def _host_link_warnings(plan: Plan) -> Iterator[str]:
 
 def _switch_warnings(plan: Plan) -> Iterator[str]:
     """Faults on all links of a switch leave no healthy path that would clear some of them."""
-    hit = {str(way) for order in plan.faults if any(map(_loses, order.worded.faults)) for way in order.chosen.ways}
+    losing = (order for order in plan.faults if any(map(_loses, order.worded.faults)))
+    hit = {way for order in losing for way in order.chosen.ways if is_between_switches(way)}
+    leaving, arriving = Counter(way.sender for way in hit), Counter(way.receiver for way in hit)
+    spec = plan.fabric.spec
     for switch in (*plan.fabric.leaves(), *plan.fabric.spines()):
-        ways = [way for link in plan.fabric.links_of(switch) for way in link.directions if is_between_switches(way)]
-        leaving = {str(way) for way in ways if way.egress.node == switch}
-        if len(leaving) > 1 and (leaving <= hit or {str(way) for way in ways} - leaving <= hit):
+        links = spec.spines if switch.role is Role.LEAF else spec.leaves
+        if links > 1 and links in (leaving[switch], arriving[switch]):
             yield (
                 f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
                 "check of the named links will hardly hold; write expect.detection: recorded"

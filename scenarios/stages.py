@@ -15,6 +15,7 @@ from results import run_dir
 from results.event_log import Fields, Tail, read_records
 from results.run_dir import RunDir
 from results.summary import CaptureResult
+from results.wording import count_text
 from scenarios import collect, protocol
 from scenarios.client import Owner, Worker, not_up
 from scenarios.down import take_down
@@ -235,7 +236,7 @@ def wait_ended(
             acked, since = now_acked, time.monotonic()
         elif time.monotonic() - since > STALLED_AFTER_S:
             waiting = sum(not flow.ended for flow in progress)
-            raise RunStalledError(f"{waiting} flows had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
+            raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
         time.sleep(POLL_S)
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
 from agent.core.ev_config import RANGES
 from agent.wire.constants import MPR_UNIT_PSNS
+from results.wording import count_text
 from scenarios.ev_profile_checks import profile_misfits
 from scenarios.misfit import Misfit
 from scenarios.transport import MS, Congestion, EvTreatment, Transport
@@ -48,10 +49,11 @@ def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfi
         return
     active = evs if ev.active is None else ev.active
     if active % planes:
-        wrong = f"{active} EVs cannot be shared equally by {planes} planes"
+        wrong = f"{active} EVs cannot be shared equally by {count_text(planes, 'plane')}"
         yield Misfit(("ev", "active"), wrong, f"a multiple of {planes}")
     elif active > evs:
-        made_of = f": {planes} planes x {spines} spines x {transport.copies} copies" if ev.profile.is_all else ""
+        counts = ((planes, "plane"), (spines, "spine"), (transport.copies, "copy", "copies"))
+        made_of = f": {' x '.join(count_text(*each) for each in counts)}" if ev.profile.is_all else ""
         yield Misfit(("ev", "active"), f"there are {evs} EVs{made_of}", f"at most {evs}")
     elif ev.min_active is not None and ev.min_active > active:
         yield Misfit(("ev", "min_active"), f"{ev.min_active} is more than the {active} active EVs", f"at most {active}")

@@ -11,6 +11,7 @@ from matplotlib.lines import Line2D
 
 from results.report import style
 from results.report.run_data import RunData
+from results.wording import count_text
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 
@@ -65,8 +66,8 @@ def _planes(fabric: Fabric, marked: Iterable[DirectedLink]) -> list[int]:
 
 def _caption(fabric: Fabric, shown: list[int]) -> str:
     spec = fabric.spec
-    hosts = f"{spec.hosts_per_leaf} host" + "s" * (spec.hosts_per_leaf > 1)
-    said = f"{spec.leaves} leaves, {spec.spines} spines, {hosts} a leaf in each plane."
+    switches = f"{count_text(spec.leaves, 'leaf', 'leaves')}, {count_text(spec.spines, 'spine')}"
+    said = f"{switches}, {count_text(spec.hosts_per_leaf, 'host')} a leaf in each plane."
     if len(shown) < spec.planes:
         said += f" {len(shown)} of {spec.planes} planes are drawn, those with a failure or an accusation first."
     return said

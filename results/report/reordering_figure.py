@@ -4,7 +4,7 @@ import numpy as np
 
 from results.report import style
 from results.report.run_data import RunData
-from results.summary import count_text
+from results.wording import count_text
 
 NAME, TITLE = "reordering", "Reordering"
 
@@ -33,8 +33,8 @@ def draw(data: RunData) -> style.Drawn:
         axes.tick_params(axis="x", labelsize=7.5)
         most = max(one.most for one in told)
         caption = (
-            f"{total:,.0f} first transmissions of {count_text(len(told), 'flow')}; the furthest came "
-            f"{most:,} packets late. Agents read their ports in turn, so packets of different planes are "
+            f"{count_text(round(total), 'first transmission')} of {count_text(len(told), 'flow')}; the furthest came "
+            f"{count_text(most, 'packet')} late. Agents read their ports in turn, so packets of different planes are "
             "apart however fast the fabric is."
         )
         return style.drawn(NAME, TITLE, caption, figure)

@@ -10,6 +10,7 @@ from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.report.verdicts import Verdict
 from results.summary import FlowResult, Injected, Load, Summary, size_text
+from results.wording import count_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 """Of the intervals beside measured rates (our choice), and the two-sided quantile of the normal distribution."""
@@ -136,8 +137,9 @@ def witnesses(data: RunData) -> Table:
         )
     columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets a path", "#precision", "#recall")
     judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
-    note = f"{sum(found.verdicts.values())} of {found.verdicts_wanted} paths judged: {judged}. Seconds: from the first "
-    note += "packet to the first right name. Packets a path: expected on a path flagged over a link rightly named."
+    note = f"{sum(found.verdicts.values())} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}. "
+    note += "Seconds: from the first packet to the first right name. "
+    note += "Packets a path: expected on a path flagged over a link rightly named."
     for reason, count in list(found.insufficient.items())[:4]:
         note += f" Insufficient, {count}: {reason}."
     return Table(columns, rows, note=note)
@@ -188,7 +190,8 @@ def flows(data: RunData) -> Table:
 
 
 def _flow_row(flow: FlowResult) -> tuple[str, ...]:
-    right = "✓ byte for byte" if flow.bytes_verified and not flow.bytes_wrong else f"✗ {flow.bytes_wrong:,} bytes wrong"
+    wrong = f"✗ {count_text(flow.bytes_wrong, 'byte')} wrong"
+    right = "✓ byte for byte" if flow.bytes_verified and not flow.bytes_wrong else wrong
     return (
         f"{flow.source} > {flow.destination}",
         f"{flow.qpn:#x}",

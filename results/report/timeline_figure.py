@@ -13,6 +13,7 @@ from results.report import style
 from results.report.agents import BIN_NS
 from results.report.run_data import RunData
 from results.report.verdicts import Verdict
+from results.wording import count_text
 
 NAME, TITLE = "timeline", "Timeline"
 MOST_FAULTS = 12
@@ -131,7 +132,7 @@ def _goodput(axes: Axes, data: RunData, end: float) -> None:
     rates = np.diff(acked, axis=0) * 8 / 1e6 / spans[:, None]
     rates = np.concatenate([rates[:1], rates])  # a step reaches back to the record before
     seconds, flows = _seconds(data, times), acked.shape[1]
-    axes.set_title(f"goodput of each of {flows} flows (thin) and their median (bold), Mb/s")
+    axes.set_title(f"goodput of each of {count_text(flows, 'flow')} (thin) and their median (bold), Mb/s")
     axes.set_ylim(0, max(1e-6, float(np.percentile(rates, 99.5)) * 1.25))
     if flows <= MOST_FLOWS:
         axes.step(seconds, rates, where="pre", color=style.FLOW, linewidth=0.8, alpha=0.55)

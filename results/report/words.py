@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from results.report.run_data import RunData
-from results.summary import Summary, count_text, size_text
+from results.summary import Summary, size_text
+from results.wording import count_text
 
 _MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
 _WORDS = {
@@ -102,10 +103,11 @@ def _how_many(data: RunData, right: int) -> str:
 def _arrived(summary: Summary) -> str:
     totals = summary.totals
     if totals.bytes_wrong:
-        return f"{totals.bytes_wrong:,} bytes arrived wrong"
+        return f"{count_text(totals.bytes_wrong, 'byte')} arrived wrong"
     if totals.acked_bytes < totals.payload_bytes:
         return f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} arrived"
-    return f"all {size_text(totals.payload_bytes)} arrived intact, with {totals.retransmissions:,} packets resent"
+    resent = count_text(totals.retransmissions, "packet")
+    return f"all {size_text(totals.payload_bytes)} arrived intact, with {resent} resent"
 
 
 def facts_of(data: RunData) -> list[tuple[str, str]]:
@@ -115,7 +117,7 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
     if summary is not None:
         totals = summary.totals
         facts += [("fabric", summary.fabric), ("seed", str(summary.seed))]
-        sent = f"{size_text(totals.payload_bytes)}, {totals.packets:,} packets"
+        sent = f"{size_text(totals.payload_bytes)}, {count_text(totals.packets, 'packet')}"
         facts.append(("traffic", f"{count_text(totals.flows, 'flow')}, {sent}"))
         if totals.seconds is not None and totals.goodput_bps is not None:
             facts.append(("in", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))

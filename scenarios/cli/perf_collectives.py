@@ -130,7 +130,7 @@ def _head(test: CollectiveTest) -> tuple[str, ...]:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in test.groups)
     name = f"{test.group.value}: {test.pattern.value}" if test.group else test.pattern.value
     return (
-        f"{name} among {groups}, {counted(test.qps, 'queue pair')} a pair, {test.iterations} rounds after "
+        f"{name} among {groups}, {counted(test.qps, 'queue pair')} a pair, {counted(test.iterations, 'round')} after "
         f"{test.warmup}",
         "out of place; GB are 10^9 bytes, as in nccl-tests",
     )

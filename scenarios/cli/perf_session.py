@@ -85,7 +85,7 @@ def print_rows(
     """Print rows as they come, as a table with what stands above and below it, or as JSON Lines."""
     printed: list[R] = []
     spec = fabric.spec
-    sent = f"PMTU {config.pmtu}, window {config.window_pkts} packets, spraying by {config.policy}"
+    sent = f"PMTU {config.pmtu}, window {counted(config.window_pkts, 'packet')}, spraying by {config.policy}"
     paths = f"{counted(spec.planes, 'plane')} of {counted(spec.spines, 'spine')}"
     told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:
@@ -105,6 +105,6 @@ def verdict_of(wrong: int, costs: Sequence[Cost], output: Output) -> ExitCode:
     """What a test means for a script."""
     packets, lost = sum(cost.packets for cost in costs), sum(cost.lost_here for cost in costs)
     if lost > packets * QUIET_SHARE:
-        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost} of {packets} packets")
+        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost} of {counted(packets, 'packet')}")
         return ExitCode.OVERLOADED
     return ExitCode.CHECK_FAILED if wrong else ExitCode.OK

@@ -3,6 +3,7 @@
 import click
 
 from agent.host.programs.patterns import ELEMENT_BYTES
+from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import scenarios_like, told
 from scenarios.cli.output import Output
@@ -37,7 +38,7 @@ def _document(plan: Plan) -> dict[str, object]:
     power = power_of(plan)
     return {
         "nodes": len(plan.fabric.nodes()),
-        "links": len(plan.fabric.links()),
+        "links": plan.fabric.link_count,
         "flows": [
             {"source": f"h{flow.source}", "destination": f"h{flow.destination}", "payload_bytes": flow.payload_bytes}
             for flow in plan.flows
@@ -67,8 +68,8 @@ def _lines(plan: Plan) -> list[str]:
     detected, written = plan.detected, sum(flow.payload_bytes for flow in plan.flows)
     return [
         f"{scenario.name}: ok",
-        f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {len(fabric.links())} links",
-        f"  traffic   {len(plan.flows)} flows, {written:,} bytes, PMTU {scenario.transport.pmtu}",
+        f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}",
+        f"  traffic   {count_text(len(plan.flows), 'flow')}, {written:,} bytes, PMTU {scenario.transport.pmtu}",
         *[f"  rounds    {_collective_text(each)}" for each in plan.collectives],
         *[f"  fault     {link} {fault}" for link, fault in plan.fault_texts],
         *[f"  capture   {link}" for link in plan.captures],
@@ -80,11 +81,11 @@ def _lines(plan: Plan) -> list[str]:
 
 def _collective_text(each: PlannedCollective) -> str:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in each.groups)
-    size = f"{each.count * ELEMENT_BYTES:,} bytes a host"
-    return f"{each.name} among {groups}, {size}, {each.iterations} and one that is checked"
+    size = f"{count_text(each.count * ELEMENT_BYTES, 'byte')} a host"
+    return f"{each.name} among {groups}, {size}, {count_text(each.iterations, 'round')} and one that is checked"
 
 
 def _power_text(power: Power) -> str:
     needs = {power.min_rate: power.needed} | dict(power.for_faults)
     told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs.items()]
-    return f"{power.packets_a_path:,} packets a path; to find a drop of " + ", of ".join(told)
+    return f"{count_text(power.packets_a_path, 'packet')} a path; to find a drop of " + ", of ".join(told)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from testbed.errors import FabricError
-from testbed.model.ids import LinkId, NodeId, PortId, Role
+from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, Role
 
 OUTER_HEADER_BYTES = 40
 """One IPv6 header around every packet (RFC 8200, section 3); no routing header is used."""
@@ -106,9 +106,27 @@ class Fabric:
         """The host on a leaf's downlink; inverse of `leaf_of` and `slot_of`."""
         return leaf * self.spec.hosts_per_leaf + slot
 
+    @property
+    def link_count(self) -> int:
+        """How many links there are; a large fabric has a million, which take seconds to write out."""
+        spec = self.spec
+        return spec.planes * spec.leaves * (spec.hosts_per_leaf + spec.spines)
+
     def links(self) -> tuple[LinkId, ...]:
         """All links, plane by plane and leaf by leaf: downlinks to hosts, then uplinks to spines."""
-        return tuple(link for leaf in self.leaves() for link in self.links_of(leaf))
+        spec = self.spec
+        spines = [[NodeId.spine(plane, i) for i in range(spec.spines)] for plane in range(spec.planes)]
+        hosts = self.hosts()
+        return tuple(
+            LinkId(plane, *ends)
+            for plane in range(spec.planes)
+            for index in range(spec.leaves)
+            for leaf in (NodeId.leaf(plane, index),)
+            for ends in (
+                *((host, leaf) for host in hosts[self.host_at(index, 0) : self.host_at(index + 1, 0)]),
+                *((leaf, spine) for spine in spines[plane]),
+            )
+        )
 
     def links_of(self, node: NodeId) -> tuple[LinkId, ...]:
         """The links that end at a node, in the order of its ports."""
@@ -129,5 +147,4 @@ class Fabric:
 
 
 def _link_of(port: PortId) -> LinkId:
-    lower, upper = sorted((port.node, port.peer), key=lambda node: node.role, reverse=True)
-    return LinkId(port.plane, lower, upper)
+    return DirectedLink(port.plane, port.node, port.peer).link

@@ -21,6 +21,9 @@ LAB_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
 
 NAMESPACE_PREFIX = "spraylab"
 
+MOST_COMPARED = 20_000
+"""Links whose names are compared with one that is wrong; comparing takes some 10 us each (our choice)."""
+
 
 class Role(IntEnum):
     """What a node is; the value is the role nibble of its addresses (our choice, see docs/address-plan.md)."""
@@ -181,10 +184,19 @@ def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
         )
     if found[1] is None and fabric.spec.planes > 1:
         raise _unknown_link(text, "the plane is missing (write p0:... or p*:...)", fabric)
-    selected = tuple(way for link in fabric.links() for way in link.directions if _selects(found, way))
+    links = (link for leaf in fabric.leaves() if _concerns(found, leaf) for link in fabric.links_of(leaf))
+    selected = tuple(way for link in links for way in link.directions if _selects(found, way))
     if not selected:
         raise _unknown_link(text, "no such link", fabric)
     return selected
+
+
+def _concerns(found: re.Match[str], leaf: NodeId) -> bool:
+    """Whether links of this leaf can be meant; every link ends at one."""
+    plane, word_a, index_a, _, word_b, index_b = found.groups()
+    if plane not in (None, "*", str(leaf.plane)):
+        return False
+    return any(_names(end, leaf) for end in ((word_a, index_a), (word_b, index_b)))
 
 
 def _selects(found: re.Match[str], way: DirectedLink) -> bool:
@@ -203,8 +215,23 @@ def _names(end: tuple[str, str], node: NodeId) -> bool:
 
 
 def _unknown_link(text: str, reason: str, fabric: "Fabric") -> UnknownNameError:
-    names = (str(way) if ">" in text else str(link) for link in fabric.links() for way in link.directions)
+    names = (str(way) if ">" in text else str(link) for link in _alike(text, fabric) for way in link.directions)
     return UnknownNameError("link", text, reason, _near(text, dict.fromkeys(names)))
+
+
+def _alike(text: str, fabric: "Fabric") -> Iterable[LinkId]:
+    """Links worth comparing with a wrong name: all, or in a large fabric those of nodes with one of its numbers."""
+    if fabric.link_count <= MOST_COMPARED:
+        return fabric.links()
+    numbers = {int(digits) for digits in re.findall(r"\d{1,3}", text)}
+    plane = min(numbers & {*range(fabric.spec.planes)}, default=0)
+    leaves = (leaf for leaf in fabric.leaves() if leaf.plane == plane)
+    return (
+        link
+        for leaf in leaves
+        for link in fabric.links_of(leaf)
+        if leaf.index in numbers or (link.lower.role is Role.LEAF and link.upper.index in numbers)
+    )
 
 
 def _near(text: str, names: Iterable[str]) -> tuple[str, ...]:

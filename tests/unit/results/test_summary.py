@@ -129,7 +129,7 @@ def test_page_shows_collectives_and_who_was_not_announced() -> None:
     text = summary_text(told)
     assert "as dp (all-reduce)" in text
     assert any(line.split()[-2:] == ["0", "all-reduce"] for line in text.splitlines())
-    assert "52 queue pairs of collectives send too little for a verdict and were not announced" in text
+    assert "not announced, since too little was sent for a verdict: 52 queue pairs of collectives" in text
 
 
 def page_with(*injected: Injected) -> list[str]:

@@ -9,7 +9,7 @@ FABRIC = Fabric.of(FabricSpec(planes=2, leaves=3, spines=4, hosts_per_leaf=2))
 
 def test_counts():
     assert len(FABRIC.nodes()) == 6 + 2 * (3 + 4)
-    assert len(FABRIC.links()) == 2 * 3 * (4 + 2)
+    assert len(FABRIC.links()) == FABRIC.link_count == 2 * 3 * (4 + 2)
     assert len(set(FABRIC.links())) == len(FABRIC.links())
     assert FABRIC.host_count == 6
 
@@ -27,6 +27,10 @@ def test_ports_and_links_agree():
             assert {port.node, port.peer} == {link.lower, link.upper}
             assert link in FABRIC.links()
             assert link.lower.role > link.upper.role
+
+
+def test_links_come_leaf_by_leaf():
+    assert FABRIC.links() == tuple(link for leaf in FABRIC.leaves() for link in FABRIC.links_of(leaf))
 
 
 def test_a_leaf_has_downlinks_then_uplinks():

@@ -112,3 +112,13 @@ def test_namespace_names():
 def test_lab_names_are_checked(lab):
     with pytest.raises(UnknownNameError, match="lab name"):
         namespace_prefix(lab)
+
+
+def test_names_in_the_largest_fabric_do_not_take_writing_out_all_links(monkeypatch):
+    largest = Fabric.of(FabricSpec(16, 256, 256, 1))
+    monkeypatch.setattr(Fabric, "links", lambda self: pytest.fail("a million links"))
+    assert [str(way) for way in parse_link("p15:leaf3>spine255", largest)] == ["p15:leaf3>spine255"]
+    with pytest.raises(UnknownNameError, match="p3:leaf3>spine99"):
+        parse_link("p3:leaf3>spine999", largest)
+    with pytest.raises(UnknownNameError, match="p3:leaf255>spine5"):
+        parse_link("p3:leaf2555>spine5", largest)
