@@ -15,7 +15,7 @@ import msgspec
 
 from agent.host import requests as worker
 from scenarios.errors import LabStateError, OwnerFailedError, ScenariosError, WorkerFailedError
-from scenarios.lab_dir import LabDir, labs_up, owner_of
+from scenarios.lab_dir import LabDir, labs_up, owner_of, read_state
 from scenarios.processes import is_stopped
 from scenarios.protocol import Answer, FaultEvent, FaultShow, Request, Shutdown, Status
 
@@ -160,6 +160,8 @@ def not_up(labdir: LabDir) -> str:
     """Says that a lab is not up, and what is."""
     others = [name for name in labs_up(labdir.root) if name != labdir.lab]
     if owner_of(labdir) is not None:
+        if labdir.state.exists() and read_state(labdir) is None:
+            return f"{labdir.state} cannot be read; `{labdir.down_command}` takes the lab down all the same"
         return f"lab {labdir.lab!r} is being built or taken down; try again in a moment"
     if labdir.path.exists():
         return f"lab {labdir.lab!r} has no living owner; `{labdir.down_command}` removes what is left of it"

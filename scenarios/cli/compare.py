@@ -9,22 +9,25 @@ from scenarios.cli.output import Output
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
 
+PAGE = "compare.html"
+
 
 @click.command("compare")
 @click.argument("chosen", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=runs_like)
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), default=Path("compare.html"),
-              show_default=True, help="The page to write.")  # fmt: skip
+@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False),
+              help="The page to write.  [default: compare.html beside the first run]")  # fmt: skip
 @runs_option
 @told
-def command(output: Output, chosen: tuple[str, ...], out: Path, runs: Path) -> None:
+def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Say what differs between runs, and write a page with their figures side by side."""
     from results.report.comparison import MOST_FACES, compare, comparison_page, faces, table_of  # takes a second
     from results.report.run_data import read_run
 
     if not 2 <= len(chosen) <= MOST_FACES:
         raise UsageError(f"name 2 to {MOST_FACES} runs")
-    data = [read_run(find_run(text, runs)) for text in chosen]
-    found = compare(data)
+    folders = [find_run(text, runs) for text in chosen]
+    data = [read_run(folder) for folder in folders]
+    found, out = compare(data), out or folders[0].path.parent / PAGE
     out.write_text(comparison_page(data), encoding="utf-8")
     if output.as_json:
         names = [run.name for run in data]

@@ -77,9 +77,15 @@ def _lives(labdir: LabDir) -> bool:
 
 
 def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the newest run that there are any of."""
+    """Those of the newest run that there are any of, behind what was denied before and still is."""
     latest = max((record["epoch"] for record in records if "epoch" in record), default=None)
-    return [record for record in records if record.get("epoch") == latest]
+    denied: dict[str, dict[str, Any]] = {}
+    for record in records:
+        if record["event"] == "DENY" and record["epoch"] != latest:
+            denied[record["link"]] = record
+        elif record["event"] == "ALLOW":
+            denied.pop(record["link"], None)
+    return [*denied.values(), *(record for record in records if record.get("epoch") == latest)]
 
 
 def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:

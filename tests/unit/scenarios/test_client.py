@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.host.requests import Progress
-from scenarios.client import Worker
+from scenarios.client import Worker, not_up
 from scenarios.errors import WorkerFailedError
+from scenarios.lab_dir import LabDir, owned
 
 
 @pytest.fixture
@@ -37,3 +38,15 @@ def test_a_worker_that_dies_before_it_answers_is_told(tmp_path: Path, listening:
             WorkerFailedError, match=r"worker1 .*; .* see .*worker1.log, then `spraylab down --lab red`"
         ):
             worker.ask(Progress())
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [(None, "is being built or taken down"), ('{"lab": ', "state.json cannot be read; `spraylab down --lab red`")],
+)
+def test_a_state_file_that_cannot_be_read_is_no_lab_being_built(tmp_path: Path, content: str | None, said: str) -> None:
+    labdir = LabDir("red", tmp_path)
+    with owned(labdir):
+        if content is not None:
+            labdir.state.write_text(content)
+        assert said in not_up(labdir)

@@ -35,3 +35,17 @@ def test_with_all_each_path_has_its_line():
     lines = list(lines_of(latest_run(RUNS), everything=True))
     assert len(lines) == 7
     assert sum("insufficient" in line for line in lines) == 5
+
+
+def denial(event: str, epoch: int, link: str) -> dict[str, Any]:
+    return {"event": event, "ts": "2026-03-04T05:06:07Z", "epoch": epoch, "link": link, "by": "hand"}
+
+
+def test_what_was_denied_before_the_latest_run_and_still_is_is_shown():
+    records = [*RUNS[:2], denial("DENY", 1, "p0:leaf0>spine1"), denial("DENY", 1, "p0:leaf0>spine2"),
+               denial("ALLOW", 1, "p0:leaf0>spine2"), *RUNS[2:], denial("DENY", 2, "p1:spine0>leaf1")]  # fmt: skip
+    lines = [line for line in lines_of(latest_run(records), everything=False) if "denied" in line]
+    assert [line.split("  ", 1)[1] for line in lines] == [
+        "run 1  p0:leaf0>spine1 is denied by hand",
+        "run 2  p1:spine0>leaf1 is denied by hand",
+    ]

@@ -55,6 +55,14 @@ def test_runs_are_compared_differences_first(tmp_path):
     assert shown[-1] == str(page)
 
 
+def test_the_page_of_a_comparison_lies_beside_the_runs(tmp_path):
+    write_run(tmp_path / "runs/gray")
+    write_run(tmp_path / "runs/healthy")
+    result = spraylab("compare", "gray", "healthy", "--runs", str(tmp_path / "runs"))
+    assert result.output.splitlines()[-1] == str(tmp_path / "runs/compare.html")
+    assert "<html" in (tmp_path / "runs/compare.html").read_text()
+
+
 def test_one_run_cannot_be_compared(tmp_path):
     result = spraylab("compare", str(tmp_path))
     assert (result.exit_code, "name 2 to 26 runs" in result.stderr) == (2, True)
