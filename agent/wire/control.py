@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import Columns
+from agent.wire.columns import Columns, filled
 from agent.wire.constants import Ecn, EndpointOp
 from agent.wire.control_columns import (
     AckBatch,
@@ -55,6 +55,7 @@ _OUTER_CLASS = bits_of(BASE_FRAME, "outer", "class_word", low=20, width=2)
 _INNER_CLASS = bits_of(BASE_FRAME, "inner", "class_word", low=20, width=2)
 _FLOW_LABEL = bits_of(BASE_FRAME, "inner", "class_word", width=16)
 _SPORT = bits_of(BASE_FRAME, "udp", "sport")
+_DQP_WORD = word_of(BASE_FRAME, "bth", "dqp_word") - _BTH_FIRST
 _DQPN = bits_of(BASE_FRAME, "bth", "dqp_word", width=24)
 _PSN = bits_of(BASE_FRAME, "bth", "psn_word", width=24)
 _REQUEST_ID = bits_of(BASE_FRAME, "bth", "psn_word", width=16)
@@ -77,7 +78,8 @@ class Sent(NamedTuple):
     layout: Record
     columns: Mapping[str, tuple[Bits, ...]]
     """Where each column goes; NACK's PSN goes to two places."""
-    constants: tuple[tuple[Bits, int], ...] = ()
+    words: NDArray[np.uint32]
+    """From the BTH to the ICRC, what is the same in all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +173,11 @@ def _sent(kind: Kind, bits: dict[str, Bits], *constants: tuple[Bits, int], also:
     frame = next(frame for frame in CONTROL_FRAMES if frame.kind is kind)
     again = also or {}
     columns = {name: (place, again[name]) if name in again else (place,) for name, place in bits.items()}
-    return Sent(frame.opcode, frame.layout, columns, constants)
+    words = np.zeros((frame.layout.itemsize - c.ICRC_BYTES - BTH_OFFSET) // 4, np.uint32)
+    words[0] = frame.opcode << 24 | c.PKEY
+    for place, value in constants:
+        words[place.word - _BTH_FIRST] |= np.uint32(value << place.shift)
+    return Sent(frame.opcode, frame.layout, columns, words)
 
 
 _SENT: dict[type[Columns], Sent] = {
@@ -202,23 +208,27 @@ def encode_control(
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
     sent = _SENT[type(batch)]
-    length = sent.layout.itemsize
-    traffic_class = _class_rows(batch)
-    rows[:, :BTH_OFFSET] = template.tunnel_prefix[traffic_class, batch.ev_index]
-    frame = records(rows, BASE_FRAME)
-    frame["outer"]["plen"] = length - UDP_OFFSET + c.IPV6_BYTES
-    frame["inner"]["plen"] = frame["udp"]["len"] = length - UDP_OFFSET
-    rows[:, BTH_OFFSET : length - c.ICRC_BYTES] = _transport_headers(sent, template.dqpn, batch)
-    end = length - c.ICRC_BYTES
-    stamp_icrc(rows, _tunnel_icrc_effect(template, end)[traffic_class, batch.ev_index], end, runs)
-    return np.full(len(batch), length, np.uint32)
+    prefixes, effect = _control_frames(template, sent.layout.itemsize)
+    chosen = _class_rows(batch), batch.ev_index
+    end = sent.layout.itemsize - c.ICRC_BYTES
+    rows[:, :BTH_OFFSET] = prefixes[chosen]
+    rows[:, BTH_OFFSET:end] = _transport_headers(sent, template.dqpn, batch)
+    stamp_icrc(rows, effect[chosen], end, runs)
+    return filled(sent.layout.itemsize, len(batch), np.uint32)
 
 
 @lru_cache(maxsize=256)
-def _tunnel_icrc_effect(template: FlowTemplate, end: int) -> NDArray[np.uint32]:
-    """(2, E): by class and EV, at `end`."""
-    effects = [carried_alike(effect, end - INNER_OFFSET - HEADER_BYTES) for effect in template.tunnel_icrc_effect]
-    return np.stack(effects)
+def _control_frames(template: FlowTemplate, length: int) -> tuple[NDArray[np.uint8], NDArray[np.uint32]]:
+    """By class and EV, of frames of so many bytes: what precedes the BTH, (2, E, 102), and the ICRC effect, (2, E)."""
+    behind = length - c.ICRC_BYTES - INNER_OFFSET - HEADER_BYTES
+    prefixes = np.zeros((*template.tunnel_prefix.shape[:2], BASE_FRAME.itemsize), np.uint8)
+    prefixes[:, :, :BTH_OFFSET] = template.tunnel_prefix
+    for rows in prefixes:
+        frames = records(rows, BASE_FRAME)
+        frames["outer"]["plen"] = length - UDP_OFFSET + c.IPV6_BYTES
+        frames["inner"]["plen"] = frames["udp"]["len"] = length - UDP_OFFSET
+    effects = [carried_alike(effect, behind) for effect in template.tunnel_icrc_effect]
+    return prefixes[:, :, :BTH_OFFSET].copy(), np.stack(effects)
 
 
 def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:
@@ -230,13 +240,11 @@ def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:
 
 def _transport_headers(sent: Sent, dqpn: int, batch: ControlBatch) -> NDArray[np.uint8]:
     """BTH and what follows it but for the ICRC, `(n, bytes)`."""
-    words = np.zeros((len(batch), (sent.layout.itemsize - c.ICRC_BYTES - BTH_OFFSET) // 4), np.uint32)
-    words[:, 0] = sent.opcode << 24 | c.PKEY
-    words[:, 1] = dqpn
-    for bits, value in sent.constants:
-        words[:, bits.word - _BTH_FIRST] |= np.uint32(value << bits.shift)
+    words = np.empty((len(batch), len(sent.words)), np.uint32)
+    words[:] = sent.words
+    words[:, _DQP_WORD] = dqpn
     for name, places in sent.columns.items():
-        column = getattr(batch, name).astype(np.uint32)
+        column = getattr(batch, name)
         for bits in places:
-            words[:, bits.word - _BTH_FIRST] |= column << np.uint32(bits.shift)
+            words[:, bits.word - _BTH_FIRST] |= bits.placed(column)
     return words.astype(">u4").view(np.uint8)

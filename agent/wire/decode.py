@@ -18,7 +18,16 @@ from agent.wire.control_columns import (
     NackColumns,
     ProbeColumns,
 )
-from agent.wire.dtypes import INNER_OFFSET, PAYLOAD_OFFSET, RETH, SACK_FRAME, SACK_MASK_FRAME, WRITE_FRAME, word_of
+from agent.wire.dtypes import (
+    INNER_OFFSET,
+    PAYLOAD_OFFSET,
+    RETH,
+    SACK_FRAME,
+    SACK_MASK_FRAME,
+    WRITE_FRAME,
+    word,
+    word_of,
+)
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import Runs, flat_bytes
 from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes
@@ -27,7 +36,19 @@ from agent.wire.verdicts import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 
-_PSN_MASK = np.uint32(c.PSN_MASK)
+_PSN_MASK = word(c.PSN_MASK)
+_QPN_MASK = word(c.QPN_MASK)
+_TSETH_BIT = word(c.BTH_TIMESTAMP << c.PSN_BITS)
+_RTX_BIT = word(c.BTH_RETRANSMISSION << c.PSN_BITS)
+_VERDICT_SHIFT = word(5)
+_VERDICT_BITS = np.array(3, np.uint8)
+_PR_BIT = word(1 << 17)
+_OOO_BITS = np.array(c.OOO_COUNT_MAX, np.uint16)
+_RESTORE_BIT = word(1 << 31)
+_PENALTY_BITS = np.array(c.RCV_CWND_PEN_MAX, np.uint8)
+_RCVD_MASK = word(c.RCVD_BYTES_MASK)
+_ZERO = word(0)
+_LONG_SHIFT = np.array(32, np.uint64)
 _OUTER_CLASS = word_of(WRITE_FRAME, "outer", "class_word")
 _OUTER_LENGTH = word_of(WRITE_FRAME, "outer", "plen")
 _INNER_CLASS = word_of(WRITE_FRAME, "inner", "class_word")
@@ -44,8 +65,8 @@ _SETH_CACK = word_of(SACK_FRAME, "seth", "cack_word")
 _SETH_CC = word_of(SACK_FRAME, "seth", "cc")
 _CC_STATE = word_of(SACK_FRAME, "cc_state")
 _PORT_MASK = word_of(SACK_MASK_FRAME, "ports")
-_ECN = np.uint32(3 << 20)
-_CE = np.uint32(Ecn.CE << 20)
+_ECN = word(3 << 20)
+_CE = word(Ecn.CE << 20)
 _LOW_HALF, _HIGH_HALF = (slice(0, None, 2), slice(1, None, 2))[:: 1 if sys.byteorder == "little" else -1]
 _MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 
@@ -109,7 +130,7 @@ def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:
 def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, codec: EvCodec) -> WriteColumns:
     words, trimmed = block.words_of(rows), block.trimmed[rows]
     any_trimmed = np.count_nonzero(trimmed)
-    if any_trimmed or np.count_nonzero(has_tseth(words)) < len(trimmed):
+    if any_trimmed or np.count_nonzero(words[_BTH_PSN] & _TSETH_BIT) < len(trimmed):
         words = _in_usual_layout(block, rows)
     start = block.payload_start[rows]
     payload_bytes = block.payload_end[rows] - start - pad_bytes(words)
@@ -119,7 +140,7 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
         psn=psn_word & _PSN_MASK,
         opcode=_octet(words[_BTH_FIRST], 24),
         flags=_octet(psn_word, 24),
-        dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
+        dqpn=words[_BTH_DQP] & _QPN_MASK,
         ce=_is_ce(outer_class) | _is_ce(inner_class),
         trimmed=trimmed,
         trimmed_lasthop=block.trimmed_lasthop[rows],
@@ -166,9 +187,9 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
     return SackColumns(
         cack_psn=words[_SETH_CACK] & _PSN_MASK,
         ack_psn_offset=_low(first).view(np.int16),
-        pr=first & np.uint32(1 << 17) != 0,
-        rtx=words[_BTH_PSN] & np.uint32(c.BTH_RETRANSMISSION << c.PSN_BITS) != 0,
-        m=_octet(first >> np.uint32(5), 16) & np.uint8(3),
+        pr=first & _PR_BIT != _ZERO,
+        rtx=words[_BTH_PSN] & _RTX_BIT != _ZERO,
+        m=_octet(first >> _VERDICT_SHIFT, 16) & _VERDICT_BITS,
         ev=words[_SETH + 1],
         spdcid=_high(words[_SETH + 2]),
         dpdcid=_low(words[_SETH + 2]),
@@ -176,12 +197,12 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
         sack_offset=_low(windows).view(np.int16),
         bitmap=_long(words[_SETH_CC + 1], words[_SETH_CC + 2]),
         tx_timestamp=_high(words[_CC_STATE]),
-        ooo_count=_low(words[_CC_STATE]) & np.uint16(c.OOO_COUNT_MAX),
-        restore_cwnd=rcvd >> np.uint32(31) != 0,
-        rcv_cwnd_pen=_octet(rcvd, 24) & np.uint8(0x7F),
-        rcvd_bytes=rcvd & np.uint32(c.RCVD_BYTES_MASK),
+        ooo_count=_low(words[_CC_STATE]) & _OOO_BITS,
+        restore_cwnd=rcvd & _RESTORE_BIT != _ZERO,
+        rcv_cwnd_pen=_octet(rcvd, 24) & _PENALTY_BITS,
+        rcvd_bytes=rcvd & _RCVD_MASK,
         port_mask=words[_PORT_MASK] * masked if np.count_nonzero(masked) else None,
-        dqpn=words[_BTH_DQP] & np.uint32(c.QPN_MASK),
+        dqpn=words[_BTH_DQP] & _QPN_MASK,
         plane=plane,
     )
 
@@ -206,4 +227,4 @@ def _low(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
 
 
 def _long(high: NDArray[np.uint32], low: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    return high.astype(np.uint64) << np.uint64(32) | low
+    return high.astype(np.uint64) << _LONG_SHIFT | low

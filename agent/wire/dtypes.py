@@ -170,8 +170,18 @@ PAYLOAD_OFFSET = WRITE_FRAME.itemsize
 
 def records(rows: NDArray[np.uint8], layout: Record) -> NDArray[np.void]:
     """The first bytes of each row seen through a layout, `(n,)`, a view: rows may lie apart, their bytes may not."""
+    if rows.shape[1] == layout.itemsize and rows.flags.c_contiguous:
+        return np.ndarray((len(rows),), layout, rows)  # a twentieth of the cost
     return rows[:, : layout.itemsize].view(layout)[:, 0]
 
+
+def word(value: int) -> NDArray[np.uint32]:
+    """A constant to be combined with words: numpy takes an array of no dimension twice as fast as a number."""
+    return np.array(value, np.uint32)
+
+
+_SHIFTS = tuple(word(shift) for shift in range(32))
+_MASKS = tuple(word((1 << width) - 1) for width in range(33))
 
 WORD_LEAD_BYTES = 2
 """Two bytes into a frame, every header behind Ethernet's 14 bytes is aligned to four."""
@@ -191,8 +201,15 @@ class Bits(NamedTuple):
 
     def read(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """The field of all frames, `(n,)`, from `(w, n)` words."""
-        value: NDArray[np.uint32] = words[self.word] >> np.uint32(self.shift) & np.uint32((1 << self.width) - 1)
-        return value
+        value: NDArray[np.uint32] = words[self.word]
+        if self.shift:
+            value = value >> _SHIFTS[self.shift]
+        return value & _MASKS[self.width] if self.shift + self.width < 32 else value
+
+    def placed(self, values: NDArray[np.generic]) -> NDArray[np.uint32]:
+        """Values, `(n,)`, that fit the field, as they stand in its word."""
+        wide = values.astype(np.uint32)
+        return wide << _SHIFTS[self.shift] if self.shift else wide
 
 
 def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -> Bits:

@@ -7,7 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import Announcement, Rows, SackBatch, WriteBatch, alike, gather_rows, rows_at, windows
+from agent.wire.columns import (
+    Announcement,
+    Rows,
+    SackBatch,
+    WriteBatch,
+    alike,
+    filled,
+    gather_rows,
+    rows_at,
+    windows,
+)
 from agent.wire.dtypes import (
     ANNOUNCE_FRAME,
     INNER_OFFSET,
@@ -18,6 +28,7 @@ from agent.wire.dtypes import (
     UDP_OFFSET,
     WRITE_FRAME,
     records,
+    word,
 )
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import (
@@ -31,6 +42,13 @@ from agent.wire.icrc import (
     runs_between,
 )
 from agent.wire.template import CONTROL_CLASS, FlowTemplate, HostAddress, tunnel_frames
+
+_TIMESTAMP = word(c.BTH_TIMESTAMP)
+_FLAGS_SHIFT = word(c.PSN_BITS)
+_RETRANSMISSION = word(c.BTH_RETRANSMISSION << c.PSN_BITS)
+_VERDICT_SHIFT, _PR_SHIFT = np.array(5, np.uint16), np.array(1, np.uint16)
+_NXT_PORT_MASK = np.array(c.SETH_NXT_PORT_MASK << 7, np.uint16)
+_RESTORE_SHIFT, _FLOW_CONTROL_SHIFT = word(7), word(24)
 
 
 def write_frame_bytes(payload_bytes: int, with_imm: bool = False) -> int:
@@ -55,12 +73,14 @@ def encode_writes(
     starts = _payload_starts(batch)
     pads = -widths & np.uint32(c.MAX_PAD_BYTES)
     ends = starts + widths + pads
-    rows[:, :PAYLOAD_OFFSET] = template.write_prefix[batch.ev_index]
-    _stamp_lengths(records(rows, WRITE_FRAME), ends, pads)
-    _stamp_write(rows, batch)
+    headers = template.write_prefix.take(batch.ev_index, axis=0)
+    frames = records(headers, WRITE_FRAME)
+    _stamp_lengths(frames, ends, pads)
+    _stamp_write(frames, batch)
     effect = template.write_icrc_effect[batch.ev_index]
     if template.retransmission_class is not None:
-        effect = _stamp_retransmission_class(rows, batch, template.retransmission_class, effect)
+        effect = _stamp_retransmission_class(headers, batch, template.retransmission_class, effect)
+    rows[:, :PAYLOAD_OFFSET] = headers
     _stamp_payloads(rows, batch, starts)
     _stamp_icrcs(rows, effect, ends)
     return ends + np.uint32(c.ICRC_BYTES)
@@ -71,14 +91,15 @@ def _encode_alike(
 ) -> NDArray[np.uint32]:
     """The usual batch: frames of one length without immediates. What follows from the length is looked up."""
     width = int(batch.payload_bytes[0])
-    prefix, effect, end = _frames_alike(template, width)
-    rows[:, :PAYLOAD_OFFSET] = prefix[batch.ev_index]
-    _stamp_write(rows, batch)
+    prefixes, effect, end = _frames_alike(template, width)
+    headers = prefixes.take(batch.ev_index, axis=0)
+    _stamp_write(records(headers, WRITE_FRAME), batch)
+    rows[:, :PAYLOAD_OFFSET] = headers
     if width:
         gather_rows(batch.source, batch.source_offset, rows[:, PAYLOAD_OFFSET : PAYLOAD_OFFSET + width])
         rows[:, PAYLOAD_OFFSET + width : end] = 0
     stamp_icrc(rows, effect[batch.ev_index], end, runs)
-    return np.full(len(rows), end + c.ICRC_BYTES, np.uint32)
+    return filled(end + c.ICRC_BYTES, len(rows), np.uint32)
 
 
 @lru_cache(maxsize=256)
@@ -86,14 +107,14 @@ def _frames_alike(template: FlowTemplate, width: int) -> tuple[NDArray[np.uint8]
     """By EV: prefixes with lengths for `width` bytes of payload, and what masking changes in the ICRC; its place."""
     pad = -width % 4
     end = PAYLOAD_OFFSET + width + pad
-    prefix = template.write_prefix.copy()
-    _stamp_lengths(records(prefix, WRITE_FRAME), end, pad)
-    return prefix, carried_alike(template.write_icrc_effect, end - INNER_OFFSET - HEADER_BYTES), end
+    prefixes = template.write_prefix.copy()
+    _stamp_lengths(records(prefixes, WRITE_FRAME), end, pad)
+    return prefixes, carried_alike(template.write_icrc_effect, end - INNER_OFFSET - HEADER_BYTES), end
 
 
 def _payload_starts(batch: WriteBatch) -> NDArray[np.uint32]:
     if batch.imm is None:
-        return np.full(len(batch), PAYLOAD_OFFSET, np.uint32)
+        return filled(PAYLOAD_OFFSET, len(batch), np.uint32)
     return np.where(_carries_imm(batch.opcode), PAYLOAD_OFFSET + c.IMMDT_BYTES, PAYLOAD_OFFSET).astype(np.uint32)
 
 
@@ -110,31 +131,30 @@ def _stamp_lengths(frame: NDArray[np.void], end: NDArray[np.uint32] | int, pad: 
     frame["bth"]["pad_tver"] = pad << 4
 
 
-def _stamp_write(rows: NDArray[np.uint8], batch: WriteBatch) -> None:
-    frame = records(rows, WRITE_FRAME)
-    bth, meth, reth = frame["bth"], frame["meth"], frame["reth"]
+def _stamp_write(frames: NDArray[np.void], batch: WriteBatch) -> None:
+    bth, meth, reth = frames["bth"], frames["meth"], frames["reth"]
     bth["opcode"] = batch.opcode
-    bth["psn_word"] = (batch.flags | np.uint32(c.BTH_TIMESTAMP)) << np.uint32(c.PSN_BITS) | batch.psn
+    bth["psn_word"] = (batch.flags | _TIMESTAMP) << _FLAGS_SHIFT | batch.psn
     meth["rqmsn"] = batch.rqmsn
     meth["msn"] = batch.msn
-    frame["tseth"]["tx_timestamp"] = batch.tx_timestamp
+    frames["tseth"]["tx_timestamp"] = batch.tx_timestamp
     reth["va"] = batch.va
     reth["rkey"] = batch.rkey
     reth["dmalen"] = batch.dmalen
 
 
 def _stamp_retransmission_class(
-    rows: NDArray[np.uint8], batch: WriteBatch, traffic_class: int, effect: NDArray[np.uint32]
+    headers: NDArray[np.uint8], batch: WriteBatch, traffic_class: int, effect: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
     """Give retransmissions their own class in both headers; the ICRC effects that follow from it."""
     again = np.flatnonzero(batch.flags & np.uint8(c.BTH_RETRANSMISSION))
     if len(again) == 0:
         return effect
-    frame = records(rows, WRITE_FRAME)
-    for header in (frame["outer"], frame["inner"]):
+    frames = records(headers, WRITE_FRAME)
+    for header in (frames["outer"], frames["inner"]):
         others = header["class_word"][again] & np.uint32(0xF00FFFFF)
         header["class_word"][again] = others | np.uint32(traffic_class << 20)
-    effect[again] = mask_effect(rows[again, INNER_OFFSET : INNER_OFFSET + HEADER_BYTES])
+    effect[again] = mask_effect(headers[again, INNER_OFFSET : INNER_OFFSET + HEADER_BYTES])
     return effect
 
 
@@ -194,19 +214,20 @@ def encode_sacks(
     rows = out[: len(batch)]
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
-    layout, nxt = (SACK_FRAME, 0) if batch.port_mask is None else (SACK_MASK_FRAME, c.SETH_NXT_PORT_MASK)
-    frames = template.sack_frame if batch.port_mask is None else template.sack_mask_frame
-    rows[:, : layout.itemsize] = frames[batch.ev_index]
-    frame = records(rows, layout)
-    flags = batch.rtx * np.uint32(c.BTH_RETRANSMISSION)
-    frame["bth"]["psn_word"] = flags << np.uint32(c.PSN_BITS) | batch.cack_psn
-    _stamp_seth(frame["seth"], batch, nxt)
-    _stamp_cc_state(frame["cc_state"], batch)
+    octets, layout = (
+        (template.sack_frame, SACK_FRAME) if batch.port_mask is None else (template.sack_mask_frame, SACK_MASK_FRAME)
+    )
+    headers = octets.take(batch.ev_index, axis=0)
+    frames = records(headers, layout)
+    frames["bth"]["psn_word"] = batch.rtx * _RETRANSMISSION | batch.cack_psn
+    _stamp_seth(frames["seth"], batch)
+    _stamp_cc_state(frames["cc_state"], batch)
     if batch.port_mask is not None:
-        frame["ports"]["port_mask"] = batch.port_mask
+        frames["ports"]["port_mask"] = batch.port_mask
+    rows[:, : layout.itemsize] = headers
     end = layout.itemsize - c.ICRC_BYTES
     stamp_icrc(rows, _sack_icrc_effect(template, end)[batch.ev_index], end, runs)
-    return np.full(len(batch), layout.itemsize, np.uint32)
+    return filled(layout.itemsize, len(batch), np.uint32)
 
 
 @lru_cache(maxsize=256)
@@ -215,9 +236,9 @@ def _sack_icrc_effect(template: FlowTemplate, end: int) -> NDArray[np.uint32]:
     return carried_alike(template.sack_icrc_effect, end - INNER_OFFSET - HEADER_BYTES)
 
 
-def _stamp_seth(seth: NDArray[np.void], batch: SackBatch, nxt: int) -> None:
-    verdict = batch.m.astype(np.uint16) << np.uint16(5) | batch.pr.astype(np.uint16) << np.uint16(1)
-    seth["m_pr"] = np.uint16(nxt << 7) | verdict
+def _stamp_seth(seth: NDArray[np.void], batch: SackBatch) -> None:
+    verdict = batch.m.astype(np.uint16) << _VERDICT_SHIFT | batch.pr.astype(np.uint16) << _PR_SHIFT
+    seth["m_pr"] = verdict if batch.port_mask is None else verdict | _NXT_PORT_MASK
     seth["ack_psn_offset"] = batch.ack_psn_offset
     seth["entropy"] = batch.ev
     seth["spdcid"] = batch.spdcid
@@ -231,8 +252,8 @@ def _stamp_seth(seth: NDArray[np.void], batch: SackBatch, nxt: int) -> None:
 def _stamp_cc_state(cc_state: NDArray[np.void], batch: SackBatch) -> None:
     cc_state["tx_timestamp"] = batch.tx_timestamp
     cc_state["ooo_count"] = batch.ooo_count
-    flow_control = batch.restore_cwnd.astype(np.uint32) << np.uint32(7) | batch.rcv_cwnd_pen
-    cc_state["rcvd_word"] = flow_control << np.uint32(24) | batch.rcvd_bytes
+    flow_control = batch.restore_cwnd.astype(np.uint32) << _RESTORE_SHIFT | batch.rcv_cwnd_pen
+    cc_state["rcvd_word"] = flow_control << _FLOW_CONTROL_SHIFT | batch.rcvd_bytes
 
 
 def encode_announcements(

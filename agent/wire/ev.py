@@ -28,6 +28,9 @@ class EvOrder(Enum):
     """EV[31:16] = flow label, EV[15:0] = source port: the article's reading."""
 
 
+_HALF = np.array(16, np.uint32)
+
+
 @dataclass(frozen=True, slots=True)
 class EvPath:
     """What an EV says: exactly one of `spine` and `leaf` is set, the switch where the path turns."""
@@ -47,7 +50,7 @@ class EvCodec:
     def join(self, sport: NDArray[np.uint16], flow_label: NDArray[np.uint16]) -> NDArray[np.uint32]:
         """EVs (n,) of source ports (n,) and low 16 flow-label bits (n,)."""
         high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
-        return high.astype(np.uint32) << np.uint32(16) | low
+        return high.astype(np.uint32) << _HALF | low
 
     def sport(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
         """UDP source ports (n,) of EVs (n,)."""
@@ -98,7 +101,7 @@ class EvCodec:
 
 
 def _high(ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    return (ev >> np.uint32(16)).astype(np.uint16)
+    return (ev >> _HALF).astype(np.uint16)
 
 
 def _low(ev: NDArray[np.uint32]) -> NDArray[np.uint16]:

@@ -5,13 +5,13 @@ is judge.py decides; this module only knows which header bits it looks at.
 """
 
 from functools import lru_cache
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import alike
+from agent.wire.columns import alike, filled
 from agent.wire.dtypes import (
     BASE_FRAME,
     SACK_FRAME,
@@ -20,7 +20,7 @@ from agent.wire.dtypes import (
     word_of,
 )
 from agent.wire.icrc import Runs
-from agent.wire.judge import JudgedBlock, headers_of, judge_icrc, judge_words, kinds_of
+from agent.wire.judge import JudgedBlock, Verdict, headers_of, judge_icrc, judge_words, kinds_of
 from agent.wire.rules import FIELD_RULES, Kind
 
 T = TypeVar("T", bound=np.generic)
@@ -44,6 +44,8 @@ _JUDGED_IN_SACKS = (
     (word_of(SACK_FRAME, "seth", "cc"), 0xFF000000),
 )
 _OPCODE_BITS = 0xFF000000
+_FEW_ROWS = 4
+"""Our choice, measured: comparing costs as much as looking up so many rows."""
 
 
 def judge(
@@ -62,7 +64,9 @@ def judge(
         frames = np.ascontiguousarray(frames)
     headers = headers_of(frames)
     words = header_words(headers)
-    block = _judge_alike(frames, lengths, words, own_address)
+    kinds = kinds_of(words)
+    judge_usual = _judge_few if len(kinds) <= _FEW_ROWS else _judge_many
+    block = judge_usual(frames, lengths, words, kinds, own_address)
     if block is None:
         block = judge_words(frames, lengths, words, own_address)
     if check_icrc:
@@ -70,21 +74,30 @@ def judge(
     return block
 
 
-class _Verdict(NamedTuple):
-    """What judge.py finds of one row; the fields are those of JudgedBlock."""
+def _judge_few(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    own_address: bytes,
+) -> JudgedBlock:
+    """Few rows are looked up one by one: that is less than comparing them."""
+    each_kind = kinds.tolist()
+    verdicts = [_verdict_of(row, frames, lengths, words, kind, own_address) for row, kind in enumerate(each_kind)]
+    present = set(each_kind)
+    if verdicts.count(verdicts[0]) == len(verdicts):
+        return _block_alike(frames, lengths, words, kinds, present, verdicts[0])
+    return _block_mixed(frames, lengths, words, kinds, present, np.array(verdicts, np.int32))
 
-    trimmed: bool
-    trimmed_lasthop: bool
-    payload_start: int
-    payload_end: int
-    reason: int
 
-
-def _judge_alike(
-    frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDArray[np.uint32], own_address: bytes
+def _judge_many(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    own_address: bytes,
 ) -> JudgedBlock | None:
     """The judged block if all rows of a kind agree with the first of it, else None."""
-    kinds = kinds_of(words)
     if not alike(kinds):
         return _judge_mixed(frames, lengths, words, kinds, own_address)
     kind = int(kinds[0])
@@ -92,20 +105,7 @@ def _judge_alike(
     if np.count_nonzero((judged ^ judged[:, :1]) & _COMPARED[:, kind : kind + 1]) or not alike(lengths):
         return None
     verdict = _verdict_of(0, frames, lengths, words, kind, own_address)
-    count = len(kinds)
-    return JudgedBlock(
-        words=words,
-        frames=frames,
-        lengths=lengths.astype(np.int32),
-        kinds=kinds,
-        lowest_kind=kind,
-        highest_kind=kind,
-        trimmed=_filled(verdict.trimmed, count, np.bool_),
-        trimmed_lasthop=_filled(verdict.trimmed_lasthop, count, np.bool_),
-        payload_start=_filled(verdict.payload_start, count, np.int32),
-        payload_end=_filled(verdict.payload_end, count, np.int32),
-        reasons=_filled(verdict.reason, count, np.uint8),
-    )
+    return _block_alike(frames, lengths, words, kinds, {kind}, verdict)
 
 
 def _judge_mixed(
@@ -115,18 +115,56 @@ def _judge_mixed(
     kinds: NDArray[np.uint8],
     own_address: bytes,
 ) -> JudgedBlock | None:
-    """As `_judge_alike`, with several kinds."""
+    """As `_judge_many`, with several kinds."""
     leaders = _first_of_each(kinds)
     leader = leaders[kinds]
     judged = words[_WORDS]
     unlike = (judged ^ judged[:, leader]) & _COMPARED[:, kinds]
     if np.count_nonzero(unlike) or np.count_nonzero(lengths != lengths[leader]):
         return None
-    verdicts = np.zeros((len(Kind), len(_Verdict._fields)), np.int32)
+    verdicts = np.zeros((len(Kind), len(Verdict._fields)), np.int32)
     present = set(kinds.tolist())
     for kind in present:
         verdicts[kind] = _verdict_of(int(leaders[kind]), frames, lengths, words, kind, own_address)
-    trimmed, lasthop, payload_start, payload_end, reasons = verdicts[kinds].T
+    return _block_mixed(frames, lengths, words, kinds, present, verdicts[kinds])
+
+
+def _block_alike(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    present: set[int],
+    verdict: Verdict,
+) -> JudgedBlock:
+    """The block of which all rows have this verdict."""
+    count = len(kinds)
+    return JudgedBlock(
+        words=words,
+        frames=frames,
+        lengths=lengths.astype(np.int32),
+        kinds=kinds,
+        lowest_kind=min(present),
+        highest_kind=max(present),
+        trimmed=_shared(verdict.trimmed, count, np.bool_),
+        trimmed_lasthop=_shared(verdict.trimmed_lasthop, count, np.bool_),
+        payload_start=_shared(verdict.payload_start, count, np.int32),
+        payload_end=_shared(verdict.payload_end, count, np.int32),
+        reasons=filled(verdict.reason, count, np.uint8),
+        verdict=verdict,
+    )
+
+
+def _block_mixed(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    words: NDArray[np.uint32],
+    kinds: NDArray[np.uint8],
+    present: set[int],
+    verdicts: NDArray[np.int32],
+) -> JudgedBlock:
+    """The block of (n, 5) verdicts."""
+    trimmed, lasthop, payload_start, payload_end, reasons = verdicts.T
     return JudgedBlock(
         words=words,
         frames=frames,
@@ -150,9 +188,11 @@ def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
     return first
 
 
-def _filled(value: int, count: int, dtype: type[T]) -> NDArray[T]:
-    column = np.empty(count, dtype)
-    column.fill(value)
+@lru_cache(maxsize=256)
+def _shared(value: int, count: int, dtype: type[T]) -> NDArray[T]:
+    """As `filled`, kept for the next block of that size, so not to be written."""
+    column = filled(value, count, dtype)
+    column.flags.writeable = False
     return column
 
 
@@ -163,19 +203,19 @@ def _verdict_of(
     words: NDArray[np.uint32],
     kind: int,
     own_address: bytes,
-) -> _Verdict:
+) -> Verdict:
     """The verdict on one row, remembered."""
     judged = words[:, row] & _REMEMBERED[kind]
     return _verdict_on(judged.tobytes(), int(lengths[row]), frames.shape[1], own_address)
 
 
 @lru_cache(maxsize=4096)
-def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> _Verdict:
+def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> Verdict:
     """The verdict on a row of `length` bytes in a block so many `columns` wide; what is not judged reads zero."""
     frames = np.zeros((1, columns), np.uint8)
     words = np.frombuffer(judged, np.uint32)[:, np.newaxis]
     block = judge_words(frames, np.array([length], np.uint32), words, own_address)
-    return _Verdict(
+    return Verdict(
         trimmed=bool(block.trimmed[0]),
         trimmed_lasthop=bool(block.trimmed_lasthop[0]),
         payload_start=int(block.payload_start[0]),

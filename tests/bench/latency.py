@@ -1,11 +1,13 @@
 """How long does one small write take, from being posted until its completion is seen? Through the worker's own loop."""
 
 import statistics
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 from agent.host import requests as ask
 from agent.host.settings import WorkerSettings
 from agent.io.clock import monotonic_ns
+from agent.io.engine import Engine
 from tests.bench.worker import BenchWorker, Load
 
 _WRITE_BYTES = 2
@@ -23,10 +25,15 @@ class Latency:
     writes: int
 
 
-def measure_latency(settings: WorkerSettings, qp: ask.QpSettings, writes: int) -> Latency:
-    """`writes` writes of two bytes, from the first host of the settings to the second, each posted after the last."""
+def measure_latency(
+    settings: WorkerSettings, qp: ask.QpSettings, writes: int, opened: AbstractContextManager[Engine] | None = None
+) -> Latency:
+    """`writes` writes of two bytes, from the first host of the settings to the second, each posted after the last.
+
+    `opened` as for a BenchWorker.
+    """
     took_ns: list[int] = []
-    with BenchWorker(settings) as worker:
+    with BenchWorker(settings, opened) as worker:
         worker.run(_writes(worker, qp, _WARM_UP + writes, took_ns))
     took_us = sorted(ns / 1000 for ns in took_ns[_WARM_UP:])
     return Latency(statistics.median(took_us), took_us[int(0.99 * writes)], took_us[-1], writes)

@@ -5,6 +5,7 @@ A load is a generator, moved on once a turn of the engine; the loop ends when it
 
 import threading
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +22,7 @@ from agent.host.programs.programs import Programs
 from agent.host.settings import WorkerSettings
 from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
+from agent.io.engine import Engine
 
 Load = Iterator[None]
 
@@ -42,9 +44,10 @@ class _Loaded(Programs):
 class BenchWorker:
     """A worker's parts, opened; events go to a file at default detail, as in a lab. Use in a `with`."""
 
-    def __init__(self, settings: WorkerSettings) -> None:
+    def __init__(self, settings: WorkerSettings, opened: AbstractContextManager[Engine] | None = None) -> None:
+        """`opened`: the engine to be driven; without, over the rings of the settings' hosts."""
         self._settings = settings
-        self._open = opened_engine(settings)
+        self._open = opened_engine(settings) if opened is None else opened
 
     def __enter__(self) -> "BenchWorker":
         """Open the ports. Raises PortOpenError."""
