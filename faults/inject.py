@@ -16,10 +16,11 @@ from faults.errors import FaultError, MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
 from faults.link import LinkMechanism
 from faults.mechanism import Applied, Mechanism, Tally, Target
-from faults.model import By, Fault, agrees, drop_rate_of, is_nothing, makers_of, name_of, only_of
+from faults.model import By, Fault
 from faults.packet import PacketMechanism
 from faults.queue import PortQueues, QueueMechanism
 from faults.records import FaultClear, FaultRecord, FaultSet, Moment
+from faults.traits import agrees, drop_rate_of, is_nothing, makers_of, name_of, only_of
 from testbed.errors import MissingFeatureError, TestbedError
 
 SEED_BITS = 63
@@ -226,7 +227,10 @@ class Injector:
         )
 
     def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:
-        """The fault in force, if it is the asked one; otherwise nothing is left and NotInForceError raised."""
+        """The fault in force, if it is the asked one; otherwise nothing is left and NotInForceError raised.
+
+        What cannot even be taken back stays in the journal as applied.
+        """
         try:
             found = applied.in_force()
             if found is not None and agrees(fault, found):
@@ -235,7 +239,7 @@ class Injector:
         except BaseException:
             with suppress(TestbedError, FaultError, OSError):
                 applied.revert()
-            self._note("cleared", target, fault, mechanism)
+                self._note("cleared", target, fault, mechanism)
             raise
 
     def _note(self, act: Act, target: Target, fault: Fault, mechanism: By) -> Moment:

@@ -1,27 +1,16 @@
-"""What can be wrong in a fabric, as values: one frozen description a kind, with what can make it and what it costs.
+"""What can be wrong in a fabric, as values: one frozen description a kind, with what it is put on and what can make it.
 
 Exact: a rate is a fraction until it becomes the 32-bit number the kernel compares with. Refuses to know the kernel,
 the fabric and the clock.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar
 
-from faults.quantities import (
-    LARGEST_BYTES,
-    rate_of_threshold,
-    render_bit_rate,
-    render_duration,
-    render_rate,
-    threshold_of,
-)
-
-TOLERANCE = rate_of_threshold(2)
-"""How far a rate in force may be from the asked one: one step of netem's 32 bits and the rounding."""
-
-EVERY_BIT = 0xFFFFFFFF
+from faults.only import ALL, Only
+from faults.quantities import render_bit_rate, render_duration, render_rate, threshold_of
 
 
 class By(StrEnum):
@@ -62,64 +51,6 @@ class Distribution(StrEnum):
     NORMAL = "normal"
     PARETO = "pareto"
     PARETONORMAL = "paretonormal"
-
-
-@dataclass(frozen=True, slots=True)
-class Only:
-    """Which packets a fault looks at; all conditions that are given must hold. Without any, every packet."""
-
-    size_bytes: tuple[int, int] | None = None
-    """Least and most length of a frame, Ethernet header included."""
-    qpn: int | None = None
-    """Destination queue pair of the BTH."""
-    ev: tuple[int, int] | None = None
-    """Entropy value and the mask of the bits that count, as the packet itself carries it."""
-    dscp: int | None = None
-    """Traffic class of the outer header, 0..63."""
-    control: bool = False
-    """SACK, NACK and transport ACK."""
-    host: int | None = None
-    """Inner destination."""
-    last: int | None = None
-    """Writes among the last so many packets of their message."""
-    first_sent: bool = False
-    """Writes that are not retransmissions."""
-    forwarded: bool = False
-    """IPv6 in IPv6: what crosses the fabric, not what the switch itself says."""
-
-    def __str__(self) -> str:
-        """As ` of qp 0x4001, control packets`; empty for every packet."""
-        told = [text for text in (self._size(), self._names(), self._kinds()) if text]
-        return f" of {', '.join(told)}" if told else ""
-
-    def _size(self) -> str:
-        if self.size_bytes is None:
-            return ""
-        low, high = self.size_bytes
-        return f"{low}-{'' if high == LARGEST_BYTES else high} B"
-
-    def _names(self) -> str:
-        told = []
-        if self.qpn is not None:
-            told.append(f"qp {self.qpn:#x}")
-        if self.ev is not None:
-            told.append(f"ev {self.ev[0]:#x}" + ("" if self.ev[1] == EVERY_BIT else f"/{self.ev[1]:#x}"))
-        if self.dscp is not None:
-            told.append(f"dscp {self.dscp}")
-        if self.host is not None:
-            told.append(f"what goes to h{self.host}")
-        return ", ".join(told)
-
-    def _kinds(self) -> str:
-        told = ["control packets"] if self.control else []
-        if self.last is not None:
-            told.append(f"last {self.last} of a message")
-        if self.first_sent:
-            told.append("first transmissions")
-        return ", ".join(told)
-
-
-ALL = Only()
 
 
 @dataclass(frozen=True, slots=True)
@@ -411,77 +342,3 @@ KINDS: tuple[type[Fault], ...] = (
     Crash,
 )
 """Every kind there is."""
-
-COMPOSITION = (
-    "a shut port carries nothing",
-    "eBPF faults, in the order they were set: drop, corrupt, duplicate",
-    "netem, in its own order: duplicate, loss, corrupt, then reorder and delay",
-    "the rate limit",
-)
-"""In which order the faults of one port act on a packet."""
-
-
-def makers_of(fault: Fault) -> tuple[By, ...]:
-    """Mechanisms that can make this fault, the preferred first: whatever selects packets is made by eBPF."""
-    if only_of(fault) != ALL:
-        return tuple(by for by in fault.makers if by is By.EBPF)
-    return fault.makers
-
-
-def only_of(fault: Fault) -> Only:
-    """The packets that a fault looks at."""
-    only = getattr(fault, "only", ALL)
-    return only if isinstance(only, Only) else ALL
-
-
-def name_of(fault: Fault) -> str:
-    """What identifies a fault among those of one port: its word and its selection. The same name replaces."""
-    if isinstance(fault, Hang | BlackHole):
-        return str(fault)
-    return f"{fault.word}{only_of(fault)}"
-
-
-def amount_of(fault: Fault) -> str:
-    """A fault in words without its kind: `1%`, `10ms +- 2ms normal`; empty where the kind says it all."""
-    return str(fault).removeprefix(fault.word).strip()
-
-
-def is_nothing(fault: Fault) -> bool:
-    """Whether the fault, set to zero, only asks for the removal of what is there under its name."""
-    match fault:
-        case BurstDrop():
-            return fault.rate == 0
-        case RandomDrop() | Corrupt() | Duplicate() | Reorder():
-            return fault.rate == 0
-        case CountedDrop():
-            return fault.every == 0
-        case Delay():
-            return fault.delay_ns == 0 and fault.jitter_ns == 0
-        case RateLimit():
-            return fault.bits_per_s == 0
-        case _:
-            return False
-
-
-def drop_rate_of(fault: Fault) -> Fraction | None:
-    """The share of the packets it looks at that a fault drops; None for kinds that drop none on purpose."""
-    match fault:
-        case RandomDrop() | BurstDrop() | CountedDrop():
-            return fault.rate
-        case BlackHole() | Hang() | Down() | Flap() | Reboot() | Crash():
-            return Fraction(1)
-        case _:
-            return None
-
-
-def agrees(asked: Fault, found: Fault) -> bool:
-    """Whether what the kernel holds is what was asked for, rates up to TOLERANCE."""
-    if type(asked) is not type(found):
-        return False
-    return all(_close(getattr(asked, each.name), getattr(found, each.name)) for each in fields(asked))
-
-
-def _close(asked: object, found: object) -> bool:
-    if isinstance(asked, Fraction) and isinstance(found, Fraction):
-        return abs(asked - found) <= TOLERANCE
-    return asked == found

@@ -12,8 +12,9 @@ import numpy as np
 from agent.wire.c_headers import wire_headers
 from faults import packet_config
 from faults.mechanism import Applied, Tally, Target
-from faults.model import By, Fault, drop_rate_of
+from faults.model import By, Fault
 from faults.packet_config import COUNTS, config_of, fault_of
+from faults.traits import drop_rate_of
 from testbed.kernel.bpf import BpfObject, build, load
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.qdisc import (

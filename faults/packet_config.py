@@ -10,21 +10,10 @@ from typing import Any
 import numpy as np
 
 from agent.wire.c_headers import c_struct
-from faults.model import (
-    ALL,
-    KINDS,
-    BlackHole,
-    BurstDrop,
-    Corrupt,
-    CountedDrop,
-    Duplicate,
-    Fault,
-    Hang,
-    Only,
-    RandomDrop,
-    only_of,
-)
+from faults.model import KINDS, BlackHole, BurstDrop, Corrupt, CountedDrop, Duplicate, Fault, Hang, RandomDrop
+from faults.only import ALL, Only
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
+from faults.traits import only_of
 from testbed.model.addressing import HOST_BLOCK, host_address
 
 COPY_MARK, COPY_MASK = 0x5F1B0000, 0xFFFF0000

@@ -124,13 +124,13 @@ def parse_sizes(text: str) -> tuple[int, int]:
     text = _short(text)
     found = _SIZES.fullmatch(text)
     if found is None:
-        raise QuantityError(text.strip(), "is not a range of sizes", "write bytes as 100-300, 1000- or -200")
-    if found[3] is not None:
-        return 0, int(found[3])
-    low = int(found[1])
-    high = LARGEST_BYTES if text.strip().endswith("-") else int(found[2] or low)
+        raise QuantityError(text, "is not a range of sizes", "write bytes as 100-300, 1000- or -200")
+    low = int(found[1] or 0)
+    high = LARGEST_BYTES if text.endswith("-") else int(found[3] or found[2] or low)
+    if max(low, high) > LARGEST_BYTES:
+        raise QuantityError(text, "is longer than any frame", f"{LARGEST_BYTES} bytes are the most")
     if high < low:
-        raise QuantityError(text.strip(), "ends before it begins", f"write {high}-{low}")
+        raise QuantityError(text, "ends before it begins", f"write {high}-{low}")
     return low, high
 
 

@@ -2,35 +2,22 @@
 
 netem is one qdisc for all its faults on a port, so it is made from all of them each time. Its counters vanish with it,
 so faults are taken back by making it harmless, waiting until it is empty, and only then removing it.
-Source: net/sched/sch_netem.c.
 """
 
 import time
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from statistics import NormalDist
 
 from faults.errors import MechanismError
 from faults.mechanism import Applied, Tally, Target
-from faults.model import (
-    BurstDrop,
-    By,
-    Corrupt,
-    Delay,
-    Distribution,
-    Duplicate,
-    Fault,
-    RandomDrop,
-    RateLimit,
-    Reorder,
-    drop_rate_of,
-)
-from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
+from faults.model import BurstDrop, By, Fault, RandomDrop, RateLimit
+from faults.netem_config import delay_of, held, netem_of
+from faults.traits import drop_rate_of
 from testbed.kernel import shaping
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import GilbertElliott, Netem, Tbf
+from testbed.kernel.shaping import Netem, Tbf
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 LARGEST_FRAME_BYTES = 10_000
@@ -40,8 +27,6 @@ BURST_SECONDS = Fraction(1, 1000)
 FAST_BYTES_PER_S = 125 * 10**9
 DRAINED_WITHIN_S = 2.0
 _POLL_S = 0.002
-_TABLE_SIZE, _TABLE_SCALE = 4096, 8192  # NETEM_DIST_SCALE of linux/pkt_sched.h
-_MOST_16_BITS = 32767
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +93,10 @@ class _PortQueue:
         self._faults: dict[str, Fault] = {}
         self._seed = 0
         self._past = Totals()
+        self._drops: dict[str, int] = {}
+        """netem's, by the place of the fault that they belong to."""
+        self._settled = 0
+        """Of netem's drops, those that are in `_drops`."""
 
     def is_empty(self) -> bool:
         return not self._faults
@@ -123,42 +112,49 @@ class _PortQueue:
         if not self._faults:
             self._seed = seed
         with self._rtnl() as rtnl:
-            before = self.totals(rtnl)
+            before = self.settled_totals(rtnl)
             try:
                 self._install(rtnl, {**self._faults, place: fault})
             except BaseException:
                 self._install(rtnl, self._faults)
                 raise
-            self._faults[place] = fault
-        return _QueueFault(self, fault, before, ports)
+            self._faults[place], self._drops[place] = fault, 0
+        return _QueueFault(self, fault, seed, before, ports)
 
     def take(self, fault: Fault) -> Totals:
         """Remove one fault; the final totals."""
+        place = _place_of(fault)
         with self._rtnl() as rtnl:
-            self._faults.pop(_place_of(fault), None)
-            self._install(rtnl, self._faults)
-            return self.totals(rtnl)
+            self._install(rtnl, {name: each for name, each in self._faults.items() if name != place})
+            last = self.settled_totals(rtnl)
+        self._faults.pop(place, None)
+        return last
 
     def found(self) -> tuple[Netem | None, Tbf | None]:
         with self._rtnl() as rtnl:
             netem, tbf = shaping.read_netem(rtnl, self.target.ifindex), shaping.read_tbf(rtnl, self.target.ifindex)
         return netem and netem[0], tbf and tbf[0]
 
-    def overtaking_ns(self) -> int:
-        """The part of netem's delay that is there for the sake of reordering."""
-        reorder = self._faults.get("reorder")
-        return reorder.ahead_ns if isinstance(reorder, Reorder) else 0
+    def others_ns(self, fault: Fault) -> int:
+        """The part of netem's delay that other faults have asked for."""
+        return sum(delay_of(each) for each in self._faults.values() if each is not fault)
 
-    def counts_all_drops(self, fault: Fault) -> bool:
-        """netem's drops belong to its loss; without one, they are overflows, told with the first fault."""
-        loss = self._faults.get("loss", next(iter(self._faults.values()), fault))
-        return loss is fault
+    def drops_of(self, fault: Fault) -> int:
+        """What netem dropped for this fault, up to the last totals."""
+        return self._drops[_place_of(fault)]
 
-    def totals(self, rtnl: Rtnl | None = None) -> Totals:
-        if rtnl is None:
-            with self._rtnl() as opened:
-                return self.totals(opened)
-        return self._past.plus(_live(rtnl, self.target.ifindex))
+    def settled_totals(self, rtnl: Rtnl) -> Totals:
+        """Counters; netem's new drops belong to its loss, without one they are overflows, told with the first fault."""
+        now = self._past.plus(_live(rtnl, self.target.ifindex))
+        if self._faults:
+            blamed = "loss" if "loss" in self._faults else next(iter(self._faults))
+            self._drops[blamed] += now.drops - self._settled
+        self._settled = now.drops
+        return now
+
+    def totals(self) -> Totals:
+        with self._rtnl() as rtnl:
+            return self.settled_totals(rtnl)
 
     def _rtnl(self) -> AbstractContextManager[Rtnl]:
         return Rtnl.inside(self.target.node, self.target.namespace)
@@ -208,19 +204,19 @@ class _PortQueue:
 
 
 class _QueueFault:
-    def __init__(self, queue: _PortQueue, fault: Fault, before: Totals, ports: PortQueues) -> None:
-        self._queue, self._fault, self._before, self._ports = queue, fault, before, ports
-        self._all_drops = queue.counts_all_drops(fault)
+    def __init__(self, queue: _PortQueue, fault: Fault, seed: int, before: Totals, ports: PortQueues) -> None:
+        self._queue, self._fault, self._seed, self._before, self._ports = queue, fault, seed, before, ports
 
     def in_force(self) -> Fault | None:
         netem, tbf = self._queue.found()
         if isinstance(self._fault, RateLimit):
             return None if tbf is None else RateLimit(tbf.bytes_per_s * 8, tbf.queue_bytes)
-        return None if netem is None else _held(self._fault, netem, self._queue.overtaking_ns())
+        return None if netem is None else held(self._fault, netem, self._queue.others_ns(self._fault))
 
     def is_seeded(self) -> bool:
+        """A netem has one seed, that of its first fault."""
         netem, _ = self._queue.found()
-        return netem is not None and netem.seed is not None
+        return netem is not None and netem.seed == self._seed
 
     def tally(self) -> Tally:
         return self._tally(self._queue.totals())
@@ -235,106 +231,13 @@ class _QueueFault:
         since = now.plus(self._before, -1)
         if isinstance(self._fault, RateLimit):
             return Tally(since.limited_packets, since.limited_drops, None, None, overlimits=since.overlimits)
-        drops = since.drops if self._all_drops else 0
+        drops = self._queue.drops_of(self._fault)
         return Tally(since.packets, drops, None, drops if drop_rate_of(self._fault) is not None else None)
-
-
-def netem_of(faults: dict[str, Fault], seed: int) -> Netem | None:
-    """The one netem that makes all of a port's faults, None without any of netem's."""
-    netem = Netem(seed=seed)
-    for fault in faults.values():
-        match fault:
-            case RandomDrop(rate):
-                netem = replace(netem, loss_u32=chance_of(rate))
-            case BurstDrop(p, r, bad, good):
-                netem = replace(netem, burst=_burst_of(p, r, bad, good))
-            case Corrupt(rate):
-                netem = replace(netem, corrupt_u32=chance_of(rate))
-            case Duplicate(rate):
-                netem = replace(netem, duplicate_u32=chance_of(rate))
-            case Reorder(rate, ahead_ns):
-                netem = replace(netem, reorder_u32=chance_of(rate), delay_ns=netem.delay_ns + ahead_ns)
-            case Delay(delay_ns, jitter_ns, distribution):
-                table = table_of(distribution) if jitter_ns else ()
-                netem = replace(netem, delay_ns=netem.delay_ns + delay_ns, jitter_ns=jitter_ns, table=table)
-    return None if netem == Netem() else netem
-
-
-def chance_of(rate: Fraction) -> int:
-    """netem's number for a rate: it is hit by a random number at most as large, and never when it is 0."""
-    return max(threshold_of(rate) - 1, 1) if rate else 0
-
-
-def rate_of_chance(chance: int) -> Fraction:
-    """The rate that a number gives."""
-    return rate_of_threshold(chance + 1) if chance else Fraction(0)
-
-
-def table_of(distribution: Distribution) -> tuple[int, ...]:
-    """Quantiles of a distribution with mean 0 and deviation 1, in 1/8192; uniform is within +-1."""
-    quantile = _QUANTILES[distribution]
-    values = (quantile((at + 0.5) / _TABLE_SIZE) for at in range(_TABLE_SIZE))
-    return tuple(max(-_MOST_16_BITS, min(_MOST_16_BITS, round(value * _TABLE_SCALE))) for value in values)
-
-
-def _uniform(share: float) -> float:
-    return 2 * share - 1
-
-
-def _pareto(share: float) -> float:
-    """Of shape 3: mean 3/2, deviation sqrt(3)/2."""
-    return float(((1 - share) ** (-1 / 3) - 1.5) / (3**0.5 / 2))
-
-
-def _paretonormal(share: float) -> float:
-    """A quarter of the normal and three of the pareto, as tc makes it; over the deviation of that sum."""
-    return (_normal(share) + 3 * _pareto(share)) / (4 * _PARETONORMAL_DEVIATION)
-
-
-_normal = NormalDist().inv_cdf
-_PARETONORMAL_DEVIATION = 0.938
-"""sqrt(1/16 + 9/16 + 2 * 3/16 * 0.678), where 0.678 is the mean product of the two quantiles, integrated."""
-_QUANTILES = {
-    Distribution.UNIFORM: _uniform,
-    Distribution.NORMAL: _normal,
-    Distribution.PARETO: _pareto,
-    Distribution.PARETONORMAL: _paretonormal,
-}
 
 
 def _place_of(fault: Fault) -> str:
     """What of a port's qdiscs a fault takes for itself: random and burst loss exclude each other."""
     return "loss" if isinstance(fault, RandomDrop | BurstDrop) else fault.word
-
-
-def _burst_of(p: Fraction, r: Fraction, bad: Fraction, good: Fraction) -> GilbertElliott:
-    """A state is left, or a packet lost in the good one, by a smaller number; lost in the bad one by a larger."""
-    below = [min(threshold_of(rate), CERTAIN - 1) for rate in (p, r, good)]
-    return GilbertElliott(below[0], below[1], max(CERTAIN - threshold_of(bad) - 1, 0), below[2])
-
-
-def _held(fault: Fault, netem: Netem, overtaking_ns: int) -> Fault | None:
-    """The fault of this kind that a netem makes; None when it makes none."""
-    match fault:
-        case RandomDrop():
-            return RandomDrop(rate_of_chance(netem.loss_u32)) if netem.loss_u32 else None
-        case BurstDrop():
-            return None if netem.burst is None else _burst_in(netem.burst)
-        case Corrupt():
-            return Corrupt(rate_of_chance(netem.corrupt_u32)) if netem.corrupt_u32 else None
-        case Duplicate():
-            return Duplicate(rate_of_chance(netem.duplicate_u32)) if netem.duplicate_u32 else None
-        case Reorder():
-            return Reorder(rate_of_chance(netem.reorder_u32), fault.ahead_ns) if netem.reorder_u32 else None
-        case Delay():
-            return Delay(netem.delay_ns - overtaking_ns, netem.jitter_ns, fault.distribution)
-        case _:
-            return None
-
-
-def _burst_in(burst: GilbertElliott) -> BurstDrop:
-    p, r, good = (rate_of_threshold(value) for value in (burst.p_u32, burst.r_u32, burst.k1_u32))
-    return BurstDrop(p, r, 1 - rate_of_threshold(burst.h_u32 + 1), good)
 
 
 def _tbf_of(faults: dict[str, Fault]) -> Tbf | None:

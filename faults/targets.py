@@ -13,7 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from faults.errors import TargetError
-from faults.model import Fault, On, only_of
+from faults.model import Fault, On
+from faults.traits import only_of
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, parse_link, parse_node

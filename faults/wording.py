@@ -1,6 +1,6 @@
 """From words to faults: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
 
-One table of words for both, and every problem at once. Knows no link and no lab.
+Every problem at once. Which words there are is in `faults.words`. Knows no link and no lab.
 """
 
 import difflib
@@ -12,7 +12,8 @@ from typing import Any
 from agent.wire.constants import Dscp
 from faults import model
 from faults.errors import QuantityError, WordingError
-from faults.model import EVERY_BIT, Distribution, Fault, Only
+from faults.model import Distribution, Fault
+from faults.only import EVERY_BIT, Only
 from faults.quantities import (
     SHORTEST_NS,
     parse_bit_rate,
@@ -24,26 +25,19 @@ from faults.quantities import (
     render_duration,
 )
 from faults.schedule import Event, Timing
+from faults.words import KIND_WORDS, ONLY_WORDS, WORDS, Word
 
 Problem = tuple[str, str, str]
 """Word, what is wrong, what would be right."""
 
 MIN_QUEUE_BYTES = 64 << 10
 """Of a rate limit: seven of the largest frames (our choice)."""
+MOST_DELAY_NS = 10 * 10**9
+"""Of packets (our choice): beyond all timeouts of the transport; what waits is let through before it is cleared."""
 MOST_JITTER_NS = 2_147_000_000
 """netem keeps it in 31 bits of nanoseconds."""
 QUEUE_SECONDS = Fraction(1, 20)
 """Of a rate limit, when nothing else is asked: as much as passes in 50 ms (our choice)."""
-
-
-@dataclass(frozen=True, slots=True)
-class Word:
-    """One word: what is written behind it, and what it means. A `flag` stands alone (or is `true`)."""
-
-    name: str
-    metavar: str
-    help: str
-    flag: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,54 +47,6 @@ class Worded:
     faults: tuple[Fault, ...]
     timing: Timing
 
-
-KIND_WORDS = (
-    Word("drop", "RATE", "Drop a share of packets at random: 1%, 0.5%, 50bp; 0% removes it."),
-    Word("gemodel", "P=RATE,R=RATE", "Drop in bursts (Gilbert-Elliott): p=1%,r=10%[,bad=100%][,good=0%]."),
-    Word("one-in", "N", "Drop every Nth packet, without chance; 0 removes it."),
-    Word("black-hole", "HOST", "Drop everything to one host."),
-    Word("hang", "", "A switch stays up and forwards nothing.", flag=True),
-    Word("corrupt", "RATE", "Turn one bit of a share of packets."),
-    Word("duplicate", "RATE", "Send a share of packets twice."),
-    Word("reorder", "RATE", "Let a share of packets overtake others; with --ahead."),
-    Word("delay", "TIME", "Delay every packet: 10ms; with --jitter and --distribution."),
-    Word("rate", "BITRATE", "Slow the link down: 10Mbit; with --queue."),
-    Word("down", "", "Shut the port; both ports of a link without direction.", flag=True),
-    Word("flap", "PERIOD=TIME", "Shut and open: period=2s[,duty=50%][,count=N][,jitter=100ms]."),
-    Word("reboot", "TIME", "A switch is down for so long, then back with its static table."),
-    Word("crash", "", "A switch shuts all its ports until the fault is cleared.", flag=True),
-)
-"""Each makes one fault; several in one order compose."""
-
-ONLY_WORDS = (
-    Word("only-control", "", "Only SACKs, NACKs and transport ACKs.", flag=True),
-    Word("only-qp", "QPN", "Only packets to this queue pair."),
-    Word("only-ev", "EV[/MASK]", "Only packets that carry this entropy value."),
-    Word("only-dscp", "CLASS", "Only packets of this class: a number or a name such as CONTROL."),
-    Word("only-size", "BYTES", "Only frames of these lengths: 100-300, 1000-, -200."),
-    Word("only-to", "HOST", "Only packets to this host."),
-    Word("only-first", "", "Only writes that are not retransmissions.", flag=True),
-    Word("only-last", "K", "Only the last K packets of a message."),
-)
-"""Which packets drop, gemodel, one-in, corrupt and duplicate look at."""
-
-DETAIL_WORDS = (
-    Word("jitter", "TIME", "Spread of the delay."),
-    Word("distribution", "NAME", "Of the delay: uniform, normal, pareto or paretonormal."),
-    Word("ahead", "TIME", "What reordered packets skip."),
-    Word("queue", "BYTES", "What waits at a rate limit; 50 ms worth of it when left out."),
-)
-
-TIMING_WORDS = (
-    Word("at", "TIME", "Not at once, but so long after the event."),
-    Word("for", "TIME", "Cleared after so long."),
-    Word("every", "TIME", "Set again each time so long has passed; needs --for."),
-    Word("times", "N", "How often with --every; without end when left out."),
-    Word("until", "EVENT", "Cleared when its link is detected: detected."),
-    Word("on", "EVENT", "What --at counts from: traffic, detected."),
-)
-
-WORDS = (*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
 
 _DETAILS = {"jitter": "delay", "distribution": "delay", "ahead": "reorder", "queue": "rate"}
 _SELECTING = ("drop", "gemodel", "one-in", "corrupt", "duplicate")
@@ -184,6 +130,13 @@ class _Reader:
     def duration(self, name: str) -> int:
         return self._read(name, parse_duration) or 0
 
+    def waiting(self, name: str) -> int:
+        """Of packets."""
+        ns = self.duration(name)
+        if ns > MOST_DELAY_NS:
+            self._wrong(name, "is longer than packets can wait", f"at most {render_duration(MOST_DELAY_NS)}")
+        return ns
+
     def lasting(self, name: str) -> int:
         return self._read(name, parse_lasting) or 0
 
@@ -238,7 +191,7 @@ class _Reader:
         return model.Flap(period, duty, values.get("count", 0), jitter)
 
     def delay(self) -> Fault:
-        delay, jitter = self.duration("delay"), self.duration("jitter")
+        delay, jitter = self.waiting("delay"), self.duration("jitter")
         if jitter > delay:
             self._wrong("jitter", "is larger than the delay", "packets cannot come before they are sent")
         elif jitter > MOST_JITTER_NS:
@@ -302,7 +255,7 @@ _MAKE: dict[str, Callable[[_Reader], Fault]] = {
     "hang": lambda _: model.Hang(),
     "corrupt": lambda read: model.Corrupt(read.rate("corrupt"), read.only()),
     "duplicate": lambda read: model.Duplicate(read.rate("duplicate"), read.only()),
-    "reorder": lambda read: model.Reorder(read.rate("reorder"), read.duration("ahead")),
+    "reorder": lambda read: model.Reorder(read.rate("reorder"), read.waiting("ahead")),
     "delay": _Reader.delay,
     "rate": _Reader.limit,
     "down": lambda _: model.Down(),

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from faults.accounting import SHUT
-from faults.model import TOLERANCE, Corrupt
+from faults.model import Corrupt
+from faults.traits import TOLERANCE
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering

@@ -19,10 +19,11 @@ import numpy as np
 from faults.errors import FaultError, TargetError
 from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
-from faults.model import Fault, Flap, Reboot, agrees, amount_of, drop_rate_of, is_nothing, name_of
+from faults.model import Fault, Flap, Reboot
 from faults.records import FaultClear, FaultRecord
 from faults.schedule import Act, Due, Event, Next, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
+from faults.traits import agrees, amount_of, drop_rate_of, is_nothing, name_of
 from faults.wording import worded
 from results.errors import RecordError
 from results.event_log import EventLog, Fields, Tail, timestamp

@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from faults.errors import TargetError, WordingError
-from faults.model import is_nothing, name_of
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.wording import TIMING_WORDS, Worded, worded
+from faults.traits import is_nothing, name_of
+from faults.wording import Worded, worded
+from faults.words import TIMING_WORDS
 from scenarios.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
 from scenarios.collective_plan import misfits_on as collective_misfits_on
 from scenarios.document import Place

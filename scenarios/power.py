@@ -13,8 +13,9 @@ from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from faults.accounting import SHUT
-from faults.model import Fault, Hang, drop_rate_of, only_of
+from faults.model import Fault, Hang
 from faults.quantities import parse_rate, render_rate
+from faults.traits import drop_rate_of, only_of
 from results.wording import count_text
 from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts

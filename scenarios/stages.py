@@ -9,8 +9,8 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
-from faults.model import amount_of, name_of
 from faults.schedule import Event
+from faults.traits import amount_of, name_of
 from results import run_dir
 from results.event_log import Fields, Tail, read_records
 from results.run_dir import RunDir

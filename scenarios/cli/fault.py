@@ -8,7 +8,8 @@ from typing import Any
 import click
 
 from faults.targets import chosen_of
-from faults.wording import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word, worded
+from faults.wording import worded
+from faults.words import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told

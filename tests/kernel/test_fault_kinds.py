@@ -18,7 +18,8 @@ from agent.wire.constants import BTH_RETRANSMISSION, Dscp, Opcode
 from faults.inject import Injector, injector_of
 from faults.journal import outstanding
 from faults.mechanism import Target
-from faults.model import By, Fault, name_of
+from faults.model import By, Fault
+from faults.traits import name_of
 from faults.wording import worded
 from testbed.errors import MissingFeatureError
 from testbed.kernel import port_state
@@ -323,9 +324,10 @@ class TestNetem:
         early = sum(number > min(numbers[at:]) for at, number in enumerate(numbers))
         assert within(early, 400, 0.1) or early > 0.05 * 400
 
-    def test_loss_delay_and_rate_compose_and_count_apart(self, tmp_path):
+    @pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 1, 0)], ids=str)
+    def test_loss_delay_and_rate_compose_and_count_apart(self, tmp_path, order):
         faults = fault(drop="10%"), fault(delay="5ms"), fault(rate="100Mbit")
-        with broken(tmp_path, *faults) as (a, b, injector):
+        with broken(tmp_path, *(faults[at] for at in order)) as (a, b, injector):
             arrived = 1000 - lost_later(a, b, PLAIN, 1000)
             by_name = {status.name: status for status in injector.status()}
             assert within(1000 - arrived, 1000, 0.1)
@@ -334,7 +336,7 @@ class TestNetem:
             assert by_name["rate"].tally.dropped == by_name["delay"].tally.dropped == 0
             injector.clear(LINK, "drop")
             assert lost_later(a, b, PLAIN, 100) == 0
-            injector.clear(LINK, "delay")
+            assert [cleared.dropped for cleared in injector.clear(LINK, "delay")] == [0], "these were the loss's"
             assert [status.in_force for status in injector.status()] == [faults[2]]
             assert lost_later(a, b, PLAIN, 100) == 0
 

@@ -3,7 +3,8 @@
 import pytest
 
 from faults.accounting import SHUT, why_uncounted
-from faults.model import KINDS, By, drop_rate_of
+from faults.model import KINDS, By
+from faults.traits import drop_rate_of
 from faults.wording import worded
 
 UNCOUNTED = {"delay", "reorder", "rate", "down", "flap", "reboot", "crash"}

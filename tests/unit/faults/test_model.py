@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from faults.errors import FaultError, RateError
 from faults.model import RandomDrop
+from faults.netem_config import chance_of, rate_of_chance
 from faults.quantities import CERTAIN, parse_rate, rate_of_threshold, render_rate
-from faults.queue import chance_of, rate_of_chance
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,8 @@ from fractions import Fraction
 import pytest
 
 from faults.errors import TargetError
-from faults.model import BlackHole, Crash, Down, Hang, Only, RandomDrop
+from faults.model import BlackHole, Crash, Down, Hang, RandomDrop
+from faults.only import Only
 from faults.targets import chosen_of, require_fits
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec

@@ -6,9 +6,12 @@ import pytest
 
 from faults import model
 from faults.errors import WordingError
-from faults.model import Distribution, Only, amount_of, drop_rate_of, is_nothing, makers_of, name_of
+from faults.model import Distribution
+from faults.only import Only
 from faults.schedule import Event, Timing
-from faults.wording import KIND_WORDS, ONLY_WORDS, worded
+from faults.traits import amount_of, drop_rate_of, is_nothing, makers_of, name_of
+from faults.wording import worded
+from faults.words import KIND_WORDS, ONLY_WORDS
 
 SAYS = [
     ({"drop": "1%"}, model.RandomDrop(Fraction(1, 100)), "drop 1%"),
@@ -100,6 +103,11 @@ def test_what_selects_is_made_by_ebpf_alone():
     ({"drop": "0.01"}, ("drop", "'0.01' has no unit", "write 0.01% or 1%, whichever is meant")),
     ({"delay": "10"}, ("delay", "'10' has no unit", "write 10ms or 10s, whichever is meant")),
     ({"delay": "1ms", "jitter": "2ms"}, ("jitter", "is larger than the delay")),
+    ({"delay": "10s", "jitter": "2.2s"}, ("jitter", "is more than the kernel can make", "at most 2.147s")),
+    ({"delay": "10.1s"}, ("delay", "is longer than packets can wait", "at most 10s")),
+    ({"reorder": "1%", "ahead": "11s"}, ("ahead", "is longer than packets can wait")),
+    ({"drop": "1%", "only-size": "4294967296-"}, ("only-size", "'4294967296-' is longer than any frame")),
+    ({"drop": "1%", "only-size": "-99999999999"}, ("only-size", "'-99999999999' is longer than any frame")),
     ({"flap": "period=1ns"}, ("flap", "period: '1ns' is too short")),
     ({"flap": "period=1s,duty=0.01%"}, ("flap", "is down or up for too short a time")),
     ({"flap": "period=1s,duty=50%,duty=20%"}, ("flap", "duty is given twice")),

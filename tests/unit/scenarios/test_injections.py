@@ -11,7 +11,8 @@ from faults.errors import MechanismError, TargetError
 from faults.inject import Injector
 from faults.journal import Journal
 from faults.mechanism import Applied, Tally, Target
-from faults.model import By, Fault, RandomDrop, name_of
+from faults.model import By, Fault, RandomDrop
+from faults.traits import name_of
 from results.event_log import read_records
 from scenarios.injections import Injections
 from scenarios.lab_dir import LabDir

@@ -1,0 +1,66 @@
+"""Which packets a fault looks at, as a value. Refuses to know what the fault does to them."""
+
+from dataclasses import dataclass
+
+from faults.quantities import LARGEST_BYTES
+
+EVERY_BIT = 0xFFFFFFFF
+"""Of an entropy value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Only:
+    """Which packets a fault looks at; all conditions that are given must hold. Without any, every packet."""
+
+    size_bytes: tuple[int, int] | None = None
+    """Least and most length of a frame, Ethernet header included."""
+    qpn: int | None = None
+    """Destination queue pair of the BTH."""
+    ev: tuple[int, int] | None = None
+    """Entropy value and the mask of the bits that count, as the packet itself carries it."""
+    dscp: int | None = None
+    """Traffic class of the outer header, 0..63."""
+    control: bool = False
+    """SACK, NACK and transport ACK."""
+    host: int | None = None
+    """Inner destination."""
+    last: int | None = None
+    """Writes among the last so many packets of their message."""
+    first_sent: bool = False
+    """Writes that are not retransmissions."""
+    forwarded: bool = False
+    """IPv6 in IPv6: what crosses the fabric, not what the switch itself says."""
+
+    def __str__(self) -> str:
+        """As ` of qp 0x4001, control packets`; empty for every packet."""
+        told = [text for text in (self._size(), self._names(), self._kinds()) if text]
+        return f" of {', '.join(told)}" if told else ""
+
+    def _size(self) -> str:
+        if self.size_bytes is None:
+            return ""
+        low, high = self.size_bytes
+        return f"{low}-{'' if high == LARGEST_BYTES else high} B"
+
+    def _names(self) -> str:
+        told = []
+        if self.qpn is not None:
+            told.append(f"qp {self.qpn:#x}")
+        if self.ev is not None:
+            told.append(f"ev {self.ev[0]:#x}" + ("" if self.ev[1] == EVERY_BIT else f"/{self.ev[1]:#x}"))
+        if self.dscp is not None:
+            told.append(f"dscp {self.dscp}")
+        if self.host is not None:
+            told.append(f"what goes to h{self.host}")
+        return ", ".join(told)
+
+    def _kinds(self) -> str:
+        told = ["control packets"] if self.control else []
+        if self.last is not None:
+            told.append(f"last {self.last} of a message")
+        if self.first_sent:
+            told.append("first transmissions")
+        return ", ".join(told)
+
+
+ALL = Only()
