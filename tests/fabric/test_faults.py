@@ -215,18 +215,30 @@ def test_a_plane_and_a_transceiver_go_down_and_come_back(broken: Broken) -> None
 
 
 def test_a_flap_keeps_its_times_and_all_ports_flap_together(broken: Broken) -> None:
-    slack_ms = 25 + 5000 * seconds_to_shut(broken, "h0:plane0,h1:plane0")
-    broken.set("h0:plane0,h1:plane0", flap="period=100ms,duty=40%,count=3")
+    """Never early; late by 25 ms and what shutting takes at most, at one of three goes: others may be at work here."""
+    for _ in range(3):
+        slack_ms = 25 + 5000 * seconds_to_shut(broken, "h0:plane0,h1:plane0")
+        late = ms_late_of_a_flap(broken, "h0:plane0,h1:plane0")
+        assert min(late) >= 0
+        if max(late) < slack_ms:
+            break
+    assert max(late) < slack_ms
+
+
+def ms_late_of_a_flap(broken: Broken, target: str) -> list[float]:
+    """How late after its time each edge of each of the ports was."""
+    began, late = time.monotonic_ns(), []
+    broken.set(target, flap="period=100ms,duty=40%,count=3")
     until = time.monotonic() + 60
     while broken.injections.planned() and time.monotonic() < until:
         broken.follow(0.05)
-    for port in ("h0:plane0", "h1:plane0"):
-        acts = [record for record in of(broken, port) if record["kind"] == "flap"][-6:]
-        times = [(record["mono_ns"] - acts[0]["mono_ns"]) / 1e6 for record in acts]
-        assert [record["event"] for record in acts] == ["FAULT_SET", "FAULT_CLEAR"] * 3
-        for found, wanted in zip(times, (0, 40, 100, 140, 200, 240), strict=True):
-            assert abs(found - wanted) < slack_ms
     assert broken.injections.planned() == ()
+    for port in target.split(","):
+        acts = [record for record in of(broken, port) if record["kind"] == "flap"][-6:]
+        assert [record["event"] for record in acts] == ["FAULT_SET", "FAULT_CLEAR"] * 3
+        edges_ms = (0, 40, 100, 140, 200, 240)
+        late += [(act["mono_ns"] - began) / 1e6 - ms for act, ms in zip(acts, edges_ms, strict=True)]
+    return late
 
 
 def test_a_fault_ends_when_its_link_is_detected(broken: Broken) -> None:
@@ -235,7 +247,10 @@ def test_a_fault_ends_when_its_link_is_detected(broken: Broken) -> None:
     broken.follow(0.1)
     with broken.labdir.detect.open("a") as log:
         log.write('{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}\n')
-    broken.follow(0.2)
+    until = time.monotonic() + 10
+    while len(broken.injections.states()) > 1 and time.monotonic() < until:
+        broken.follow(0.1)
+    broken.follow(0.1)
     assert [state.link for state in broken.injections.states()] == ["p0:leaf0>spine1"]
     broken.injections.clear(None)
 

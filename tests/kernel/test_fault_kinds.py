@@ -312,8 +312,9 @@ class TestNetem:
             times = seconds_of_arrival(a, b, 40)
             assert len(times) == 40
             assert min(times) >= 0.030
-            assert float(np.median(times)) < 0.045
-            assert float(np.median(seconds_of_arrival(b, a, 20))) < 0.01
+            back = float(np.median(seconds_of_arrival(b, a, 40)))
+            assert back < 0.015, "what this machine takes by itself"
+            assert float(np.median(times)) < 0.040 + 2 * back
             assert injector.status()[0].tally.dropped == 0
 
     def test_reordering_lets_some_overtake(self, tmp_path):
@@ -379,11 +380,11 @@ def test_a_rate_limit_slows_one_direction_down(tmp_path):
     big = PLAIN[:14] + bytes(986)
     with broken(tmp_path, fault(rate="8Mbit", queue=1 << 20)) as (a, b, injector):
         began, before = time.monotonic(), b.received()
-        flood(a, [big] * 200)  # 200 kB in 0.2 s at 1 MB/s, less the burst
-        while b.received() - before < 200 and time.monotonic() < began + 2:
+        flood(a, [big] * 500)  # 500 kB in 0.5 s at 1 MB/s, less the burst
+        while b.received() - before < 500 and time.monotonic() < began + 5:
             time.sleep(0.002)
         took = time.monotonic() - began
-        assert 0.15 < took < 0.4
+        assert 0.45 < took < 1.0
         (status,) = injector.status()
         assert (status.mechanism, status.tally.dropped) == (By.TBF, 0)
         assert status.tally.overlimits > 0

@@ -64,7 +64,7 @@ def drop(text: str) -> RandomDrop:
 def faulty(tmp_path: Path, mechanism: str, rate: str) -> Iterator[tuple[End, End, Injector]]:
     """A pair whose end a drops on its way out."""
     with veth_pair() as (a, b), injector_of(tmp_path) as injector:
-        (record,) = injector.set(target(a), drop(rate), mechanism)
+        (record,) = injector.set(target(a), drop(rate), mechanism, seed=7)
         assert record.mechanism == mechanism
         yield a, b, injector
 
