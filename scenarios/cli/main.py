@@ -27,6 +27,7 @@ _COMMANDS = {
     "capture": "capture",
     "deny": "deny",
     "detect": "detect",
+    "watch": "watch",
     "show": "show",
     "report": "report",
     "compare": "compare",

@@ -49,6 +49,8 @@ NEED_ROOT = [
     ("deny", "show"),
     ("deny", "clear", "--all"),
     ("detect",),
+    ("watch",),
+    ("watch", "--once"),
     ("perf", "write-bw", "h0", "h1"),
     ("perf", "write-lat", "h0", "h1"),
     ("perf", "all-reduce"),
@@ -57,7 +59,7 @@ NEED_ROOT = [
 ]
 
 
-NEED_LAB = ("inspect", "exec", "fault", "deny", "detect", "perf")
+NEED_LAB = ("inspect", "exec", "fault", "deny", "detect", "watch", "perf")
 
 
 @pytest.mark.usefixtures("nobody")

@@ -1,0 +1,29 @@
+"""Keys as they are pressed, without Enter and without being shown; the terminal is as before in the end."""
+
+import os
+import sys
+import termios
+import tty
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+@contextmanager
+def keys_pressed() -> Iterator[int | None]:
+    """A file descriptor that brings each key as it is pressed; None when stdin is no terminal."""
+    if not sys.stdin.isatty():
+        yield None
+        return
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)  # Ctrl-C stays a signal
+        yield fd
+    finally:
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def read_keys(fd: int) -> str:
+    """What has been pressed; empty when the terminal is gone."""
+    return os.read(fd, 64).decode(errors="replace")
