@@ -10,7 +10,8 @@ help:
 demo: setup ## one link drops 1 %: build, send, detect, and leave a folder in runs/
 	$(BIN)/spraylab run gray-link
 
-test: setup ## everything CI runs: style, types, borders, all tests, the study in short
+test: ## everything CI runs: style, types, borders, all tests, the study in short
+	@.ci/setup test
 	@checked=0; .ci/check || checked=1; $(PYTEST) -q || exit 1; exit $$checked
 
 check: setup ## style, types and borders only
