@@ -5,10 +5,11 @@ timelines too.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -106,11 +107,15 @@ def _flaps(flap: Flap, start: int, length: int | None, seed: int) -> Iterator[Ed
         turn += 1
 
 
+Name = TypeVar("Name", bound=Hashable)
+"""Whatever tells timelines apart."""
+
+
 @dataclass(frozen=True, slots=True)
-class Due:
+class Due(Generic[Name]):
     """An act whose time has come, for the timeline of that name."""
 
-    name: str
+    name: Name
     act: Act
     at_ns: int
     """When it was due; it is never early."""
@@ -140,19 +145,19 @@ class _Line:
     begun: bool = False
 
 
-class Schedule:
+class Schedule(Generic[Name]):
     """The timelines of one lab by name. Told the time, it says what is due; told an event, it starts what waited."""
 
     def __init__(self) -> None:
-        self._lines: dict[str, _Line] = {}
+        self._lines: dict[Name, _Line] = {}
 
-    def add(self, name: str, fault: Fault, timing: Timing, seed: int, now_ns: int) -> None:
+    def add(self, name: Name, fault: Fault, timing: Timing, seed: int, now_ns: int) -> None:
         """Begin a timeline, in place of one of the same name."""
         edges = edges_of(fault, timing, seed)
         start = None if timing.on is not None else now_ns
         self._lines[name] = _Line(fault, timing, seed, edges, start, next(edges, None))
 
-    def drop(self, name: str) -> Callable[[], None]:
+    def drop(self, name: Name) -> Callable[[], None]:
         """Forget a timeline, harmless when there is none; what is returned puts it back as it was."""
         line = self._lines.pop(name, None)
 
@@ -162,7 +167,7 @@ class Schedule:
 
         return put_back
 
-    def happened(self, event: Event, now_ns: int, names: frozenset[str] | None = None) -> tuple[Due, ...]:
+    def happened(self, event: Event, now_ns: int, names: frozenset[Name] | None = None) -> tuple[Due[Name], ...]:
         """Start timelines that wait for `event`; those that end with it are due to clear. `names`: only these end."""
         due = []
         for name, line in list(self._lines.items()):
@@ -173,12 +178,12 @@ class Schedule:
                 due.append(Due(name, Act.CLEAR, now_ns, True))
         return tuple(due)
 
-    def due(self, now_ns: int) -> tuple[Due, ...]:
+    def due(self, now_ns: int) -> tuple[Due[Name], ...]:
         """Everything whose time has come, in the order of time; it is not said again.
 
         Of one timeline at most two edges: of those that nobody looked for in time only what leads to its present state.
         """
-        found: list[Due] = []
+        found: list[Due[Name]] = []
         for name, line in list(self._lines.items()):
             found += self._due_of(name, line, now_ns)
         return tuple(sorted(found, key=lambda due: due.at_ns))
@@ -197,7 +202,7 @@ class Schedule:
             for line in self._lines.values()
         )
 
-    def next_of(self, name: str) -> Next | None:
+    def next_of(self, name: Name) -> Next | None:
         """What one timeline does next; None when nothing follows."""
         line = self._lines.get(name)
         if line is None:
@@ -209,7 +214,7 @@ class Schedule:
             return Next(line.next.act, None, line.timing.on)
         return Next(line.next.act, line.start_ns + line.next.after_ns, until if line.next.act is Act.CLEAR else None)
 
-    def _due_of(self, name: str, line: _Line, now_ns: int) -> Iterator[Due]:
+    def _due_of(self, name: Name, line: _Line, now_ns: int) -> Iterator[Due[Name]]:
         if line.start_ns is None:
             return
         late, count = deque[Edge](maxlen=2), 0

@@ -21,12 +21,13 @@ from faults.inject import FaultStatus, Injector
 from faults.mechanism import target_of
 from faults.model import Fault, Flap, Reboot
 from faults.records import FaultClear, FaultRecord
-from faults.schedule import Act, Due, Event, Next, Schedule, Timing
+from faults.schedule import Act, Due, Event, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.traits import agrees, amount_of, drop_rate_of, is_nothing, name_of
+from faults.traits import is_nothing, name_of
 from faults.wording import worded
 from results.errors import RecordError
-from results.event_log import EventLog, Fields, Tail, timestamp
+from results.event_log import EventLog, Fields, Tail
+from scenarios.fault_telling import cleared, never_set, planned, standing
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
@@ -71,7 +72,7 @@ class Injections:
         self._labdir = labdir
         self._fabric = fabric
         self._injector = injector
-        self._schedule = Schedule()
+        self._schedule = Schedule[Key]()
         self._ordered: dict[Key, _Ordered] = {}
         self._detections = Tail(labdir.detect)
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
@@ -102,9 +103,9 @@ class Injections:
             for each in wanted:
                 removed += [] if each.key in before else self._waiting(each.key)
                 undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
-                undo.callback(self._schedule.drop(_line(each.key)))
+                undo.callback(self._schedule.drop(each.key))
                 undo.callback(self._take_back, each.key)
-                removed += [_cleared(before[each.key], record) for record in self._begin(each, said.timing)]
+                removed += [cleared(before[each.key], record) for record in self._begin(each, said.timing)]
             self._last = undo.pop_all()
         keys = {each.key for each in wanted}
         in_force = (state for state in self.states() if (state.link, state.fault) in keys)
@@ -125,7 +126,7 @@ class Injections:
                 continue
             waiting = [] if key in before else self._waiting(key)
             try:
-                told += [_cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
+                told += [cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
             except (FaultError, TestbedError, OSError) as error:
                 errors.append(error)
         failed = self._forget_failed(names, word, client)
@@ -181,9 +182,9 @@ class Injections:
         """What timelines, of these faults or all, will do next."""
         now, told = time.monotonic_ns(), []
         for key, ordered in self._ordered.items():
-            following = self._schedule.next_of(_line(key))
+            following = self._schedule.next_of(key)
             if following is not None and (keys is None or key in keys):
-                told.append(_planned(ordered, following, now))
+                told.append(planned(key[0], ordered.fault, following, now, ordered.by))
         return tuple(told)
 
     def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
@@ -213,7 +214,7 @@ class Injections:
         for record in self._fresh_detections():
             links = record.get("links") if record.get("event") == "LOCALIZE" else None
             if links:
-                named = {_line(key) for key, each in self._ordered.items() if each.links & set(links)}
+                named = {key for key, each in self._ordered.items() if each.links & set(links)}
                 self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
 
     def _fresh_detections(self) -> list[Fields]:
@@ -233,11 +234,13 @@ class Injections:
             return self._take_back(ordered.key)
         if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
             return self._apply(ordered)
-        now, name = time.monotonic_ns(), _line(ordered.key)
-        self._schedule.add(name, ordered.fault, timing, ordered.seed, now)
+        now = time.monotonic_ns()
+        if Event.DETECTED in (timing.on, timing.until):
+            self._look_for_detections()  # it does not wait for what was detected before
+        self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now)
         due = self._schedule.due(now)
-        self._act(each for each in due if each.name != name)
-        return tuple(record for each in due if each.name == name for record in self._act_on(each))
+        self._act(each for each in due if each.name != ordered.key)
+        return tuple(record for each in due if each.name == ordered.key for record in self._act_on(each))
 
     def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
         """What stood there before, with its own mechanism and seed; counted anew."""
@@ -252,25 +255,23 @@ class Injections:
         except (FaultError, TestbedError, OSError) as error:
             self._fail(key, "put back", error)
 
-    def _act(self, due: Iterable[Due]) -> None:
+    def _act(self, due: Iterable[Due[Key]]) -> None:
         for each in due:
             if each.skipped:
-                link, _, fault = each.name.partition(" ")
-                self._fail((link, fault), each.act.value, FaultError(f"too late for {each.skipped} edges before it"))
+                self._fail(each.name, each.act.value, FaultError(f"too late for {each.skipped} edges before it"))
             try:
                 self._act_on(each)
             except (FaultError, TestbedError, OSError) as error:
-                link, _, fault = each.name.partition(" ")
-                self._fail((link, fault), each.act.value, error)
+                self._fail(each.name, each.act.value, error)
 
     def _fail(self, key: Key, act: str, error: Exception) -> None:
         failed, ordered = FaultFailed(*key, act, str(error)), self._ordered.get(key)
         _log.error("%s", failed)
         self._failed[key] = ordered.client if ordered else None, failed
 
-    def _act_on(self, due: Due) -> tuple[FaultClear, ...]:
+    def _act_on(self, due: Due[Key]) -> tuple[FaultClear, ...]:
         """Do it; what went for a fault that was set."""
-        ordered = next((each for key, each in self._ordered.items() if _line(key) == due.name), None)
+        ordered = self._ordered.get(due.name)
         if ordered is None:
             return ()
         if due.act is Act.SET:
@@ -290,7 +291,7 @@ class Injections:
         return cleared
 
     def _take_back(self, key: Key) -> tuple[FaultClear, ...]:
-        self._schedule.drop(_line(key))
+        self._schedule.drop(key)
         ordered = self._ordered.pop(key, None)
         records = self._injector.clear(*key)
         self._record(records, ordered.by if ordered else "")
@@ -299,25 +300,9 @@ class Injections:
     def _waiting(self, key: Key) -> list[FaultState]:
         """A fault of which only the timeline stands, as it is told when that goes."""
         ordered = self._ordered.get(key)
-        if ordered is None or self._schedule.next_of(_line(key)) is None:
+        if ordered is None or self._schedule.next_of(key) is None:
             return []
-        return [
-            FaultState(
-                link=key[0],
-                kind=ordered.fault.kind,
-                requested=_rate(ordered.fault),
-                in_force=None,
-                mechanism="",
-                by=ordered.by,
-                since="",
-                seen=0,
-                dropped=0,
-                dropped_writes=None,
-                fault=key[1],
-                requested_text=amount_of(ordered.fault),
-                in_force_text="removed",
-            )
-        ]
+        return [never_set(key[0], ordered.fault, ordered.by)]
 
     def _record(self, records: Sequence[FaultRecord], by: str) -> None:
         with EventLog(self._labdir.truth) as log:
@@ -326,52 +311,7 @@ class Injections:
 
     def _state(self, status: FaultStatus) -> FaultState:
         ordered = self._ordered.get((status.link, status.name))
-        return FaultState(
-            link=status.link,
-            kind=status.fault.kind,
-            requested=_rate(status.fault),
-            in_force=None if status.in_force is None else _rate(status.in_force),
-            mechanism=status.mechanism,
-            by=ordered.by if ordered else "",
-            since=status.since.text,
-            seen=status.tally.seen,
-            dropped=status.tally.dropped,
-            dropped_writes=status.tally.dropped_writes,
-            fault=status.name,
-            hit=status.tally.hit,
-            dropped_reverse=status.tally.dropped_reverse,
-            overlimits=status.tally.overlimits,
-            seed=status.seed,
-            requested_text=amount_of(status.fault),
-            in_force_text=_in_force_text(status),
-        )
-
-
-def _rate(fault: Fault) -> float | None:
-    rate = drop_rate_of(fault)
-    return None if rate is None else float(rate)
-
-
-def _in_force_text(status: FaultStatus) -> str:
-    """As asked for, if the kernel holds that up to the step of its numbers."""
-    if status.in_force is None:
-        return "nothing"
-    return amount_of(status.fault if agrees(status.fault, status.in_force) else status.in_force)
-
-
-def _cleared(state: FaultState, record: FaultClear) -> FaultState:
-    """A fault as it last was."""
-    return msgspec.structs.replace(
-        state,
-        in_force=None,
-        in_force_text="removed",
-        seen=record.seen,
-        dropped=record.dropped,
-        dropped_writes=record.dropped_writes,
-        hit=record.hit,
-        dropped_reverse=record.dropped_reverse,
-        overlimits=record.overlimits,
-    )
+        return standing(status, ordered.by if ordered else "")
 
 
 def _orders(
@@ -381,29 +321,7 @@ def _orders(
     return [_Ordered(way, fault, mechanism, by, seed, links, client) for way in chosen.ways]
 
 
-def _planned(ordered: _Ordered, following: Next, now_ns: int) -> FaultPlanned:
-    in_s, at = None, None
-    if following.at_ns is not None:
-        left_ns = max(0, following.at_ns - now_ns)
-        in_s, at = left_ns / 1e9, timestamp(time.time_ns() + left_ns)
-    return FaultPlanned(
-        link=str(ordered.way),
-        kind=ordered.fault.kind,
-        fault=name_of(ordered.fault),
-        requested_text=amount_of(ordered.fault),
-        act=following.act.value,
-        in_s=in_s,
-        at=at,
-        event=following.event.value if following.event else None,
-        by=ordered.by,
-    )
-
-
-def _line(key: Key) -> str:
-    return " ".join(key)
-
-
 def _seed_of(ordered: _Ordered) -> int:
     """Of one fault on one direction: no two ports lose the same packets."""
-    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(_line(ordered.key).encode())])
+    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(" ".join(ordered.key).encode())])
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1

@@ -243,6 +243,19 @@ def test_a_line_of_a_detector_that_cannot_be_read_harms_nobody(lab: tuple[Inject
     assert kernel.held == {}, "what stands behind the bad line counts"
 
 
+def test_what_was_detected_before_an_order_does_not_end_it(lab: tuple[Injections, Kernel, LabDir]) -> None:
+    injections, kernel, labdir = lab
+    said = '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}\n'
+    labdir.detect.write_text(said)
+    injections.set(order(UP, "5%", until="detected"))
+    injections.run()
+    assert list(kernel.held) == [(UP, "drop")]
+    with labdir.detect.open("a") as log:
+        log.write(said)
+    injections.run()
+    assert kernel.held == {}
+
+
 def test_replacing_and_zero_tell_the_last_counters_of_what_went(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, _, _ = lab
     injections.set(order(UP, "5%"))
