@@ -47,16 +47,16 @@ class Retries(Part):
     """How often silence is answered by sending again before a queue pair fails."""
 
     linear: int = _qp("linear_cnt")
-    """Timeouts at `ack_timeout_ms`."""
+    """Timeouts at `ack_timeout_ms` before a queue pair waits longer."""
     doubling: int = _qp("exp_cnt")
-    """Further ones, each twice as long as the one before; 25 never gives up."""
+    """Further ones, each twice as long as the one before, then the queue pair fails; 25 never gives up."""
 
 
 class EvField(Part):
     """One field of generated EVs, from the highest bits down (MRC API, EV mode GEN)."""
 
     width: int = Field(ge=1, le=32)
-    """Bits."""
+    """Bits of the field; those of all fields make 32."""
     init_val: int = Field(ge=0, lt=1 << 32)
     """Its value, before bits are replaced."""
     mask: int = Field(default=0, ge=0, lt=1 << 32)
@@ -71,14 +71,16 @@ class EvProfile(Part):
     """Where a flow's EVs come from; hosts below one leaf take their one path a plane in every mode."""
 
     mode: Literal["auto", "exp", "gen"] = "auto"
-    """`auto`: of all paths; `exp`: those given; `gen`: generated from fields."""
+    """`auto`: all paths, or `count` of them; `exp`: those in `evs`; `gen`: the first `count` that `fields` generate.
+    Paths without an EV get no packets."""
     count: int | None = Field(default=None, ge=1, le=1 << 16)
     """`auto`: so many, picked at random, equally many of each plane, anew for each flow; left out, all. `gen`: so
     many."""
     evs: tuple[Annotated[int, Field(ge=0, lt=1 << 32)], ...] = ()
-    """`exp`: such as 0xc0001105, over spine 5 of plane 1."""
+    """Of `exp`, such as `0xc0001105`, over spine 5 of plane 1."""
     fields: tuple[EvField, ...] = ()
-    """`gen`: together 32 bits wide."""
+    """Of `gen`, from the highest bits down. Over the 8 spines of plane 0: `[{width: 16, init_val: 0xc000}, {width: 16,
+    init_val: 0x1000, mask: 0x7, max: 7}]`, `count: 8`."""
 
     @property
     def is_all(self) -> bool:
@@ -93,11 +95,12 @@ class EvTreatment(Part):
     """Where they come from."""
     loss_policy: Annotated[Literal["off", "paper", "threshold"], OffIsAWord] = "off"
     """`off`: every EV is used whatever happens (oblivious spraying, as SprayCheck needs it); `paper`: one loss retires
-    it; `threshold`: `bad_after` losses within `bad_window_ms`."""
+    it; `threshold`: `bad_after` losses within `bad_window_ms`. A retired EV is replaced by a spare of its plane and
+    probed until it may come back."""
     bad_after: int = _ev("bad_after")
     """Losses that retire an EV under `threshold`."""
     bad_window_ms: float = _ev("bad_window_ns", MS)
-    """Within which they must fall."""
+    """Within which those losses must fall."""
     active: int | None = _ev("active")
     """EVs sprayed over, equally many of each plane; the others are spares. Left out: all."""
     min_active: int | None = _ev("min_active")
@@ -123,7 +126,7 @@ class EvTreatment(Part):
     revive_after: int = _ev("revive_after")
     """Answers in a row that bring an EV back."""
     revive_ms: float = _ev("revive_ns", MS)
-    """They must span this long."""
+    """Those answers must span this long."""
 
 
 class Congestion(Part):
@@ -152,7 +155,7 @@ class Transport(Part):
     pmtu: Literal[256, 512, 1024, 2048, 4096] = 256
     """Payload bytes of a full packet."""
     window_pkts: int = Field(default=256, ge=1, le=16384)
-    """Packets a queue pair may have outstanding. All windows together wait in this machine's rings, for about 6 us a
+    """Packets a queue pair may have outstanding. All windows together wait in this machine's rings, for about 6 µs a
     packet, so a large window makes long round trips rather than speed."""
     ack_timeout_ms: int = Field(default=500, ge=1, le=34_000)
     """Silence after which a packet is sent again without evidence that it was lost. MRC's default is 67 ms; here an

@@ -52,18 +52,25 @@ Bytes = Annotated[
     BeforeValidator(_bytes_of),
     Field(gt=0),
     WithJsonSchema(
-        {"anyOf": [{"type": "integer", "exclusiveMinimum": 0}, {"type": "string", "pattern": f"^{_SIZE.pattern}$"}]}
+        {
+            "anyOf": [
+                {"type": "integer", "exclusiveMinimum": 0},
+                {"type": "string", "format": "bytes", "pattern": f"^{_SIZE.pattern}$"},
+            ]
+        }
     ),
 ]
 Rate = Annotated[
     str,
     BeforeValidator(_rate_text),
-    WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *(%|bp)$"}),
+    WithJsonSchema({"type": "string", "format": "share", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *(%|bp)$"}),
 ]
 BitRate = Annotated[
     str,
     BeforeValidator(_bit_rate_text),
-    WithJsonSchema({"type": "string", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *[kKMG]?bit(/s)?$"}),
+    WithJsonSchema(
+        {"type": "string", "format": "bit-rate", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *[kKMG]?bit(/s)?$"}
+    ),
 ]
 OffIsAWord = BeforeValidator(_off)
 """For choices of which one is `off`."""

@@ -1,0 +1,49 @@
+"""What documents list is what there is: keys, options, fields of files."""
+
+from results.manifest import Manifest
+from results.summary import Summary
+from scenarios.cli.reference import options_list, with_list
+from scenarios.keys_table import keys_tables, with_tables
+from scenarios.model import Scenario
+from tests.support.command_words import commands
+from tests.support.documents import ROOT
+
+
+def test_the_tables_of_scenario_keys_are_the_models() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text()
+    assert with_tables(text) == text, "make them anew: python -m scenarios.keys_table"
+
+
+def test_every_key_has_a_row_with_what_it_takes_and_a_sentence() -> None:
+    schema = Scenario.model_json_schema()
+    count = sum(len(part["properties"]) for part in (schema, *schema["$defs"].values()))
+    rows = [row.split(" | ") for row in keys_tables().splitlines() if row.startswith("| `")]
+    assert len(rows) == count
+    assert [row[0] for row in rows if not row[1].strip("| ") or len(row[-1].strip("| ")) < 10] == []
+
+
+def test_ranges_units_and_defaults_are_told() -> None:
+    rows = keys_tables().splitlines()
+    assert any(
+        row.startswith("| `transport.window_pkts` | a whole number, 1 to 16 384 packets | `256` |") for row in rows
+    )
+    assert any(row.startswith("| `detector.reset_s` | a number, more than 0, to 3600 s | `60` |") for row in rows)
+    assert any(row.startswith("| `expect.retransmissions_within` | a share with its unit: `1%`") for row in rows)
+
+
+def test_the_list_of_options_is_the_commands() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    assert with_list(text) == text, "make it anew: python -m scenarios.cli.reference"
+
+
+def test_every_command_is_listed_and_explained() -> None:
+    text = (ROOT / "docs/cli.md").read_text()
+    explained, _, listed = text.partition("## Every option")
+    assert [name for name, _ in commands() if f"`{name}" not in explained] == []
+    assert [name for name, _ in commands() if f"| `{name}" not in listed] == []
+    assert options_list().count("`--follow`") == 1
+
+
+def test_every_field_of_summary_and_manifest_is_documented() -> None:
+    text = (ROOT / "docs/results-schema.md").read_text()
+    assert [name for name in (*Summary.__struct_fields__, *Manifest.__struct_fields__) if name not in text] == []
