@@ -5,7 +5,7 @@ timelines too.
 """
 
 from collections import deque
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from fractions import Fraction
@@ -157,6 +157,13 @@ class Schedule(Generic[Name]):
         start = None if timing.on is not None else now_ns
         self._lines[name] = _Line(fault, timing, seed, edges, start, next(edges, None))
 
+    def count_from(self, names: Iterable[Name], now_ns: int) -> None:
+        """Timelines that began together, and took a while to: what follows counts from now for all of them."""
+        for name in names:
+            line = self._lines.get(name)
+            if line is not None and line.start_ns is not None:
+                line.start_ns = now_ns
+
     def drop(self, name: Name) -> Callable[[], None]:
         """Forget a timeline, harmless when there is none; what is returned puts it back as it was."""
         line = self._lines.pop(name, None)
@@ -178,14 +185,15 @@ class Schedule(Generic[Name]):
                 due.append(Due(name, Act.CLEAR, now_ns, True))
         return tuple(due)
 
-    def due(self, now_ns: int) -> tuple[Due[Name], ...]:
-        """Everything whose time has come, in the order of time; it is not said again.
+    def due(self, now_ns: int, names: Iterable[Name] | None = None) -> tuple[Due[Name], ...]:
+        """Everything, of these timelines or all, whose time has come, in the order of time; it is not said again.
 
         Of one timeline at most two edges: of those that nobody looked for in time only what leads to its present state.
         """
         found: list[Due[Name]] = []
-        for name, line in list(self._lines.items()):
-            found += self._due_of(name, line, now_ns)
+        for name in list(self._lines) if names is None else names:
+            if name in self._lines:
+                found += self._due_of(name, self._lines[name], now_ns)
         return tuple(sorted(found, key=lambda due: due.at_ns))
 
     def next_ns(self) -> int | None:

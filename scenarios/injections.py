@@ -99,6 +99,7 @@ class Injections:
         statuses = {(status.link, status.name): status for status in self._injector.status()}
         before = {key: self._state(status) for key, status in statuses.items()}
         removed: list[FaultState] = []
+        began_ns = time.monotonic_ns()
         with ExitStack() as undo:
             for each in wanted:
                 removed += [] if each.key in before else self._waiting(each.key)
@@ -106,8 +107,9 @@ class Injections:
                 undo.callback(self._schedule.drop(each.key))
                 undo.callback(self._take_back, each.key)
                 removed += [cleared(before[each.key], record) for record in self._begin(each, said.timing)]
+            keys = {each.key for each in wanted}
+            self._schedule.count_from(keys, time.monotonic_ns() if said.timing.at_once else began_ns)
             self._last = undo.pop_all()
-        keys = {each.key for each in wanted}
         in_force = (state for state in self.states() if (state.link, state.fault) in keys)
         return Faults((*removed, *in_force), self.planned(keys))
 
@@ -238,9 +240,7 @@ class Injections:
         if Event.DETECTED in (timing.on, timing.until):
             self._look_for_detections()  # it does not wait for what was detected before
         self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now)
-        due = self._schedule.due(now)
-        self._act(each for each in due if each.name != ordered.key)
-        return tuple(record for each in due if each.name == ordered.key for record in self._act_on(each))
+        return tuple(record for each in self._schedule.due(now, [ordered.key]) for record in self._act_on(each))
 
     def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
         """What stood there before, with its own mechanism and seed; counted anew."""

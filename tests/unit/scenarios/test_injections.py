@@ -183,6 +183,7 @@ def test_an_order_does_not_answer_for_what_falls_due_beside_it(lab: tuple[Inject
     kernel.refuses = {BACK}
     told = injections.set(order(UP, "2%", **{"for": "1min"}))
     assert [(state.link, state.requested) for state in told.faults] == [(UP, 0.02)]
+    injections.run()
     assert [(failed.link, failed.act) for failed in injections.failed()] == [(BACK, "set")]
 
 
@@ -279,6 +280,24 @@ def test_an_order_is_told_alone_and_the_others_on_request(lab: tuple[Injections,
     told = injections.set(order(UP, "2%", **{"for": "1min"}))
     assert [state.link for state in told.faults] == [plan.link for plan in told.planned] == [UP]
     assert {plan.link for plan in injections.planned()} == {UP, BACK}
+
+
+def test_ports_that_take_long_to_break_are_mended_together(
+    lab: tuple[Injections, Kernel, LabDir], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`for` counts from when the last one is in force: none is broken for less."""
+    injections, kernel, _ = lab
+    now_ns, apply = [10**18], kernel.apply
+
+    def takes_long(target: Target, fault: Fault, seed: int) -> Applied:
+        now_ns[0] += 3 * 10**8
+        return apply(target, fault, seed)
+
+    monkeypatch.setattr("scenarios.injections.time.monotonic_ns", lambda: now_ns[0])
+    kernel.apply = takes_long  # type: ignore[method-assign]
+    told = injections.set(order("p0:leaf*>spine*", "1%", **{"for": "1s"}))
+    assert len(kernel.held) == 4
+    assert {plan.in_s for plan in told.planned} == {1.0}
 
 
 def test_a_timeline_that_only_waited_is_told_when_it_goes(lab: tuple[Injections, Kernel, LabDir]) -> None:
