@@ -58,6 +58,8 @@ class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
     signal: str
     """What moved it."""
     evs: list[str]
+    sent: list[int] = []
+    """First transmissions on each of `evs` until then."""
     replaced_by: str | None = None
 
 

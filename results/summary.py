@@ -10,6 +10,7 @@ import msgspec
 
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.metrics import Totals
+from results.witnesses import Witness, witness_lines
 from results.wording import count_text
 
 VERSION = 1
@@ -123,6 +124,10 @@ class Detected(msgspec.Struct, frozen=True):
     """Queue pairs of collectives, one a direction, that SprayCheck was not told of: too short for a verdict."""
     decides: bool = True
     """Whether the scenario judges by it; False where it is only recorded (`expect.detection: recorded`)."""
+    common: tuple[Accusation, ...] = ()
+    """Accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
+    common_candidates: tuple[tuple[str, ...], ...] = ()
+    """Sets of those of which the evidence cannot tell which one it is."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -188,6 +193,8 @@ class Summary(msgspec.Struct, frozen=True):
     first_packet_mono_ns: int | None = None
     """By the monotonic clock of the records; None when no flow began."""
     collectives: tuple[CollectiveRow, ...] = ()
+    witnesses: tuple[Witness, ...] = ()
+    """MRC's own events and SprayCheck by both expectations, side by side."""
 
 
 def summary_json(summary: Summary) -> bytes:
@@ -201,6 +208,7 @@ def summary_text(summary: Summary) -> str:
         [f"{summary.scenario}  seed {summary.seed}  {summary.fabric}  {summary.outcome.upper()}"],
         [*_flow_lines(summary.flows)],
         [*_collective_lines(summary.collectives)],
+        [*witness_lines(summary.witnesses)],
         [
             *_labelled("Traffic", _traffic_lines(summary.totals)),
             *_labelled("Injected", [*_injected_lines(summary.injected)] or ["nothing"]),
@@ -294,14 +302,17 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         when = "" if named.after_s is None else f", {named.after_s:.2f} s after the first packet"
         right = _rightness(named, detected.expected, injected)
         yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
-    for links in detected.candidates:
+    for cause in detected.common:
+        right = "right" if cause.right else "WRONG"
+        yield f"{cause.link} by SprayCheck on {', '.join(cause.by)}, as all paths over it lose alike: {right}"
+    for links in (*detected.candidates, *detected.common_candidates):
         yield f"one of {', '.join(links)}: the evidence does not tell which"
     for link in detected.missed:
         yield f"{link} {_missed_text(link, detected)}"
     for link in sorted({*(detected.expected or ())} - {*detected.missed, *(each.link for each in detected.named)}):
         yield f"{link} was not named; it dropped nothing"
     if not detected.named and not detected.candidates:
-        yield f"no link named ({detected.state})"
+        yield f"no link between switches named ({detected.state})"
     if detected.unannounced:
         pairs = count_text(detected.unannounced, "queue pair")
         yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"

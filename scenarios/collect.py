@@ -32,6 +32,7 @@ _Counter = tuple[str, int, int]
 class _Detect(msgspec.Struct, frozen=True):
     """What is needed of a DETECT record."""
 
+    mono_ns: int
     node: str
     qpn: int
     expectation: str
@@ -40,6 +41,7 @@ class _Detect(msgspec.Struct, frozen=True):
     src_leaf: int
     dst_leaf: int
     verdict: str
+    src_host: int = -1
     expected: float | None = msgspec.field(name="lambda", default=None)
     reason: str | None = None
 
@@ -53,6 +55,13 @@ class _Detect(msgspec.Struct, frozen=True):
         spine = NodeId.spine(self.plane, self.spine)
         source, destination = NodeId.leaf(self.plane, self.src_leaf), NodeId.leaf(self.plane, self.dst_leaf)
         return str(DirectedLink(self.plane, source, spine)), str(DirectedLink(self.plane, spine, destination))
+
+    @property
+    def causes(self) -> tuple[str, str, str]:
+        """What the flow's paths have in common in this plane, as LOCALIZE names it."""
+        source, host = NodeId.leaf(self.plane, self.src_leaf), NodeId.host(self.src_host)
+        up, down = f"p{self.plane}:{source.short}>spine*", f"p{self.plane}:spine*>leaf{self.dst_leaf}"
+        return str(DirectedLink(self.plane, host, source)), up, down
 
 
 class _Evidence(msgspec.Struct, frozen=True):
@@ -71,6 +80,12 @@ class _Localize(msgspec.Struct, frozen=True):
     candidates: tuple[tuple[str, ...], ...]
     evidence: tuple[_Evidence, ...]
     pending: int
+    common: tuple[str, ...] = ()
+    common_candidates: tuple[tuple[str, ...], ...] = ()
+
+    def names(self, link: str) -> bool:
+        """Whether it accuses this for certain."""
+        return link in self.links or link in self.common
 
 
 def of_epoch(records: Iterable[Fields], epoch: int) -> list[Fields]:
@@ -115,7 +130,9 @@ def conclusion_of(
     return Conclusion(
         state=last.state if last else "silent",
         accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
+        common=tuple(_common(cause, detects, localizes, first_packet_ns) for cause in (last.common if last else ())),
         candidates=last.candidates if last else (),
+        common_candidates=last.common_candidates if last else (),
         verdicts=dict(Counter(detect.verdict for detect in detects)),
         verdicts_wanted=wanted,
         insufficient=dict(Counter(reasons).most_common()),
@@ -154,17 +171,32 @@ def verdict_count(records: Iterable[Fields], expectation: str) -> int:
 def _accused(
     link: str, detects: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
 ) -> Accused:
-    """Since when a link was named without a break, and which leaves the accusation rests on."""
+    """A link, and the verdicts that the accusation rests on."""
+    short = {item.counter: item for item in detects if link in item.links}
+    evidence = [(item.node, item.qpn, item.spine) for item in localizes[-1].evidence if item.verdict == "failed"]
+    return _told(link, [short[counter] for counter in evidence if counter in short], localizes, first_packet_ns)
+
+
+def _common(
+    cause: str, detects: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
+) -> Accused:
+    """What all paths of flows have in common, and the verdicts on all these paths."""
+    return _told(cause, [item for item in detects if cause in item.causes], localizes, first_packet_ns)
+
+
+def _told(
+    name: str, grounds: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
+) -> Accused:
+    """Since when something was named without a break, which leaves say so, and after how many packets."""
     named_ns = localizes[-1].mono_ns
     for record in reversed(localizes):
-        if link not in record.links:
+        if not record.names(name):
             break
         named_ns = record.mono_ns
-    short = {item.counter for item in detects if link in item.links}
-    evidence = localizes[-1].evidence
-    by = {item.node for item in evidence if item.verdict == "failed" and (item.node, item.qpn, item.spine) in short}
     after = None if first_packet_ns is None else (named_ns - first_packet_ns) / NS
-    return Accused(link, tuple(sorted(by)), after)
+    before = [item for item in grounds if item.mono_ns <= named_ns]
+    packets = sum(round(item.expected or 0) for item in before)
+    return Accused(name, tuple(sorted({item.node for item in grounds})), after, named_ns, packets, len(before))
 
 
 def injected_since(
@@ -254,6 +286,12 @@ def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
     """Links between switches that lost data: those that SprayCheck can see, and has to name."""
     between = {str(way) for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions}
     return {each.link for each in injected if each.link in between and each.dropped and each.dropped_writes != 0}
+
+
+def lossy_access_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
+    """Links from hosts up to their leaves that lost data: all paths of the host in that plane lose alike."""
+    up = {str(way) for link in fabric.links() for way in link.directions if way.sender.role is Role.HOST}
+    return {each.link for each in injected if each.link in up and each.dropped and each.dropped_writes != 0}
 
 
 def possibly_dropping(injected: Iterable[Injected], fabric: Fabric) -> frozenset[str]:

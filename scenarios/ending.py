@@ -10,6 +10,8 @@ from typing import Self
 import msgspec
 import yaml
 
+from agent.spraycheck.detector import Asked
+from faults.quantities import parse_rate
 from results.errors import RecordError
 from results.event_log import Fields, read_records, stamped, timestamp, write_records
 from results.manifest import manifest
@@ -17,13 +19,16 @@ from results.metrics import span_ns, totals_of
 from results.run_dir import RunDir, point_latest
 from results.summary import VERSION, Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
+from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios import collect
+from scenarios.ev_witness import conclusion_of_events, ev_paths
 from scenarios.expect import checks_of, collective_check, detected_of, load_of
 from scenarios.measuring import gets_uneven_parts
 from scenarios.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.path_outcomes import outcomes_of, path_checks
 from scenarios.plan import Plan
 from scenarios.power import power_of
+from scenarios.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
@@ -118,7 +123,10 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
     expected = None if plan.detected is None else wanted
     judged = plan.scenario.expect.detection == "judged"
-    detected = detected_of(conclusion, dropping, expected, possible, recorded.collectives.unannounced, judged)
+    witnesses = witnesses_of(plan, folder, recorded, drops, first_ns)
+    causes = {each.link for witness in witnesses if witness.decides for each in witness.named if each.right}
+    unannounced = recorded.collectives.unannounced
+    detected = detected_of(conclusion, dropping, expected, possible, unannounced, judged, causes)
     before, after = recorded.before, recorded.after
     machine = collect.machine_counts(
         before.workers,
@@ -154,11 +162,34 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         stages=tuple(stages),
         first_packet_mono_ns=min(starts, default=None),
         collectives=recorded.collectives.rows,
+        witnesses=witnesses,
     )
     folder.summary.write_bytes(summary_json(summary))
     folder.summary_text.write_text(summary_text(summary), encoding="utf-8")
     point_latest(folder)
     return summary
+
+
+def witnesses_of(
+    plan: Plan, folder: RunDir, recorded: Recorded, drops: Sequence[Injected], first_ns: int | None
+) -> tuple[Witness, ...]:
+    """MRC's own events, and SprayCheck by both expectations, each beside what the injector counted."""
+    truth = Truth(
+        frozenset(collect.dropping_links(drops, plan.fabric) | collect.lossy_access_links(drops, plan.fabric)),
+        collect.possibly_dropping(drops, plan.fabric),
+        in_force_since(read_records(folder.truth)),
+        first_ns,
+    )
+    scenario, judged = plan.scenario, plan.scenario.judged_by
+    asked = Asked(float(parse_rate(scenario.detector.min_rate)))
+    paths = ev_paths(recorded.flows, recorded.progress, recorded.after.workers, read_records(folder.agent), plan.fabric)
+    mute = silence_of_events(scenario)
+    events = conclusion_of_events(paths, asked) if not mute else SILENT
+    found = [witness_of(MRC, events, truth, plan.fabric, False, mute)]
+    for name, expectation in ((UNIFORM, "uniform"), (DECLARED, "declared")):
+        said = collect.conclusion_of(recorded.verdicts, first_ns, recorded.verdicts_wanted, expectation)
+        found.append(witness_of(name, said, truth, plan.fabric, expectation == judged, note_on(said, scenario)))
+    return tuple(found)
 
 
 def _asked_text(plan: Plan) -> str:

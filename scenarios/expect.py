@@ -1,6 +1,6 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -32,6 +32,12 @@ class Accused:
     link: str
     by: tuple[str, ...]
     after_s: float | None
+    named_ns: int | None = None
+    """Since when without a break, by the monotonic clock."""
+    packets: int = 0
+    """First transmissions on the paths that accuse it, up to then."""
+    paths: int = 0
+    """How many paths that are."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,9 @@ class Conclusion:
     insufficient: dict[str, int] = field(default_factory=dict)
     """How many verdicts say nothing, by reason, the most frequent first."""
     expectation: str = "uniform"
+    common: tuple[Accused, ...] = ()
+    """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
+    common_candidates: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -75,11 +84,13 @@ def detected_of(
     possible: frozenset[str] = frozenset(),
     unannounced: int = 0,
     decides: bool = True,
+    right_causes: Collection[str] = (),
 ) -> Detected:
     """The conclusion beside the truth.
 
     `dropping` are the links that did drop, `expected` what the scenario says; `possible` those that may have dropped,
     uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario judges by it.
+    `right_causes` are the common causes of which all links did drop.
     """
     accused = {item.link for item in conclusion.accused}
     right = dropping | (possible & accused)
@@ -100,6 +111,11 @@ def detected_of(
         expectation=conclusion.expectation,
         unannounced=unannounced,
         decides=decides,
+        common=tuple(
+            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in right_causes)
+            for item in conclusion.common
+        ),
+        common_candidates=conclusion.common_candidates,
     )
 
 
@@ -180,7 +196,8 @@ def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected)
     missing, false = sorted(wanted - named), sorted(named - wanted - possible)
     wrong = [f"{link} is not named" for link in missing] + [f"{link} is accused" for link in false]
     wrong += [f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates]
-    right = f"{', '.join(sorted(wanted))} and no other" if wanted else "no link is accused"
+    wrong += [f"{cause.link} is accused, and not all of it dropped" for cause in detected.common if not cause.right]
+    right = f"{', '.join(sorted(wanted))} and no other" if wanted else "no link between switches is accused"
     return Check("the right links are named", not wrong, "; ".join(wrong) or right)
 
 

@@ -91,6 +91,8 @@ class EvStatesChanged:
     state: EvState
     signal: EvSignal
     replacement: int = -1
+    sent: tuple[int, ...] = ()
+    """First transmissions on each of the rows until then; filled in by the queue pair, which counts them."""
 
 
 @dataclass(frozen=True, slots=True)

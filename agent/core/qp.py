@@ -21,6 +21,7 @@ from agent.core.counters import EvCounters
 from agent.core.errors import ConfigError, StateError
 from agent.core.events import (
     Event,
+    EvStatesChanged,
     MessagesCompleted,
     PortOwner,
     PortsChanged,
@@ -406,6 +407,8 @@ class QueuePair:
         return self._responder.reverse.rows
 
     def _note(self, event: Event) -> None:
+        if isinstance(event, EvStatesChanged):
+            event = replace(event, sent=tuple(self._requester.evs.tx_first[list(event.ev_indices)].tolist()))
         self._events.append(event)
         if self._tells_writes and isinstance(event, MessagesCompleted):
             done = WritesDone(self.qpn, event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)

@@ -118,10 +118,10 @@ def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, An
             return "QP_STATE", {"old": old.value, "new": new.value}
         case core.MessagesCompleted(first_wr_id=first, count=count, length_bytes=size):
             return "MESSAGE_COMPLETE", {"first_wr_id": first, "messages": count, "bytes": size}
-        case core.EvStatesChanged(ev_indices=rows, state=state, signal=signal, replacement=replacement):
+        case core.EvStatesChanged(ev_indices=rows, state=state, signal=signal, replacement=replacement, sent=sent):
             replaced_by = {"replaced_by": f"{int(evs[replacement]):#010x}"} if replacement >= 0 else {}
             named = [f"{int(evs[row]):#010x}" for row in rows]
-            return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, **replaced_by}
+            return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, "sent": sent, **replaced_by}
         case core.PortsChanged(owner=owner, up=up, down=down):
             return "PORT", {"side": owner.value, "up": up, "down": down}
         case core.QpFailed(reason=reason, flushed=flushed):

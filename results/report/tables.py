@@ -4,12 +4,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
-from results.report.verdicts import Verdict
 from results.summary import FlowResult, Injected, Load, Summary, size_text
+from results.witnesses import Witness, named_text, packets_text, seconds_text, share_text
 from results.wording import count_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
@@ -18,7 +16,6 @@ MOST_ROWS = 64
 """Of flows and faults; the rest is in the run's files (our choice)."""
 MOST_LOST_PATHS = 10
 
-_WITNESSES = {"spraycheck": "SprayCheck"}
 _NO_SUMMARY = "the run left no summary (summary.json)"
 NOTHING = "–"
 
@@ -113,53 +110,29 @@ def witnesses(data: RunData) -> Table:
     """Who named what, when, after how many packets, and how much of it was right."""
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
+    columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets", "#precision", "#recall", "")
+    rows = [_witness_row(each) for each in data.summary.witnesses]
     found = data.summary.detected
-    by_witness: dict[str, list[int]] = {}
-    for at, named in enumerate(found.named):
-        by_witness.setdefault(named.witness, []).append(at)
-    rows = []
-    for witness, ats in (by_witness or {"spraycheck": []}).items():
-        links = [found.named[at] for at in ats]
-        right = [one for one in links if one.right]
-        times = [one.after_s for one in right if one.after_s is not None]
-        rows.append(
-            (
-                _WITNESSES.get(witness, witness),
-                ", ".join(one.link for one in links) or ("one of several" if found.candidates else "no link"),
-                f"{len(right)}",
-                f"{len(links) - len(right)}",
-                ", ".join(found.missed) or NOTHING,
-                f"{min(times):.2f}" if times else NOTHING,
-                _packets_needed(data, [one.link for one in right]),
-                NOTHING if found.precision is None else f"{found.precision:.0%}",
-                NOTHING if found.recall is None else f"{found.recall:.0%}",
-            )
-        )
-    columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets a path", "#precision", "#recall")
     judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
-    note = f"{sum(found.verdicts.values())} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}. "
-    note += "Seconds: from the first packet to the first right name. "
-    note += "Packets a path: expected on a path flagged over a link rightly named."
+    note = "* decides. Seconds and packets until the first right name: since the fault was in force and traffic went "
+    note += "on; first transmissions on the paths that accuse the link. "
+    note += f"{sum(found.verdicts.values())} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}."
     for reason, count in list(found.insufficient.items())[:4]:
         note += f" Insufficient, {count}: {reason}."
-    return Table(columns, rows, note=note)
+    return Table(columns, rows, "the run was made by a version that compared no witnesses", note)
 
 
-def _packets_needed(data: RunData, links: list[str]) -> str:
-    """The fewest packets expected on a failed path over one of these links."""
-    verdicts = data.verdicts
-    failed = np.flatnonzero(verdicts.code == Verdict.FAILED)
-    fewest = []
-    for link in links:
-        for way in data.ways(link):
-            leaf, spine = (
-                (way.sender, way.receiver) if way.sender.short.startswith("leaf") else (way.receiver, way.sender)
-            )
-            column = verdicts.src_leaf if leaf is way.sender else verdicts.dst_leaf
-            over = (verdicts.plane[failed] == way.plane) & (verdicts.spine[failed] == spine.index)
-            over &= column[failed] == leaf.index
-            fewest += verdicts.expected[failed[over]].tolist()
-    return f"{min(fewest):,.0f}" if fewest else NOTHING
+def _witness_row(witness: Witness) -> tuple[str, ...]:
+    return (
+        f"{witness.witness}{' *' if witness.decides else ''}",
+        ", ".join(each.link for each in witness.named) or named_text(witness),
+        f"{sum(each.right for each in witness.named)}",
+        f"{witness.false_alarms}",
+        ", ".join(witness.missed) or NOTHING,
+        *(text.replace("-", NOTHING) for text in (seconds_text(witness), packets_text(witness))),
+        *(share_text(each).replace("-", NOTHING) for each in (witness.precision, witness.recall)),
+        witness.note,
+    )
 
 
 def lost_paths(data: RunData) -> Table:

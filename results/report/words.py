@@ -74,8 +74,9 @@ def _broken(data: RunData) -> str:
 
 def _noticed(data: RunData, summary: Summary) -> str:
     found = summary.detected
-    right = [one for one in found.named if one.right]
-    wrong = [one.link for one in found.named if not one.right]
+    named = (*found.named, *found.common)
+    right = [one for one in named if one.right]
+    wrong = [one.link for one in named if not one.right]
     said = []
     if right:
         times = [one.after_s for one in right if one.after_s is not None]
@@ -85,8 +86,8 @@ def _noticed(data: RunData, summary: Summary) -> str:
         said.append(f"SprayCheck named {_listed(wrong)}, which did not drop")
     if found.missed:
         said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
-    if found.candidates:
-        said.append(f"{count_text(len(found.candidates), 'set')} of links could not be told apart")
+    if open_ended := (*found.candidates, *found.common_candidates):
+        said.append(f"{count_text(len(open_ended), 'set')} of links could not be told apart")
     told = ", ".join(said) or "nobody was accused"
     return told if found.decides else f"{told}, which is recorded and decides nothing"
 

@@ -40,15 +40,23 @@ def test_declared_counts_name_the_link_with_the_loss_policy_off_and_on(tmp_path:
         assert even["detected"]["verdicts"]["healthy"] == 8 * PATHS - 2
         uneven = trusted(lab, "run", "--attach", scenario(tmp_path, "uneven", 1024, "paper"))
         assert [each["link"] for each in uneven["detected"]["named"]] == [DROPPING]
+        events, uniform, declared = uneven["witnesses"]
+        assert [each["link"] for each in events["named"]] == [DROPPING]
+        assert events["seconds"] < declared["seconds"], (
+            "a path is left at its first loss, and judged when its flow ends"
+        )
+        assert events["packets"] < 2 * 1024
+        assert (declared["decides"], declared["precision"], declared["recall"]) == (True, 1.0, 1.0)
+        assert (uniform["named"], uniform["recall"], uniform["missed"]) == ([], 0.0, [DROPPING])
         records = list(read_records((tmp_path / "runs" / "latest").resolve() / "detect.jsonl"))
-    declared = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "declared"]
-    assert len(declared) == 8 * PATHS
-    lossy = [r for r in declared if (r["plane"], r["src_leaf"], r["spine"]) == (0, 2, 1)]
+    verdicts = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "declared"]
+    assert len(verdicts) == 8 * PATHS
+    lossy = [r for r in verdicts if (r["plane"], r["src_leaf"], r["spine"]) == (0, 2, 1)]
     assert all(r["lambda"] < 1024 and r["count"] < r["lambda"] for r in lossy), "MRC has taken the path out of use"
-    assert all(r["count"] == r["lambda"] for r in declared if r not in lossy), "and what it moved elsewhere arrived"
-    uniform = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "uniform"]
+    assert all(r["count"] == r["lambda"] for r in verdicts if r not in lossy), "and what it moved elsewhere arrived"
+    by_share = [r for r in records if r["event"] == "DETECT" and r["expectation"] == "uniform"]
     moved = {(r["node"], r["qpn"]) for r in lossy}
-    assert {r["verdict"] for r in uniform if (r["node"], r["qpn"]) in moved} == {"insufficient"}
+    assert {r["verdict"] for r in by_share if (r["node"], r["qpn"]) in moved} == {"insufficient"}
 
 
 def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_again(tmp_path: Path) -> None:

@@ -37,6 +37,20 @@ def test_the_right_link_is_named_and_no_other(run: tuple[dict[str, Any], Path]) 
     assert (summary["detected"]["precision"], summary["detected"]["recall"]) == (1.0, 1.0)
 
 
+def test_three_witnesses_stand_beside_each_other(run: tuple[dict[str, Any], Path]) -> None:
+    summary, folder = run
+    events, uniform, declared = summary["witnesses"]
+    assert (events["state"], events["note"]) == ("silent", "no events (loss policy off)")
+    assert (events["precision"], events["recall"]) == (None, 0.0)
+    for each in (uniform, declared):
+        assert [(named["link"], named["right"]) for named in each["named"]] == [(DROPPING, True)]
+        assert (each["precision"], each["recall"], each["false_alarms"], each["missed"]) == (1.0, 1.0, 0, [])
+        assert 0 < each["seconds"] < 60
+        assert each["packets"] in (2048, 4096), "one or both flows of the link"
+    assert (uniform["decides"], declared["decides"]) == (True, False)
+    assert "SprayCheck uniform *" in (folder / "summary.txt").read_text()
+
+
 def test_all_data_is_verified_and_losses_are_those_injected(run: tuple[dict[str, Any], Path]) -> None:
     summary, _ = run
     assert len(summary["flows"]) == 8
@@ -162,6 +176,8 @@ def test_a_healthy_fabric_accuses_nobody_and_a_missed_fault_is_a_failure(tmp_pat
         lab("up", str(healthy))
         passed = trusted(lab, "run", "--attach", str(healthy))
         assert passed["detected"]["state"] == "none"
+        told = [(each["precision"], each["recall"], each["false_alarms"]) for each in passed["witnesses"]]
+        assert told == [(None, None, 0)] * 3
         events = events_of(lab, passed)
         assert {"QP_STATE", "WRITE_TX", "WRITE_RX", "SACK_TX", "SACK_RX", "ACK_RX", "RTT"} <= {*events}
         assert events["WRITE_TX"] == passed["totals"]["packets"], "a record speaks for many packets, and for each once"

@@ -23,6 +23,7 @@ from results.summary import (
     summary_text,
 )
 from results.topology import topology_document
+from results.witnesses import MRC, UNIFORM, Witness, WitnessedLink
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 8, 8, 1))
@@ -82,7 +83,7 @@ def agent_records(losses: int = 80) -> list[Record]:
     found = [
         record("LOSS", "h3", 6.0 * at / losses, qpn=0x3001, packets=1, evs={"0xc0001005": 1}) for at in range(losses)
     ]
-    change = {"qpn": 0x3001, "state": "ASSUMED_BAD", "signal": "loss", "evs": ["0xc0001005"]}
+    change = {"qpn": 0x3001, "state": "ASSUMED_BAD", "signal": "LOST", "evs": ["0xc0001005"], "sent": [70]}
     return [
         *found,
         record("EV_STATE", "h3", 2.0, **change),
@@ -126,8 +127,22 @@ def summary_of(name: str, outcome: str = "pass", link: str | None = LINK) -> Sum
         detected=Detected("named" if link else "none", (named,) if link else (), (), (), verdicts, 256, 1.0, 1.0),
         checks=(Check("the right links are named", outcome == "pass", f"{link or 'no link'} and no other"),),
         load=Load(overloaded, ("ring drops",) if overloaded else (), 7 if overloaded else 0, 0, 0, 0, 4, 0.06),
-        captures=(), stages=(StageTime("plan", 0.1),), first_packet_mono_ns=ZERO_NS,
+        captures=(), stages=(StageTime("plan", 0.1),), first_packet_mono_ns=ZERO_NS, witnesses=witnesses(link),
     )  # fmt: skip
+
+
+def witnesses(link: str | None) -> tuple[Witness, ...]:
+    """MRC without events, and SprayCheck that named the link."""
+    found = 1.0 if link else None
+    named = (WitnessedLink(link, True, 5.95, 2 * PATH_PACKETS, 2),) if link else ()
+    mute = "no events (loss policy off)"
+    state, told = ("named", (5.95, 2 * PATH_PACKETS)) if link else ("none", (None, None))
+    return (
+        Witness(
+            MRC, False, "silent", (), (), (link,) if link else (), 0, None, 0.0 if link else None, None, None, mute
+        ),
+        Witness(UNIFORM, True, state, named, (), (), 0, found, found, *told),
+    )
 
 
 def environment() -> Manifest:

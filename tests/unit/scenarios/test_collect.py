@@ -14,7 +14,8 @@ UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
 def detect(qpn: int, dst: int, verdict: str, spine: int = 5) -> dict[str, Any]:
     return {
         "event": "DETECT", "mono_ns": 10, "node": f"p0-leaf{dst}", "epoch": 2, "qpn": qpn, "plane": 0, "spine": spine,
-        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000, "expectation": "uniform",
+        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000, "expectation": "uniform", "src_host": 3,
+        "lambda": 1000.0,
     }  # fmt: skip
 
 
@@ -46,6 +47,23 @@ def test_conclusion_is_what_was_said_last_since_it_was_said_without_a_break() ->
     assert conclusion.state == "named"
     assert [(item.link, item.by, item.after_s) for item in conclusion.accused] == [(UP, ("p0-leaf4", "p0-leaf6"), 1.5)]
     assert conclusion.verdicts == {"failed": 2, "healthy": 1}
+
+
+def test_an_accusation_says_after_how_many_packets_on_which_paths() -> None:
+    (accused,) = collect.conclusion_of(RECORDS, 500_000_000, 3, "uniform").accused
+    assert (accused.named_ns, accused.packets, accused.paths) == (2_000_000_000, 2000, 2)
+    late = [RECORDS[2] | {"mono_ns": 2_500_000_000} if record is RECORDS[2] else record for record in RECORDS]
+    (accused,) = collect.conclusion_of(late, 500_000_000, 3, "uniform").accused
+    assert (accused.packets, accused.paths) == (1000, 1), "what was judged after the name came counts no more"
+
+
+def test_what_all_paths_of_a_host_lose_alike_is_accused_apart() -> None:
+    lossy = [detect(1, 4, "insufficient", spine) for spine in range(8)]
+    told = localize(2_000_000_000, [], state="none") | {"common": ["p0:h3>leaf3"], "common_candidates": []}
+    said = collect.conclusion_of([*lossy, told], 500_000_000, 8, "uniform")
+    (accused,) = said.common
+    assert said.accused == ()
+    assert (accused.link, accused.by, accused.after_s, accused.packets) == ("p0:h3>leaf3", ("p0-leaf4",), 1.5, 8000)
 
 
 def test_no_word_from_the_monitor_is_silence() -> None:

@@ -28,6 +28,7 @@ def test_one_loss_moves_the_traffic_to_the_spare_of_the_same_plane():
     changes = [item.event for item in lab.events if isinstance(item.event, EvStatesChanged)]
     (event,) = [event for event in changes if event.state is EvState.ASSUMED_BAD]
     assert event.ev_indices == (ev_a,)
+    assert event.sent == (int(flow.source.qp.ev_counters().tx_first[ev_a]),), "nothing is sent on it from then on"
     assert planes[event.replacement] == 1
     assert not active[event.replacement]
     writes = tap.decoded(lab.engine.hosts[1].address.address).writes

@@ -48,7 +48,7 @@ def test_the_verdict_is_one_sentence(gray_page):
 def test_the_tables_say_what_was_asked_for_and_measured(gray_page):
     text = text_of(gray_page)
     assert "p0:leaf3>spine5 drop 1% drop 1% before traffic, 6.20 8,194 80 0.98% (0.79% to 1.21%) ebpf" in text
-    assert "SprayCheck p0:leaf3>spine5 1 0 – 5.95 4,096 100% 100%" in text
+    assert "SprayCheck uniform * p0:leaf3>spine5 1 0 – 5.95 8,192 100% 100%" in text
     assert "p0:leaf3>spine5>… 80" in text
     assert "h3 > h4 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
     assert "losses unexplained 0 resent without an injected drop; at most 4" in text
@@ -59,6 +59,7 @@ def test_the_figures_mark_what_failed_and_who_was_accused(gray_page):
     text = text_of(gray_page)
     assert "p0:leaf3>spine5: failed and accused" in text
     assert "p0 leaf3 > leaf4" in text
+    assert "MRC events no link 0 0 p0:leaf3>spine5 – – – 0% no events (loss policy off)" in text
     assert "what agents and witnesses said" in text
     assert "1,048,576 first transmissions of 16 flows; the furthest came 15 packets late" in text
 

@@ -1,0 +1,98 @@
+"""What each witness of a run said, beside the truth: its row in `summary.json`, and all of them as a table of text."""
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+MRC = "MRC events"
+UNIFORM, DECLARED = "SprayCheck uniform", "SprayCheck declared"
+
+HEADER = (
+    f"{'witness':<22}{'named':<27}{'right':>6}{'wrong':>7}{'missed':>8}{'seconds':>9}{'packets':>11}"
+    f"{'precision':>11}{'recall':>9}"
+)
+NOTHING = "-"
+
+
+class WitnessedLink(msgspec.Struct, frozen=True):
+    """One link that a witness named in the end, or all links of a leaf one way (`p0:leaf3>spine*`)."""
+
+    link: str
+    right: bool
+    """Whether it lost data, by the injector's own counts."""
+    after_s: float | None
+    """Since the fault was in force and traffic went on; for a link without a fault, since the first packet."""
+    packets: int
+    """First transmissions on the paths that accuse it, up to then."""
+    paths: int
+    """How many paths that are, each of one flow."""
+
+
+class Witness(msgspec.Struct, frozen=True):
+    """All that one witness said."""
+
+    witness: str
+    """`MRC events`, `SprayCheck uniform` or `SprayCheck declared`."""
+    decides: bool
+    """Whether the run is judged by it."""
+    state: str
+    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when it had nothing to go by."""
+    named: tuple[WitnessedLink, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    """Sets of links of which it cannot tell which one it is."""
+    missed: tuple[str, ...]
+    """Links that lost data and were not named."""
+    false_alarms: int
+    """Links that were named and lost nothing."""
+    precision: float | None
+    """Share of the named links that are right; None when it named none."""
+    recall: float | None
+    """Share of the links that lost data that were named; None when none did."""
+    seconds: float | None
+    """Until the first right name, as in `named`; None without one."""
+    packets: int | None
+    """Of that name."""
+    note: str = ""
+    """Why it said nothing, or less than it could have."""
+
+
+def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
+    """A table for people; `*` marks the one that decides."""
+    if witnesses:
+        yield HEADER
+    for each in witnesses:
+        name = f"{each.witness}{' *' if each.decides else ''}"
+        if each.state == "silent":
+            yield f"{name:<22}{each.note or 'said nothing'}"
+            continue
+        right = sum(link.right for link in each.named)
+        yield (
+            f"{name:<22}{named_text(each):<27}{right:>6}{each.false_alarms:>7}{len(each.missed):>8}"
+            f"{seconds_text(each):>9}{packets_text(each):>11}{share_text(each.precision):>11}"
+            f"{share_text(each.recall):>9}"
+        )
+        if each.note:
+            yield f"{'':<22}{each.note}"
+
+
+def named_text(witness: Witness) -> str:
+    """The first name and how many more; or why there is none."""
+    if not witness.named:
+        return "one of several" if witness.candidates else "no link"
+    more = len(witness.named) - 1
+    return witness.named[0].link + (f" and {more} more" if more else "")
+
+
+def seconds_text(witness: Witness) -> str:
+    """Seconds to the first right name."""
+    return NOTHING if witness.seconds is None else f"{witness.seconds:.2f}"
+
+
+def packets_text(witness: Witness) -> str:
+    """Packets of the first right name."""
+    return NOTHING if witness.packets is None else f"{witness.packets:,}"
+
+
+def share_text(share: float | None) -> str:
+    """A precision or recall."""
+    return NOTHING if share is None else f"{share:.0%}"
