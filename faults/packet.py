@@ -13,7 +13,7 @@ from agent.wire.c_headers import wire_headers
 from faults import packet_config
 from faults.mechanism import Applied, Tally, Target
 from faults.model import By, Fault
-from faults.packet_config import COUNTS, config_of, fault_of
+from faults.packet_config import COUNTS, config_of, fault_of, with_priority
 from faults.traits import drop_rate_of
 from testbed.kernel.bpf import BpfObject, build, load
 from testbed.kernel.netns import in_nameless_namespace
@@ -30,6 +30,8 @@ from testbed.model.node_config import LOOPBACK_IFINDEX
 
 PRIORITY = 100
 """Of the first fault's program on a port; our choice, behind programs that only look."""
+MOST_PRIORITY = 0xFFFF
+"""Of a filter: 16 bits."""
 
 _SOURCE = Path(__file__).parent / "bpf" / "fault.bpf.c"
 _PROGRAM, _CONFIG, _COUNTS = "fault", "config", "tally"
@@ -45,6 +47,8 @@ class PacketMechanism:
         self._build_dir = build_dir
         self._added: set[tuple[Path, int]] = set()
         """Ports where clsact is there because of a fault."""
+        self._on: dict[tuple[Path, int], list[_PacketFault]] = {}
+        """The faults of each port, in the order of their programs."""
 
     def check(self) -> None:
         """Raises MissingFeatureError, BpfError when this machine cannot."""
@@ -62,16 +66,18 @@ class PacketMechanism:
             loaded.close()
             raise
 
-    def removed_from(self, rtnl: Rtnl, target: Target) -> None:
+    def removed_from(self, rtnl: Rtnl, target: Target, fault: "_PacketFault | None" = None) -> None:
         """A program was taken off: clsact goes with the last, if it came with one."""
+        there = self._on.get((target.namespace, target.ifindex), [])
+        if fault in there:
+            there.remove(fault)
         in_use = any(attached_programs(rtnl, target.ifindex, side) for side in Direction)
         if (target.namespace, target.ifindex) in self._added and not in_use:
             remove_clsact(rtnl, target.ifindex)
             self._added.discard((target.namespace, target.ifindex))
 
     def _attached(self, rtnl: Rtnl, target: Target, loaded: BpfObject, fault: Fault, seed: int) -> "_PacketFault":
-        taken = [program.priority for program in attached_programs(rtnl, target.ifindex, Direction.EGRESS)]
-        priority = max([PRIORITY, *(each + 1 for each in taken)])
+        priority = self._next_priority(rtnl, target)
         loaded.map(_CONFIG).update(_KEY, config_of(fault, seed, priority))
         if "clsact" not in qdisc_kinds(rtnl, target.ifindex):
             self._added.add((target.namespace, target.ifindex))
@@ -82,7 +88,18 @@ class PacketMechanism:
             self.removed_from(rtnl, target)
             self._added.discard((target.namespace, target.ifindex))
             raise
-        return _PacketFault(self, target, loaded, fault, priority)
+        applied = _PacketFault(self, target, loaded, fault, priority)
+        self._on.setdefault((target.namespace, target.ifindex), []).append(applied)
+        return applied
+
+    def _next_priority(self, rtnl: Rtnl, target: Target) -> int:
+        """Behind all programs of the port. Where no number is left there, our programs first move up to the front."""
+        behind = _behind_all(rtnl, target)
+        if behind <= MOST_PRIORITY:
+            return behind
+        for at, fault in enumerate(self._on.get((target.namespace, target.ifindex), [])):
+            fault.move(rtnl, PRIORITY + at)
+        return _behind_all(rtnl, target)
 
     @cached_property
     def _object_file(self) -> Path:
@@ -119,14 +136,30 @@ class _PacketFault:
             return Tally(seen, hit, writes, hit, passed)
         return Tally(seen, 0, 0, hit, passed)
 
+    def move(self, rtnl: Rtnl, priority: int) -> None:
+        """Run at another place; between the two places some packets meet the fault twice."""
+        if priority == self._priority:
+            return
+        fd, ifindex = self._loaded.program(_PROGRAM).fd, self._target.ifindex
+        attach_program(rtnl, ifindex, Direction.EGRESS, priority, fd, f"spraylab-{_PROGRAM}")
+        detach_program(rtnl, ifindex, Direction.EGRESS, self._priority)
+        config = self._loaded.map(_CONFIG)
+        config.update(_KEY, with_priority(config.lookup(_KEY) or b"", priority))
+        self._priority = priority
+
     def revert(self) -> Tally:
         target = self._target
         with Rtnl.inside(target.node, target.namespace) as rtnl:
             detach_program(rtnl, target.ifindex, Direction.EGRESS, self._priority)
-            self._mechanism.removed_from(rtnl, target)
+            self._mechanism.removed_from(rtnl, target, self)
         last = self.tally()
         self._loaded.close()
         return last
+
+
+def _behind_all(rtnl: Rtnl, target: Target) -> int:
+    taken = (program.priority for program in attached_programs(rtnl, target.ifindex, Direction.EGRESS))
+    return max([PRIORITY, *(each + 1 for each in taken)])
 
 
 def _try_attach(fd: int) -> None:

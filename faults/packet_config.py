@@ -104,6 +104,13 @@ def config_of(fault: Fault, seed: int, priority: int) -> bytes:
     return bytes(row.tobytes())
 
 
+def with_priority(config: bytes, priority: int) -> bytes:
+    """The same configuration for a program at another place."""
+    row: Any = np.frombuffer(config, CONFIG)[0].copy()
+    row["priority"] = priority
+    return bytes(row.tobytes())
+
+
 def fault_of(config: bytes) -> Fault:
     """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate."""
     row: Any = np.frombuffer(config, CONFIG)[0]

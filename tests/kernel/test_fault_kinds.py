@@ -19,10 +19,12 @@ from faults.inject import Injector, injector_of
 from faults.journal import outstanding
 from faults.mechanism import Target
 from faults.model import By, Fault
+from faults.packet import PRIORITY
 from faults.traits import name_of
 from faults.wording import worded
 from testbed.errors import MissingFeatureError
 from testbed.kernel import port_state
+from testbed.kernel.qdisc import Direction, attached_programs
 from testbed.kernel.rtnl import Rtnl
 from testbed.kernel.shaping import Netem, set_netem
 from tests.support.veth_pair import End, veth_pair
@@ -263,6 +265,24 @@ def test_faults_of_one_port_compose_in_the_order_they_were_set(tmp_path):
     with broken(tmp_path, fault(duplicate="100%"), fault(one_in=2), mechanism="ebpf") as (a, b, injector):
         assert lost(a, b, PLAIN, 100) == 0
         assert injector.status()[1].tally.seen == 200
+
+
+@needs_clang
+def test_a_port_whose_faults_change_for_ever_does_not_run_out_of_places(tmp_path, monkeypatch):
+    """One always stands while the other goes: the number behind it grows, up to the last that a filter can have."""
+    monkeypatch.setattr("faults.packet.MOST_PRIORITY", PRIORITY + 3)
+    first, second = fault(one_in=2), fault(duplicate="100%")
+    with broken(tmp_path, first, mechanism="ebpf") as (a, b, injector):
+        for turn in range(8):
+            injector.set(target(a, far=b), (second, first)[turn % 2], "ebpf", 7)
+            injector.clear(LINK, name_of((first, second)[turn % 2]))
+            assert [status.in_force for status in injector.status()] == [(second, first)[turn % 2]]
+            with Rtnl.inside(a.name, a.path) as rtnl:
+                (program,) = attached_programs(rtnl, a.ifindex(), Direction.EGRESS)
+            assert program.priority <= PRIORITY + 3
+        injector.set(target(a, far=b), second, "ebpf", 7)
+        assert lost(a, b, PLAIN, 100) == 0, "the copies of what is left pass the first"
+        assert [status.tally.seen for status in injector.status()] == [100, 50]
 
 
 @needs_clang
