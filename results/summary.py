@@ -62,6 +62,12 @@ class FlowResult(msgspec.Struct, frozen=True):
     reordering: Reordering | None = None
     workload: str = "write"
     """`write`, or the collective that it is a part of, which compares its numbers itself."""
+    asked_bps: float | None = None
+    """Payload bits a second that were asked for; None: as fast as windows allow."""
+    at_s: float = 0.0
+    """When it was to begin, after the start of traffic (asked for)."""
+    began_s: float | None = None
+    """When its first packet left, after the first one of all (measured); None if none did."""
 
 
 class Injected(msgspec.Struct, frozen=True):
@@ -237,14 +243,21 @@ def _collective_lines(rows: Sequence[CollectiveRow]) -> Iterator[str]:
 def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
     if len(flows) > SHOWN_FLOWS:
         return
-    yield f"{'flow':<12}{'data':>10}{'packets':>10}{'resent':>8}{'time':>10}{'goodput':>14}  verified"
+    asked = f"{'asked':>14}" if any(flow.asked_bps for flow in flows) else ""
+    yield f"{'flow':<12}{'data':>10}{'packets':>10}{'resent':>8}{'time':>10}{asked}{'goodput':>14}  verified"
     for flow in flows:
         time = f"{flow.seconds:.2f} s" if flow.seconds is not None else flow.state
-        rate = f"{flow.goodput_bps / 1e6:.1f} Mb/s" if flow.goodput_bps is not None else "-"
+        rate = f"{_rate_text(flow.goodput_bps):>14}"
+        if asked:
+            rate = f"{_rate_text(flow.asked_bps):>14}{rate}"
         right = _verified_text(flow)
         name = f"{flow.source}>{flow.destination}"
         data = size_text(flow.payload_bytes)
-        yield f"{name:<12}{data:>10}{flow.packets:>10}{flow.retransmissions:>8}{time:>10}{rate:>14}  {right}"
+        yield f"{name:<12}{data:>10}{flow.packets:>10}{flow.retransmissions:>8}{time:>10}{rate}  {right}"
+
+
+def _rate_text(bps: float | None) -> str:
+    return "-" if bps is None else f"{bps / 1e6:.1f} Mb/s"
 
 
 def _verified_text(flow: FlowResult) -> str:

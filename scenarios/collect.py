@@ -317,11 +317,12 @@ def flow_results(
     """One result a flow."""
     told = {(row.host, row.qpn): row for worker in workers for row in worker.reordering}
     orders = [told.get((item.destination.host, item.destination.qpn)) for item in flows]
-    return tuple(_flow_result(*parts) for parts in zip(flows, progress, verified, orders, strict=True))
+    first_ns = min((row.started_ns for row in progress if row.started_ns is not None), default=0)
+    return tuple(_flow_result(first_ns, *parts) for parts in zip(flows, progress, verified, orders, strict=True))
 
 
 def _flow_result(
-    item: OpenFlow, progress: FlowProgress, verified: Verification, order: ReorderCounts | None
+    first_ns: int, item: OpenFlow, progress: FlowProgress, verified: Verification, order: ReorderCounts | None
 ) -> FlowResult:
     started, finished = progress.started_ns, progress.finished_ns
     duration_ns = None if started is None or finished is None else finished - started
@@ -340,6 +341,9 @@ def _flow_result(
         bytes_verified=verified.bytes,
         bytes_wrong=verified.wrong,
         workload=item.flow.workload,
+        asked_bps=item.flow.rate_bps,
+        at_s=item.flow.at_ns / NS,
+        began_s=None if started is None else round((started - first_ns) / NS, 6),
         reordering=None if order is None else Reordering(order.in_order, order.late, order.most),
     )
 

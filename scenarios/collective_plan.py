@@ -119,8 +119,8 @@ def misfits_of(work: Workload) -> Iterator[Misfit]:
         return
     if work.group is not None and work.type is not None and work.type != pattern.value:
         yield Misfit("type", f"{work.group} is {pattern.value}, not {work.type}", f"leave it out, or {pattern.value}")
-    for key in ("strides", "pairs", "packets", "message_bytes"):
-        if getattr(work, key) is not None:
+    for key in ("strides", "pairs", "packets", "message_bytes", "at", "rate"):
+        if getattr(work, key) not in (None, "0"):
             yield Misfit(key, f"is for writes, and this is {pattern.value}", "leave it out; `bytes` and `hosts` say it")
     if work.bytes is None:
         yield Misfit("bytes", "is missing", "say how large the memory of a host is, as `bytes: 1MiB`")

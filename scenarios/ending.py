@@ -136,7 +136,8 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         collect.shut_ports(drops, plan.fabric),
         read_records(folder.counters),
     )
-    load = load_of(machine, plan.scenario.expect, flows, drops)
+    steered = plan.scenario.transport.congestion.algorithm != "off"
+    load = load_of(machine, plan.scenario.expect, flows, drops, steered)
     uneven = gets_uneven_parts(plan.scenario)
     checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
     outcomes = outcomes_of(recorded.flows, after.workers, read_records(folder.agent), plan.fabric)

@@ -21,6 +21,10 @@ BUSY_SHARE = 0.5
 that waits as long as it runs takes twice as long for everything (our choice). Two idle cores show 5 to 37 %, since two
 engines, SprayCheck and the kernel share them; two busy programs beside them 50 to 70 %, and all counts still right."""
 
+LATE_SHARE, LATE_S = 0.05, 0.25
+"""A flow keeps the rate it was asked to if it takes no longer than this share of its time more, and this for its first
+packet, its last acknowledgement and a turn of a busy engine (our choice)."""
+
 RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
 
@@ -120,14 +124,20 @@ def detected_of(
 
 
 def load_of(
-    counts: MachineCounts, expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]
+    counts: MachineCounts,
+    expectation: Expectation,
+    flows: tuple[FlowResult, ...],
+    injected: tuple[Injected, ...],
+    steered: bool = False,
 ) -> Load:
     """Whether the machine kept up.
 
     Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
     than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when a time
     is judged and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every other judgement
-    rests on counts. Retransmissions that a fault may have caused without its being counted are a warning, too.
+    rests on counts. Retransmissions that a fault may have caused without its being counted are a warning, too. So is a
+    flow that did not keep the rate asked for where a fault or congestion control (`steered`) may have held it back;
+    where nothing else can have, the machine was too slow for it.
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
@@ -144,6 +154,8 @@ def load_of(
     if counts.wait_share >= BUSY_SHARE:
         judged = expectation.within_s is not None
         (reasons if judged else warnings).append(_busy_text(counts.wait_share, judged))
+    if slow := _slow_text(flows):
+        (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
     return Load(
         bool(reasons),
         tuple(reasons),
@@ -167,6 +179,29 @@ def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...
 def _busy_text(share: float, judged: bool) -> str:
     told = f"engines waited {share:.0%} of their time for a core: times say little"
     return told + (", and within_s judges one" if judged else ", counts are right")
+
+
+def _slow_text(flows: tuple[FlowResult, ...]) -> str:
+    """Which flows did not keep the rate they were asked to; empty if all did."""
+    slow = [flow for flow in flows if _is_slow(flow)]
+    if not slow:
+        return ""
+    worst = min(slow, key=lambda flow: (flow.goodput_bps or 0) / (flow.asked_bps or 1))
+    sent, asked = ((rate or 0) / 1e6 for rate in (worst.goodput_bps, worst.asked_bps))
+    told = f"{worst.source}>{worst.destination} sent {sent:.1f} of {asked:.1f} Mb/s"
+    return f"{count_text(len(slow), 'flow')} did not keep the rate asked for: {told}"
+
+
+def _is_slow(flow: FlowResult) -> bool:
+    if flow.asked_bps is None or flow.seconds is None:
+        return False
+    asked_s = flow.payload_bytes * 8 / flow.asked_bps
+    return flow.seconds > asked_s * (1 + LATE_SHARE) + LATE_S
+
+
+def _holds_back(fault: Injected) -> bool:
+    """Whether a fault may slow a flow down: all but those that drop a few packets."""
+    return fault.requested is None or fault.requested > LATE_SHARE
 
 
 def checks_of(

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from scenarios.transport import Transport
-from scenarios.values import BitRate, Bytes, OffIsAWord, Part, Rate
+from scenarios.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate
 
 
 def _text(value: Any) -> str:
@@ -94,6 +94,12 @@ class Workload(Part):
     """Or: payload bytes a flow; of a collective, the memory of a host (of incast, of the receiver)."""
     message_bytes: Bytes | None = None
     """Payload bytes of one Write; left out, a flow is one Write."""
+    at: Duration = "0"
+    """Writes begin so long after traffic has."""
+    rate: BitRate | None = None
+    """Payload bits a second that each flow of writes sends on average, resent packets included; left out, as fast as
+    its windows allow. A flow that takes over 5 % and 0.25 s longer makes the run `overloaded`, or is a warning where a
+    fault or congestion control may have held it back."""
 
 
 class FaultEntry(Part):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from faults.errors import TargetError, WordingError
+from faults.quantities import parse_bit_rate, parse_duration
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.traits import is_nothing, name_of
 from faults.wording import Worded, worded
@@ -52,6 +53,10 @@ class Flow:
     """0: whatever its program posts."""
     message_bytes: int
     workload: str = "write"
+    at_ns: int = 0
+    """After the start of traffic."""
+    rate_bps: int | None = None
+    """Payload bits a second to keep to; None: none."""
 
 
 @dataclass(frozen=True)
@@ -371,8 +376,10 @@ def _flows(work: Workload, transport: Transport, fabric: Fabric) -> Iterator[Flo
     if pattern_of(work) is not None:
         return
     volume = _volume(work, transport.pmtu) or 0
+    at_ns, rate_bps = parse_duration(work.at), None if work.rate is None else parse_bit_rate(work.rate)
     for source, destination in _pairs(work, fabric.host_count):
-        yield from [Flow(source, destination, volume, work.message_bytes or volume)] * work.qps
+        flow = Flow(source, destination, volume, work.message_bytes or volume, at_ns=at_ns, rate_bps=rate_bps)
+        yield from [flow] * work.qps
 
 
 def _sound(model: type[M], values: Any) -> M | None:

@@ -2,6 +2,8 @@
 
 from typing import Literal
 
+import msgspec
+
 from agent.host import requests as ask
 from scenarios.transport import MS, US, Congestion, EvProfile, EvTreatment, Transport, port_bps
 
@@ -30,6 +32,13 @@ def qp_settings_of(transport: Transport, seed: int) -> ask.QpSettings:
         ev=_ev_settings(transport.ev, transport),
         nscc=None if transport.congestion.algorithm == "off" else _nscc_settings(transport.congestion),
     )
+
+
+def paced(settings: ask.QpSettings, rate_bps: int | None) -> ask.QpSettings:
+    """The same, kept to a payload rate in full packets."""
+    if rate_bps is None:
+        return settings
+    return msgspec.structs.replace(settings, packet_interval_ns=max(1, round(settings.pmtu * 8e9 / rate_bps)))
 
 
 _MODES: dict[str, Literal["AUTO", "EXP", "GEN"]] = {"auto": "AUTO", "exp": "EXP", "gen": "GEN"}

@@ -208,7 +208,7 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     """Start all flows under a fresh epoch, which is returned."""
     epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
     lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
-    traffic.post(epoch, least_packets(plan))
+    traffic.post(epoch, time.monotonic_ns(), least_packets(plan))
     return epoch
 
 
@@ -219,6 +219,7 @@ def wait_ended(
     acked, since = -1, time.monotonic()
     samples = Samples(folder.counters, folder.name, plan.scenario.seed)
     while True:
+        due_ns = traffic.post_due(time.monotonic_ns())
         over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
         progress = traffic.progress()
         samples.note_progress(progress)
@@ -232,12 +233,12 @@ def wait_ended(
         )
         if ended:
             return progress
-        if now_acked != acked:
+        if now_acked != acked or due_ns is not None:
             acked, since = now_acked, time.monotonic()
         elif time.monotonic() - since > STALLED_AFTER_S:
             waiting = sum(not flow.ended for flow in progress)
             raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
-        time.sleep(POLL_S)
+        time.sleep(POLL_S if due_ns is None else min(POLL_S, max(0.0, due_ns / 1e9 - time.monotonic())))
 
 
 def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:

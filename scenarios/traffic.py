@@ -15,7 +15,7 @@ from scenarios.deploy import worker_of
 from scenarios.jobs import Way
 from scenarios.model import Events
 from scenarios.plan import Flow, Plan
-from scenarios.qp_settings import qp_settings_of
+from scenarios.qp_settings import paced, qp_settings_of
 from scenarios.running_jobs import CollectiveOutcome, RunningJobs
 
 
@@ -119,6 +119,8 @@ class Traffic:
         self._flows: list[OpenFlow] = []
         self._regions: list[ask.RegionName] = []
         self._qps: list[ask.QpName] = []
+        self._later: list[tuple[int, OpenFlow]] = []
+        """Flows that have not begun, with the time by the monotonic clock at which they do, the next one last."""
         self.jobs = RunningJobs(workers)
         """Its collectives."""
 
@@ -136,7 +138,7 @@ class Traffic:
         )
         for number, flow in enumerate(plan.flows):
             own = scenario.seed << 20 | number  # a stream of its own for every flow of every seed
-            config = msgspec.structs.replace(settings, seed=own)
+            config = paced(msgspec.structs.replace(settings, seed=own), flow.rate_bps)
             source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
             destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
             self._connect(source, destination)
@@ -144,25 +146,35 @@ class Traffic:
             self._flows.append(OpenFlow(flow, own, source, destination))
         self.jobs.open(plan.collectives, settings, scenario.seed)
 
-    def post(self, epoch: int, least_packets: int | None = None) -> None:
-        """Start everything, announced to the leaves under `epoch`.
+    def post(self, epoch: int, now_ns: int, least_packets: int | None = None) -> None:
+        """Start everything that does not begin later, announced to the leaves under `epoch`.
 
         Of programs only queue pairs that send at least `least_packets`; with None none of them.
         """
-        for item in self._flows:
-            write = ask.PostWrite(
-                host=item.source.host,
-                qpn=item.source.qpn,
-                rkey=item.source.rkey,
-                offset=0,
-                bytes=item.flow.payload_bytes,
-                remote_va=item.destination.va,
-                remote_rkey=item.destination.rkey,
-                message_bytes=item.flow.message_bytes,
-                epoch=epoch,
-            )
-            self._ask(item.source.host, write)
+        self._epoch = epoch
+        self._later = sorted(((now_ns + item.flow.at_ns, item) for item in self._flows), key=lambda due: -due[0])
+        self.post_due(now_ns)
         self.jobs.start(epoch, least_packets)
+
+    def post_due(self, now_ns: int) -> int | None:
+        """Start what begins by now; when the next flow does, None if none is left."""
+        while self._later and self._later[-1][0] <= now_ns:
+            self._post(self._later.pop()[1])
+        return self._later[-1][0] if self._later else None
+
+    def _post(self, item: OpenFlow) -> None:
+        write = ask.PostWrite(
+            host=item.source.host,
+            qpn=item.source.qpn,
+            rkey=item.source.rkey,
+            offset=0,
+            bytes=item.flow.payload_bytes,
+            remote_va=item.destination.va,
+            remote_rkey=item.destination.rkey,
+            message_bytes=item.flow.message_bytes,
+            epoch=self._epoch,
+        )
+        self._ask(item.source.host, write)
 
     def ended(self, progress: Sequence[FlowProgress]) -> bool:
         """Whether all writes are acknowledged or have failed, by the last progress."""
@@ -203,7 +215,7 @@ class Traffic:
             if qps or regions:
                 worker.ask(ask.Destroy(qps, regions))
         self._tell_events("default")
-        self._qps, self._regions, self._flows = [], [], []
+        self._qps, self._regions, self._flows, self._later = [], [], [], []
 
     def _tell_events(self, events: Events) -> None:
         for worker in self._workers:

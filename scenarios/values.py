@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from faults.quantities import parse_bit_rate, parse_rate
+from faults.quantities import parse_bit_rate, parse_duration, parse_rate
 
 _SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
 _UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
@@ -42,6 +42,13 @@ def _bit_rate_text(value: Any) -> str:
     return text
 
 
+def _duration_text(value: Any) -> str:
+    """A duration as written, once it is known to carry a unit."""
+    text = str(value).strip()
+    parse_duration(text)
+    return text
+
+
 def _off(value: Any) -> Any:
     """YAML 1.1 reads `off` as false."""
     return "off" if value is False else value
@@ -70,6 +77,17 @@ BitRate = Annotated[
     BeforeValidator(_bit_rate_text),
     WithJsonSchema(
         {"type": "string", "format": "bit-rate", "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *[kKMG]?bit(/s)?$"}
+    ),
+]
+Duration = Annotated[
+    str,
+    BeforeValidator(_duration_text),
+    WithJsonSchema(
+        {
+            "type": ["string", "integer"],
+            "format": "time",
+            "pattern": r"^([0-9]+(\.[0-9]+)?|\.[0-9]+) *(ns|us|ms|s|min)$|^0$",
+        }
     ),
 ]
 OffIsAWord = BeforeValidator(_off)

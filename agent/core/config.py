@@ -114,6 +114,9 @@ class QpConfig:
     exp_cnt: int = 7
     """Doublings before the queue pair fails, 0..24; 25 never gives up."""
 
+    packet_interval_ns: int = 0
+    """Time from packet to packet that is kept on average, resent ones included; 0: as fast as windows allow."""
+
     ev: EvConfig = field(default_factory=EvConfig)
     """What becomes of EVs that lose, are marked or answer probes."""
 
@@ -155,6 +158,7 @@ RANGES = {
     "max_wimm_dest": (1, 65535),
     "reorder_pkts": (1, 1 << 16),
     "reorder_floor_ns": (0, 10**10),
+    "packet_interval_ns": (0, 10**10),
     "linear_cnt": (0, 7),
     "exp_cnt": (0, EXP_CNT_INFINITE),
 }

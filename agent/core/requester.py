@@ -17,6 +17,7 @@ from agent.core.events import Event, MessagesCompleted
 from agent.core.flow_shares import FlowShares
 from agent.core.inflight import InFlight
 from agent.core.messages import MessageTable
+from agent.core.pacer import Pacer
 from agent.core.probe import Prober
 from agent.core.psn import offsets_of, psns_of
 from agent.core.recovery import Recovery, Sending
@@ -61,6 +62,9 @@ class Requester:
         self._in_flight = InFlight(config.window_pkts, ev_count)
         self._reader = SackReader(start_psn)
         self._window = None if control is None else SendWindow(control, config.window_pkts)
+        self._pacer = Pacer(config.packet_interval_ns) if config.packet_interval_ns else None
+        self._paced_until_ns: int | None = None
+        """When the pacer lets the next packet go; None if it holds none back."""
         self._ack_asked = -1
         self._acked = 0
         self._unacked_ns: int | None = None
@@ -124,10 +128,8 @@ class Requester:
     @property
     def deadline_ns(self) -> int | None:
         """When `on_timer` has something to do at the latest; None if never."""
-        first, unacked = self.recovery.deadline_ns, self._unacked_ns
-        if unacked is None:
-            return first
-        return unacked if first is None else min(first, unacked)
+        due = (self.recovery.deadline_ns, self._unacked_ns, self._paced_until_ns)
+        return min((each for each in due if each is not None), default=None)
 
     def expect(self, peer_qpn: int, mpr_dest: int | None, max_wimm: int | None, dynamic_mpr: bool) -> None:
         """What the peer allows us."""
@@ -144,14 +146,7 @@ class Requester:
         One batch reads from one source memory: it ends early where the next message lies in another.
         """
         flight = self._in_flight
-        if not self.backlog_pkts:
-            return None
-        if self._window is not None:
-            limit = self._window.room(limit, not self._in_flight.sent)
-        if not self.ev_set.sendable:
-            if self.timer.deadline_ns is None and self.backlog_pkts:
-                self.timer.arm(now_ns)
-            return None
+        limit = self._allowed(limit, now_ns)
         if limit < 1:
             return None
         again = 0
@@ -171,6 +166,9 @@ class Requester:
         ev_index = self._record(offsets, again, now_ns)
         if self._window is not None:
             self._window.on_sent(offsets, segments.payload_bytes)
+        if self._pacer is not None:
+            self._pacer.on_sent(count, now_ns)
+            self._paced_until_ns = self._pacer.due_ns if count == limit else None
         return WriteBatch(
             psn=psns_of(offsets, self._start_psn),
             opcode=segments.opcode,
@@ -287,6 +285,22 @@ class Requester:
         base = self._in_flight.base
         end = base + self._window_psns
         return end if base >= self._first_pkts else min(end, self._first_pkts)
+
+    def _allowed(self, limit: int, now_ns: int) -> int:
+        """Packets of `limit` that the congestion window, the EVs and the pacer let go now."""
+        self._paced_until_ns = None
+        if not self.backlog_pkts:
+            return 0
+        if self._window is not None:
+            limit = self._window.room(limit, not self._in_flight.sent)
+        if not self.ev_set.sendable:
+            if self.timer.deadline_ns is None:
+                self.timer.arm(now_ns)
+            return 0
+        if self._pacer is not None and limit > 0:
+            limit = self._pacer.room(limit, now_ns)
+            self._paced_until_ns = None if limit else self._pacer.due_ns
+        return limit
 
     def _room(self, limit: int) -> int:
         flight = self._in_flight

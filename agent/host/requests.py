@@ -111,6 +111,7 @@ class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     start_psn: int | None = None
     sack_delay_ns: int | None = None
     ack_timeout_ns: int | None = None
+    packet_interval_ns: int | None = None
     linear_cnt: int | None = None
     exp_cnt: int | None = None
     mpr: int | None = None

@@ -208,6 +208,7 @@ _OPTIONAL = (
     "start_psn",
     "sack_delay_ns",
     "ack_timeout_ns",
+    "packet_interval_ns",
     "linear_cnt",
     "exp_cnt",
     "mpr",

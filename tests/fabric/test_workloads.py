@@ -57,3 +57,28 @@ def test_all_kinds_under_loss(tmp_path: Path) -> None:
         assert "is going on" not in lab("perf", "sendrecv", "--hosts", "h0,h1", "-e", "1KiB", "-n", "1").stderr
         assert "no such" in lab("perf", "write-bw", "h0", "h99", code=2).stderr
     assert lab.left() == []
+
+
+def test_flows_begin_when_asked_and_keep_their_rate_or_the_run_says_so(tmp_path: Path) -> None:
+    def file(name: str, packets: int, **workload: object) -> Path:
+        scenario = {
+            "version": 1,
+            "name": name,
+            "topology": {"planes": 1, "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
+            "workloads": [{"pairs": [[0, 2]], "packets": packets, **workload}, {"pairs": [[1, 3]], "packets": 2048}],
+            "detector": {"min_rate": "10%"},
+        }
+        path = tmp_path / f"{name}.yaml"
+        path.write_text(yaml.safe_dump(scenario))
+        return path
+
+    with own_lab(tmp_path / "runs") as lab:
+        summary = trusted(lab, "run", str(file("paced", 4096, at="1s", rate="4Mbit")))
+        paced, other = summary["flows"]
+        assert paced["asked_bps"] == 4_000_000
+        assert paced["goodput_bps"] == pytest.approx(4_000_000, rel=0.03)
+        assert (paced["at_s"], other["asked_bps"], other["began_s"]) == (1.0, None, 0.0)
+        assert paced["began_s"] == pytest.approx(1.0, abs=0.25)
+        told = lab("run", str(file("too-fast", 65536, rate="400Gbit")), code=5)
+        assert "did not keep the rate asked for: h0>h2 sent" in told.stdout
+    assert lab.left() == []

@@ -147,6 +147,19 @@ def test_to_name_what_may_have_dropped_is_right_and_not_to_name_it_is_no_miss() 
     assert not all(check.ok for check in without)
 
 
+PACED = msgspec.structs.replace(FLOW, asked_bps=409_600.0)
+"""Asked for twice what it sent."""
+
+
+def test_a_rate_that_was_not_kept_is_overload_unless_something_else_may_have_held_it_back() -> None:
+    load = load_of(CALM, Expectation(), (PACED,), (DROP,))
+    assert load.reasons == ("1 flow did not keep the rate asked for: h3>h4 sent 0.2 of 0.4 Mb/s",)
+    assert load_of(CALM, Expectation(), (PACED,), (DROP,), steered=True).warnings == load.reasons
+    assert load_of(CALM, Expectation(), (PACED,), (DROP, DELAY)).warnings == load.reasons
+    kept = msgspec.structs.replace(PACED, asked_bps=FLOW.goodput_bps)
+    assert load_of(CALM, Expectation(), (kept,), (DROP,)).reasons == ()
+
+
 def test_packets_lost_by_the_machine_are_overload() -> None:
     load = load_of(MachineCounts(1, 1, 0, 1, 0), Expectation(), (FLOW,), (DROP,))
     assert load.overloaded

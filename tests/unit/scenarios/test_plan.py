@@ -35,6 +35,27 @@ def test_flows_of_strides_and_pairs() -> None:
     assert flows == [(0, 1), (1, 2), (2, 3), (3, 0), (0, 3), (1, 0), (2, 1), (3, 2), (0, 3)]
 
 
+def test_flows_that_begin_later_and_keep_a_rate() -> None:
+    text = TEXT.replace("packets: 512,", "packets: 512, at: 1.5s, rate: 4Mbit,")
+    first, *_, last = plan_of(scenario_from(text, "x")).flows
+    assert (first.at_ns, first.rate_bps) == (1_500_000_000, 4_000_000)
+    assert (last.at_ns, last.rate_bps) == (0, None)
+
+
+@pytest.mark.parametrize(("key", "value"), [("at", "2"), ("at", "soon"), ("rate", "10"), ("rate", "0")])
+def test_when_and_how_fast_carry_units(key: str, value: str) -> None:
+    with pytest.raises(ScenarioRefusedError, match=rf"workloads\.0\.{key}"):
+        scenario_from(TEXT.replace("packets: 512,", f"packets: 512, {key}: {value},"), "x")
+
+
+@pytest.mark.parametrize("key", ["at: 1s", "rate: 1Mbit"])
+def test_collectives_begin_at_once_and_as_fast_as_they_can(key: str) -> None:
+    collective = f"workloads:\n  - {{group: dp, bytes: 64KiB, {key}}}"
+    text = TEXT[: TEXT.index("workloads:")] + collective
+    with pytest.raises(ScenarioRefusedError, match="is for writes, and this is all-reduce"):
+        scenario_from(text, "x")
+
+
 def test_a_flow_without_message_size_is_one_message() -> None:
     last = plan_of(scenario_from(TEXT, "x")).flows[-1]
     assert (last.payload_bytes, last.message_bytes) == (2560, 2560)

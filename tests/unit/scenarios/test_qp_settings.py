@@ -7,7 +7,7 @@ from agent.core.config import QpConfig
 from agent.core.congestion.nscc_config import NsccConfig
 from agent.core.ev_config import EvConfig
 from agent.host import requests as ask
-from scenarios.qp_settings import qp_settings_of
+from scenarios.qp_settings import paced, qp_settings_of
 from scenarios.transport import Transport
 
 UNLIKE = {
@@ -34,7 +34,7 @@ def settings(record: msgspec.Struct) -> dict[str, object]:
 
 def test_every_setting_of_a_worker_has_a_key() -> None:
     plain = qp_settings_of(Transport(), 1)
-    changed = qp_settings_of(Transport.model_validate(UNLIKE), 2)
+    changed = paced(qp_settings_of(Transport.model_validate(UNLIKE), 2), 8_000_000)
     assert changed.nscc is not None
     pairs = [(plain, changed), (plain.ev, changed.ev), (ask.NsccSettings(port_bps=10**10), changed.nscc)]
     for before, after in pairs:

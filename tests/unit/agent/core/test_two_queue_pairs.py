@@ -190,3 +190,24 @@ def test_the_same_inputs_give_the_same_bytes():
     for seed in range(3):
         assert trace(seed) == trace(seed)
     assert trace(0) != trace(1)
+
+
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+@pytest.mark.parametrize("window_pkts", [16, 256])
+def test_a_paced_queue_pair_keeps_its_rate_resent_packets_included(loss, window_pkts):
+    interval_ns, packets = 50_000, 500
+    config = QpConfig(
+        pmtu=16, window_pkts=window_pkts, packet_interval_ns=interval_ns, ack_timeout_ns=TIMEOUT_NS, exp_cnt=25
+    )
+    pair = QpPair(3, config, writes=Weather(loss=loss))
+    began_ns = pair.now_ns
+    pair.post(0, packets * 16, 1000)
+    pair.run(within_ns=10**9)
+    pair.check_delivered()
+    progress = pair.ends[0].qp.progress().requester
+    sent = packets + progress.packets_rtx
+    assert (progress.packets_rtx > 0) == (loss > 0)
+    took_ns = progress.last_completed_ns - began_ns
+    assert took_ns >= (sent - 1) * interval_ns
+    if not loss:
+        assert took_ns <= sent * interval_ns + 10 * pair.tick_ns + 2_000_000
