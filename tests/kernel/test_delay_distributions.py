@@ -17,8 +17,8 @@ from scipy import stats
 from faults.inject import injector_of
 from faults.mechanism import Target
 from faults.model import Delay, Distribution, RandomDrop
-from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root
+from tests.support.netem import needs_netem
 from tests.support.veth_pair import End, veth_pair
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -88,12 +88,10 @@ def test_the_distributions_can_be_told_apart() -> None:
             assert told == {each: each is asked for each in Distribution}
 
 
+@needs_netem
 @pytest.mark.parametrize("asked", list(Distribution))
 def test_the_asked_distribution_is_the_one_that_arrives(tmp_path: Path, asked: Distribution) -> None:
     """Set after another one, whose table a netem that stays for a loss would keep."""
-    netem = next(feature for feature in probe_features() if feature.name == "netem")
-    if not netem.present:
-        pytest.skip(f"this kernel has no netem: {netem.advice}")
     other = next(each for each in Distribution if each is not asked)
     with veth_pair() as (a, b), injector_of(tmp_path) as injector:
         target = Target("p0:leaf3>spine5", a.name, a.path, "wire0", a.ifindex())

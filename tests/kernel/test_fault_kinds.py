@@ -22,11 +22,10 @@ from faults.model import By, Fault
 from faults.packet import PRIORITY
 from faults.traits import name_of
 from faults.wording import worded
-from testbed.errors import MissingFeatureError
 from testbed.kernel import port_state
 from testbed.kernel.qdisc import Direction, attached_programs
 from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import Netem, set_netem
+from tests.support.netem import HAS_NETEM, WITHOUT_NETEM, needs_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import DQPN, DST, ev, write_frame, write_frames
 
@@ -44,19 +43,6 @@ AGAIN = write_frames([1], flags=BTH_RETRANSMISSION)[0]
 SACK, NACK = write_frame(opcode=Opcode.SACK), write_frame(opcode=Opcode.NACK)
 SENT = 4000
 
-
-def has_netem() -> bool:
-    with veth_pair() as (a, _), Rtnl.inside(a.name, a.path) as rtnl:
-        try:
-            set_netem(rtnl, a.ifindex(), Netem())
-        except MissingFeatureError:
-            return False
-    return True
-
-
-needs_netem = pytest.mark.skipif(
-    os.geteuid() != 0 or not has_netem(), reason="this kernel lacks netem: CONFIG_NET_SCH_NETEM (module sch_netem)"
-)
 BOTH = [pytest.param("ebpf", marks=needs_clang), pytest.param("netem", marks=needs_netem)]
 
 
@@ -485,8 +471,8 @@ DIRECTED = [
 @pytest.mark.parametrize(("words", "mechanism"), DIRECTED, ids=lambda value: str(value)[:40])
 def test_the_other_direction_is_untouched(tmp_path, words, mechanism):
     """Every frame comes, as it was sent, once, and at once."""
-    if mechanism == "netem" and not has_netem():
-        pytest.skip("this kernel lacks netem: CONFIG_NET_SCH_NETEM (module sch_netem)")
+    if mechanism == "netem" and not HAS_NETEM:
+        pytest.skip(WITHOUT_NETEM)
     frames = [WRITE, SACK, PLAIN, *message(100, 8, 0)]
     with broken(tmp_path, fault(**words), mechanism=mechanism) as (a, b, injector):
         assert captured(b, a, frames) == frames

@@ -24,7 +24,8 @@ from testbed.kernel import qdisc
 from testbed.kernel.bpf import load
 from testbed.kernel.qdisc import Direction, detach_program
 from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import Netem, read_netem, remove_netem, set_netem
+from testbed.kernel.shaping import read_netem, remove_netem
+from tests.support.netem import needs_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import write_frame
 
@@ -36,19 +37,6 @@ PLAIN = b"\x02" * 12 + b"\x88\xb5" + bytes(100)  # local experimental EtherType,
 WRITE = write_frame()
 SACK = write_frame(opcode=Opcode.SACK)
 
-
-def has_netem() -> bool:
-    with veth_pair() as (a, _), Rtnl.inside(a.name, a.path) as rtnl:
-        try:
-            set_netem(rtnl, a.ifindex(), Netem())
-        except MissingFeatureError:
-            return False
-    return True
-
-
-needs_netem = pytest.mark.skipif(
-    os.geteuid() != 0 or not has_netem(), reason="this kernel lacks netem: CONFIG_NET_SCH_NETEM (module sch_netem)"
-)
 BOTH = [pytest.param("ebpf", marks=needs_clang), pytest.param("netem", marks=needs_netem)]
 
 
