@@ -17,6 +17,9 @@ _VIEW_MIN_BYTES = 512
 _MOST_STRETCHES = 8
 """More stretches of evenly spaced rows are not copied one by one. Our choice: a turn costs as much as copying 8 kB."""
 
+FEW_ROWS = 4
+"""So many rows are read and written one by one, more of them column by column. Our choice: there both cost the same."""
+
 T = TypeVar("T", bound=np.generic)
 
 Rows = NDArray[np.intp] | NDArray[np.int64] | NDArray[np.bool_] | slice

@@ -1,6 +1,5 @@
 """Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
 
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
-from agent.wire.columns import SackColumns, WriteColumns
-from agent.wire.constants import Ecn
-from agent.wire.control import RECEIVED
+from agent.wire import fields
+from agent.wire.columns import FEW_ROWS, SackColumns, WriteColumns
+from agent.wire.control import RECEIVED, ce_column, ev_column
 from agent.wire.control_columns import (
     AckColumns,
     EndpointRequestColumns,
@@ -21,8 +20,6 @@ from agent.wire.control_columns import (
 from agent.wire.dtypes import (
     INNER_OFFSET,
     PAYLOAD_OFFSET,
-    RETH,
-    SACK_FRAME,
     SACK_MASK_FRAME,
     WRITE_FRAME,
     word,
@@ -31,44 +28,19 @@ from agent.wire.dtypes import (
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import Runs, flat_bytes
 from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes
+from agent.wire.read_few import read_few
 from agent.wire.rules import Kind, RejectReason
 from agent.wire.verdicts import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 
-_PSN_MASK = word(c.PSN_MASK)
-_QPN_MASK = word(c.QPN_MASK)
 _TSETH_BIT = word(c.BTH_TIMESTAMP << c.PSN_BITS)
-_RTX_BIT = word(c.BTH_RETRANSMISSION << c.PSN_BITS)
-_VERDICT_SHIFT = word(5)
-_VERDICT_BITS = np.array(3, np.uint8)
-_PR_BIT = word(1 << 17)
-_OOO_BITS = np.array(c.OOO_COUNT_MAX, np.uint16)
-_RESTORE_BIT = word(1 << 31)
-_PENALTY_BITS = np.array(c.RCV_CWND_PEN_MAX, np.uint8)
-_RCVD_MASK = word(c.RCVD_BYTES_MASK)
-_ZERO = word(0)
-_LONG_SHIFT = np.array(32, np.uint64)
-_OUTER_CLASS = word_of(WRITE_FRAME, "outer", "class_word")
 _OUTER_LENGTH = word_of(WRITE_FRAME, "outer", "plen")
-_INNER_CLASS = word_of(WRITE_FRAME, "inner", "class_word")
-_UDP_PORTS = word_of(WRITE_FRAME, "udp", "sport")
-_BTH_FIRST = word_of(WRITE_FRAME, "bth", "opcode")
-_BTH_DQP = word_of(WRITE_FRAME, "bth", "dqp_word")
 _BTH_PSN = word_of(WRITE_FRAME, "bth", "psn_word")
-_METH = word_of(WRITE_FRAME, "meth")
 _TSETH = word_of(WRITE_FRAME, "tseth")
 _RETH = word_of(WRITE_FRAME, "reth")
-_IMM = _RETH + RETH.itemsize // 4
-_SETH = word_of(SACK_FRAME, "seth")
-_SETH_CACK = word_of(SACK_FRAME, "seth", "cack_word")
-_SETH_CC = word_of(SACK_FRAME, "seth", "cc")
-_CC_STATE = word_of(SACK_FRAME, "cc_state")
-_PORT_MASK = word_of(SACK_MASK_FRAME, "ports")
-_ECN = word(3 << 20)
-_CE = word(Ecn.CE << 20)
-_LOW_HALF, _HIGH_HALF = (slice(0, None, 2), slice(1, None, 2))[:: 1 if sys.byteorder == "little" else -1]
-_MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
+_IMM = fields.IMM.word
+_MASKED_END = np.array(SACK_MASK_FRAME.itemsize - c.ICRC_BYTES, np.int32)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,6 +79,10 @@ def decode(
     if len(frames) == 0:
         return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
     codec = codec or EvCodec()
+    if len(frames) <= FEW_ROWS:
+        few = read_few(frames, lengths, own_address, plane, codec, check_icrc=check_icrc)
+        if few is not None:
+            return Decoded(rejected={}, reasons=np.zeros(len(frames), np.uint8), **few)
     block = judge(frames, lengths, own_address, check_icrc=check_icrc, runs=runs)
     found: dict[str, Any] = {}
     for kind, rows in block.groups():
@@ -134,23 +110,13 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
         words = _in_usual_layout(block, rows)
     start = block.payload_start[rows]
     payload_bytes = block.payload_end[rows] - start - pad_bytes(words)
-    psn_word = words[_BTH_PSN]
-    outer_class, inner_class = words[_OUTER_CLASS], words[_INNER_CLASS]
     return WriteColumns(
-        psn=psn_word & _PSN_MASK,
-        opcode=_octet(words[_BTH_FIRST], 24),
-        flags=_octet(psn_word, 24),
-        dqpn=words[_BTH_DQP] & _QPN_MASK,
-        ce=_is_ce(outer_class) | _is_ce(inner_class),
+        **{name: bits.column(words) for name, bits in fields.WRITE.items()},
+        dqpn=fields.DQPN.column(words),
+        ce=ce_column(words, codec),
         trimmed=trimmed,
         trimmed_lasthop=block.trimmed_lasthop[rows],
-        ev=codec.join(_high(words[_UDP_PORTS]), _low(inner_class)),
-        msn=_low(words[_METH]),
-        rqmsn=_high(words[_METH]),
-        tx_timestamp=_high(words[_TSETH]),
-        va=_long(words[_RETH], words[_RETH + 1]),
-        rkey=words[_RETH + 2],
-        dmalen=words[_RETH + 3],
+        ev=ev_column(words, codec),
         imm=_immediates(block, words, rows),
         payload_bytes=(payload_bytes * ~trimmed).view(np.uint32) if any_trimmed else payload_bytes.view(np.uint32),
         payload_offset=block.row_offsets()[rows] + start,
@@ -163,7 +129,7 @@ def _immediates(block: JudgedBlock, words: NDArray[np.uint32], rows: NDArray[np.
     """Immediate data, zero in rows without."""
     if block.highest_kind < Kind.WRITE_IMM.value:
         return np.zeros(words.shape[1], np.uint32)
-    immediates: NDArray[np.uint32] = words[_IMM] * (block.kinds[rows] == Kind.WRITE_IMM.value)
+    immediates: NDArray[np.uint32] = fields.IMM.column(words) * (block.kinds[rows] == Kind.WRITE_IMM.value)
     return immediates
 
 
@@ -182,49 +148,12 @@ def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDAr
 
 def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) -> SackColumns:
     words = block.words_of(rows)
-    first, windows, rcvd = words[_SETH], words[_SETH_CC], words[_CC_STATE + 1]
     masked = block.payload_start[rows] == _MASKED_END
+    columns = {name: bits.column(words) for name, bits in fields.SACK.items()}
+    columns |= {name: columns[name].view(np.int16) for name in fields.SIGNED}
     return SackColumns(
-        cack_psn=words[_SETH_CACK] & _PSN_MASK,
-        ack_psn_offset=_low(first).view(np.int16),
-        pr=first & _PR_BIT != _ZERO,
-        rtx=words[_BTH_PSN] & _RTX_BIT != _ZERO,
-        m=_octet(first >> _VERDICT_SHIFT, 16) & _VERDICT_BITS,
-        ev=words[_SETH + 1],
-        spdcid=_high(words[_SETH + 2]),
-        dpdcid=_low(words[_SETH + 2]),
-        mpr=_octet(windows, 16),
-        sack_offset=_low(windows).view(np.int16),
-        bitmap=_long(words[_SETH_CC + 1], words[_SETH_CC + 2]),
-        tx_timestamp=_high(words[_CC_STATE]),
-        ooo_count=_low(words[_CC_STATE]) & _OOO_BITS,
-        restore_cwnd=rcvd & _RESTORE_BIT != _ZERO,
-        rcv_cwnd_pen=_octet(rcvd, 24) & _PENALTY_BITS,
-        rcvd_bytes=rcvd & _RCVD_MASK,
-        port_mask=words[_PORT_MASK] * masked if np.count_nonzero(masked) else None,
-        dqpn=words[_BTH_DQP] & _QPN_MASK,
+        **columns,
+        port_mask=fields.PORT_MASK.column(words) * masked if np.count_nonzero(masked) else None,
+        dqpn=fields.DQPN.column(words),
         plane=plane,
     )
-
-
-def _is_ce(class_word: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    ce: NDArray[np.bool_] = class_word & _ECN == _CE
-    return ce
-
-
-def _octet(word: NDArray[np.uint32], shift: int) -> NDArray[np.uint8]:
-    """Eight bits of contiguous words from a multiple of eight up, a view."""
-    place = shift // 8 if sys.byteorder == "little" else 3 - shift // 8
-    return word.view(np.uint8)[place::4]
-
-
-def _high(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    return word.view(np.uint16)[_HIGH_HALF]
-
-
-def _low(word: NDArray[np.uint32]) -> NDArray[np.uint16]:
-    return word.view(np.uint16)[_LOW_HALF]
-
-
-def _long(high: NDArray[np.uint32], low: NDArray[np.uint32]) -> NDArray[np.uint64]:
-    return high.astype(np.uint64) << _LONG_SHIFT | low

@@ -4,6 +4,7 @@ Big-endian throughout. A word that mixes bit fields is one field here (`psn_word
 its bits. Sources: MRC 6.2.2, 7.5 and Tables 7-12 to 7-22, RFC 8200, RFC 768.
 """
 
+import sys
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -180,6 +181,7 @@ def word(value: int) -> NDArray[np.uint32]:
     return np.array(value, np.uint32)
 
 
+_LONG = np.array(32, np.uint64)
 _SHIFTS = tuple(word(shift) for shift in range(32))
 _MASKS = tuple(word((1 << width) - 1) for width in range(33))
 
@@ -192,24 +194,49 @@ def word_of(frame: Record, *path: str) -> int:
     return (offset_of(frame, *path) - WORD_LEAD_BYTES) // 4
 
 
+_DTYPES = {1: np.bool_, 2: np.uint8, 7: np.uint8, 8: np.uint8, 16: np.uint16, 64: np.uint64}
+
+
 class Bits(NamedTuple):
-    """A field of at most 32 bits within a frame's words (see `header_words`)."""
+    """A field of at most 32 bits, or of exactly 64, within a frame's words (see `header_words`)."""
 
     word: int
+    """The first of the two, where it has 64 bits."""
     shift: int
     width: int
 
+    @property
+    def dtype(self) -> type[np.generic]:
+        """The smallest type that holds it; a single bit is a truth."""
+        return _DTYPES.get(self.width, np.uint32 if self.width > 16 else np.uint16)
+
     def read(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The field of all frames, `(n,)`, from `(w, n)` words."""
+        """The field of all frames, `(n,)`, from `(w, n)` words; at most 32 bits."""
         value: NDArray[np.uint32] = words[self.word]
         if self.shift:
             value = value >> _SHIFTS[self.shift]
         return value & _MASKS[self.width] if self.shift + self.width < 32 else value
 
+    def column(self, words: NDArray[np.uint32]) -> NDArray[Any]:
+        """As `read`, of its `dtype`; `words` contiguous word by word, which the column may be a view of."""
+        if self.width in (8, 16) and self.shift % self.width == 0:
+            parts: NDArray[Any] = words[self.word].view(self.dtype)
+            place = self.shift // self.width
+            return parts[place if sys.byteorder == "little" else -1 - place :: 32 // self.width]
+        if self.width == 64:
+            long: NDArray[np.uint64] = words[self.word].astype(np.uint64) << _LONG | words[self.word + 1]
+            return long
+        return self.read(words).astype(self.dtype, copy=False)
+
     def placed(self, values: NDArray[np.generic]) -> NDArray[np.uint32]:
-        """Values, `(n,)`, that fit the field, as they stand in its word."""
+        """Values, `(n,)`, that fit the field, as they stand in its word; at most 32 bits."""
         wide = values.astype(np.uint32)
         return wide << _SHIFTS[self.shift] if self.shift else wide
+
+    def above(self, end: int) -> int:
+        """How many bits lie between it and byte `end` of the frame: where it is in a number of all bytes to there."""
+        last = self.word + self.width // 64
+        return 8 * (end - WORD_LEAD_BYTES - 4 * (last + 1)) + self.shift
 
 
 def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -> Bits:
@@ -219,7 +246,7 @@ def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -
         assert layout.fields is not None
         layout = layout.fields[name][0]
     word, place = divmod(offset_of(frame, *path) - WORD_LEAD_BYTES, 4)
-    shift = 8 * (4 - place - layout.itemsize) + low
+    shift = max(0, 8 * (4 - place - layout.itemsize)) + low
     return Bits(word, shift, 8 * layout.itemsize if width is None else width)
 
 

@@ -1,13 +1,13 @@
 """Columns of header values to frames, in place, a batch at a time. Decides nothing: every value is given."""
 
 from dataclasses import fields
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
 from agent.wire.columns import (
+    FEW_ROWS,
     Announcement,
     Rows,
     SackBatch,
@@ -35,14 +35,16 @@ from agent.wire.icrc import (
     HEADER_BYTES,
     Runs,
     carried,
-    carried_alike,
     flat_bytes,
     mask_effect,
     raw_crcs,
     runs_between,
 )
+from agent.wire.prefixes import sack_prefixes, stamp_lengths, write_prefixes
 from agent.wire.template import CONTROL_CLASS, FlowTemplate, HostAddress, tunnel_frames
+from agent.wire.write_few import write_few_sacks, write_few_writes
 
+_RTX = np.array(c.BTH_RETRANSMISSION, np.uint8)
 _TIMESTAMP = word(c.BTH_TIMESTAMP)
 _FLAGS_SHIFT = word(c.PSN_BITS)
 _RETRANSMISSION = word(c.BTH_RETRANSMISSION << c.PSN_BITS)
@@ -67,6 +69,8 @@ def encode_writes(
     rows = out[: len(batch)]
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
+    if len(batch) <= FEW_ROWS and not _has_class_of_its_own(template, batch):
+        return write_few_writes(template, batch, rows)
     widths = batch.payload_bytes
     if batch.imm is None and template.retransmission_class is None and alike(widths):
         return _encode_alike(template, batch, rows, runs)
@@ -75,7 +79,7 @@ def encode_writes(
     ends = starts + widths + pads
     headers = template.write_prefix.take(batch.ev_index, axis=0)
     frames = records(headers, WRITE_FRAME)
-    _stamp_lengths(frames, ends, pads)
+    stamp_lengths(frames, ends, pads)
     _stamp_write(frames, batch)
     effect = template.write_icrc_effect[batch.ev_index]
     if template.retransmission_class is not None:
@@ -86,30 +90,26 @@ def encode_writes(
     return ends + np.uint32(c.ICRC_BYTES)
 
 
+def _has_class_of_its_own(template: FlowTemplate, batch: WriteBatch) -> bool:
+    """Whether some row leaves in another class than first transmissions."""
+    return template.retransmission_class is not None and bool(np.count_nonzero(batch.flags & _RTX))
+
+
 def _encode_alike(
     template: FlowTemplate, batch: WriteBatch, rows: NDArray[np.uint8], runs: Runs | None
 ) -> NDArray[np.uint32]:
     """The usual batch: frames of one length without immediates. What follows from the length is looked up."""
     width = int(batch.payload_bytes[0])
-    prefixes, effect, end = _frames_alike(template, width)
-    headers = prefixes.take(batch.ev_index, axis=0)
+    prefixes = write_prefixes(template, width)
+    end = prefixes.end
+    headers = prefixes.octets.take(batch.ev_index, axis=0)
     _stamp_write(records(headers, WRITE_FRAME), batch)
     rows[:, :PAYLOAD_OFFSET] = headers
     if width:
         gather_rows(batch.source, batch.source_offset, rows[:, PAYLOAD_OFFSET : PAYLOAD_OFFSET + width])
         rows[:, PAYLOAD_OFFSET + width : end] = 0
-    stamp_icrc(rows, effect[batch.ev_index], end, runs)
+    stamp_icrc(rows, prefixes.effect[batch.ev_index], end, runs)
     return filled(end + c.ICRC_BYTES, len(rows), np.uint32)
-
-
-@lru_cache(maxsize=256)
-def _frames_alike(template: FlowTemplate, width: int) -> tuple[NDArray[np.uint8], NDArray[np.uint32], int]:
-    """By EV: prefixes with lengths for `width` bytes of payload, and what masking changes in the ICRC; its place."""
-    pad = -width % 4
-    end = PAYLOAD_OFFSET + width + pad
-    prefixes = template.write_prefix.copy()
-    _stamp_lengths(records(prefixes, WRITE_FRAME), end, pad)
-    return prefixes, carried_alike(template.write_icrc_effect, end - INNER_OFFSET - HEADER_BYTES), end
 
 
 def _payload_starts(batch: WriteBatch) -> NDArray[np.uint32]:
@@ -120,15 +120,6 @@ def _payload_starts(batch: WriteBatch) -> NDArray[np.uint32]:
 
 def _carries_imm(opcode: NDArray[np.uint8]) -> NDArray[np.bool_]:
     return np.isin(opcode, c.IMMEDIATE_OPCODES)
-
-
-def _stamp_lengths(frame: NDArray[np.void], end: NDArray[np.uint32] | int, pad: NDArray[np.uint32] | int) -> None:
-    """`end` is where the ICRC goes."""
-    udp_bytes = end - (UDP_OFFSET - c.ICRC_BYTES)
-    frame["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
-    frame["inner"]["plen"] = udp_bytes
-    frame["udp"]["len"] = udp_bytes
-    frame["bth"]["pad_tver"] = pad << 4
 
 
 def _stamp_write(frames: NDArray[np.void], batch: WriteBatch) -> None:
@@ -214,26 +205,20 @@ def encode_sacks(
     rows = out[: len(batch)]
     if len(batch) == 0:
         return np.zeros(0, np.uint32)
-    octets, layout = (
-        (template.sack_frame, SACK_FRAME) if batch.port_mask is None else (template.sack_mask_frame, SACK_MASK_FRAME)
-    )
-    headers = octets.take(batch.ev_index, axis=0)
-    frames = records(headers, layout)
+    if len(batch) <= FEW_ROWS:
+        return write_few_sacks(template, batch, rows)
+    masked = batch.port_mask is not None
+    prefixes = sack_prefixes(template, masked)
+    headers = prefixes.octets.take(batch.ev_index, axis=0)
+    frames = records(headers, SACK_MASK_FRAME if masked else SACK_FRAME)
     frames["bth"]["psn_word"] = batch.rtx * _RETRANSMISSION | batch.cack_psn
     _stamp_seth(frames["seth"], batch)
     _stamp_cc_state(frames["cc_state"], batch)
     if batch.port_mask is not None:
         frames["ports"]["port_mask"] = batch.port_mask
-    rows[:, : layout.itemsize] = headers
-    end = layout.itemsize - c.ICRC_BYTES
-    stamp_icrc(rows, _sack_icrc_effect(template, end)[batch.ev_index], end, runs)
-    return filled(layout.itemsize, len(batch), np.uint32)
-
-
-@lru_cache(maxsize=256)
-def _sack_icrc_effect(template: FlowTemplate, end: int) -> NDArray[np.uint32]:
-    """By EV, at `end`."""
-    return carried_alike(template.sack_icrc_effect, end - INNER_OFFSET - HEADER_BYTES)
+    rows[:, : frames.itemsize] = headers
+    stamp_icrc(rows, prefixes.effect[batch.ev_index], prefixes.end, runs)
+    return filled(frames.itemsize, len(batch), np.uint32)
 
 
 def _stamp_seth(seth: NDArray[np.void], batch: SackBatch) -> None:

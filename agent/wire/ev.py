@@ -52,6 +52,11 @@ class EvCodec:
         high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
         return high.astype(np.uint32) << _HALF | low
 
+    def join_one(self, sport: int, flow_label: int) -> int:
+        """As `join`, of one packet."""
+        high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
+        return high << 16 | low
+
     def sport(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
         """UDP source ports (n,) of EVs (n,)."""
         return _high(ev) if self.order is EvOrder.SPORT_HIGH else _low(ev)

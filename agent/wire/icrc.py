@@ -37,6 +37,8 @@ _MASKS = (
 """Offset from the inner IPv6 header, bits read as ones."""
 HEADER_BYTES = _BTH_BYTE_4 + 1
 """The masked bytes all lie within so many bytes of the inner IPv6 header."""
+_MASK = sum(ones << 8 * (HEADER_BYTES - 1 - offset) for offset, ones in _MASKS)
+"""All of them in the headers as one number."""
 _WHOLE_BYTES = (slice(1, 4), slice(7, 8), slice(_CHKSUM, _CHKSUM + 2), slice(_BTH_BYTE_4, HEADER_BYTES))
 """Those masked whole."""
 _OFFSETS = np.array([offset for offset, _ in _MASKS])
@@ -65,6 +67,18 @@ def runs_between(memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDA
     """Each run `memory[start:end]`."""
     view = memoryview(memory.data)
     return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
+
+
+def raw_crc(packet: bytes) -> int:
+    """CRC of the pseudo header and a packet from its inner IPv6 header on, nothing masked."""
+    crc: int = crc32(packet, _START)
+    return crc
+
+
+def is_right(packet: bytes) -> bool:
+    """Whether a packet, inner IPv6 header to ICRC, ends with its ICRC."""
+    headers = int.from_bytes(packet[:HEADER_BYTES]) | _MASK
+    return bool(crc32(packet[HEADER_BYTES:], crc32(headers.to_bytes(HEADER_BYTES), _START)) == RESIDUE)
 
 
 def raw_crcs(runs: Sequence[memoryview]) -> NDArray[np.uint32]:

@@ -44,8 +44,6 @@ _JUDGED_IN_SACKS = (
     (word_of(SACK_FRAME, "seth", "cc"), 0xFF000000),
 )
 _OPCODE_BITS = 0xFF000000
-_FEW_ROWS = 4
-"""Our choice, measured: comparing costs as much as looking up so many rows."""
 
 
 def judge(
@@ -65,8 +63,7 @@ def judge(
     headers = headers_of(frames)
     words = header_words(headers)
     kinds = kinds_of(words)
-    judge_usual = _judge_few if len(kinds) <= _FEW_ROWS else _judge_many
-    block = judge_usual(frames, lengths, words, kinds, own_address)
+    block = _judge_alike(frames, lengths, words, kinds, own_address)
     if block is None:
         block = judge_words(frames, lengths, words, own_address)
     if check_icrc:
@@ -74,23 +71,7 @@ def judge(
     return block
 
 
-def _judge_few(
-    frames: NDArray[np.uint8],
-    lengths: NDArray[np.uint32],
-    words: NDArray[np.uint32],
-    kinds: NDArray[np.uint8],
-    own_address: bytes,
-) -> JudgedBlock:
-    """Few rows are looked up one by one: that is less than comparing them."""
-    each_kind = kinds.tolist()
-    verdicts = [_verdict_of(row, frames, lengths, words, kind, own_address) for row, kind in enumerate(each_kind)]
-    present = set(each_kind)
-    if verdicts.count(verdicts[0]) == len(verdicts):
-        return _block_alike(frames, lengths, words, kinds, present, verdicts[0])
-    return _block_mixed(frames, lengths, words, kinds, present, np.array(verdicts, np.int32))
-
-
-def _judge_many(
+def _judge_alike(
     frames: NDArray[np.uint8],
     lengths: NDArray[np.uint32],
     words: NDArray[np.uint32],
@@ -115,7 +96,7 @@ def _judge_mixed(
     kinds: NDArray[np.uint8],
     own_address: bytes,
 ) -> JudgedBlock | None:
-    """As `_judge_many`, with several kinds."""
+    """As `_judge_alike`, with several kinds."""
     leaders = _first_of_each(kinds)
     leader = leaders[kinds]
     judged = words[_WORDS]
@@ -204,16 +185,19 @@ def _verdict_of(
     kind: int,
     own_address: bytes,
 ) -> Verdict:
-    """The verdict on one row, remembered."""
-    judged = words[:, row] & _REMEMBERED[kind]
-    return _verdict_on(judged.tobytes(), int(lengths[row]), frames.shape[1], own_address)
+    """The verdict on one row."""
+    judged = (words[:, row] & _REMEMBERED[kind]).astype(">u4")
+    return verdict_on(judged.tobytes(), int(lengths[row]), frames.shape[1], own_address)
 
 
 @lru_cache(maxsize=4096)
-def _verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> Verdict:
-    """The verdict on a row of `length` bytes in a block so many `columns` wide; what is not judged reads zero."""
+def verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> Verdict:
+    """The verdict on a row of `length` bytes in a block so many `columns` wide, by its kind's JUDGED_BITS; remembered.
+
+    `judged` are those of the header bytes behind WORD_LEAD_BYTES, zero elsewhere.
+    """
     frames = np.zeros((1, columns), np.uint8)
-    words = np.frombuffer(judged, np.uint32)[:, np.newaxis]
+    words = np.frombuffer(judged, ">u4").astype(np.uint32)[:, np.newaxis]
     block = judge_words(frames, np.array([length], np.uint32), words, own_address)
     return Verdict(
         trimmed=bool(block.trimmed[0]),
@@ -240,6 +224,8 @@ def _masks(with_opcode: bool) -> NDArray[np.uint32]:
 
 _REMEMBERED = np.ascontiguousarray(_masks(with_opcode=True).T)
 """By kind and word."""
+JUDGED_BITS = [int.from_bytes(words.astype(">u4").tobytes()) for words in _REMEMBERED]
+"""By kind, what a verdict depends on: bits of the header bytes behind WORD_LEAD_BYTES as one number."""
 _WORDS = np.flatnonzero(_REMEMBERED.any(axis=0))
 """Words in which anything is judged."""
 _COMPARED = _masks(with_opcode=False)[_WORDS]
