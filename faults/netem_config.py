@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from faults.model import BurstDrop, Corrupt, Delay, Distribution, Duplicate, Fault, RandomDrop, Reorder
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
-from testbed.kernel.shaping import GilbertElliott, Netem
+from testbed.kernel.shaping import NETEM_LIMIT_PKTS, GilbertElliott, Netem
 
 _TABLE_SIZE, _TABLE_SCALE = 4096, 8192  # NETEM_DIST_SCALE of linux/pkt_sched.h
 _MOST_16_BITS = 32767
@@ -97,8 +97,11 @@ def _burst_of(p: Fraction, r: Fraction, bad: Fraction, good: Fraction) -> Gilber
 def held(fault: Fault, netem: Netem, others_ns: int) -> Fault | None:
     """The fault of this kind that a netem makes, None if it makes none. `others_ns` of its delay are for other faults.
 
-    A distribution is not read: the kernel does not tell its table.
+    A distribution is not read: the kernel does not tell its table. A queue shorter than ours makes no fault of ours,
+    since it drops by itself.
     """
+    if netem.limit_pkts < NETEM_LIMIT_PKTS:
+        return None
     match fault:
         case RandomDrop():
             return RandomDrop(rate_of_chance(netem.loss_u32)) if netem.loss_u32 else None

@@ -24,6 +24,8 @@ LARGEST_FRAME_BYTES = 10_000
 """A token bucket drops what is longer than its burst; our links carry 9014."""
 BURST_SECONDS = Fraction(1, 1000)
 """Of a rate limit (our choice): short beside every timeout of the transport."""
+BURST_STEP = Fraction(1, 1000)
+"""The kernel keeps a burst as the time it takes, in steps of 64 ns: a part of 0.00006 of BURST_SECONDS."""
 FAST_BYTES_PER_S = 125 * 10**9
 DRAINED_WITHIN_S = 2.0
 _POLL_S = 0.002
@@ -210,7 +212,7 @@ class _QueueFault:
     def in_force(self) -> Fault | None:
         netem, tbf = self._queue.found()
         if isinstance(self._fault, RateLimit):
-            return None if tbf is None else RateLimit(tbf.bytes_per_s * 8, tbf.queue_bytes)
+            return None if tbf is None else _limit_in(tbf)
         return None if netem is None else held(self._fault, netem, self._queue.others_ns(self._fault))
 
     def is_seeded(self) -> bool:
@@ -245,7 +247,19 @@ def _tbf_of(faults: dict[str, Fault]) -> Tbf | None:
     if not isinstance(limit, RateLimit):
         return None
     rate = limit.bits_per_s // 8
-    return Tbf(rate, max(LARGEST_FRAME_BYTES, int(rate * BURST_SECONDS)), limit.queue_bytes)
+    return Tbf(rate, _burst_bytes(rate), limit.queue_bytes)
+
+
+def _limit_in(tbf: Tbf) -> RateLimit | None:
+    """The limit that a token bucket makes; None if it lets other bursts pass than ours do."""
+    wanted = _burst_bytes(tbf.bytes_per_s)
+    if abs(tbf.burst_bytes - wanted) > wanted * BURST_STEP:
+        return None
+    return RateLimit(tbf.bytes_per_s * 8, tbf.queue_bytes)
+
+
+def _burst_bytes(bytes_per_s: int) -> int:
+    return max(LARGEST_FRAME_BYTES, int(bytes_per_s * BURST_SECONDS))
 
 
 def _live(rtnl: Rtnl, ifindex: int) -> Totals:

@@ -7,6 +7,7 @@ import socket
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from faults.wording import worded
 from testbed.kernel import port_state
 from testbed.kernel.qdisc import Direction, attached_programs
 from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.shaping import read_tbf, set_tbf
 from tests.support.netem import HAS_NETEM, WITHOUT_NETEM, needs_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import DQPN, DST, ev, write_frame, write_frames
@@ -395,6 +397,20 @@ def test_a_rate_limit_slows_one_direction_down(tmp_path):
         assert (status.mechanism, status.tally.dropped) == (By.TBF, 0)
         assert status.tally.overlimits > 0
         assert lost(b, a, PLAIN, 100) == 0
+
+
+def test_a_limit_whose_burst_somebody_changed_is_not_in_force(tmp_path):
+    with broken(tmp_path, fault(rate="1Gbit")) as (a, _, injector), Rtnl.inside(a.name, a.path) as rtnl:
+        held, _ = read_tbf(rtnl, a.ifindex())
+        assert injector.status()[0].in_force == fault(rate="1Gbit")
+        set_tbf(rtnl, a.ifindex(), replace(held, burst_bytes=4 * held.burst_bytes))
+        assert injector.status()[0].in_force is None
+
+
+@pytest.mark.parametrize("rate", ["8kbit", "81Mbit", "34Gbit", "1000Gbit"])
+def test_every_rate_reads_back(tmp_path, rate):
+    with broken(tmp_path, fault(rate=rate)) as (_, _, injector):
+        assert injector.status()[0].in_force == fault(rate=rate)
 
 
 def test_a_queue_that_overflows_is_counted(tmp_path):

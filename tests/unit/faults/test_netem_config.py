@@ -29,6 +29,7 @@ def test_one_netem_makes_all_faults_of_a_port(faults):
     for fault in faults:
         others_ns = sum(delay_of(other) for other in faults if other is not fault)
         assert agrees(fault, held(fault, netem, others_ns))
+        assert held(fault, replace(netem, limit_pkts=1000), others_ns) is None
         if delay_of(fault):
             assert not agrees(fault, held(fault, replace(netem, delay_ns=netem.delay_ns + 1), others_ns))
 
