@@ -63,6 +63,13 @@ class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
     replaced_by: str | None = None
 
 
+class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
+    """A controller put another entropy value in the place of one."""
+
+    old: str
+    new: str
+
+
 class OfPackets(OfQueuePair, frozen=True, kw_only=True):
     """Packets that have to be sent again, summed over 50 ms."""
 
@@ -155,6 +162,7 @@ AGENT_RECORDS: tuple[Any, ...] = (
     QpState,
     Port,
     EvState,
+    EvReplaced,
     Loss,
     AckTimeout,
     *(defstruct(name, [], bases=(OfPackets,), frozen=True, kw_only=True, tag=name)

@@ -5,6 +5,7 @@ Bad frames are never exceptions: they are counted. Source: docs/transport.md.
     CoreError
     ├── ConfigError       a setting outside its range (several at once in `problems`)
     ├── StateError        a verb or transition the queue pair's state does not allow
+    │   └── ProfileStateError    the same of an EV profile
     └── RegionError       memory that is not registered, or not inside its region
 """
 
@@ -24,10 +25,18 @@ class ConfigError(CoreError):
 class StateError(CoreError):
     """The queue pair is in `state`, which does not allow `asked`."""
 
+    whose = "queue pair"
+
     def __init__(self, state: str, asked: str) -> None:
-        super().__init__(f"queue pair is in {state}, which does not allow {asked}")
+        super().__init__(f"{self.whose} is in {state}, which does not allow {asked}")
         self.state = state
         self.asked = asked
+
+
+class ProfileStateError(StateError):
+    """The EV profile is in `state`, which does not allow `asked`."""
+
+    whose = "EV profile"
 
 
 class RegionError(CoreError):

@@ -214,10 +214,8 @@ class EvSet:
 
         It becomes a backup, or takes a slot of its plane that stands empty.
         """
-        members = self._members
         signal = EvSignal.REVIVED_MARKED if marked else EvSignal.REVIVED
-        if members.slot_of_row[row] < 0 and (empty := members.vacant_seat(int(members.planes[row]))) >= 0:
-            members.swap(empty, row)
+        self._seat(row)
         self._losses[row] = 0
         self._change(np.array([row]), signal, now_ns)
 
@@ -230,11 +228,19 @@ class EvSet:
 
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """Lift the denial of rows (m,)."""
-        members = self._members
-        for row in rows[members.states[rows] == EvState.DENIED].tolist():
-            if members.slot_of_row[row] < 0 and (empty := members.vacant_seat(int(members.planes[row]))) >= 0:
-                members.swap(empty, row)
+        for row in rows[self._members.states[rows] == EvState.DENIED].tolist():
+            self._seat(row)
         self._change(rows, EvSignal.ALLOW, now_ns)
+
+    def set_states(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
+        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were; no floor binds it."""
+        for row in rows.tolist():
+            if state is EvState.GOOD:
+                self._losses[row] = 0
+                self._seat(row)
+                self._change(np.array([row]), EvSignal.SET_GOOD, now_ns)
+            else:
+                self._leave(row, EvSignal.DENY if state is EvState.DENIED else EvSignal.SET_BAD, now_ns)
 
     def on_local_ports(self, up: NDArray[np.bool_], now_ns: int) -> None:
         """Our ports by plane (256,): those of a port that is down are out, their states untouched."""
@@ -302,6 +308,12 @@ class EvSet:
                 self.floor_holds += 1
                 return
         self._leave(row, signal, now_ns)
+
+    def _seat(self, row: int) -> None:
+        """A backup that comes back takes a slot of its plane that stands empty."""
+        members = self._members
+        if members.slot_of_row[row] < 0 and (empty := members.vacant_seat(int(members.planes[row]))) >= 0:
+            members.swap(empty, row)
 
     def _leave(self, row: int, signal: EvSignal, now_ns: int) -> None:
         members = self._members

@@ -41,6 +41,9 @@ class EvSignal(IntEnum):
     """Enough probes were answered, and the last answer says SKIP_ONCE."""
     DENY = 7
     ALLOW = 8
+    SET_GOOD = 9
+    """A controller says so, whatever it was (API, MODIFY_EV_STATE and REPLACE_EV)."""
+    SET_BAD = 10
 
 
 _G, _S, _B, _D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
@@ -52,6 +55,7 @@ TRANSITIONS: dict[EvState, dict[EvSignal, EvState]] = {
         EvSignal.ALWAYS_SKIP: _B,
         EvSignal.LOST: _B,
         EvSignal.DENY: _D,
+        EvSignal.SET_BAD: _B,
     },
     _S: {
         EvSignal.ALWAYS_SKIP: _B,
@@ -59,14 +63,17 @@ TRANSITIONS: dict[EvState, dict[EvSignal, EvState]] = {
         EvSignal.PASSED: _G,
         # Sources disagree whether only a GOOD EV can be denied; the API sets any state.
         EvSignal.DENY: _D,
+        EvSignal.SET_GOOD: _G,
+        EvSignal.SET_BAD: _B,
     },
     _B: {
         EvSignal.REVIVED: _G,
         # SKIP or GOOD is open: SKIP, or a path that is just congested would be used at once.
         EvSignal.REVIVED_MARKED: _S,
         EvSignal.DENY: _D,
+        EvSignal.SET_GOOD: _G,
     },
-    _D: {EvSignal.ALLOW: _G},
+    _D: {EvSignal.ALLOW: _G, EvSignal.SET_GOOD: _G, EvSignal.SET_BAD: _B},
 }
 """Which signal leads from which state to which (MRC Figure 5, 9.3.1, 11.2.2)."""
 

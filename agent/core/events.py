@@ -106,6 +106,16 @@ class PacketsNacked:
     """NackReason."""
 
 
+@dataclass(frozen=True, slots=True)
+class EvReplaced:
+    """A controller put another value in a row of the EV profile."""
+
+    now_ns: int
+    ev_index: int
+    old_ev: int
+    new_ev: int
+
+
 class PortOwner(Enum):
     """Whose ports an event speaks of."""
 
@@ -130,6 +140,7 @@ Event = (
     | PacketsTimedOut
     | QpFailed
     | EvStatesChanged
+    | EvReplaced
     | PacketsNacked
     | PortsChanged
 )

@@ -35,6 +35,11 @@ class FlowShares:
         self._watched: deque[_Watched] = deque()
         self._ended: list[FlowShare] = []
 
+    @property
+    def watching(self) -> bool:
+        """Whether a watched flow has not left yet, or has and nobody asked for it."""
+        return bool(self._watched or self._ended)
+
     def watch(self, first: int, packets: int) -> None:
         """Count the packets at offsets first .. first + packets - 1, none of them sent yet; after all watched ones."""
         self._watched.append(_Watched(first, first + packets, np.zeros(self._ev_count, np.int64)))

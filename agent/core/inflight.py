@@ -143,6 +143,11 @@ class InFlight:
         self._state.fill(ACKED)
         self.sent = self.lost = 0
 
+    def is_on(self, ev_row: int) -> bool:
+        """Whether a packet in flight was last sent on an EV row."""
+        state, evs = (read_run(ring, self.base, self.end) for ring in (self._state, self._ev))
+        return bool(np.count_nonzero((state == SENT) & (evs == ev_row)))
+
     def refuse(self, offsets: NDArray[np.int64]) -> None:
         """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
         self._mark_lost(offsets & self._mask, _NO_EVS)

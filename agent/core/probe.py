@@ -68,6 +68,10 @@ class Prober:
         """Probe these rows (m,) with the next batch."""
         self._wanted += rows.tolist()
 
+    def is_on(self, row: int) -> bool:
+        """Whether a probe of an EV row is wanted or under way."""
+        return row in self._wanted or self._questions.is_on(row)
+
     def on_timer(self, now_ns: int) -> None:
         """Give up old probes, and line up those of EVs whose turn has come."""
         for late in self._questions.overdue(now_ns):

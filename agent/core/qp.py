@@ -14,11 +14,13 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.core.coming_evs import ComingEvs
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, WritesDone
 from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
 from agent.core.errors import ConfigError, StateError
+from agent.core.ev_state import EvState
 from agent.core.events import (
     Event,
     EvStatesChanged,
@@ -82,7 +84,8 @@ class QueuePair:
         """`control` is this queue pair's own or shared by all to one destination; None: only PSN windows limit."""
         self.qpn = qpn
         self.config = config
-        self.profile = profile
+        # A controller may replace values (`replace_ev`), in our copy only.
+        self.profile = profile = EvProfile(profile.evs.copy(), profile.planes)
         self.start_psn = int(rng.integers(PSN_MASK + 1)) if config.start_psn is None else config.start_psn
         self.receives = ReceiveQueue()
         """Receives posted for the peer's immediates."""
@@ -96,6 +99,8 @@ class QueuePair:
         self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
+        self._coming = ComingEvs(profile, self._requester.ev_set, self._requester.uses, self._note)
+        self._reported: frozenset[EvState] | None = None
         self._learnt_ns = -_REVERSE_PERIOD_NS
         self._ev_version = 0
         self._peer_ports: int | None = None
@@ -269,7 +274,28 @@ class QueuePair:
 
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller allows rows (m,) again."""
-        self._requester.ev_set.allow(rows, now_ns)
+        self._requester.ev_set.allow(self._coming.others(rows), now_ns)
+
+    def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
+        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were (API, MODIFY_EV_STATE)."""
+        self._coming.set_states(rows, state)
+        self._requester.ev_set.set_states(self._coming.others(rows), state, now_ns)
+
+    def replace_ev(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
+        """A controller puts another value of the same plane in a row, to be in `state` then (API, REPLACE_EV).
+
+        The row is used no more at once; the value changes with a later `control`, when nothing that was sent on it is
+        unheard of and no watched flow is under way: what is known of a row must be of one path. See `drain_replaced`.
+        """
+        self._coming.add(row, ev, state, now_ns)
+
+    def drain_replaced(self) -> list[int]:
+        """Rows whose value has changed since the last call; what is encoded from now on carries the new one."""
+        return self._coming.drain_replaced()
+
+    def report_evs(self, states: frozenset[EvState]) -> None:
+        """Report only changes of EVs to these states (API, event mask); all are reported until then."""
+        self._reported = states
 
     def refuse(self, reason: NackReason, packets: int) -> None:
         """Refuse the next packets for a reason, as a responder short of something would; for experiments."""
@@ -322,6 +348,10 @@ class QueuePair:
         """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
         if self._state in _RECEIVING:
             self._follow_evs()
+            if self._coming and not self._events:
+                # Only once what happened under the old values is told.
+                self._coming.settle(now_ns)
+                self._row_of_ev = {ev: row for row, ev in enumerate(self.profile.evs.tolist())}
             found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.probes(now_ns))
             return [batch for batch in found if batch is not None]
         if self._state is QpState.ERROR and self._responder.failure is not None:
@@ -408,6 +438,8 @@ class QueuePair:
 
     def _note(self, event: Event) -> None:
         if isinstance(event, EvStatesChanged):
+            if self._reported is not None and event.state not in self._reported:
+                return
             event = replace(event, sent=tuple(self._requester.evs.tx_first[list(event.ev_indices)].tolist()))
         self._events.append(event)
         if self._tells_writes and isinstance(event, MessagesCompleted):

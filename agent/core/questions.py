@@ -67,6 +67,10 @@ class Questions:
             self._given_up |= {number: self._open.pop(number) for number in late}
         return [self._given_up[number] for number in late]
 
+    def is_on(self, row: int) -> bool:
+        """Whether one that waits for an answer was sent on an EV row."""
+        return any(each.row == row for each in self._open.values())
+
     @property
     def deadline_ns(self) -> int | None:
         """When one will have waited too long; None if none waits."""

@@ -186,6 +186,10 @@ class Requester:
             imm=segments.imm,
         )
 
+    def uses(self, row: int) -> bool:
+        """Whether anything sent on an EV row waits to be heard of, or is to be declared."""
+        return self._in_flight.is_on(row) or self.prober.is_on(row) or self.shares.watching
+
     def probes(self, now_ns: int) -> ProbeBatch | None:
         """The reliability probes that are wanted, to leave before what `transmit` gives next."""
         batch = self.prober.batch(now_ns)

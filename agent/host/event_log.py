@@ -122,6 +122,8 @@ def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, An
             replaced_by = {"replaced_by": f"{int(evs[replacement]):#010x}"} if replacement >= 0 else {}
             named = [f"{int(evs[row]):#010x}" for row in rows]
             return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, "sent": sent, **replaced_by}
+        case core.EvReplaced(old_ev=old, new_ev=new):
+            return "EV_REPLACED", {"old": f"{old:#010x}", "new": f"{new:#010x}"}
         case core.PortsChanged(owner=owner, up=up, down=down):
             return "PORT", {"side": owner.value, "up": up, "down": down}
         case core.QpFailed(reason=reason, flushed=flushed):

@@ -92,7 +92,7 @@ class Wiring:
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
         control = self._control(runtime, peer_host, settings)
         qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, completions, control)
-        channel = Channel(qpn, peer_host, qp, profile, self._template(runtime, peer_host, 0, profile))
+        channel = Channel(qpn, peer_host, qp, qp.profile, self._template(runtime, peer_host, 0, profile))
         self._trimmable[qpn] = settings.trimming
         runtime.channels[qpn] = channel
         return channel

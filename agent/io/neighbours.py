@@ -41,6 +41,8 @@ class Neighbour:
     @classmethod
     def of(cls, host: int, address: bytes, profile: EvProfile, template: FlowTemplate) -> "Neighbour":
         """A neighbour nobody has spoken with yet."""
+        # A queue pair may change the values of its profile; this one stays as the template is.
+        profile = EvProfile(profile.evs.copy(), profile.planes)
         rows = {ev: row for row, ev in enumerate(profile.evs.tolist())}
         return cls(host, address, profile, template, Endpoint(profile), rows)
 

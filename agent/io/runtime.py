@@ -5,7 +5,7 @@ Decides nothing about the protocol (agent.core does) and nothing about bytes (ag
 
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 import numpy as np
@@ -69,7 +69,10 @@ class Channel:
     peer_host: int
     qp: QueuePair
     profile: EvProfile
+    """The queue pair's own."""
     template: FlowTemplate
+    coming: dict[int, FlowTemplate] = field(default_factory=dict)
+    """By row, how packets are to begin once the queue pair has another value there."""
 
 
 class HostRuntime:
@@ -209,13 +212,25 @@ class HostRuntime:
         due_ns = channel.qp.next_deadline_ns()
         if due_ns is not None and due_ns <= now_ns:
             channel.qp.on_timer(now_ns)
-        for batch in channel.qp.control(now_ns):
+        control = channel.qp.control(now_ns)
+        if channel.coming:
+            channel = self._with_new_evs(channel)
+        for batch in control:
             self._put(channel.template, batch, encode_control)
         while sacks := channel.qp.acknowledge(now_ns):
             self._put(channel.template, sacks, encode_sacks)
         ev = channel.qp.wanted_ev_probe(now_ns)
         if ev is not None:
             self.neighbours.probe(channel.peer_host, ev, channel.qpn)
+
+    def _with_new_evs(self, channel: Channel) -> Channel:
+        """What a queue pair sends from now on carries the values that it has put in rows."""
+        template = channel.template
+        for row in channel.qp.drain_replaced():
+            template = template.with_row(row, channel.coming.pop(row))
+        if template is not channel.template:
+            channel = self.channels[channel.qpn] = replace(channel, template=template)
+        return channel
 
     def _serve_neighbours(self, now_ns: int) -> None:
         """What is to be said to hosts rather than queue pairs."""

@@ -3,7 +3,8 @@
 Holds addresses as given; knows nothing of PSNs, windows or sockets. Mapping from EV to outer address: MRC paper 2.3.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,21 @@ class FlowTemplate:
             tunnel_prefix=np.stack([prefix[:, :BTH_OFFSET] for prefix in prefixes]),
             tunnel_icrc_effect=np.stack(effects),
         )
+
+    def with_row(self, row: int, one: "FlowTemplate") -> "FlowTemplate":
+        """The same with another EV to the same QP in a row: the only one of `one`."""
+        changed: dict[str, Any] = {}
+        for name in _BY_EV:
+            changed[name] = getattr(self, name).copy()
+            changed[name][..., row, :] = getattr(one, name)[..., 0, :]
+        for name in _NUMBER_BY_EV:
+            changed[name] = getattr(self, name).copy()
+            changed[name][..., row] = getattr(one, name)[..., 0]
+        return replace(self, **changed)
+
+
+_BY_EV = ("write_prefix", "sack_frame", "sack_mask_frame", "tunnel_prefix")
+_NUMBER_BY_EV = ("evs", "planes", "write_icrc_effect", "sack_icrc_effect", "tunnel_icrc_effect")
 
 
 def class_octet(dscp: Dscp, ecn: Ecn) -> int:

@@ -16,6 +16,8 @@ EXPECTED = {
     EvSignal.REVIVED_MARKED: (G, S, S, D),
     EvSignal.DENY: (D, D, D, D),
     EvSignal.ALLOW: (G, S, B, G),
+    EvSignal.SET_GOOD: (G, G, G, G),
+    EvSignal.SET_BAD: (B, B, B, B),
 }
 
 
@@ -25,8 +27,8 @@ def test_every_state_answers_every_signal_as_specified(state, signal):
     assert after(np.array([state], np.uint8), signal).tolist() == [EXPECTED[signal][state]]
 
 
-def test_a_denied_ev_returns_only_when_allowed():
-    assert TRANSITIONS[D] == {EvSignal.ALLOW: G}
+def test_a_denied_ev_returns_only_when_a_controller_says_so():
+    assert TRANSITIONS[D] == {EvSignal.ALLOW: G, EvSignal.SET_GOOD: G, EvSignal.SET_BAD: B}
 
 
 def test_many_states_move_at_once():

@@ -98,7 +98,7 @@ class Lab:
         window = control() if control else None
         qp = QueuePair(qpn, config, profile, runtime.regions, np.random.default_rng(qpn), control=window)
         template = FlowTemplate.for_peer(runtime.address, self.engine.hosts[peer].address, 0, evs)
-        channel = Channel(qpn, peer, qp, profile, template)
+        channel = Channel(qpn, peer, qp, qp.profile, template)
         runtime.channels[qpn] = channel
         return channel
 

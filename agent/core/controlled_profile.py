@@ -1,0 +1,264 @@
+"""An EV profile as a controller makes, changes and asks about it: life cycle, entries, and who shares it.
+
+Entries are shared, states are each queue pair's own: what a controller sets reaches all of them, what losses do does
+not leave the one that saw them (our choice; docs/transport.md). MRC API, EV profiles.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.errors import ConfigError, ProfileStateError
+from agent.core.ev_profile import auto_profile, generated_evs
+from agent.core.ev_state import EvState
+from agent.core.profile_attributes import ACT_OF, FORMAT_BITS, SETTABLE, Attributes, EvFormat, EvMode, problems_of
+from agent.core.profile_ops import BatchResult, Entry, Replacement, in_order
+from agent.core.profile_states import (
+    ALLOWED,
+    ALLOWED_IF_CAPABLE,
+    NEEDED,
+    TRANSITIONS,
+    Act,
+    ApiEvState,
+    OpStatus,
+    ProfileState,
+)
+
+
+class ProfileUser(Protocol):
+    """A queue pair that sprays over a profile's entries, row by row."""
+
+    def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
+        """A controller sets the state of rows (m,)."""
+
+    def replace_ev(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
+        """A controller puts another value of the same plane in a row."""
+
+    def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
+        """EvState (e,) and whether active (e,)."""
+
+    def report_evs(self, states: frozenset[EvState]) -> None:
+        """Changes of EVs to these states are to be reported, and no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProfilePaths:
+    """What there is to choose from."""
+
+    evs: NDArray[np.uint32]
+    """(c,) candidates of AUTO."""
+    plane_of: Callable[[int], int]
+    """The plane of a value. Raises ConfigError for one that names no path."""
+
+
+@dataclass(slots=True)
+class ControlledProfile:
+    """One EV profile."""
+
+    paths: ProfilePaths
+    rng: np.random.Generator
+    modify_online: bool = False
+    """Capability EV_PROFILE_MODIFY_ONLINE."""
+    state: ProfileState = ProfileState.INIT
+    attributes: Attributes = field(default_factory=Attributes)
+    users: list[ProfileUser] = field(default_factory=list)
+    _evs: NDArray[np.uint32] = field(init=False)
+    _planes: NDArray[np.uint8] = field(init=False)
+    _filled: NDArray[np.bool_] = field(init=False)
+    _set_states: NDArray[np.uint8] = field(init=False)
+    """EvState of each entry as the controller left it: with this a queue pair starts."""
+
+    def __post_init__(self) -> None:
+        """No entries yet."""
+        self._allot(0)
+
+    def set(self, attributes: Attributes, now_ns: int) -> None:
+        """Take over what is not None. Raises ProfileStateError for what is forbidden now, ConfigError for nonsense."""
+        names = [each.name for each in fields(attributes) if getattr(attributes, each.name) is not None]
+        given = {name: getattr(attributes, name) for name in names}
+        for name in given:
+            self._require(ACT_OF[name])
+        merged = replace(self.attributes, **given)
+        if problems := problems_of(merged):
+            raise ConfigError(problems)
+        if "fields" in given and self.state is not ProfileState.INIT:
+            self._regenerate(merged, now_ns)
+        self.attributes = merged
+        if "event_mask" in given:
+            for user in self.users:
+                user.report_evs(self.reported)
+
+    @property
+    def reported(self) -> frozenset[EvState]:
+        """States that the event mask asks for."""
+        return frozenset(SETTABLE[state] for state in self.attributes.event_mask or ())
+
+    def go(self, state: ProfileState) -> None:
+        """Change the state.
+
+        Raises ProfileStateError where the table forbids it or queue pairs still use the profile, ConfigError for
+        everything that is missing.
+        """
+        if state not in TRANSITIONS[self.state] or self.users:
+            raise ProfileStateError(
+                self.state.value, f"going to {state.value}" + (" while in use" if self.users else "")
+            )
+        missing = [name for name in NEEDED.get((self.state, state), ()) if getattr(self.attributes, name) is None]
+        if state is ProfileState.OFFLINE and self.attributes.mode is EvMode.GEN and not self.attributes.fields:
+            missing.append("fields")
+        if state is ProfileState.ONLINE and (empty := int(np.count_nonzero(~self._filled))):
+            missing.append(f"values for {empty} of {len(self._filled)} entries")
+        if missing:
+            raise ConfigError(tuple(f"{name}: needed to go to {state.value}" for name in missing))
+        if (self.state, state) == (ProfileState.INIT, ProfileState.OFFLINE):
+            self._make_entries()
+        if state is ProfileState.INIT:
+            self.attributes = Attributes()
+            self._allot(0)
+        self.state = state
+
+    def profile(self) -> EvProfile:
+        """The values for a queue pair, copied. Raises ProfileStateError unless ONLINE."""
+        self._require(Act.USE)
+        return EvProfile(self._evs.copy(), self._planes.copy())
+
+    def join(self, user: ProfileUser, now_ns: int) -> None:
+        """A queue pair made of `profile()` begins, with the states the controller left. Raises ProfileStateError."""
+        self._require(Act.USE)
+        self.users.append(user)
+        user.report_evs(self.reported)
+        for state in (EvState.ASSUMED_BAD, EvState.DENIED):
+            rows = np.flatnonzero(self._set_states == state)
+            if len(rows):
+                user.set_evs(rows, state, now_ns)
+
+    def leave(self, user: ProfileUser) -> None:
+        """It uses it no more."""
+        self.users.remove(user)
+
+    def replace(self, wanted: Sequence[Replacement], now_ns: int, all_copies: bool = False) -> BatchResult:
+        """REPLACE_EV: another value and state for the first entry that holds a value, or for all copies of it.
+
+        Queue pairs follow each in its own time (`ProfileUser.replace_ev`); while there are any, the plane must stay.
+        Raises ProfileStateError where this state forbids it.
+        """
+        self._require(Act.REPLACE_EV)
+        return in_order(wanted, lambda one: self._replace(one, now_ns, all_copies))
+
+    def modify(self, wanted: Sequence[tuple[int, ApiEvState]], now_ns: int, all_copies: bool = False) -> BatchResult:
+        """MODIFY_EV_STATE, for all queue pairs and those to come. Raises ProfileStateError where it is forbidden."""
+        self._require(Act.MODIFY_EV_STATE)
+        return in_order(wanted, lambda one: self._modify(*one, now_ns, all_copies))
+
+    def query(self, evs: Sequence[int], all_copies: bool = False) -> tuple[BatchResult, list[ApiEvState]]:
+        """QUERY_EV_STATE: the states of values, up to the first that no entry has. Raises ProfileStateError."""
+        self._require(Act.QUERY)
+        told: list[ApiEvState] = []
+
+        def ask(ev: int) -> OpStatus:
+            rows = self._rows_of(ev, all_copies)
+            if len(rows):
+                told.append(self._told(rows))
+            return OpStatus.DONE if len(rows) else OpStatus.NO_SUCH_EV
+
+        return in_order(evs, ask), told
+
+    def query_array(self) -> list[Entry]:
+        """QUERY_EV_ARRAY: all entries in order. Raises ProfileStateError."""
+        self._require(Act.QUERY)
+        return [
+            Entry(ev, plane, self._told(np.array([row]))) if filled else Entry(None, None, ApiEvState.UNKNOWN)
+            for row, (ev, plane, filled) in enumerate(
+                zip(self._evs.tolist(), self._planes.tolist(), self._filled.tolist(), strict=True)
+            )
+        ]
+
+    def _require(self, act: Act) -> None:
+        allowed = ALLOWED[self.state]
+        if self.state is ProfileState.ONLINE and self.modify_online:
+            allowed |= ALLOWED_IF_CAPABLE
+        if act not in allowed:
+            raise ProfileStateError(self.state.value, act.value)
+
+    def _make_entries(self) -> None:
+        count = self.attributes.count or 0
+        self._allot(count)
+        self._filled[:] = self.attributes.mode is not EvMode.EXP
+        if self.attributes.mode is EvMode.GEN:
+            self._evs, self._planes = self._generated(self.attributes)
+        elif self.attributes.mode is EvMode.AUTO:
+            planes = np.array([self.paths.plane_of(ev) for ev in self.paths.evs.tolist()], np.uint8)
+            picked = auto_profile(self.paths.evs, planes, count, self.rng)
+            self._evs, self._planes = picked.evs.copy(), picked.planes.copy()
+
+    def _allot(self, count: int) -> None:
+        self._evs, self._planes = np.zeros(count, np.uint32), np.zeros(count, np.uint8)
+        self._filled, self._set_states = np.zeros(count, np.bool_), np.zeros(count, np.uint8)
+
+    def _generated(self, attributes: Attributes) -> tuple[NDArray[np.uint32], NDArray[np.uint8]]:
+        bits = FORMAT_BITS[attributes.format or EvFormat.SRV6]
+        evs = generated_evs(attributes.fields or (), attributes.count or 0, bits)
+        return evs, np.array([self.paths.plane_of(ev) for ev in evs.tolist()], np.uint8)
+
+    def _regenerate(self, attributes: Attributes, now_ns: int) -> None:
+        """Fields changed: all or nothing."""
+        if attributes.mode is not EvMode.GEN:
+            return
+        evs, planes = self._generated(attributes)
+        if self.users and not np.array_equal(planes, self._planes):
+            raise ConfigError(("fields: an entry in use cannot go to another plane",))
+        changed = np.flatnonzero(evs != self._evs)
+        self._planes = planes
+        for row in changed.tolist():
+            self._put(row, int(evs[row]), EvState(int(self._set_states[row])), now_ns)
+
+    def _replace(self, one: Replacement, now_ns: int, all_copies: bool) -> OpStatus:
+        rows = self._rows_of(one.ev, all_copies)
+        if not len(rows):
+            return OpStatus.NO_SUCH_EV
+        if one.state not in SETTABLE:
+            return OpStatus.BAD_STATE
+        try:
+            plane = self.paths.plane_of(one.new)
+        except ConfigError:
+            return OpStatus.NO_PATH
+        if self.users and (self._planes[rows] != plane).any():
+            return OpStatus.OTHER_PLANE
+        for row in rows.tolist():
+            self._planes[row] = plane
+            self._filled[row] = True
+            self._put(row, one.new, SETTABLE[one.state], now_ns)
+        return OpStatus.DONE
+
+    def _put(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
+        self._evs[row], self._set_states[row] = ev, state
+        for user in self.users:
+            user.replace_ev(row, ev, state, now_ns)
+
+    def _modify(self, ev: int, state: ApiEvState, now_ns: int, all_copies: bool) -> OpStatus:
+        rows = self._rows_of(ev, all_copies)
+        if not len(rows):
+            return OpStatus.NO_SUCH_EV
+        if state not in SETTABLE:
+            return OpStatus.BAD_STATE
+        self._set_states[rows] = SETTABLE[state]
+        for user in self.users:
+            user.set_evs(rows, SETTABLE[state], now_ns)
+        return OpStatus.DONE
+
+    def _rows_of(self, ev: int | None, all_copies: bool) -> NDArray[np.int64]:
+        found = np.flatnonzero(~self._filled) if ev is None else np.flatnonzero((self._evs == ev) & self._filled)
+        return found if all_copies and ev is not None else found[:1]
+
+    def _told(self, rows: NDArray[np.int64]) -> ApiEvState:
+        """The one state of rows (m >= 1,) in all queue pairs, or as set while there are none; or UNKNOWN."""
+        seen = [user.ev_states()[0][rows] for user in self.users] or [self._set_states[rows]]
+        states = {EvState(int(state)) for part in seen for state in part}
+        states = {EvState.GOOD if state is EvState.SKIP else state for state in states}
+        if len(states) > 1:
+            return ApiEvState.UNKNOWN
+        return next(api for api, state in SETTABLE.items() if state in states)
