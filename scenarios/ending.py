@@ -17,12 +17,13 @@ from results.event_log import Fields, read_records, stamped, timestamp, write_re
 from results.manifest import manifest
 from results.metrics import span_ns, totals_of
 from results.run_dir import RunDir, point_latest
-from results.summary import VERSION, Injected, StageTime, Summary, summary_json, summary_text
+from results.summary import VERSION, Check, Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
 from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios import collect
 from scenarios.ev_witness import conclusion_of_events, ev_paths
 from scenarios.expect import checks_of, collective_check, detected_of, load_of
+from scenarios.goodput import goodput_check
 from scenarios.measuring import gets_uneven_parts
 from scenarios.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.path_outcomes import outcomes_of, path_checks
@@ -136,12 +137,16 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
         collect.shut_ports(drops, plan.fabric),
         read_records(folder.counters),
     )
+    goodput: tuple[Check, ...] = ()
+    if plan.scenario.expect.goodput is not None:
+        goodput = (goodput_check(plan.scenario.expect, read_records(folder.counters), flows, first_ns),)
     steered = plan.scenario.transport.congestion.algorithm != "off"
-    load = load_of(machine, plan.scenario.expect, flows, drops, steered)
+    missed = not all(check.ok for check in goodput)
+    load = load_of(machine, plan.scenario.expect, flows, drops, steered, missed)
     uneven = gets_uneven_parts(plan.scenario)
     checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
     outcomes = outcomes_of(recorded.flows, after.workers, read_records(folder.agent), plan.fabric)
-    checks += path_checks(plan.scenario.expect, plan.retired, outcomes)
+    checks += (*path_checks(plan.scenario.expect, plan.retired, outcomes), *goodput)
     if plan.collectives:
         checks += (collective_check(recorded.collectives.rows, recorded.collectives.failed),)
     passed = all(check.ok for check in checks)

@@ -129,15 +129,17 @@ def load_of(
     flows: tuple[FlowResult, ...],
     injected: tuple[Injected, ...],
     steered: bool = False,
+    missed: bool = False,
 ) -> Load:
     """Whether the machine kept up.
 
     Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
     than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when a time
-    is judged and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every other judgement
-    rests on counts. Retransmissions that a fault may have caused without its being counted are a warning, too. So is a
-    flow that did not keep the rate asked for where a fault or congestion control (`steered`) may have held it back;
-    where nothing else can have, the machine was too slow for it.
+    is judged, or a goodput was `missed`, and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a
+    warning: every other judgement rests on counts, and a machine that waits makes no flow faster. Retransmissions that
+    a fault may have caused without its being counted are a warning, too. So is a flow that did not keep the rate asked
+    for where a fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine
+    was too slow for it.
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
@@ -152,7 +154,8 @@ def load_of(
         uncounted = _uncounted(injected)
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
     if counts.wait_share >= BUSY_SHARE:
-        judged = expectation.within_s is not None
+        timed = {"within_s judges one": expectation.within_s is not None, "a goodput was missed": missed}
+        judged = ", ".join(text for text, holds in timed.items() if holds)
         (reasons if judged else warnings).append(_busy_text(counts.wait_share, judged))
     if slow := _slow_text(flows):
         (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
@@ -176,9 +179,9 @@ def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...
     return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
 
 
-def _busy_text(share: float, judged: bool) -> str:
+def _busy_text(share: float, judged: str) -> str:
     told = f"engines waited {share:.0%} of their time for a core: times say little"
-    return told + (", and within_s judges one" if judged else ", counts are right")
+    return told + (f", and {judged}" if judged else ", counts are right")
 
 
 def _slow_text(flows: tuple[FlowResult, ...]) -> str:

@@ -232,6 +232,11 @@ class Expectation(Part):
     none that crosses none of them; `[]`: none at all."""
     lost_per_path: int | None = Field(default=None, ge=0)
     """Most packets that a flow may lose on any one path."""
+    goodput: BitRate | None = None
+    """Least payload rate of every flow, measured from `goodput_after_s` until it has sent all. It is this machine's
+    rate unless links are shaped to less (`faults[].rate`)."""
+    goodput_after_s: float = Field(default=0, ge=0)
+    """Seconds from the first packet until `goodput` is measured."""
 
 
 class Scenario(Part):

@@ -88,7 +88,7 @@ def replace_a_lossy_ev(traffic: Live) -> None:
     assert (left["evs"], left["replaced_by"]) == ([f"{victim['ev']:#010x}"], f"{spare['ev']:#010x}")
 
     traffic.clear(link)
-    back = traffic.wait(lambda s: row(s, victim["ev"])["state"] == "GOOD", 15, "the EV is back")
+    back = traffic.wait(lambda s: row(s, victim["ev"])["state"] == "GOOD", 4, "the EV is back")
     assert row(back, victim["ev"])["probes"] >= 40
     assert not row(back, victim["ev"])["active"], "as a spare: its place is taken"
     traffic.clear()

@@ -113,6 +113,9 @@ def test_a_long_wait_for_a_core_is_a_warning_and_overload_where_a_time_is_judged
     judged = load_of(BUSY, Expectation(within_s=2), (FLOW,), (DROP,))
     assert judged.overloaded
     assert "within_s judges one" in judged.reasons[0]
+    missed = load_of(BUSY, Expectation(), (FLOW,), (DROP,), missed=True)
+    assert missed.overloaded
+    assert "a goodput was missed" in missed.reasons[0]
     assert load_of(CALM, Expectation(within_s=2), (FLOW,), (DROP,)).warnings == ()
 
 
