@@ -92,6 +92,7 @@ def test_records_are_what_their_schema_says(block: Block) -> None:
 @pytest.mark.parametrize("block", of_language("python"))
 def test_programs_are_python(block: Block) -> None:
     ast.parse(block.text)
+    assert len([line for line in block.text.splitlines() if line.strip()]) <= 20, "longer than docs/api.md says it is"
 
 
 @pytest.mark.parametrize(

@@ -75,3 +75,16 @@ def test_every_page_is_in_the_index() -> None:
     index = ROOT / "docs/README.md"
     told = {(index.parent / link.partition("#")[0]).resolve() for _, link in links_of(index)}
     assert [str(page) for page in PAGES if page not in told | {index, ROOT / "README.md"}] == []
+
+
+def test_the_symptoms_that_are_quoted_are_what_the_program_says() -> None:
+    folders = ("agent", "faults", "results", "scenarios", "testbed", ".ci")
+    sources = [
+        path for name in folders for path in (ROOT / name).rglob("*") if path.suffix in ("", ".py") and path.is_file()
+    ]
+    said = re.sub(r"\"\s*f?\"", "", " ".join(path.read_text() for path in sources))
+    rows = [row for row in (ROOT / "docs/troubleshooting.md").read_text().splitlines() if row.startswith("| `")]
+    quoted = [span for row in rows for span in re.findall(r"`([^`]+)`", row.split(" | ")[0])]
+    pieces = [piece.strip(" :;,") for span in quoted for piece in span.split("...")]
+    assert len(pieces) > 30
+    assert [piece for piece in pieces if len(piece) > 3 and piece not in said] == []
