@@ -98,16 +98,17 @@ class Injections:
         wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed, client)]
         statuses = {(status.link, status.name): status for status in self._injector.status()}
         before = {key: self._state(status) for key, status in statuses.items()}
+        keys = {each.key for each in wanted}
         removed: list[FaultState] = []
         began_ns = time.monotonic_ns()
         with ExitStack() as undo:
             for each in wanted:
+                self._follow_all_but(keys)
                 removed += [] if each.key in before else self._waiting(each.key)
                 undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
                 undo.callback(self._schedule.drop(each.key))
                 undo.callback(self._take_back, each.key)
                 removed += [cleared(before[each.key], record) for record in self._begin(each, said.timing)]
-            keys = {each.key for each in wanted}
             self._schedule.count_from(keys, time.monotonic_ns() if said.timing.at_once else began_ns)
             self._last = undo.pop_all()
         in_force = (state for state in self.states() if (state.link, state.fault) in keys)
@@ -241,6 +242,11 @@ class Injections:
             self._look_for_detections()  # it does not wait for what was detected before
         self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now)
         return tuple(record for each in self._schedule.due(now, [ordered.key]) for record in self._act_on(each))
+
+    def _follow_all_but(self, keys: Collection[Key]) -> None:
+        """Keep other timelines on time while an order takes long."""
+        others = [key for key in self._ordered if key not in keys]
+        self._act(self._schedule.due(time.monotonic_ns(), others))
 
     def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
         """What stood there before, with its own mechanism and seed; counted anew."""
