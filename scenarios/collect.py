@@ -15,7 +15,7 @@ from faults.traits import TOLERANCE
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering
-from scenarios.expect import Accused, Conclusion, MachineCounts
+from scenarios.expect import SHORT_ALIKE, Accused, Conclusion, MachineCounts
 from scenarios.protocol import FaultState
 from scenarios.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
@@ -149,7 +149,7 @@ def _why(detect: _Detect, asked: str, needed: int | None) -> str:
     """Why a verdict says nothing, alike for all paths of which the same holds."""
     reason = detect.reason or "no reason given"
     if reason.startswith("short, but not more than"):
-        return "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+        return SHORT_ALIKE
     if asked and detect.expected is not None and reason.startswith(("a drop of", "margin of")):
         has = f"{detect.expected:,.0f} packets a path"
         return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"

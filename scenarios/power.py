@@ -154,8 +154,8 @@ def _host_link_warnings(plan: Plan) -> Iterator[str]:
     links = {str(way): None for way, fault in _dropping(plan) if not is_between_switches(way)}
     if links:
         yield (
-            f"{', '.join(links)}: SprayCheck does not localise faults between hosts and leaves; they cannot be named, "
-            "and paths of the flows they hit may be `insufficient`"
+            f"{', '.join(links)}: paths of the flows that lose on a host's link may be `insufficient`; SprayCheck names "
+            "such a link by `declared` only, and only on the way up to the leaf"
         )
 
 

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector, pending_paths
 from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.records import Stamp, detect_records, localize_record, select_record
@@ -27,7 +28,7 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
     """One round: what ended since the last one is judged, written and localised."""
     for flow in (flow for detector in detectors for flow in detector.chosen()):
         log.append(select_record(flow, stamp))
-    reports = [report for detector in detectors for report in detector.poll(stamp.mono_ns)]
+    reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
     for report in reports:
         for record in detect_records(report, stamp):
             log.append(record)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.declared import declared_packets_needed, judge_entered
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, certain_losses, uniform_packets_needed
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
@@ -88,7 +88,13 @@ class Monitor:
         known.evidence += [_evidence_of(report, each) for each in report.verdicts]
         if report.source is not None:
             ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
-            known.sources.append(SourceEvidence(*ends, report.source.verdict, report.entered))
+            known.sources.append(SourceEvidence(*ends, report.source.verdict, self._entered(report)))
+
+    def _entered(self, report: FlowReport) -> Verdict | None:
+        """What the source leaf's count says of the host's link; None without one."""
+        if report.entered is None or report.sent is None or self._asked is None:
+            return None
+        return judge_entered(sum(report.sent), report.entered, self._asked)
 
     def _accuse(self, matter: Matter, known: _Known, owed: list[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(known.evidence), frozenset(owed)

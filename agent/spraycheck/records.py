@@ -74,6 +74,8 @@ class Detect(
     verdict: str
     reason: str | None
     """Why `insufficient`."""
+    entered: int | None = None
+    """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
 
 
 class EvidenceRecord(Struct, frozen=True):
@@ -224,6 +226,7 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             p_value=each.p_value,
             verdict=each.verdict,
             reason=each.reason,
+            entered=report.entered,
         )
         for each in report.verdicts
     ]

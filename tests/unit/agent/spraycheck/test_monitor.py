@@ -104,9 +104,21 @@ def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
 def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
     monitor = Monitor(ASKED)
     alike = dict.fromkeys(SPINES, 12)
-    (only,) = monitor.observe([declared(3, 4, alike, entered=Verdict.FAILED), declared(3, 6, alike)], [], 1)
+    (only,) = monitor.observe([declared(3, 4, alike, entered=8000 - 96), declared(3, 6, alike)], [], 1)
     assert only.localization.finding is Finding.NONE
     assert [str(each) for each in only.localization.common.causes] == ["p0:h3>leaf3"]
+
+
+def test_uplinks_that_lose_alike_are_told_from_the_hosts_link_by_the_source_leaf():
+    alike = dict.fromkeys(SPINES, 12)
+    flows = [declared(3, dst, alike, entered=8000) for dst in (4, 6)] + [declared(1, 4, {}), declared(1, 6, {})]
+    (only,) = Monitor(ASKED).observe(flows, [], 1)
+    assert [str(each) for each in only.localization.common.causes] == ["p0:leaf3>spine*"]
+    unknown = [replace(each, entered=None) for each in flows]
+    (only,) = Monitor(ASKED).observe(unknown, [], 1)
+    assert [list(map(str, each)) for each in only.localization.common.candidates] == [
+        ["p0:h3>leaf3", "p0:leaf3>spine*"]
+    ]
 
 
 def test_uniform_counts_under_rotation_give_rates_to_the_paths_favour():

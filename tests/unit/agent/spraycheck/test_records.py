@@ -76,6 +76,7 @@ def test_detect_carries_what_the_verdict_rests_on():
         "miss": pytest.approx(0, abs=1e-8),
         "verdict": "failed",
         "reason": None,
+        "entered": None,
     }
 
 
