@@ -64,6 +64,15 @@ class _Detect(msgspec.Struct, frozen=True):
         return str(DirectedLink(self.plane, host, source)), up, down
 
 
+class _AddedUp(msgspec.Struct, frozen=True):
+    """What is needed of an ADDED_UP record."""
+
+    node: str
+    qpns: tuple[int, ...]
+    spine: int
+    verdict: str
+
+
 class _Evidence(msgspec.Struct, frozen=True):
     node: str
     qpn: int
@@ -123,7 +132,10 @@ def conclusion_of(
     number; None when no flow can have as many.
     """
     mine = list(_by(expectation, records))
-    detects = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
+    detects = _with_sums(
+        [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"],
+        [msgspec.convert(record, _AddedUp) for record in mine if record["event"] == "ADDED_UP"],
+    )
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
     reasons = [_why(detect, asked, needed) for detect in detects if detect.verdict == "insufficient"]
@@ -138,6 +150,17 @@ def conclusion_of(
         insufficient=dict(Counter(reasons).most_common()),
         expectation=expectation,
     )
+
+
+def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect]:
+    """Verdicts, those that say nothing alone as what the sum of their pair's flows says."""
+    told: dict[_Counter, str] = {(each.node, qpn, each.spine): each.verdict for each in sums for qpn in each.qpns}
+    return [
+        msgspec.structs.replace(each, verdict=told[each.counter])
+        if each.verdict == "insufficient" and each.counter in told
+        else each
+        for each in detects
+    ]
 
 
 def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:

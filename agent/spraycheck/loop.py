@@ -7,7 +7,7 @@ from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector, pending_paths
 from agent.spraycheck.monitor import Monitor
-from agent.spraycheck.records import Stamp, detect_records, localize_record, select_record
+from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, select_record
 
 
 def now() -> Stamp:
@@ -33,5 +33,9 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
         for record in detect_records(report, stamp):
             log.append(record)
     pending = [owed for detector in detectors for owed in pending_paths(detector)]
-    for accusation in monitor.observe(reports, pending, stamp.mono_ns):
+    accusations = monitor.observe(reports, pending, stamp.mono_ns)
+    for sum_of_flows in monitor.drain_added_up():
+        for total in added_up_records(sum_of_flows, stamp):
+            log.append(total)
+    for accusation in accusations:
         log.append(localize_record(accusation, stamp))
