@@ -55,6 +55,8 @@ TRANSITIONS: dict[QpState, frozenset[QpState]] = {
 
 _RECEIVING = (QpState.RTR, QpState.RTS)
 
+_NEVER_NS = 1 << 62
+
 _REVERSE_PERIOD_NS = 100_000
 """SACKs of our own data renew a reverse EV no more often. Our choice: about once a round trip, as probes would."""
 
@@ -106,6 +108,7 @@ class QueuePair:
         self._peer_ports: int | None = None
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
+        self._quiet_until_ns = 0
         self._tell_ports()
 
     @property
@@ -135,6 +138,7 @@ class QueuePair:
 
     def connect(self, peer: PeerQp, now_ns: int) -> None:
         """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
+        self._quiet_until_ns = 0
         self._go(QpState.INIT, now_ns)
         self._responder.expect(peer.qpn, peer.start_psn)
         self._go(QpState.RTR, now_ns)
@@ -203,6 +207,7 @@ class QueuePair:
 
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
         """Place and note arrived write packets."""
+        self._quiet_until_ns = 0
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_writes(cols, now_ns)
             self._heard_writes_ns = now_ns
@@ -211,6 +216,7 @@ class QueuePair:
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn from arrived SACKs, oldest first."""
+        self._quiet_until_ns = 0
         if len(cols) and self._state is QpState.RTS:
             self._requester.receive_sacks(cols, now_ns)
             if self._requester.timer.retries:
@@ -223,6 +229,7 @@ class QueuePair:
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
         """Obey arrived NACKs; to be given before the SACKs of the same drain."""
+        self._quiet_until_ns = 0
         if len(cols) and self._state is QpState.RTS:
             if not self._requester.receive_nacks(cols, now_ns):
                 self._fail(QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR, now_ns)
@@ -231,6 +238,7 @@ class QueuePair:
 
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
         """Complete what transport ACKs cover; a NAK ends the queue pair."""
+        self._quiet_until_ns = 0
         if not len(cols) or self._state is not QpState.RTS:
             return
         refused = (cols.syndrome != AETH_ACK).nonzero()[0]
@@ -244,11 +252,13 @@ class QueuePair:
 
     def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:
         """Answer arrived reliability probes with the next `acknowledge`."""
+        self._quiet_until_ns = 0
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_probes(cols, now_ns)
 
     def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
         """Our port of a plane went up or down: its EVs are out at once, and back at once (our choice)."""
+        self._quiet_until_ns = 0
         ev_set = self._requester.ev_set
         ports = ev_set.local_up.copy()
         ports[plane] = up
@@ -258,6 +268,7 @@ class QueuePair:
 
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
         """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK)."""
+        self._quiet_until_ns = 0
         if mask == self._peer_ports:
             return
         self._peer_ports = mask
@@ -270,14 +281,17 @@ class QueuePair:
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller forbids EV rows (m,)."""
+        self._quiet_until_ns = 0
         self._requester.ev_set.deny(rows, now_ns)
 
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller allows rows (m,) again."""
+        self._quiet_until_ns = 0
         self._requester.ev_set.allow(self._coming.others(rows), now_ns)
 
     def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
         """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were (API, MODIFY_EV_STATE)."""
+        self._quiet_until_ns = 0
         self._coming.set_states(rows, state)
         self._requester.ev_set.set_states(self._coming.others(rows), state, now_ns)
 
@@ -287,6 +301,7 @@ class QueuePair:
         The row is used no more at once; the value changes with a later `control`, when nothing that was sent on it is
         unheard of and no watched flow is under way: what is known of a row must be of one path. See `drain_replaced`.
         """
+        self._quiet_until_ns = 0
         self._coming.add(row, ev, state, now_ns)
 
     def drain_replaced(self) -> list[int]:
@@ -314,6 +329,7 @@ class QueuePair:
 
     def probe(self, rows: NDArray[np.uint16]) -> None:
         """Send a reliability probe on each of these EV rows (m,) with the next `control`."""
+        self._quiet_until_ns = 0
         self._requester.prober.ask(rows)
 
     def wanted_ev_probe(self, now_ns: int) -> int | None:
@@ -332,6 +348,7 @@ class QueuePair:
 
     def on_ev_probe(self, ev: int, answered: bool) -> None:
         """What became of a probe of this EV; answered, it becomes its plane's reverse EV."""
+        self._quiet_until_ns = 0
         if answered:
             self._learn_reverse(ev)
         elif ev in self._row_of_ev:
@@ -363,6 +380,17 @@ class QueuePair:
         """The SACKs that are due; after all arrivals of a drain were given, ask until None."""
         return self._responder.acknowledge(now_ns) if self._state in _RECEIVING else None
 
+    def is_due(self, now_ns: int) -> bool:
+        """Whether `on_timer`, `control`, `acknowledge` or `wanted_ev_probe` may have something to do."""
+        return now_ns >= self._quiet_until_ns
+
+    def rest(self, now_ns: int) -> None:
+        """All of them were asked and had nothing more: not due before something happens or a time has come."""
+        if self._coming or self._requester.ev_set.version != self._ev_version:
+            return
+        due = [each for each in (self.next_deadline_ns(), self._ev_probe_due_ns(now_ns)) if each is not None]
+        self._quiet_until_ns = min(due, default=_NEVER_NS)
+
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
         """At most `limit` write packets, EV chosen, in transmit order; None if nothing may be sent.
 
@@ -371,6 +399,7 @@ class QueuePair:
         """
         if self._state is not QpState.RTS or limit < 1:
             return None
+        self._quiet_until_ns = 0
         return self._requester.transmit(limit, now_ns)
 
     def next_deadline_ns(self) -> int | None:
@@ -382,6 +411,7 @@ class QueuePair:
 
     def fail(self, now_ns: int) -> None:
         """Go to ERROR by request; what is posted is flushed."""
+        self._quiet_until_ns = 0
         if self._state is not QpState.ERROR:
             self._fail(QpErrorReason.ASKED, CompletionStatus.FLUSHED, now_ns)
 
@@ -436,6 +466,14 @@ class QueuePair:
         """The row of each plane that carries its SACKs, NACKs and ACKs at the moment, in order of planes."""
         return self._responder.reverse.rows
 
+    def _ev_probe_due_ns(self, now_ns: int) -> int | None:
+        """When `wanted_ev_probe` may want one; None: not before more has arrived."""
+        interval_ns, heard_ns = self.config.ev.reverse_probe_ns, self._heard_writes_ns
+        if interval_ns is None or heard_ns is None:
+            return None
+        due_ns = now_ns if self._reverse_probe_ns is None else max(now_ns, self._reverse_probe_ns + interval_ns)
+        return due_ns if due_ns <= heard_ns + interval_ns else None
+
     def _note(self, event: Event) -> None:
         if isinstance(event, EvStatesChanged):
             if self._reported is not None and event.state not in self._reported:
@@ -483,6 +521,7 @@ class QueuePair:
 
     def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:
         """Go to ERROR: the oldest incomplete message ends as `first`, the rest is flushed."""
+        self._quiet_until_ns = 0
         messages = self._requester.messages
         self._go(QpState.ERROR, now_ns)
         left = messages.posted - messages.completed

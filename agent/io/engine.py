@@ -26,12 +26,17 @@ class Engine:
 
     def receive(self, now_ns: int) -> int:
         """Take in what waits; frames taken. To be followed by `send`, which answers it."""
-        return sum(runtime.receive(now_ns) for runtime in self.hosts.values())
+        taken = 0
+        for runtime in self.hosts.values():
+            taken += runtime.receive(now_ns)
+        return taken
 
     def send(self, now_ns: int) -> int:
         """Answer what has arrived, serve timers, send on; frames sent."""
-        answered = sum(runtime.serve(now_ns) for runtime in self.hosts.values())
-        return answered + self._transmit(now_ns)
+        sent = 0
+        for runtime in self.hosts.values():
+            sent += runtime.serve(now_ns)
+        return sent + self._transmit(now_ns)
 
     def next_deadline_ns(self) -> int | None:
         """When a timer is due next; None when none runs."""
@@ -44,9 +49,17 @@ class Engine:
             yield from runtime.drain_events()
 
     def _transmit(self, now_ns: int) -> int:
-        """A batch of each queue pair in turn, from where the last step ended, until the turn is full or all are dry."""
-        waiting = [(runtime, channel) for runtime in self.hosts.values() for channel in runtime.channels.values()]
-        limit = batch_limit(sum(channel.qp.has_backlog for _, channel in waiting))
+        """A batch of each queue pair in turn that has some to send, until the turn is full or all are dry.
+
+        The next step goes on with the one after the last.
+        """
+        waiting = [
+            (runtime, channel)
+            for runtime in self.hosts.values()
+            for channel in runtime.channels.values()
+            if channel.qp.has_backlog
+        ]
+        limit = batch_limit(len(waiting))
         sent, dry = 0, 0
         while sent < TURN_FRAMES and dry < len(waiting):
             runtime, channel = waiting[self._turn % len(waiting)]

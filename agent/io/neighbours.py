@@ -21,6 +21,8 @@ from agent.wire.control_columns import (
 )
 from agent.wire.template import FlowTemplate
 
+_NEVER_NS = 1 << 62
+
 Batch = EndpointRequestBatch | EndpointResponseBatch
 
 
@@ -53,6 +55,7 @@ class Neighbours:
 
     unknown: int = 0
     """Endpoint packets from hosts we have no queue pair with."""
+    _quiet_until_ns: int = 0
     _by_host: dict[int, Neighbour] = field(default_factory=dict)
     _by_address: dict[bytes, Neighbour] = field(default_factory=dict)
 
@@ -62,24 +65,28 @@ class Neighbours:
 
     def meet(self, neighbour: Neighbour) -> None:
         """Keep a neighbour, unless its host is known already."""
+        self._quiet_until_ns = 0
         if neighbour.host not in self._by_host:
             self._by_host[neighbour.host] = neighbour
             self._by_address[neighbour.address] = neighbour
 
     def probe(self, host: int, ev: int, qpn: int) -> None:
         """Send an EV probe for a queue pair; an EV that the neighbour's profile lacks is not probed."""
+        self._quiet_until_ns = 0
         neighbour = self._by_host.get(host)
         if neighbour is not None and ev in neighbour.rows:
             neighbour.endpoint.probe(neighbour.rows[ev], qpn)
 
     def tell_ports(self, up: NDArray[np.bool_], planes: list[int], now_ns: int) -> None:
         """Announce our ports, `up` (256,) by plane, to all."""
+        self._quiet_until_ns = 0
         mask = sum(2 << plane for plane in planes if up[plane])
         for neighbour in self:
             neighbour.endpoint.tell_ports(mask, up, now_ns)
 
     def receive_requests(self, cols: EndpointRequestColumns) -> list[tuple[int, int]]:
         """Take in requests; (host, port mask) of those whose ports changed."""
+        self._quiet_until_ns = 0
         changed = []
         for neighbour, rows in self._senders(cols.source_address):
             if neighbour.endpoint.receive_requests(cols.take(rows)) and neighbour.endpoint.peer_mask is not None:
@@ -88,6 +95,7 @@ class Neighbours:
 
     def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
         """Take in answers."""
+        self._quiet_until_ns = 0
         for neighbour, rows in self._senders(cols.source_address):
             neighbour.endpoint.receive_responses(cols.take(rows), now_ns)
 
@@ -101,6 +109,15 @@ class Neighbours:
         newest = max(ways, key=lambda way: way.learnt_ns)
         live = np.logical_and.reduce([way.live for way in ways])
         neighbour.endpoint.follow(live, [neighbour.rows[ev] for ev in newest.evs if ev in neighbour.rows])
+
+    def are_due(self, now_ns: int) -> bool:
+        """Whether there may be answers owed, `batches` or `answers`."""
+        return now_ns >= self._quiet_until_ns
+
+    def rest(self) -> None:
+        """All of them were taken: not due before something happens or a time has come."""
+        deadline_ns = self.next_deadline_ns()
+        self._quiet_until_ns = _NEVER_NS if deadline_ns is None else deadline_ns
 
     def batches(self, now_ns: int) -> Iterator[tuple[FlowTemplate, Batch]]:
         """What is to be sent, with the template for it."""

@@ -99,15 +99,20 @@ class HostRuntime:
 
     def receive(self, now_ns: int) -> int:
         """Take in what waits at every port; frames taken."""
-        return sum(self._receive_port(port, now_ns) for port in self.ports.values())
+        taken = 0
+        for port in self.ports.values():
+            taken += self._receive_port(port, now_ns)
+        return taken
 
     def serve(self, now_ns: int) -> int:
         """Act on due timers and ports, send what does not wait its turn: whole frames, control, SACKs; frames sent."""
         self._watch_ports(now_ns)
         self._put_ready_frames()
         for channel in self.channels.values():
-            self._serve(channel, now_ns)
-        self._serve_neighbours(now_ns)
+            if channel.qp.is_due(now_ns):
+                self._serve(channel, now_ns)
+        if self.neighbours.are_due(now_ns):
+            self._serve_neighbours(now_ns)
         return self._send()
 
     def transmit(self, channel: Channel, limit: int, now_ns: int) -> int:
@@ -209,9 +214,7 @@ class HostRuntime:
 
     def _serve(self, channel: Channel, now_ns: int) -> None:
         """Act on a due timer and say what has to be said about arrivals."""
-        due_ns = channel.qp.next_deadline_ns()
-        if due_ns is not None and due_ns <= now_ns:
-            channel.qp.on_timer(now_ns)
+        channel.qp.on_timer(now_ns)
         control = channel.qp.control(now_ns)
         if channel.coming:
             channel = self._with_new_evs(channel)
@@ -222,6 +225,7 @@ class HostRuntime:
         ev = channel.qp.wanted_ev_probe(now_ns)
         if ev is not None:
             self.neighbours.probe(channel.peer_host, ev, channel.qpn)
+        channel.qp.rest(now_ns)
 
     def _with_new_evs(self, channel: Channel) -> Channel:
         """What a queue pair sends from now on carries the values that it has put in rows."""
@@ -244,6 +248,7 @@ class HostRuntime:
             channel = self.channels.get(answer.qpn)
             if channel is not None:
                 channel.qp.on_ev_probe(ev, answer.rtt_ns is not None)
+        self.neighbours.rest()
 
     def _watch_ports(self, now_ns: int) -> None:
         """Look for ports that lost or regained their carrier, now and then: it costs a system call each."""
@@ -254,7 +259,10 @@ class HostRuntime:
             self.on_port_state(plane, port.carrier() and plane not in self._held_down, now_ns)
 
     def _send(self) -> int:
-        return sum(port.send() for port in self.ports.values())
+        sent = 0
+        for port in self.ports.values():
+            sent += port.send()
+        return sent
 
     def _put(self, template: FlowTemplate, batch: Batch, encode: Encode[Batch]) -> None:
         """Encode a batch into the ports its EVs lead to, each port's rows in the order of the batch."""
