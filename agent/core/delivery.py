@@ -17,6 +17,11 @@ from agent.wire.control_columns import AckBatch
 
 _MSN_MASK = 0xFFFFFF
 _RQMSN_MASK = 0xFFFF
+_LAST = np.array(Opcode.WRITE_LAST.value, np.uint8)
+"""From here on opcodes end a message."""
+_HAS_IMM = np.array(1, np.uint8)
+"""Set in those of them that carry an immediate."""
+_ASKS = np.array(BTH_ACK_REQUEST, np.uint8)
 
 
 class Delivery:
@@ -30,6 +35,7 @@ class Delivery:
         self._max_wimm = config.max_wimm
         self._qpn = qpn
         self._start_psn = 0
+        self._slots = np.array(slots - 1, np.int64)
         self._ends = np.zeros(slots, np.uint8)
         """Opcode of a message's last packet in its slot, 0 elsewhere."""
         self._immediates: dict[int, tuple[int, int]] = {}
@@ -60,17 +66,17 @@ class Delivery:
         False if the peer has more immediates in flight than agreed.
         """
         opcodes = cols.opcode[rows]
-        ending = opcodes >= Opcode.WRITE_LAST.value
+        ending = opcodes >= _LAST
         if not np.count_nonzero(ending):
             return True
-        ends = offsets[ending]
-        self._ends[ends & (len(self._ends) - 1)] = opcodes[ending]
-        asked = ends[cols.flags[rows][ending] & BTH_ACK_REQUEST != 0]
+        ends, last = offsets[ending], opcodes[ending]
+        self._ends[ends & self._slots] = last
+        asked = ends[(cols.flags[rows][ending] & _ASKS).nonzero()[0]]
         if len(asked):
-            self._asked = max(self._asked, int(asked.max()))
-        with_imm = (ending & (opcodes & 1 == 1)).nonzero()[0]
-        if not len(with_imm):
+            self._asked = max(self._asked, int(asked[asked.argmax()]))
+        if not np.count_nonzero(last & _HAS_IMM):
             return True
+        with_imm = (ending & (opcodes & _HAS_IMM != 0)).nonzero()[0]
         ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & _RQMSN_MASK
         values = zip(offsets[with_imm], cols.imm[rows][with_imm], cols.dmalen[rows][with_imm], strict=True)
         # One turn an immediate, and few of those are in flight.

@@ -15,7 +15,7 @@ from agent.core.ring import read_run, ring_size, write_run
 ACKED, SENT, LOST = 0, 1, 2
 """Slots of the state ring: not outstanding, in flight, waiting to be sent again."""
 
-
+_ACKED = np.array(ACKED, np.uint8)
 _COPIES_MAX = 255
 _MOST_DOUBLINGS = 7
 """Of the tolerance; as of NACKed resends (our choice)."""
@@ -39,6 +39,7 @@ class InFlight:
     def __init__(self, window_psns: int, ev_count: int) -> None:
         size = ring_size(window_psns)
         self._mask = size - 1
+        self._slots = np.array(self._mask, np.int64)
         self._state = np.zeros(size, np.uint8)
         self._ev = np.zeros(size, np.uint16)
         self._order = np.zeros(size, np.int64)
@@ -119,7 +120,7 @@ class InFlight:
         nothing of an EV.
         """
         old_base, stop = self.base, base if received is None else base + len(received)
-        outstanding = read_run(self._state, old_base, stop) != ACKED
+        outstanding = read_run(self._state, old_base, stop) != _ACKED
         if received is not None:
             outstanding[base - old_base :] &= received
         found = outstanding.nonzero()[0]
@@ -127,9 +128,8 @@ class InFlight:
         self.top = max(self.top, base)
         if not len(found):
             return np.empty(0, np.uint16)
-        offsets = found + old_base
-        self.top = max(self.top, int(offsets[-1]) + 1)
-        slots = offsets & self._mask
+        self.top = max(self.top, old_base + int(found[-1]) + 1)
+        slots = found + old_base & self._slots
         lost = int(np.count_nonzero(self._state[slots] == LOST)) if self.lost else 0
         self.lost -= lost
         self.sent -= len(slots) - lost
@@ -164,12 +164,6 @@ class InFlight:
             return None
         slot = offset & self._mask
         return int(self._sent_ns[slot]), int(self._copies[slot]) - 1
-
-    def sendings_of(self, offsets: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.bool_]]:
-        """When packets at (n,) offsets were last sent, ns, how often they were sent again, whether that is known."""
-        known = (offsets >= max(0, self.end - len(self._state))) & (offsets < self.end)
-        slots = offsets & self._mask
-        return self._sent_ns[slots], self._copies[slots].astype(np.int64) - 1, known
 
     def newly_lost_unheard(self, planes: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Of `newly_lost`, (m,): whether nothing sent later is known to have arrived in their plane.
@@ -264,7 +258,11 @@ class InFlight:
         if len(self._newest_orders):
             kept = len(self._newest_orders)
             self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
-        np.maximum.at(self._seen_order, evs, order)
+        if may_be_resent:
+            np.maximum.at(self._seen_order, evs, order)
+        else:
+            # First transmissions went out in this order, so of those on one EV the last assignment is the greatest.
+            self._seen_order[evs] = np.maximum(self._seen_order[evs], order)
 
     def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:
         self._state[slots] = LOST

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import RegionError
-from agent.wire.columns import alike, rows_at, scatter_rows
+from agent.wire.columns import FEW_ROWS, alike, rows_at, scatter_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,15 +117,28 @@ def _copy_rows(
     lengths: NDArray[np.uint32],
 ) -> None:
     """Rows of the greatest length in one go; the others, last packets of their messages, one by one."""
+    if len(lengths) <= FEW_ROWS:
+        _copy_each(source, offsets, target, targets, lengths)
+        return
     if alike(lengths):
         _copy_equal_rows(source, offsets, target, targets, int(lengths[0]))
         return
     width = int(np.maximum.reduce(lengths))
     full = lengths == width
     _copy_equal_rows(source, offsets[full], target, targets[full], width)
-    # A loop over packets: the short ones of a batch are few and of any length.
-    for row in (~full).nonzero()[0].tolist():
-        start, end, length = int(offsets[row]), int(targets[row]), int(lengths[row])
+    short = ~full
+    _copy_each(source, offsets[short], target, targets[short], lengths[short])
+
+
+def _copy_each(
+    source: NDArray[np.uint8],
+    offsets: NDArray[np.int64],
+    target: NDArray[np.uint8],
+    targets: NDArray[np.int64],
+    lengths: NDArray[np.uint32],
+) -> None:
+    """A loop over packets: those are few."""
+    for start, end, length in zip(offsets.tolist(), targets.tolist(), lengths.tolist(), strict=True):
         target[end : end + length] = source[start : start + length]
 
 

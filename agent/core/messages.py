@@ -19,8 +19,11 @@ _IMM, _RQMSN = range(2)
 _NO_IMM = -1
 _INITIAL_ROWS = 16
 
-_OPCODES = np.array([Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST, Opcode.WRITE_FIRST, Opcode.WRITE_ONLY], np.uint8)
-"""Indexed by 2 * is first packet + is last packet."""
+_OPCODES = np.array([[Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST], [Opcode.WRITE_FIRST, Opcode.WRITE_ONLY]], np.uint8)
+"""By whether it is a message's first packet, and whether its last."""
+
+_NOWHERE = np.array(0, np.int64)
+"""How far into its message the first packet is."""
 
 _WITH_IMM = np.uint8(Opcode.WRITE_LAST_IMM - Opcode.WRITE_LAST)
 """What an immediate adds to the opcode of a last or only packet."""
@@ -52,6 +55,7 @@ class MessageTable:
 
     def __init__(self, pmtu: int) -> None:
         self._pmtu = pmtu
+        self._full = np.array(pmtu, np.int64)
         # The offsets of first and last packets are searched, so each has an array of its own.
         self._first = np.zeros(_INITIAL_ROWS, np.int64)
         self._last = np.zeros(_INITIAL_ROWS, np.int64)
@@ -90,14 +94,16 @@ class MessageTable:
             raise RegionError(f"immediate {imm:#x} does not fit 32 bits")
         count = -(-length // message_bytes)
         self._make_room(count)
-        start = np.arange(count, dtype=np.int64) * message_bytes
+        start = np.arange(0, count * message_bytes, message_bytes)
+        last_bytes, pkts = length - (count - 1) * message_bytes, self._packets(message_bytes)
         new = slice(self._tail, self._tail + count)
         first, last, rows = self._first[new], self._last[new], self._rows[new]
-        rows[:, _LENGTH] = np.minimum(message_bytes, length - start)
-        last[:] = self.end + np.cumsum(-(-rows[:, _LENGTH] // self._pmtu)) - 1
-        first[0] = self.end
-        first[1:] = last[:-1] + 1
-        rows[:, _VA] = (start.astype(np.uint64) + np.uint64(va)).view(np.int64)
+        first[:] = np.arange(self.end, self.end + count * pkts, pkts)
+        last[:-1] = first[1:] - 1
+        last[-1] = first[-1] + self._packets(last_bytes) - 1
+        rows[:, _LENGTH] = message_bytes
+        rows[-1, _LENGTH] = last_bytes
+        rows[:, _VA] = (start.view(np.uint64) + np.array(va, np.uint64)).view(np.int64)
         rows[:, _RKEY] = rkey
         rows[:, _OFFSET] = start + offset
         rows[:, _SOURCE] = self._source_number(source)
@@ -126,9 +132,9 @@ class MessageTable:
                 message, rows, offsets = message[:cut], rows[:cut], offsets[:cut]
         length = rows[:, _LENGTH]
         into = offsets - self._first[message]
-        is_first, is_last = into == 0, offsets == self._last[message]
-        into *= self._pmtu
-        opcode = _OPCODES.take(2 * is_first.view(np.int8) + is_last)
+        is_first, is_last = into == _NOWHERE, offsets == self._last[message]
+        into = into * self._full
+        opcode = _OPCODES[is_first.view(np.int8), is_last.view(np.int8)]
         imm = None
         rqmsn = np.zeros(len(rows), np.uint16)
         if self._immediates:
@@ -144,7 +150,7 @@ class MessageTable:
             rkey=rows[:, _RKEY].astype(np.uint32),
             dmalen=length.astype(np.uint32),
             source_offset=rows[:, _OFFSET] + into,
-            payload_bytes=np.minimum(length - into, self._pmtu).astype(np.uint32),
+            payload_bytes=np.minimum(length - into, self._full).astype(np.uint32),
             source=self._sources[int(rows[0, _SOURCE])],
             rqmsn=rqmsn,
             imm=imm,
@@ -180,6 +186,9 @@ class MessageTable:
         if self._head + ended == self._tail:
             return self.completed_bytes + whole
         return self.completed_bytes + whole + (offset - int(self._first[self._head + ended])) * self._pmtu
+
+    def _packets(self, length: int) -> int:
+        return -(-length // self._pmtu)
 
     def _make_room(self, count: int) -> None:
         if self._tail + count <= len(self._rows):

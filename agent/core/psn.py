@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from agent.wire.constants import PSN_BITS, PSN_MASK
 
+_MASK = np.array(PSN_MASK, np.int64)
+
 HALF_SPACE = 1 << (PSN_BITS - 1)
 """A PSN at least this far ahead counts as behind."""
 
@@ -20,13 +22,17 @@ def psn_of(offset: int, start_psn: int) -> int:
 
 def psns_of(offsets: NDArray[np.int64], start_psn: int) -> NDArray[np.uint32]:
     """The 24-bit PSNs of (n,) offsets."""
-    return ((offsets + start_psn) & PSN_MASK).astype(np.uint32)
+    return (offsets + start_psn & _MASK).astype(np.uint32)
 
 
 def offsets_of(psns: NDArray[np.uint32], start_psn: int, reference: int) -> NDArray[np.int64]:
     """The (n,) offsets with these PSNs that lie nearest to `reference`: reference - 2^23 .. reference + 2^23 - 1."""
-    distance = psns.astype(np.int64)
-    distance -= start_psn + reference - HALF_SPACE
-    distance &= PSN_MASK
-    distance += reference - HALF_SPACE
-    return distance
+    lowest = reference - HALF_SPACE
+    offsets: NDArray[np.int64] = (psns.astype(np.int64) - (start_psn + lowest) & _MASK) + lowest
+    return offsets
+
+
+def offset_of(psn: int, start_psn: int, reference: int) -> int:
+    """As `offsets_of`, of one PSN."""
+    lowest = reference - HALF_SPACE
+    return (psn - start_psn - lowest & PSN_MASK) + lowest

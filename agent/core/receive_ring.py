@@ -11,6 +11,7 @@ from agent.core.ring import read_run, ring_size, write_run
 from agent.core.sack import EMPTY, NEWS, REPORTED, Bitmaps, bitmaps_of
 from agent.wire.constants import OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
 
+_EMPTY = np.array(EMPTY, np.uint8)
 _NO_BITMAPS = Bitmaps(np.zeros(1, np.int64), np.zeros(1, np.uint64))
 """One block that says nothing: all there is while nothing is held above the cumulative point."""
 
@@ -20,6 +21,7 @@ class ReceiveRing:
 
     def __init__(self, window_psns: int) -> None:
         self._ring = np.zeros(ring_size(window_psns), np.uint8)
+        self._slots = np.array(len(self._ring) - 1, np.int64)
         self._row_of_slot = np.zeros(len(self._ring), np.int32)
         self._nominal_bytes = 0
         self._walk = 0
@@ -52,23 +54,23 @@ class ReceiveRing:
 
     def fresh(self, offsets: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Which candidate rows (n,) bring a packet not yet entered; of equal ones only the last."""
-        slots = offsets & (len(self._ring) - 1)
+        slots = offsets & self._slots
         rows = np.arange(len(offsets), dtype=np.int32)
-        fresh: NDArray[np.bool_] = candidates & (self._ring[slots] == EMPTY)
+        fresh: NDArray[np.bool_] = candidates & (self._ring[slots] == _EMPTY)
         if np.count_nonzero(fresh) < len(fresh):
             slots, rows = slots[fresh], rows[fresh]
         self._row_of_slot[slots] = rows
         fresh[rows] = self._row_of_slot[slots] == rows
         return fresh
 
-    def enter(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32]) -> None:
-        """Mark (m,) new packets, m >= 1, as held, count them and move the cumulative point."""
-        self._ring[offsets & (len(self._ring) - 1)] = NEWS
+    def enter(self, offsets: NDArray[np.int64], payload_bytes: int) -> None:
+        """Mark (m,) new packets, m >= 1, of so many bytes together as held, and move the cumulative point."""
+        self._ring[offsets & self._slots] = NEWS
         self.received += len(offsets)
-        self._nominal_bytes += int(np.add.reduce(payload_bytes)) + NOMINAL_HEADER_BYTES * len(offsets)
-        self.top = max(self.top, int(np.maximum.reduce(offsets)) + 1)
+        self._nominal_bytes += payload_bytes + NOMINAL_HEADER_BYTES * len(offsets)
+        self.top = max(self.top, int(offsets[offsets.argmax()]) + 1)
         held = read_run(self._ring, self.next, self.top)
-        gaps = held == EMPTY
+        gaps = held == _EMPTY
         first_gap = int(gaps.argmax())
         filled = first_gap if gaps[first_gap] else len(held)
         write_run(self._ring, self.next, self.next + filled, EMPTY)

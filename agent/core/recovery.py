@@ -18,7 +18,7 @@ from agent.core.inflight import InFlight, Tolerance
 from agent.core.probe import Prober
 from agent.core.retry import RetryTimer
 from agent.core.round_trip import RoundTrip
-from agent.core.rtt import elapsed_ns
+from agent.core.rtt import elapsed_ns, is_valid
 from agent.core.sack_reader import SackNews
 from agent.core.send_window import SendWindow
 from agent.wire.columns import SackColumns
@@ -146,11 +146,11 @@ class Recovery:
         if now_ns - self._sampled_ns < _RTT_PERIOD_NS or cols.pr[-1]:
             return
         self._sampled_ns = now_ns
-        sent = self._flight.sending_of(int(news.cack[-1]) + int(cols.ack_psn_offset[-1]))
-        if sent is not None and sent[1] == bool(cols.rtx[-1]):
+        sent = self._flight.sending_of(news.cack[-1] + int(cols.ack_psn_offset[-1]))
+        if sent is not None and is_valid(sent[1], bool(cols.rtx[-1])):
             self._learn_rtt(now_ns - sent[0])
         elif sent is not None:
-            self._learn_rtt(int(elapsed_ns(cols.tx_timestamp[-1:], now_ns)[0]))
+            self._learn_rtt(elapsed_ns(int(cols.tx_timestamp[-1]), now_ns))
 
     def _learn_rtt(self, rtt_ns: int) -> None:
         self.rtt.add(rtt_ns)

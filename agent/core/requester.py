@@ -19,10 +19,10 @@ from agent.core.inflight import InFlight
 from agent.core.messages import MessageTable
 from agent.core.pacer import Pacer
 from agent.core.probe import Prober
-from agent.core.psn import offsets_of, psns_of
+from agent.core.psn import offset_of, offsets_of, psns_of
 from agent.core.recovery import Recovery, Sending
 from agent.core.retry import RetryTimer
-from agent.core.rtt import samples_of
+from agent.core.rtt import is_valid, samples_of
 from agent.core.sack_reader import SackNews, SackReader
 from agent.core.send_window import SendWindow
 from agent.core.spray import SpraySchedule
@@ -219,9 +219,10 @@ class Requester:
         if np.count_nonzero(news.cols.pr):
             recovery.hear_probes(news.cols, now_ns)
         recovery.missing = reader.missing(news, flight.end)
-        if np.count_nonzero(news.newest):
+        if True in news.newest:
             recovery.news_ns = now_ns
-        recovery.find_lost(bool(np.count_nonzero(news.newest & news.cols.rtx)), now_ns)
+        settled = any(new and rtx for new, rtx in zip(news.newest, news.cols.rtx.tolist(), strict=True))
+        recovery.find_lost(settled, now_ns)
         if progress:
             recovery.on_progress()
             self._complete(now_ns)
@@ -253,12 +254,13 @@ class Requester:
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
         """Complete the messages that (n,) positive transport ACKs cover, as far as SACKs have told the same."""
         flight = self._in_flight
-        ends = offsets_of(cols.psn, self._start_psn, flight.base) + 1
-        possible = ends <= flight.end
+        # One turn an ACK: they keep their distance.
+        ends = [offset_of(psn, self._start_psn, flight.base) + 1 for psn in cols.psn.tolist()]
+        possible = [end for end in ends if end <= flight.end]
         self.counters.acks += len(ends)
-        self.counters.acks_rejected += int(len(ends) - np.count_nonzero(possible))
-        if np.count_nonzero(possible):
-            self._acked = max(self._acked, int(ends[possible].max()))
+        self.counters.acks_rejected += len(ends) - len(possible)
+        if possible:
+            self._acked = max(self._acked, *possible)
             self._complete(now_ns)
 
     def on_timer(self, now_ns: int) -> None:
@@ -273,7 +275,7 @@ class Requester:
 
     def fail_acked(self, cols: AckColumns, row: int, now_ns: int) -> None:
         """Complete what a transport NAK still acknowledges: the messages before the one it refuses."""
-        end = int(offsets_of(cols.psn[row : row + 1], self._start_psn, self._in_flight.base)[0])
+        end = offset_of(int(cols.psn[row]), self._start_psn, self._in_flight.base)
         self._acked = max(self._acked, min(end, self._in_flight.base))
         self._complete(now_ns)
 
@@ -349,22 +351,25 @@ class Requester:
 
     def _follow_peer(self, news: SackNews, now_ns: int) -> None:
         """What SACKs say besides arrivals: the peer's window and ports, and paths that met congestion."""
-        cols, newest = news.cols, news.newest
-        if self._dynamic_mpr and np.count_nonzero(newest):
-            mpr = int(cols.mpr[newest][-1])
+        cols = news.cols
+        newest = [row for row, new in enumerate(news.newest) if new]
+        if self._dynamic_mpr and newest:
+            mpr = int(cols.mpr[newest[-1]])
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
-        if cols.port_mask is not None and np.count_nonzero(told := cols.port_mask[newest]):
-            self.peer_mask = int(told[told != 0][-1])
+        if cols.port_mask is not None:
+            told = [mask for row in newest if (mask := int(cols.port_mask[row]))]
+            self.peer_mask = told[-1] if told else self.peer_mask
         if np.count_nonzero(cols.m):
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)
 
     def _steer(self, window: SendWindow, news: SackNews, now_ns: int) -> None:
         """Tell congestion control of the SACKs of a drain, and of the round trips of all packets they answer."""
-        cols = news.cols
-        sent_ns, resends, known = self._in_flight.sendings_of(news.cack + cols.ack_psn_offset)
-        known &= ~cols.pr
-        window.on_sacks(news, samples_of(sent_ns[known], resends[known], cols.rtx[known], now_ns), now_ns)
+        cols, flight = news.cols, self._in_flight
+        answers = zip(news.answered(), cols.pr.tolist(), cols.rtx.tolist(), strict=True)
+        sendings = [(flight.sending_of(offset), rtx) for offset, is_probe, rtx in answers if not is_probe]
+        sent_ns = [sent[0] for sent, rtx in sendings if sent is not None and is_valid(sent[1], rtx)]
+        window.on_sacks(news, samples_of(sent_ns, now_ns), now_ns)
 
     def _complete(self, now_ns: int) -> None:
         """Complete messages up to the transport ACK, and never beyond what SACKs have told."""

@@ -20,9 +20,12 @@ from agent.core.refusals import Refusals
 from agent.core.reordering import Reordering
 from agent.core.reverse_evs import ReverseEvs
 from agent.core.sack_writer import SackWriter
-from agent.wire.columns import Rows, SackBatch, WriteColumns
+from agent.wire.columns import Rows, SackBatch, WriteColumns, total
 from agent.wire.constants import NackReason, NakCode
 from agent.wire.control_columns import AckBatch, NackBatch, ProbeColumns
+
+_CUMULATIVE = np.array(0, np.int64)
+"""What lies below is known already."""
 
 
 @dataclass(slots=True)
@@ -132,7 +135,7 @@ class Responder:
         if trimmed:
             acceptable &= ~cols.trimmed
             self._refusals.note_trimmed(cols)
-        fresh = ring.fresh(offsets, acceptable & (ahead >= 0))
+        fresh = ring.fresh(offsets, acceptable & (ahead >= _CUMULATIVE))
         refused = self._refusals.feigned_rows(fresh)
         if refused is not None:
             fresh &= ~refused
@@ -213,12 +216,12 @@ class Responder:
         if not len(offsets):
             return
         ring, delivery, counters = self._ring, self._delivery, self.counters
-        payload_bytes = cols.payload_bytes[rows]
+        payload_bytes = total(cols.payload_bytes[rows])
         start = ring.next
         ring.enter(offsets, payload_bytes)
         self.reordering.note(offsets, cols.flags[rows])
         counters.received = ring.received
-        counters.received_bytes += int(np.add.reduce(payload_bytes))
+        counters.received_bytes += payload_bytes
         agreed = delivery.note(offsets, cols, rows)
         if not agreed:
             self._fail(QpErrorReason.LOCAL_WIMM_OVERFLOW, NakCode.INVALID_REQUEST, int(offsets[-1]))

@@ -4,9 +4,6 @@ Send times are the caller's table (our choice); the TSETH timestamp serves where
 (validity), 3.6.13.5 and 3.6.13.6 (base RTT); the average is our choice.
 """
 
-import numpy as np
-from numpy.typing import NDArray
-
 from agent.core.congestion.base import RttSamples
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS
 
@@ -14,29 +11,25 @@ _GAIN = 1 / 8
 """Weight of a new sample in the averages (our choice)."""
 
 
-def are_valid(resends: NDArray[np.integer], echoed_rtx: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Which answered packets give a round trip, `(n,)`: it must be known which transmission is answered (UET).
+def is_valid(resends: int, echoed_rtx: bool) -> bool:
+    """Whether an answered packet gives a round trip: it must be known which transmission is answered (UET).
 
-    `resends` is how often each packet was sent again so far, `echoed_rtx` the retransmission bit of its SACK.
+    `resends` is how often it was sent again so far, `echoed_rtx` the retransmission bit of its SACK.
     """
-    valid: NDArray[np.bool_] = resends == echoed_rtx.astype(resends.dtype)
-    return valid
+    return resends == echoed_rtx
 
 
-def samples_of(
-    sent_ns: NDArray[np.int64], resends: NDArray[np.integer], echoed_rtx: NDArray[np.bool_], now_ns: int
-) -> RttSamples | None:
-    """Round trips of the packets a drain's SACKs answer, last sent at `sent_ns` `(n,)`; None if none is valid."""
-    sent = sent_ns[are_valid(resends, echoed_rtx)]
-    if not len(sent):
+def samples_of(sent_ns: list[int], now_ns: int) -> RttSamples | None:
+    """Round trips of the valid packets a drain's SACKs answer, last sent at `sent_ns`; None if there is none."""
+    if not sent_ns:
         return None
-    return RttSamples(len(sent), now_ns - int(sent.max()), now_ns - float(sent.mean()))
+    taken = len(sent_ns)
+    return RttSamples(taken, now_ns - max(sent_ns), (now_ns * taken - sum(sent_ns)) / taken)
 
 
-def elapsed_ns(tx_timestamp: NDArray[np.uint16], now_ns: int) -> NDArray[np.int64]:
-    """Age of reflected timestamps, `(n,)`, in whole ticks of 8192 ns, wrong by a multiple of 537 ms if older."""
-    ticks = (now_ns // TX_TIMESTAMP_TICK_NS - tx_timestamp.astype(np.int64)) & 0xFFFF
-    return ticks * TX_TIMESTAMP_TICK_NS
+def elapsed_ns(tx_timestamp: int, now_ns: int) -> int:
+    """Age of a reflected timestamp, in whole ticks of 8192 ns, wrong by a multiple of 537 ms if older."""
+    return (now_ns // TX_TIMESTAMP_TICK_NS - tx_timestamp & 0xFFFF) * TX_TIMESTAMP_TICK_NS
 
 
 class RttEstimator:

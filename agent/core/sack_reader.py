@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.psn import offsets_of
+from agent.core.psn import offset_of
 from agent.core.sack import bits_of, spread
 from agent.wire.columns import SackColumns
 
@@ -18,12 +18,12 @@ _Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
 
 class SackNews(NamedTuple):
-    """What the possible ones of the SACKs of a drain say."""
+    """What the possible ones of the SACKs of a drain say. They are few, so that what each says by itself is a list."""
 
     cols: SackColumns
-    cack: NDArray[np.int64]
+    cack: list[int]
     """(r,) cumulative points."""
-    newest: NDArray[np.bool_]
+    newest: list[bool]
     """(r,) whether no SACK read so far counts more arrivals."""
     shown: _Shown | None
     base: int
@@ -32,6 +32,10 @@ class SackNews(NamedTuple):
     def received(self, end: int) -> NDArray[np.bool_] | None:
         """Which packets from `base` on some bitmap shows, (end - base,); None: none."""
         return None if self.shown is None else spread(*self.shown, end - self.base)
+
+    def answered(self) -> list[int]:
+        """Offsets of the packets they answer, (r,); meaningless for those that answer a probe."""
+        return [cack + offset for cack, offset in zip(self.cack, self.cols.ack_psn_offset.tolist(), strict=True)]
 
 
 class SackReader:
@@ -49,20 +53,21 @@ class SackReader:
 
     def read(self, cols: SackColumns, base: int, end: int) -> SackNews | None:
         """The news of (r,) SACKs, r >= 1, in order of arrival; None if none of them is possible."""
-        cack = offsets_of(cols.cack_psn, self._start_psn, base)
-        received = cack + cols.ooo_count
-        received += 1
-        if int(np.maximum.reduce(received)) > end:
-            possible = received <= end
-            self.rejected += int(len(possible) - np.count_nonzero(possible))
-            cols, cack, received = cols.take(possible), cack[possible], received[possible]
-            if not len(cack):
+        # One turn a SACK, here and in what reads the news.
+        cack = [offset_of(psn, self._start_psn, base) for psn in cols.cack_psn.tolist()]
+        received = [point + held + 1 for point, held in zip(cack, cols.ooo_count.tolist(), strict=True)]
+        if max(received) > end:
+            possible = [row for row, count in enumerate(received) if count <= end]
+            self.rejected += len(received) - len(possible)
+            if not possible:
                 return None
-        self._newest_received = max(self._newest_received, int(np.maximum.reduce(received)))
-        newest = received == self._newest_received
-        self.read_count += len(received)
-        self.stale += len(received) - int(np.count_nonzero(newest))
-        base = max(base, int(np.maximum.reduce(cack)) + 1)
+            cols = cols.take(np.array(possible))
+            cack, received = [cack[row] for row in possible], [received[row] for row in possible]
+        self._newest_received = max(self._newest_received, *received)
+        newest = [count == self._newest_received for count in received]
+        self.read_count += len(newest)
+        self.stale += newest.count(False)
+        base = max(base, max(cack) + 1)
         return SackNews(cols, cack, newest, self._shown(cols, cack, base, end), base)
 
     def missing(self, news: SackNews, end: int) -> NDArray[np.bool_] | None:
@@ -77,17 +82,15 @@ class SackReader:
             missing = np.zeros(1, np.bool_)
         else:
             starts, bits = news.shown
-            telling = news.newest & bits.any(axis=1)
+            telling = np.array(news.newest) & bits.any(axis=1)
             missing = spread(starts[telling], ~bits[telling], end - news.base)
         # The PSN after the cumulative point is missing by definition.
-        missing[:1] |= bool(np.count_nonzero(news.newest & (news.cack + 1 == news.base)))
+        missing[:1] |= any(new and cack + 1 == news.base for new, cack in zip(news.newest, news.cack, strict=True))
         return missing
 
     @staticmethod
-    def _shown(cols: SackColumns, cack: NDArray[np.int64], base: int, end: int) -> _Shown | None:
+    def _shown(cols: SackColumns, cack: list[int], base: int, end: int) -> _Shown | None:
         """The bitmaps relative to `base`; None if they hold nothing above it, as while all arrives in order."""
         if base == end or not np.count_nonzero(cols.ooo_count):
             return None
-        starts = cack + cols.sack_offset
-        starts -= base
-        return starts, bits_of(cols.bitmap)
+        return np.array(cack, np.int64) + cols.sack_offset - base, bits_of(cols.bitmap)

@@ -4,7 +4,7 @@ Decides nothing about acceptance and nothing about the reverse path. MRC chapter
 """
 
 from enum import IntEnum
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,16 +13,18 @@ from agent.core.config import QpConfig
 from agent.core.psn import psn_of
 from agent.core.receive_ring import ReceiveRing
 from agent.core.sack import Bitmaps
-from agent.wire.columns import Rows, SackBatch, WriteColumns
+from agent.wire.columns import Rows, SackBatch, WriteColumns, filled, total
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 from agent.wire.control_columns import ProbeColumns
 
-T = TypeVar("T", bound=np.generic)
-
+_NEXT = np.array(1, np.int64)
 _INT16_MIN = -(1 << 15)
 
-_TRIGGER_MIN_BYTES = 1024
+_TRIGGER_MIN_BYTES = np.array(1024, np.uint32)
 """Trigger 1 counts at least this much a packet (MRC, SACK triggers)."""
+
+_ASKING = np.array(BTH_ACK_REQUEST | BTH_RETRANSMISSION, np.uint8)
+_RESENT = np.array(BTH_RETRANSMISSION, np.uint8)
 
 
 class _Urgency(IntEnum):
@@ -112,16 +114,17 @@ class SackWriter:
 
         `offsets` (n,) are those of the rows of `cols`, `answered` (n,) those that are held by now.
         """
-        self._bytes_since += int(np.add.reduce(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES)))
+        self._bytes_since += total(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES))
         if self._bytes_since > self._threshold_bytes or has_duplicate:
             self._due = True
         row = len(answered) - 1 if answered[-1] else int(answered.nonzero()[0][-1])
-        asking = (cols.flags & np.uint8(BTH_ACK_REQUEST | BTH_RETRANSMISSION)).nonzero()[0]
-        asking = asking[answered[asking]]
+        asking = (cols.flags & _ASKING).nonzero()[0]
+        if len(asking):
+            asking = asking[answered[asking]]
         if len(asking):
             self._due = True
             # A resend is answered before a request: its echo tells the requester that a doubt is settled.
-            resent = asking[cols.flags[asking] & BTH_RETRANSMISSION != 0]
+            resent = asking[(cols.flags[asking] & _RESENT).nonzero()[0]]
             row = int(resent[-1] if len(resent) else asking[-1])
         self._note_trigger(cols, offsets, row, answered)
         if self.deadline_ns is None:
@@ -149,14 +152,13 @@ class SackWriter:
         trigger, deadline_ns = self._trigger, self.deadline_ns
         if trigger is None or not (self._due or (deadline_ns is not None and now_ns >= deadline_ns)):
             return None
-        offset = np.array(trigger.offset) - (ring.next - 1)
         verdict = EcnVerdict.SKIP_ONCE if trigger.urgency is _Urgency.MARKED else EcnVerdict.NONE
         answered = _Answered(
-            np.maximum(offset, _INT16_MIN).astype(np.int16),
+            np.array([max(offset - (ring.next - 1), _INT16_MIN) for offset in trigger.offset], np.int16),
             np.array(trigger.ev, np.uint32),
             np.array(trigger.tx_timestamp, np.uint16),
-            np.array(trigger.rtx),
-            _column(verdict, len(offset), np.uint8),
+            np.array(trigger.rtx, np.bool_),
+            filled(verdict.value, len(trigger.offset), np.uint8),
             False,
         )
         self._trigger, self._due, self.deadline_ns, self._bytes_since = None, False, None, 0
@@ -175,13 +177,13 @@ class SackWriter:
             urgency = _Urgency.MARKED
         else:
             rows = slice(row, row + 1)
-            urgency = _Urgency.RESENT if cols.flags[row] & BTH_RETRANSMISSION else _Urgency.PLAIN
+            urgency = _Urgency.RESENT if int(cols.flags[row]) & BTH_RETRANSMISSION else _Urgency.PLAIN
         new = _Trigger(
             urgency,
             offsets[rows].tolist(),
             cols.ev[rows].tolist(),
             cols.tx_timestamp[rows].tolist(),
-            (cols.flags[rows] & BTH_RETRANSMISSION != 0).tolist(),
+            [bool(flags & BTH_RETRANSMISSION) for flags in cols.flags[rows].tolist()],
         )
         self._trigger = new if self._trigger is None else self._trigger.then(new)
 
@@ -197,24 +199,24 @@ class SackWriter:
             answered = answered.repeated(np.minimum(np.arange(count), answers - 1))
         self.written += count
         return SackBatch(
-            cack_psn=_column(psn_of(ring.next - 1, self._start_psn), count, np.uint32),
+            cack_psn=filled(psn_of(ring.next - 1, self._start_psn), count, np.uint32),
             ack_psn_offset=answered.ack_psn_offset,
-            pr=_column(answered.pr, count, np.bool_),
+            pr=filled(answered.pr, count, np.bool_),
             rtx=answered.rtx,
             m=answered.m,
             ev=answered.ev,
-            spdcid=_column(self._peer_qpn & 0xFFFF, count, np.uint16),
-            dpdcid=_column(self._qpn & 0xFFFF, count, np.uint16),
-            mpr=_column(self._mpr, count, np.uint8),
-            sack_offset=(bitmaps.starts + 1).astype(np.int16),
+            spdcid=filled(self._peer_qpn & 0xFFFF, count, np.uint16),
+            dpdcid=filled(self._qpn & 0xFFFF, count, np.uint16),
+            mpr=filled(self._mpr, count, np.uint8),
+            sack_offset=(bitmaps.starts + _NEXT).astype(np.int16),
             bitmap=bitmaps.bits,
             tx_timestamp=answered.tx_timestamp,
-            ooo_count=_column(ring.ooo_count, count, np.uint16),
-            restore_cwnd=_column(self._has_braked and not self._penalty, count, np.bool_),
-            rcv_cwnd_pen=_column(self._penalty, count, np.uint8),
-            rcvd_bytes=_column(ring.rcvd_bytes, count, np.uint32),
-            ev_index=_column(ev_index, count, np.uint16),
-            port_mask=None if port_mask is None else _column(port_mask, count, np.uint32),
+            ooo_count=filled(ring.ooo_count, count, np.uint16),
+            restore_cwnd=filled(self._has_braked and not self._penalty, count, np.bool_),
+            rcv_cwnd_pen=filled(self._penalty, count, np.uint8),
+            rcvd_bytes=filled(ring.rcvd_bytes, count, np.uint32),
+            ev_index=filled(ev_index, count, np.uint16),
+            port_mask=None if port_mask is None else filled(port_mask, count, np.uint32),
         )
 
 
@@ -229,10 +231,3 @@ def _answers_of(probes: list[ProbeColumns]) -> _Answered:
         np.where(ce, np.uint8(EcnVerdict.SKIP_ONCE), np.uint8(EcnVerdict.NONE)),
         True,
     )
-
-
-def _column(value: int, count: int, dtype: type[T]) -> NDArray[T]:
-    """`value` `count` times; a third of the cost of np.full, and a SACK has nine such columns."""
-    column = np.empty(count, dtype)
-    column.fill(value)
-    return column

@@ -12,6 +12,8 @@ from agent.core.ring import ring_size
 from agent.core.sack_reader import SackNews
 from agent.wire.constants import RCVD_BYTES_MASK, RCVD_BYTES_UNIT, EcnVerdict
 
+_MARKED = EcnVerdict.SKIP_ONCE.value
+
 
 class SendWindow:
     """The account of one queue pair with its controller; slots are those of the in-flight rings."""
@@ -44,16 +46,16 @@ class SendWindow:
     def on_sacks(self, news: SackNews, rtt: RttSamples | None, now_ns: int) -> None:
         """The SACKs of a drain: the byte clock never goes back, however they overtake one another."""
         cols = news.cols
-        ahead = (cols.rcvd_bytes.astype(np.int64) - self._clock) & RCVD_BYTES_MASK
-        ahead[ahead > RCVD_BYTES_MASK >> 1] = 0
-        grown = int(ahead.max())
+        steps = [(units - self._clock) & RCVD_BYTES_MASK for units in cols.rcvd_bytes.tolist()]
+        ahead = [step if step <= RCVD_BYTES_MASK >> 1 else 0 for step in steps]
+        grown = max(ahead)
         self._clock += grown
-        newest = int(ahead.argmax())
+        newest = ahead.index(grown)
         self._outstanding_bytes -= grown * RCVD_BYTES_UNIT
         feedback = Feedback(
             newly_received_bytes=grown * RCVD_BYTES_UNIT,
             sacks=len(cols),
-            marked=int(np.count_nonzero(cols.m == EcnVerdict.SKIP_ONCE.value)),
+            marked=cols.m.tolist().count(_MARKED),
             rtt=rtt,
             penalty=int(cols.rcv_cwnd_pen[newest]),
             restore=bool(cols.restore_cwnd[newest]),

@@ -36,6 +36,7 @@ _ETH_P_ALL = 3
 # ipv6_rcv; only taps for all protocols do.
 
 _STATUS_KERNEL = 0
+_KERNEL_WORD = np.array(_STATUS_KERNEL, np.uint32)
 _STATUS_USER = 1
 _USER_BIT = np.array(_STATUS_USER, np.uint32)
 _STATUS_SEND_REQUEST = 1
@@ -205,8 +206,9 @@ class PacketRingPort:
     def _reclaim(self) -> None:
         ring, tail = self._tx, self._tx_tail
         end = ring.head if ring.head >= tail else ring.slots
-        held = ring.status[tail:end] != _STATUS_KERNEL
-        done = int(held.argmax()) if held.any() else end - tail
+        held = ring.status[tail:end] != _KERNEL_WORD
+        first = int(held.argmax()) if end > tail else 0
+        done = first if end > tail and held[first] else end - tail
         self._tx_tail = (tail + done) % ring.slots
         if end == ring.slots and done == end - tail and ring.head:
             self._reclaim()  # the other half, behind the end of the ring

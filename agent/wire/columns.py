@@ -52,6 +52,11 @@ def alike(values: NDArray[np.generic]) -> bool:
     return len(values) == 1 or not np.count_nonzero(values != values[0, ...])
 
 
+def total(values: NDArray[np.uint32]) -> int:
+    """Sum of (n,) values; of few of them at a tenth of what numpy takes."""
+    return sum(values.tolist()) if len(values) <= FEW_ROWS else int(np.add.reduce(values))
+
+
 def filled(value: int, count: int, dtype: type[T]) -> NDArray[T]:
     """`value` `count` times; a third of the cost of np.full."""
     column = np.empty(count, dtype)
@@ -82,6 +87,10 @@ def even_views(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int
 def gather_rows(memory: NDArray[np.uint8], offsets: NDArray[np.int64], out: NDArray[np.uint8]) -> None:
     """Copy to each row of `out` (n, width) the bytes of `memory` from (n,) `offsets` on."""
     width = out.shape[1]
+    if len(offsets) <= FEW_ROWS:
+        for row, start in zip(out, offsets.tolist(), strict=True):
+            row[:] = memory[start : start + width]
+        return
     stretches = even_views(memory, offsets, width)
     if stretches is None:
         _wholes(out)[:] = whole_windows(memory, width)[offsets]
@@ -93,6 +102,10 @@ def gather_rows(memory: NDArray[np.uint8], offsets: NDArray[np.int64], out: NDAr
 def scatter_rows(rows: NDArray[np.uint8], memory: NDArray[np.uint8], offsets: NDArray[np.int64]) -> None:
     """Copy each of `rows` (n, width) to `memory` from (n,) `offsets` on."""
     width = rows.shape[1]
+    if len(offsets) <= FEW_ROWS:
+        for row, start in zip(rows, offsets.tolist(), strict=True):
+            memory[start : start + width] = row
+        return
     stretches = even_views(memory, offsets, width)
     if stretches is None:
         whole_windows(memory, width)[offsets] = _wholes(rows)

@@ -265,6 +265,8 @@ class Nscc:
 
 def _unmarked_share(feedback: Feedback) -> Feedback:
     """The feedback without its marked SACKs and their share of the bytes."""
+    if not feedback.marked:
+        return feedback
     sacks = feedback.sacks - feedback.marked
     received = feedback.newly_received_bytes * sacks // feedback.sacks
     return feedback._replace(newly_received_bytes=received, sacks=sacks, marked=0)

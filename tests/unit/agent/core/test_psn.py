@@ -2,7 +2,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.psn import HALF_SPACE, offsets_of, psn_of, psns_of
+from agent.core.psn import HALF_SPACE, offset_of, offsets_of, psn_of, psns_of
 
 PSN = st.integers(0, (1 << 24) - 1)
 OFFSET = st.integers(0, 1 << 40)
@@ -17,6 +17,11 @@ def test_offsets_within_half_a_space_of_the_reference_survive_the_wire(start, re
 @given(PSN, OFFSET)
 def test_scalar_and_vector_agree(start, offset):
     assert psns_of(np.array([offset]), start).tolist() == [psn_of(offset, start)]
+
+
+@given(PSN, PSN, OFFSET)
+def test_scalar_and_vector_agree_on_the_way_back(psn, start, reference):
+    assert offsets_of(np.array([psn], np.uint32), start, reference).tolist() == [offset_of(psn, start, reference)]
 
 
 def test_half_a_space_ahead_counts_as_behind():
