@@ -1,10 +1,17 @@
 """What documents list is what there is: keys, options, fields of files."""
 
-from results.manifest import Manifest
-from results.summary import Summary
+import json
+import re
+
+import pytest
+
+from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.detector import Asked, uniform_packets_needed
+from agent.wire.constants import SprayPolicyCode
 from scenarios.cli.reference import options_list, with_list
 from scenarios.keys_table import keys_tables, with_tables
 from scenarios.model import Scenario
+from scenarios.scenario_files import catalog_names
 from tests.support.command_words import commands
 from tests.support.documents import ROOT
 
@@ -44,6 +51,30 @@ def test_every_command_is_listed_and_explained() -> None:
     assert options_list().count("`--follow`") == 1
 
 
-def test_every_field_of_summary_and_manifest_is_documented() -> None:
-    text = (ROOT / "docs/results-schema.md").read_text()
-    assert [name for name in (*Summary.__struct_fields__, *Manifest.__struct_fields__) if name not in text] == []
+def test_every_field_and_event_of_a_runs_files_is_documented() -> None:
+    text = "".join((ROOT / f"docs/{name}.md").read_text() for name in ("results-schema", "workloads"))
+    missing = []
+    for path in sorted((ROOT / "docs/schemas").glob("*.json")):
+        schema = json.loads(path.read_text())
+        properties = [part.get("properties", {}) for part in (schema, *schema.get("$defs", {}).values())]
+        events = [event for each in properties for event in each.get("event", {}).get("enum", [])]
+        names = {name for each in properties for name in each} | {*events}
+        missing += [f"{path.name}: {name}" for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
+    assert missing == []
+
+
+def test_the_catalog_is_listed() -> None:
+    text = (ROOT / "docs/scenarios.md").read_text().partition("## The catalog")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE)) == sorted(catalog_names())
+
+
+@pytest.mark.parametrize("spines", [8, 4, 2])
+def test_the_packets_that_a_detector_needs_are_those_it_says(spines: int) -> None:
+    asked = Asked(0.01)
+    numbers = (
+        uniform_packets_needed(SprayPolicyCode.ROTATION, spines, 1, asked),
+        declared_packets_needed(spines, asked),
+        uniform_packets_needed(SprayPolicyCode.RANDOM, spines, 1, asked),
+    )
+    row = f"| {spines} | " + " | ".join(f"{number:,}".replace(",", " ") for number in numbers) + " |"
+    assert row in (ROOT / "docs/scenarios.md").read_text()
