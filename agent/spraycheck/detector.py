@@ -4,6 +4,7 @@ Pure: no clock, no map, no file. A count below the threshold is `failed`, unless
 is `healthy` only where a drop of the asked rate would hardly have been missed. SprayCheck S1 to S5; docs/detector.md.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import cache
@@ -131,7 +132,18 @@ def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, ask
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return high
+    return _from_where_on(is_enough, high, min(high + 2 * _tooth(policy, high, paths, copies, asked), most))
+
+
+def _tooth(policy: SprayPolicyCode, packets: int, paths: int, copies: int, asked: Asked) -> int:
+    """After how many packets more the margin s√λ has grown by one packet: there a test misses more than before."""
+    s = plan_test(FlowShape(policy, packets * paths, paths, copies), asked).calibration.s
+    return ceil(2 * sqrt(packets) / s)
+
+
+def _from_where_on(is_enough: Callable[[int], bool], first: int, last: int) -> int:
+    """The number from which on all up to `last` are enough; `first` is, and some behind it may not be."""
+    return max((packets for packets in range(first, last) if not is_enough(packets)), default=first - 1) + 1
 
 
 def miss_probability(shape: FlowShape, threshold: float, calibration: Calibration, rate: float) -> float:

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from scenarios.cli.reference import options_list, with_list
@@ -76,5 +76,26 @@ def test_the_packets_that_a_detector_needs_are_those_it_says(spines: int) -> Non
         declared_packets_needed(spines, asked),
         uniform_packets_needed(SprayPolicyCode.RANDOM, spines, 1, asked),
     )
-    row = f"| {spines} | " + " | ".join(f"{number:,}".replace(",", " ") for number in numbers) + " |"
+    row = f"| {spines} | " + " | ".join(map(spaced, numbers)) + " |"
     assert row in (ROOT / "docs/scenarios.md").read_text()
+
+
+@pytest.mark.parametrize("rate", [0.015, 0.01, 0.005, 0.001])
+def test_the_detectors_table_of_declared_packets_is_what_it_computes(rate: float) -> None:
+    cells = []
+    for paths, miss in ((8, 0.01), (8, 0.001), (2, 0.01), (64, 0.01)):
+        asked = Asked(rate, miss=miss)
+        bound = packets_needed(rate, paths, asked.test_level, miss)
+        cells.append(f"{spaced(bound)}, {spaced(declared_packets_needed(paths, asked))}")
+    assert f"| {100 * rate:g} % | {' | '.join(cells)} |" in (ROOT / "docs/detector.md").read_text()
+
+
+@pytest.mark.parametrize("rate", [0.015, 0.01, 0.005, 0.002])
+def test_the_detectors_table_of_packets_under_rotation_is_what_it_computes(rate: float) -> None:
+    needed = uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, Asked(rate))
+    assert f"| {100 * rate:g} % | {spaced(needed)} |" in (ROOT / "docs/detector.md").read_text()
+
+
+def spaced(number: int | None) -> str:
+    """As the documents write numbers of many digits."""
+    return f"{number:,}".replace(",", " ")
