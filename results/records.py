@@ -177,6 +177,28 @@ AGENT_RECORDS: tuple[Any, ...] = (
 """Every kind of line in agent.jsonl."""
 
 
+class Denial(Record, frozen=True, kw_only=True, tag="DENY"):
+    """No queue pair uses a link from here on."""
+
+    epoch: int
+    """Of the latest run."""
+    link: str
+    by: str
+    """`hand` or `spraycheck`."""
+
+
+class Allowance(Denial, frozen=True, kw_only=True, tag="ALLOW"):
+    """They may use it again."""
+
+
+class DenialRefused(Denial, frozen=True, kw_only=True, tag="DENY_REFUSED"):
+    """A link was named and not denied, since its leaf would have lost more than half of its links in that direction."""
+
+
+CONTROLLER_RECORDS: tuple[Any, ...] = (Denial, Allowance, DenialRefused)
+"""What the lab's owner adds to detect.jsonl."""
+
+
 class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
     """How the machine fares, once a second."""
 

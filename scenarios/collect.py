@@ -15,7 +15,7 @@ from faults.traits import TOLERANCE
 from results.event_log import Fields, read_records
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering
-from scenarios.expect import Accused, Conclusion, MachineCounts
+from scenarios.expect import SHORT_ALIKE, Accused, Conclusion, MachineCounts
 from scenarios.protocol import FaultState
 from scenarios.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
@@ -62,6 +62,15 @@ class _Detect(msgspec.Struct, frozen=True):
         source, host = NodeId.leaf(self.plane, self.src_leaf), NodeId.host(self.src_host)
         up, down = f"p{self.plane}:{source.short}>spine*", f"p{self.plane}:spine*>leaf{self.dst_leaf}"
         return str(DirectedLink(self.plane, host, source)), up, down
+
+
+class _AddedUp(msgspec.Struct, frozen=True):
+    """What is needed of an ADDED_UP record."""
+
+    node: str
+    qpns: tuple[int, ...]
+    spine: int
+    verdict: str
 
 
 class _Evidence(msgspec.Struct, frozen=True):
@@ -123,7 +132,10 @@ def conclusion_of(
     number; None when no flow can have as many.
     """
     mine = list(_by(expectation, records))
-    detects = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
+    detects = _with_sums(
+        [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"],
+        [msgspec.convert(record, _AddedUp) for record in mine if record["event"] == "ADDED_UP"],
+    )
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
     reasons = [_why(detect, asked, needed) for detect in detects if detect.verdict == "insufficient"]
@@ -140,6 +152,17 @@ def conclusion_of(
     )
 
 
+def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect]:
+    """Verdicts, those that say nothing alone as what the sum of their pair's flows says."""
+    told: dict[_Counter, str] = {(each.node, qpn, each.spine): each.verdict for each in sums for qpn in each.qpns}
+    return [
+        msgspec.structs.replace(each, verdict=told[each.counter])
+        if each.verdict == "insufficient" and each.counter in told
+        else each
+        for each in detects
+    ]
+
+
 def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
     """The records of one expectation."""
     return (record for record in records if record.get("expectation") == expectation)
@@ -149,7 +172,7 @@ def _why(detect: _Detect, asked: str, needed: int | None) -> str:
     """Why a verdict says nothing, alike for all paths of which the same holds."""
     reason = detect.reason or "no reason given"
     if reason.startswith("short, but not more than"):
-        return "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+        return SHORT_ALIKE
     if asked and detect.expected is not None and reason.startswith(("a drop of", "margin of")):
         has = f"{detect.expected:,.0f} packets a path"
         return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"

@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
+from agent.spraycheck.declared import LOST_ALIKE
 from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
@@ -27,6 +28,11 @@ packet, its last acknowledgement and a turn of a busy engine (our choice)."""
 
 RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
+
+
+SHORT_ALIKE = "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+ALIKE = (LOST_ALIKE, SHORT_ALIKE)
+"""Reasons of insufficient verdicts that a common cause of losses explains once it is named."""
 
 
 @dataclass(frozen=True)
@@ -241,8 +247,12 @@ def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected)
 
 def _judged_check(detected: Detected, uneven: bool) -> Check:
     judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
-    counted = judged if uneven else judged - unsure
+    named = [cause.link for cause in detected.common if cause.right]
+    alike = sum(detected.insufficient.get(reason, 0) for reason in ALIKE) if named else 0
+    counted = judged if uneven else judged - unsure + alike
     unsure_text = f", {unsure} insufficient" if unsure else ""
+    if alike:
+        unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
     return Check(
         "every path is judged",
         counted == detected.verdicts_wanted,

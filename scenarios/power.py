@@ -11,7 +11,6 @@ from math import ceil
 
 from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
-from agent.wire.constants import SprayPolicyCode
 from faults.accounting import SHUT
 from faults.model import Fault, Hang
 from faults.quantities import parse_rate, render_rate
@@ -20,10 +19,9 @@ from results.wording import count_text
 from scenarios.collective_plan import Sending
 from scenarios.measuring import gets_uneven_parts
 from scenarios.plan import Flow, Plan
+from scenarios.small_flows import POLICIES, add_up
 from scenarios.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
 from testbed.model.ids import DirectedLink, Role
-
-_POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 
 @dataclass(frozen=True)
@@ -89,7 +87,7 @@ def needed_for(plan: Plan, rate: float) -> int | None:
     spines = plan.fabric.spec.spines
     if plan.scenario.judged_by == "declared":
         return declared_packets_needed(spines, Asked(rate))
-    return uniform_packets_needed(_POLICIES[transport.spray], spines, transport.copies, Asked(rate))
+    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, Asked(rate))
 
 
 def warnings_of(plan: Plan) -> Iterator[str]:
@@ -125,7 +123,7 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
         yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
-    elif power.packets_a_path < power.needed:
+    elif power.packets_a_path < power.needed and not (plan.scenario.judged_by == "uniform" and add_up(plan)):
         spec = plan.fabric.spec
         flow = ceil(power.needed * spec.planes * spec.spines)
         yield (
@@ -154,8 +152,8 @@ def _host_link_warnings(plan: Plan) -> Iterator[str]:
     links = {str(way): None for way, fault in _dropping(plan) if not is_between_switches(way)}
     if links:
         yield (
-            f"{', '.join(links)}: SprayCheck does not localise faults between hosts and leaves; they cannot be named, "
-            "and paths of the flows they hit may be `insufficient`"
+            f"{', '.join(links)}: paths of flows that lose on a host's link may be `insufficient`; SprayCheck names "
+            "such a link by `declared` only, and only on the way up to the leaf"
         )
 
 

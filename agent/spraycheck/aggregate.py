@@ -1,16 +1,20 @@
 """Several flows of one pair of leaves, added up until they say something: P_min packets a spine. SprayCheck S6.
 
-Remembers sums only, one for each plane, pair of leaves and way of spraying. Each sum is tested once and begun anew, so
-that every packet is judged once, and the false alarms stated for a flow hold for a sum.
+P_min is what the question needs. Remembers sums only, one for each plane, pair of leaves and way of spraying. Each sum
+is tested once and begun anew, so that every packet is judged once, and the false alarms stated for a flow hold for a
+sum.
 """
 
 from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, judge, plan_test
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,48 +27,45 @@ class LeafPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class Total(Generic[T]):
     """The verdicts of a sum."""
 
     pair: LeafPair
     test: FlowTest
     verdicts: tuple[PathVerdict, ...]
+    members: tuple[T, ...]
+    """The flows, as they were told apart when they were added."""
 
 
-class PairTotals:
-    """Sums of all pairs.
+@dataclass(frozen=True, slots=True)
+class _Sum(Generic[T]):
+    shape: FlowShape
+    counts: NDArray[np.int64]
+    members: tuple[T, ...]
 
-    `p_min` are packets a spine from which on a sum is tested; None: as many as the question needs.
-    """
 
-    def __init__(self, asked: Asked, p_min: int | None = None) -> None:
+class PairTotals(Generic[T]):
+    """Sums of all pairs."""
+
+    def __init__(self, asked: Asked) -> None:
         self._asked = asked
-        self._p_min = p_min
-        self._sums: dict[tuple[LeafPair, FlowShape], tuple[FlowShape, NDArray[np.int64]]] = {}
+        self._sums: dict[tuple[LeafPair, FlowShape], _Sum[T]] = {}
 
-    def add(self, pair: LeafPair, shape: FlowShape, counts: NDArray[np.int64]) -> Total | None:
+    def add(self, pair: LeafPair, shape: FlowShape, counts: NDArray[np.int64], member: T) -> Total[T] | None:
         """Take one flow's counts in, `(k,)`; the verdicts of its pair if there are enough packets now.
 
         Raises ValueError for a flow that cannot be tested.
         """
         plan_test(shape, self._asked)
         kind = pair, replace(shape, packets=0)
-        so_far = self._sums.pop(kind, None)
-        if so_far is not None:
-            before, seen = so_far
-            shape = replace(shape, packets=before.packets + shape.packets, flows=before.flows + shape.flows)
-            counts = seen + counts
-        test = plan_test(shape, self._asked)
-        if not self._is_enough(test):
-            self._sums[kind] = shape, counts
+        grown = _Sum(shape, counts, (member,))
+        if (before := self._sums.pop(kind, None)) is not None:
+            packets, flows = before.shape.packets + shape.packets, before.shape.flows + shape.flows
+            grown = _Sum(
+                replace(shape, packets=packets, flows=flows), before.counts + counts, (*before.members, member)
+            )
+        test = plan_test(grown.shape, self._asked)
+        if test.weakness is not None:
+            self._sums[kind] = grown
             return None
-        return Total(pair, test, judge(test, counts))
-
-    def packets_of(self, pair: LeafPair) -> int:
-        """Packets of a pair that wait for more."""
-        return sum(shape.packets for (each, _), (shape, _) in self._sums.items() if each == pair)
-
-    def _is_enough(self, test: FlowTest) -> bool:
-        if self._p_min is not None:
-            return test.shape.expected >= self._p_min
-        return test.weakness is None
+        return Total(pair, test, judge(test, grown.counts), grown.members)

@@ -13,7 +13,7 @@ from agent.wire.c_headers import c_struct, wire_headers
 SOURCE = Path(__file__).parent / "bpf" / "leaf.bpf.c"
 
 FROM_HOST = "from_host"
-"""Program for the ingress of every host port: chooses announced flows and marks their packets (SprayCheck F1 to F3)."""
+"""Program for the ingress of every host port: chooses announced flows, marks and counts their packets (F1 to F3)."""
 FROM_SPINE = "from_spine"
 """Program for the ingress of every spine port: keeps announcements, counts and compares (SprayCheck D1, D3)."""
 
@@ -36,8 +36,19 @@ NARROW_MOST = 0xFFFF
 
 _WORD_BITS = 64
 
-MARK = np.dtype([("since_ns", "u8"), ("last_psn", "u4"), ("epoch", "u2"), ("dst_leaf", "u2")], align=True)
-"""Since when a flow is measured, its last PSN in this plane, and whose it is."""
+MARK = np.dtype(
+    [
+        ("since_ns", "u8"),  # since when the flow is measured
+        ("last_psn", "u4"),  # in this plane
+        ("epoch", "u2"),
+        ("dst_leaf", "u2"),
+        ("start_psn", "u4"),
+        ("end_psn", "u4"),  # in any plane
+        ("entered", "u4"),  # its first transmissions that have come from the host in this plane
+    ],
+    align=True,
+)
+"""A flow that this leaf measures as its source."""
 
 SELECTED = np.dtype(
     [

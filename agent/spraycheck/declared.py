@@ -20,7 +20,7 @@ ALIKE_ALARM = 0.05
 """How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
 withholds an answer, and a second flow of the host gives another chance."""
 
-_COMMON = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
+LOST_ALIKE = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
 _SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
 
 
@@ -218,7 +218,7 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
     if sent == 0:
         return "nothing was sent on it"
     if p_value <= asked.test_level:
-        return _COMMON
+        return LOST_ALIKE
     miss = declared_miss(sent, all_sent, asked)
     if miss > asked.miss:
         return f"a drop of {asked.min_rate:.4%} of {sent} packets would be missed with probability {miss:.2g}"

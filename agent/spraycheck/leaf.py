@@ -118,8 +118,8 @@ class FlowReport:
     """First transmissions that the sender declared for each path, if it did."""
     source: SourceVerdict | None = None
     """What the flow says of its paths together, if the sender declared."""
-    entered: Verdict | None = None
-    """What the source leaf's count of the flow says of the host's link, if it is known here."""
+    entered: int | None = None
+    """First transmissions that had come to the source leaf in this plane, if that is known."""
 
 
 class LeafDetector:
@@ -151,6 +151,14 @@ class LeafDetector:
         fresh = [key for key in now if key not in self._chosen]
         self._chosen = set(now)
         return [ChosenFlow(self.rules.plane, self.rules.leaf, now[key], *key) for key in fresh]
+
+    def entered(self) -> dict[Key, int]:
+        """First transmissions that have come from the hosts, of each flow that this leaf measures as its source.
+
+        Raises CountersError.
+        """
+        qpns, marks = self._counters.marks()
+        return {(int(qpn), int(mark["epoch"])): int(mark["entered"]) for qpn, mark in zip(qpns, marks, strict=True)}
 
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""

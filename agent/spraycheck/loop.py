@@ -4,9 +4,10 @@ import time
 from collections.abc import Callable, Sequence
 
 from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector, pending_paths
 from agent.spraycheck.monitor import Monitor
-from agent.spraycheck.records import Stamp, detect_records, localize_record, select_record
+from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, select_record
 
 
 def now() -> Stamp:
@@ -27,10 +28,14 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
     """One round: what ended since the last one is judged, written and localised."""
     for flow in (flow for detector in detectors for flow in detector.chosen()):
         log.append(select_record(flow, stamp))
-    reports = [report for detector in detectors for report in detector.poll(stamp.mono_ns)]
+    reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
     for report in reports:
         for record in detect_records(report, stamp):
             log.append(record)
     pending = [owed for detector in detectors for owed in pending_paths(detector)]
-    for accusation in monitor.observe(reports, pending, stamp.mono_ns):
+    accusations = monitor.observe(reports, pending, stamp.mono_ns)
+    for sum_of_flows in monitor.drain_added_up():
+        for total in added_up_records(sum_of_flows, stamp):
+            log.append(total)
+    for accusation in accusations:
         log.append(localize_record(accusation, stamp))

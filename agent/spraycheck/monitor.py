@@ -9,10 +9,11 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
+from agent.spraycheck.aggregate import LeafPair, PairTotals, Total
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked, PathVerdict, Verdict, certain_losses, uniform_packets_needed
+from agent.spraycheck.declared import declared_packets_needed, judge_entered
+from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, certain_losses, uniform_packets_needed
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
@@ -40,8 +41,18 @@ class Accusation:
     """When a link of this epoch was first named; monotonic clock."""
 
 
+@dataclass(frozen=True, slots=True)
+class AddedUp:
+    """Flows of one pair of leaves that said too little each, judged together."""
+
+    epoch: int
+    total: Total[FlowReport]
+
+
 @dataclass(slots=True)
 class _Known:
+    totals: PairTotals[tuple[int, FlowReport]] | None = None
+    """Of flows that say too little alone, each with the place of its first path in `evidence`."""
     evidence: list[Evidence] = field(default_factory=list)
     sources: list[SourceEvidence] = field(default_factory=list)
     last: FlowReport | None = None
@@ -60,6 +71,7 @@ class Monitor:
     def __init__(self, asked: Asked | None = None) -> None:
         self._asked = asked
         self._known: dict[Matter, _Known] = {}
+        self._added_up = list[AddedUp]()
 
     def observe(
         self, reports: Iterable[FlowReport], pending: Iterable[tuple[Matter, FabricPath]], now_ns: int
@@ -76,6 +88,11 @@ class Monitor:
         changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
         return [change for change in changes if change is not None]
 
+    def drain_added_up(self) -> list[AddedUp]:
+        """Sums of small flows that were judged since the last call."""
+        told, self._added_up = self._added_up, []
+        return told
+
     def _take(self, report: FlowReport) -> None:
         flow, matter = report.flow, (report.flow.epoch, report.expectation)
         if matter not in self._known:
@@ -86,9 +103,34 @@ class Monitor:
         if report.test is not None or report.sent is not None:
             known.last = report
         known.evidence += [_evidence_of(report, each) for each in report.verdicts]
+        if self._asked is not None and report.test is not None and _says_too_little(report):
+            self._add_up(known, report, report.test, self._asked)
         if report.source is not None:
             ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
-            known.sources.append(SourceEvidence(*ends, report.source.verdict, report.entered))
+            known.sources.append(SourceEvidence(*ends, report.source.verdict, self._entered(report)))
+
+    def _add_up(self, known: _Known, report: FlowReport, test: FlowTest, asked: Asked) -> None:
+        """Put a small flow to others of its pair; once they are enough, their paths say what the sum says (S6)."""
+        if known.totals is None:
+            known.totals = PairTotals(asked)
+        pair = LeafPair(report.flow.plane, report.flow.src_leaf, report.flow.dst_leaf)
+        place = len(known.evidence) - len(report.verdicts)
+        total = known.totals.add(pair, test.shape, report.counts.arrived, (place, report))
+        if total is None:
+            return
+        for start, _ in total.members:
+            for each in total.verdicts:
+                open_ended = known.evidence[start + each.path]
+                if open_ended.verdict is Verdict.INSUFFICIENT:
+                    known.evidence[start + each.path] = replace(open_ended, verdict=each.verdict)
+        reports = tuple(member for _, member in total.members)
+        self._added_up.append(AddedUp(report.flow.epoch, Total(pair, total.test, total.verdicts, reports)))
+
+    def _entered(self, report: FlowReport) -> Verdict | None:
+        """What the source leaf's count says of the host's link; None without one."""
+        if report.entered is None or report.sent is None or self._asked is None:
+            return None
+        return judge_entered(sum(report.sent), report.entered, self._asked)
 
     def _accuse(self, matter: Matter, known: _Known, owed: list[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(known.evidence), frozenset(owed)
@@ -122,6 +164,12 @@ class Monitor:
             return flow
         shape = like.test.shape
         return replace(flow, packets=uniform_packets_needed(shape.policy, paths, shape.copies, asked))
+
+
+def _says_too_little(report: FlowReport) -> bool:
+    """Whether more packets are all it takes: the flow was shared as expected, and its count is too small to be sure."""
+    weakness = None if report.test is None else report.test.weakness
+    return weakness is not None and any(each.reason == weakness for each in report.verdicts)
 
 
 def _evidence_of(report: FlowReport, verdict: PathVerdict) -> Evidence:

@@ -11,7 +11,7 @@ from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.leaf import ChosenFlow, FlowReport
 from agent.spraycheck.localize import Evidence
-from agent.spraycheck.monitor import Accusation
+from agent.spraycheck.monitor import Accusation, AddedUp
 from agent.spraycheck.paths import leaf_name
 
 SCHEMA_VERSION = 1
@@ -74,6 +74,39 @@ class Detect(
     verdict: str
     reason: str | None
     """Why `insufficient`."""
+    entered: int | None = None
+    """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
+
+
+class AddedUpRecord(
+    Struct, frozen=True, kw_only=True, rename={"packets": "N", "paths": "k", "expected": "lambda"}, tag_field="event",
+    tag="ADDED_UP",
+):  # fmt: skip
+    """What flows of one pair of leaves, too small to be judged alone, say of one path together; one record a path."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str
+    epoch: int
+    plane: int
+    spine: int
+    src_leaf: int
+    dst_leaf: int
+    expectation: str = "uniform"
+    qpns: list[int]
+    """Of the flows. Their DETECTs stay as they were."""
+    packets: int
+    paths: int
+    expected: float
+    count: int
+    threshold: float
+    s: float
+    snr: float
+    p_value: float | None
+    miss: float
+    verdict: str
+    reason: str | None
 
 
 class EvidenceRecord(Struct, frozen=True):
@@ -224,8 +257,40 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             p_value=each.p_value,
             verdict=each.verdict,
             reason=each.reason,
+            entered=report.entered,
         )
         for each in report.verdicts
+    ]
+
+
+def added_up_records(added: AddedUp, stamp: Stamp) -> list[AddedUpRecord]:
+    """One record a path, in the order of the spines."""
+    total, flows = added.total, added.total.members
+    test, pair = total.test, total.pair
+    return [
+        AddedUpRecord(
+            ts=stamp.text,
+            mono_ns=stamp.mono_ns,
+            node=leaf_name(pair.plane, pair.dst_leaf),
+            epoch=added.epoch,
+            plane=pair.plane,
+            spine=flows[0].spines[each.path],
+            src_leaf=pair.src_leaf,
+            dst_leaf=pair.dst_leaf,
+            qpns=[report.flow.qpn for report in flows],
+            packets=test.shape.packets,
+            paths=test.shape.paths,
+            expected=test.shape.expected,
+            count=each.count,
+            threshold=test.threshold,
+            s=test.calibration.s,
+            snr=test.snr,
+            p_value=each.p_value,
+            miss=test.miss,
+            verdict=each.verdict,
+            reason=each.reason,
+        )
+        for each in total.verdicts
     ]
 
 

@@ -59,6 +59,31 @@ def test_declared_counts_name_the_link_with_the_loss_policy_off_and_on(tmp_path:
     assert {r["verdict"] for r in by_share if (r["node"], r["qpn"]) in moved} == {"insufficient"}
 
 
+def test_a_lossy_link_of_a_host_is_named_as_such_and_no_fabric_link_is_accused(tmp_path: Path) -> None:
+    """One host a leaf: only the source leaf's own count tells its link from all uplinks of the leaf."""
+    path, access = scenario(tmp_path, "access", 1024, "off"), "p0:h2>leaf2"
+    values = yaml.safe_load(Path(path).read_text())
+    values |= {"faults": [{"link": access, "drop": "1%"}], "expect": {"detected": []}}
+    Path(path).write_text(yaml.safe_dump(values))
+    with own_lab(tmp_path / "runs") as lab:
+        run = trusted(lab, "run", path)
+        records = list(read_records((tmp_path / "runs" / "latest").resolve() / "detect.jsonl"))
+    assert (run["detected"]["named"], run["detected"]["candidates"]) == ([], [])
+    assert [(each["link"], each["right"]) for each in run["detected"]["common"]] == [(access, True)]
+    assert run["detected"]["common_candidates"] == []
+    events, uniform, declared = run["witnesses"]
+    assert (declared["precision"], declared["recall"]) == (1.0, 1.0)
+    assert [(each["named"], each["false_alarms"], each["missed"]) for each in (events, uniform)] == [
+        ([], 0, [access]),
+        ([], 0, [access]),
+    ]
+    mine = [r for r in records if r["event"] == "DETECT" and (r["plane"], r["src_host"]) == (0, 2)]
+    counted = {(r["qpn"], r["N"], r["entered"]) for r in mine if r["expectation"] == "declared"}
+    dropped = run["injected"][0]["dropped_writes"]
+    assert 0 < sum(packets - entered for _, packets, entered in counted) <= dropped
+    assert all(r["entered"] == r["N"] for r in records if r.get("entered") is not None and r not in mine)
+
+
 def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_again(tmp_path: Path) -> None:
     """The loop closed: the second run of the lab loses nothing, though the link still drops."""
     first = scenario(tmp_path, "first", 1024, "off")

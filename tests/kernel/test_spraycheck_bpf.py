@@ -355,6 +355,23 @@ def test_marks_end_when_erased(leaf):
     assert leaf.arrived() == [2, 0]
 
 
+def test_the_source_leaf_counts_first_transmissions_of_each_measured_flow(leaf):
+    def entered() -> dict[tuple[int, int], int]:
+        qpns, marks = leaf.counters.marks()
+        return {(int(qpn), int(mark["epoch"])): int(mark["entered"]) for qpn, mark in zip(qpns, marks, strict=True)}
+
+    before, other = write_frames([90, 91]), write_frames(range(100, 104), dqpn=0x5001)
+    leaf.a.send([*before, announcement(packets=10, start_psn=100, last_psn=109), *other])
+    leaf.a.send(write_frames(range(100, 107)))
+    leaf.a.send([announcement(packets=10, start_psn=100, last_psn=109, spine=1), *write_frames([107])], port=1)
+    assert entered() == {(DQPN, 1): 8}, "another copy of the announcement does not begin anew"
+    again = write_frames([108, 109], flags=BTH_RETRANSMISSION)
+    leaf.a.send([*again, *write_frames([110, 99]), *write_frames([109]), *write_frames([100], opcode=Opcode.SACK)])
+    assert entered() == {(DQPN, 1): 9}, "resends and PSNs of other flows do not count"
+    leaf.a.send([announcement(packets=4, start_psn=110, last_psn=113, epoch=2), *write_frames(range(110, 113))])
+    assert entered() == {(DQPN, 2): 3}
+
+
 def choose_one(leaf: Leaf, **fields: int) -> None:
     """Have one flow at a time measured from here on."""
     record = np.zeros((), SELECTED)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * SprayCheck's data plane on a leaf, two classifiers that never drop and never redirect:
- * `from_host` chooses which announced flows are measured and marks their packets, `from_spine` counts marked packets by
+ * `from_host` chooses which announced flows are measured, marks and counts their packets, `from_spine` counts marked packets by
  * destination QP and arrival spine, and compares the counts when the flow's last PSN comes. Thresholds are not computed
  * here. Frames are read by mrc_frame.h, records from leaf.h.
  */
@@ -66,6 +66,12 @@ struct {
 static __always_inline __u32 load_frame(struct __sk_buff *skb, __u8 *frame)
 {
 	return bpf_skb_load_bytes(skb, 0, frame, FRAME_BYTES) ? 0 : udp_port(frame);
+}
+
+/* Whether a PSN belongs to the announced flow, modulo 2^24; flows are shorter than that. */
+static __always_inline int in_flow(__u32 psn, __u32 start, __u32 end)
+{
+	return ((psn - start) & MRC_PSN_MASK) <= ((end - start) & MRC_PSN_MASK);
 }
 
 /* Loads an announcement's body; 0 if this is one that crosses the fabric. */
@@ -165,7 +171,8 @@ static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 
 	__u32 dqpn = be32(FIELD(DQPN)), zero = 0;
 	struct mark *old = bpf_map_lookup_elem(&measured, &dqpn);
 	struct mark mark = {.since_ns = bpf_ktime_get_ns(), .last_psn = be32(FIELD(LAST_PSN)),
-			    .epoch = be16(FIELD(EPOCH)), .dst_leaf = be16(FIELD(DST_LEAF))};
+			    .epoch = be16(FIELD(EPOCH)), .dst_leaf = be16(FIELD(DST_LEAF)),
+			    .start_psn = be32(FIELD(START_PSN)), .end_psn = be32(FIELD(END_PSN))};
 	int known = old && old->epoch == mark.epoch;
 	__u8 chosen;
 
@@ -192,7 +199,7 @@ int from_host(struct __sk_buff *skb)
 	__u32 port = load_frame(skb, frame);
 
 	if (is_write(port, frame)) {
-		__u32 dqpn = dqpn_of(frame), zero = 0;
+		__u32 dqpn = dqpn_of(frame), psn = psn_of(frame), zero = 0;
 		__u8 var_res = frame[MRC_OFF_BTH_VAR_RES] | MRC_SPRAYCHECK_MARK;
 		struct mark *mark = bpf_map_lookup_elem(&measured, &dqpn);
 		struct selected *now = bpf_map_lookup_elem(&selection, &zero);
@@ -202,18 +209,14 @@ int from_host(struct __sk_buff *skb)
 		bpf_skb_store_bytes(skb, MRC_OFF_BTH_VAR_RES, &var_res, 1, 0); /* no ICRC or UDP checksum covers it */
 		if (now->priority)
 			skb->priority = now->priority;
-		if (now->one && psn_of(frame) == mark->last_psn)
+		if (!(frame[MRC_OFF_BTH_FLAGS] & MRC_FLAG_RTX) && in_flow(psn, mark->start_psn, mark->end_psn))
+			__sync_fetch_and_add(&mark->entered, 1);
+		if (now->one && psn == mark->last_psn)
 			leave(now, dqpn, mark->epoch);
 	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body)) {
 		from_announcement(skb, body);
 	}
 	return TC_ACT_UNSPEC;
-}
-
-/* Whether a PSN belongs to the announced flow, modulo 2^24; flows are shorter than that. */
-static __always_inline int in_flow(__u32 psn, __u32 start, __u32 end)
-{
-	return ((psn - start) & MRC_PSN_MASK) <= ((end - start) & MRC_PSN_MASK);
 }
 
 static __always_inline struct flow *begin_flow(__u32 dqpn)

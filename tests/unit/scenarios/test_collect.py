@@ -83,6 +83,17 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
     ]
 
 
+def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
+    small = [detect(qpn, 4, "insufficient") | {"reason": "a drop of 1% would be missed"} for qpn in (1, 2, 3)]
+    told = {"event": "ADDED_UP", "mono_ns": 11, "node": "p0-leaf4", "epoch": 2, "expectation": "uniform", "spine": 5}
+    records = [*small, told | {"qpns": [1, 2], "verdict": "failed"}]
+    said = collect.conclusion_of(records, None, 3, "uniform")
+    assert said.verdicts == {"failed": 2, "insufficient": 1}
+    assert sum(said.insufficient.values()) == 1
+    elsewhere = [*small, told | {"qpns": [1, 2], "verdict": "failed", "spine": 4}]
+    assert collect.conclusion_of(elsewhere, None, 3, "uniform").verdicts == {"insufficient": 3}
+
+
 def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
     odds = "a drop of 1.0000% would be missed with probability 0.0013"
     records = [

@@ -47,9 +47,9 @@ def test_a_fault_below_the_asked_rate_may_be_missed() -> None:
     assert "the fault's drop of 0.5% needs 4,223" in told
 
 
-def test_links_of_hosts_cannot_be_named() -> None:
+def test_links_of_hosts_are_named_by_declared_counts_only() -> None:
     (told,) = warnings_of(plan(faults=({"link": "p0:h2>leaf2", "drop": "1%"},)))
-    assert told.startswith("p0:h2>leaf2: SprayCheck does not localise")
+    assert told.startswith("p0:h2>leaf2: paths of flows that lose on a host's link may be `insufficient`")
 
 
 def test_an_expectation_that_the_faults_do_not_meet_is_told() -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
+from results.event_log import EventLog
 from results.run_dir import RunDir
 from scenarios.record_schemas import TYPES, schema_name, schema_text
 from tests.support.run_folder import write_run
@@ -35,6 +36,16 @@ def run(tmp_path_factory) -> RunDir:
 
 def test_a_runs_files_hold_to_their_schemas(run):
     assert problems_of(run.path) == []
+
+
+@pytest.mark.parametrize("event", ["DENY", "ALLOW", "DENY_REFUSED"])
+def test_what_the_owner_adds_to_the_verdicts_is_in_their_schema(event, tmp_path):
+    with EventLog(tmp_path / "detect.jsonl") as log:
+        log.write(event, "controller", {"epoch": 1, "link": "p0:leaf1>spine2", "by": "hand"})
+    validator = Draft202012Validator(json.loads(schema_text("detect.jsonl")))
+    (record,) = read_file(tmp_path / "detect.jsonl")
+    assert [error.message for error in validator.iter_errors(record)] == []
+    assert not any(validator.is_valid(broken) for name, broken in without(record) if name in ("epoch", "link", "by"))
 
 
 def without(record: Any) -> Iterator[tuple[str, Any]]:

@@ -104,9 +104,21 @@ def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
 def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
     monitor = Monitor(ASKED)
     alike = dict.fromkeys(SPINES, 12)
-    (only,) = monitor.observe([declared(3, 4, alike, entered=Verdict.FAILED), declared(3, 6, alike)], [], 1)
+    (only,) = monitor.observe([declared(3, 4, alike, entered=8000 - 96), declared(3, 6, alike)], [], 1)
     assert only.localization.finding is Finding.NONE
     assert [str(each) for each in only.localization.common.causes] == ["p0:h3>leaf3"]
+
+
+def test_uplinks_that_lose_alike_are_told_from_the_hosts_link_by_the_source_leaf():
+    alike = dict.fromkeys(SPINES, 12)
+    flows = [declared(3, dst, alike, entered=8000) for dst in (4, 6)] + [declared(1, 4, {}), declared(1, 6, {})]
+    (only,) = Monitor(ASKED).observe(flows, [], 1)
+    assert [str(each) for each in only.localization.common.causes] == ["p0:leaf3>spine*"]
+    unknown = [replace(each, entered=None) for each in flows]
+    (only,) = Monitor(ASKED).observe(unknown, [], 1)
+    assert [list(map(str, each)) for each in only.localization.common.candidates] == [
+        ["p0:h3>leaf3", "p0:leaf3>spine*"]
+    ]
 
 
 def test_uniform_counts_under_rotation_give_rates_to_the_paths_favour():
@@ -116,3 +128,58 @@ def test_uniform_counts_under_rotation_give_rates_to_the_paths_favour():
     (only,) = Monitor(ASKED).observe([base, report(1, 2)], [], 1)
     assert only.localization.estimates[0].rate == pytest.approx(94 / 4096, rel=1e-3)
     assert only.localization.deciding[0].packets is not None
+
+
+def small(src, dst, qpn, lost=0, policy=SprayPolicyCode.RANDOM, each=100_000):
+    """A flow of too few packets a path to be judged, of which some over spine 5 are lost."""
+    test = plan_test(FlowShape(policy, 8 * each, 8), ASKED)
+    arrived = np.array([each - lost * (spine == 5) for spine in SPINES])
+    nothing = np.zeros(8, np.int64)
+    base = report(src, dst)
+    return replace(
+        base,
+        flow=replace(base.flow, qpn=qpn, packets=8 * each),
+        test=test,
+        verdicts=judge(test, arrived),
+        counts=PathCounts(arrived, nothing, nothing, nothing, None),
+    )
+
+
+PAIRS = ((3, 4), (3, 6), (1, 4), (1, 6))
+
+
+def test_small_flows_of_a_pair_are_judged_together_once_they_are_enough():
+    monitor = Monitor(ASKED)
+    flows = [small(*pair, 16 * pair[1] + at, 900 if pair[0] == 3 else 0) for at in range(10) for pair in PAIRS]
+    assert {each.verdict for flow in flows for each in flow.verdicts} == {Verdict.INSUFFICIENT}
+    accusations = [found for flow in flows for found in monitor.observe([flow], [], 1)]
+    added_up = monitor.drain_added_up()
+    assert said(accusations[-1:]) == [(Finding.NAMED, ["p0:leaf3>spine5"])]
+    assert {(each.total.pair.src_leaf, each.total.pair.dst_leaf) for each in added_up} == set(PAIRS)
+    first = added_up[0]
+    assert first.total.test.shape.flows == len(first.total.members) > 1
+    assert len({flow.flow.qpn for flow in first.total.members}) == len(first.total.members)
+    assert monitor.drain_added_up() == []
+
+
+def test_under_rotation_sums_clear_what_small_flows_leave_open():
+    monitor = Monitor(ASKED)
+    flows = [small(3, 4, at, lost=1, policy=SprayPolicyCode.ROTATION, each=700) for at in range(10)]
+    assert {each.verdict for flow in flows for each in flow.verdicts} == {Verdict.INSUFFICIENT}
+    monitor.observe(flows, [], 1)
+    sums = monitor.drain_added_up()
+    assert {each.verdict for found in sums for each in found.total.verdicts} == {Verdict.HEALTHY}
+
+
+def test_flows_that_were_not_shared_as_announced_are_not_added_up():
+    monitor = Monitor(ASKED)
+    odd = [small(3, 4, at, lost=-9) for at in range(20)]
+    assert all("packets counted, 800000 announced" in each.reason for flow in odd for each in flow.verdicts)
+    monitor.observe(odd, [], 1)
+    assert monitor.drain_added_up() == []
+
+
+def test_declared_flows_are_not_added_up_here():
+    monitor = Monitor(ASKED)
+    monitor.observe([declared(3, 4, {}) for _ in range(20)], [], 1)
+    assert monitor.drain_added_up() == []

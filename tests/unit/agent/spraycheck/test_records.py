@@ -20,9 +20,10 @@ from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.records import Stamp, detect_records, localize_record, start_record
+from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, start_record
 from agent.spraycheck.settings import read_settings
 from agent.wire.constants import SprayPolicyCode
+from tests.unit.agent.spraycheck.test_monitor import ASKED, small
 
 STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
@@ -76,6 +77,7 @@ def test_detect_carries_what_the_verdict_rests_on():
         "miss": pytest.approx(0, abs=1e-8),
         "verdict": "failed",
         "reason": None,
+        "entered": None,
     }
 
 
@@ -159,3 +161,17 @@ def test_the_start_says_how_much_a_leaf_keeps_of_a_flow():
     assert (START.counter_bits, START.counter_bytes) == (16, 64)
     assert 31 * START.counter_bytes < 2048
     assert START.record_bytes == Counting(32, narrow=True).flow.itemsize
+
+
+def test_a_sum_tells_its_flows_and_what_it_rests_on():
+    monitor = Monitor(ASKED)
+    monitor.observe([small(3, 4, at, lost=900) for at in range(10)], [], 1)
+    (first, *_) = monitor.drain_added_up()
+    records = [msgspec.to_builtins(each) for each in added_up_records(first, STAMP)]
+    flows = first.total.test.shape.flows
+    assert [each["spine"] for each in records] == list(range(8))
+    assert [each["verdict"] for each in records] == ["failed" if spine == 5 else "healthy" for spine in range(8)]
+    told = records[5]
+    assert (told["event"], told["expectation"], told["node"]) == ("ADDED_UP", "uniform", "p0-leaf4")
+    assert (told["qpns"], told["N"], told["count"]) == (list(range(flows)), flows * 800_000, flows * 99_100)
+    assert told["lambda"] == flows * 100_000 > told["threshold"] > told["count"]
