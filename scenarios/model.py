@@ -256,7 +256,7 @@ class Scenario(Part):
     transport: Transport = Transport()
     """How MRC sends."""
     workloads: tuple[Workload, ...] = Field(min_length=1)
-    """The traffic; all of it goes at the same time."""
+    """The traffic; all of it at the same time, unless `at` says otherwise."""
     faults: tuple[FaultEntry, ...] = ()
     """In force from before the first packet until after the last, unless they say otherwise. Words and targets are
     those of [faults.md](faults.md)."""
