@@ -185,6 +185,7 @@ class InFlight:
         """What was sent on an EV at that place in the order has arrived."""
         self._seen_order[ev_row] = max(int(self._seen_order[ev_row]), order)
         self._suspect_end = self.end
+        self._note_newest(np.array([order]))
 
     def waiting_evs(self, before_ns: int, limit: int) -> NDArray[np.uint16]:
         """EV rows of packets in flight last sent at or before `before_ns`, each once, oldest first, (m <= limit,)."""
@@ -255,14 +256,17 @@ class InFlight:
             self._suspect_end = self.end
             clear = ~self._ambiguous[slots]
             evs, order = evs[clear], order[clear]
-        if len(self._newest_orders):
-            kept = len(self._newest_orders)
-            self._newest_orders = np.sort(np.concatenate((self._newest_orders, order)))[-kept:]
+        self._note_newest(order)
         if may_be_resent:
             np.maximum.at(self._seen_order, evs, order)
         else:
             # First transmissions went out in this order, so of those on one EV the last assignment is the greatest.
             self._seen_order[evs] = np.maximum(self._seen_order[evs], order)
+
+    def _note_newest(self, orders: NDArray[np.int64]) -> None:
+        """Things sent at these places in the order (m,) have arrived, packets or probes."""
+        if kept := len(self._newest_orders):
+            self._newest_orders = np.sort(np.concatenate((self._newest_orders, orders)))[-kept:]
 
     def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:
         self._state[slots] = LOST

@@ -192,10 +192,13 @@ class Recovery:
         self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + tolerance_ns if waits else None
 
     def _ask_late(self, now_ns: int) -> None:
-        """Packets are overdue and no SACK has come since: have one sent."""
+        """Packets are overdue and no SACK has come since: have one sent.
+
+        As many probes as arrivals prove lateness: where nothing more may be sent, nothing else can be later.
+        """
         self._late_ns = None
         if self._flight.sent and self._ev_set.sendable:
-            self._prober.ask(self._ev_set.any_rows(1))
+            self._prober.ask(self._ev_set.any_rows(self._config.reorder_pkts))
             self._late_ns = now_ns + 2 * self.rtt.tolerance_ns(self._config.reorder_floor_ns)
 
     def on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
@@ -222,6 +225,9 @@ class Recovery:
             return
         rows = self._flight.waiting_evs(now_ns - after_ns, _TAIL_PROBES)
         self._prober.ask(rows)
+        if len(rows) and self._config.loss_rule is not LossRule.SAME_EV and self._ev_set.sendable:
+            # If their own paths are dead, answers over others prove them late.
+            self._prober.ask(self._ev_set.any_rows(self._config.reorder_pkts))
         self._tail_ns = now_ns + (2 * after_ns if len(rows) else after_ns)
 
     def watch_tail(self, now_ns: int) -> None:

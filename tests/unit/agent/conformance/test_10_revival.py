@@ -3,7 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 
+from agent.core.config import LossRule
+from agent.core.ev_config import LossPolicy
 from agent.core.ev_state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
@@ -70,6 +73,18 @@ def test_all_bad_keeps_one_a_plane():
     good = np.array([state is EvState.GOOD for state in states_of(flow)])
     assert np.bincount(flow.source.profile.planes[good], minlength=2).tolist() == [1, 1]
     assert flow.is_right()
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_dead_plane_holds_nothing_up_until_a_timeout(seed):
+    """Of the first packets into it the last ones have nothing behind them but probes that could prove them late."""
+    lab = build(planes=4, spines=2, rules=(PathRule(plane=seed % 4, loss=1.0),), seed=seed)
+    ev = replace(PAPER, loss_policy=LossPolicy.THRESHOLD, tail_probe_ns=5_000_000, reverse_probe_ns=300_000)
+    flow = lab.flow(0, 1, 2000 * 256, ev=ev, loss_rule=LossRule.BOTH, ack_timeout_ns=500_000_000, seed=seed)
+    lab.run(flow, until_ns=100_000_000)
+    assert flow.is_right()
+    assert flow.source.qp.progress().requester.timed_out == 0
+    assert retired(lab), "the plane was left"
 
 
 def test_a_dead_plane_is_mapped_out_and_costs_few_packets():
