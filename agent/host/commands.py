@@ -15,6 +15,8 @@ from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
 from agent.host.errors import RequestError
 from agent.host.event_log import EventDetail, EventLog
+from agent.host.profile_commands import ProfileCommands
+from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.programs import Programs
 from agent.host.programs.requests import ProgramRequest
 from agent.host.programs.serving import ProgramCommands
@@ -43,6 +45,8 @@ class Commands:
 
     def serve(self, request: requests.Request) -> Reply:
         """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
+        if isinstance(request, ProfileRequest):
+            return ProfileCommands(self.engine, self.wiring, self.now_ns).serve(request)
         if isinstance(request, ProgramRequest):
             return ProgramCommands(self.engine, self.wiring, self.programs, self.now_ns).serve(request)
         serve: Callable[[Commands, Any], Reply] = _SERVE[type(request)]
@@ -84,7 +88,9 @@ class Commands:
         completions = CompletionQueue() if request.tells_writes else None
         if request.cq is not None:
             completions = self.programs.queue(request.host, request.cq)
-        channel = self.wiring.create(runtime, request.peer_host, request.config, completions)
+        channel = self.wiring.create(
+            runtime, request.peer_host, request.config, completions, request.controlled, self.now_ns()
+        )
         return {**asdict(channel.qp.offer())}
 
     def connect_qp(self, request: requests.ConnectQp) -> Reply:

@@ -43,9 +43,17 @@ class Denylist:
         if self.links:
             channel.qp.deny(self._rows(channel, own, peer, self.links), now_ns)
 
+    def covers(self, ev: int, own: int, peer: int) -> bool:
+        """Whether the path of a value from leaf `own` to leaf `peer` crosses a denied link."""
+        return bool(len(self._crossing(np.array([ev], np.uint32), own, peer, self.links)))
+
     def _rows(self, channel: Channel, own: int, peer: int, links: frozenset[DeniedLink]) -> NDArray[np.int64]:
         """EV rows whose path crosses any of the links on its way from leaf `own` to leaf `peer`."""
-        evs = channel.profile.evs
+        return self._crossing(channel.profile.evs, own, peer, links)
+
+    def _crossing(
+        self, evs: NDArray[np.uint32], own: int, peer: int, links: frozenset[DeniedLink]
+    ) -> NDArray[np.int64]:
         spines, planes = self.codec.spine_of(evs), self.codec.plane_of(evs)
         crossed = np.zeros(len(evs), np.bool_)
         for link in links:

@@ -10,6 +10,7 @@ from typing import Any
 
 from agent.core.errors import CoreError
 from agent.host.errors import RequestError
+from agent.host.profile_requests import CreateProfile, DestroyProfile
 from agent.host.programs.requests import CreateCq, DestroyRank
 from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request, ShareRegion
 
@@ -21,7 +22,7 @@ class Leases:
 
     def __init__(self, serve: Callable[[Request], Reply]) -> None:
         self._serve = serve
-        self._held: defaultdict[int, list[Destroy | DestroyRank]] = defaultdict(list)
+        self._held: defaultdict[int, list[Destroy | DestroyRank | DestroyProfile]] = defaultdict(list)
         """For each client what undoes one of its requests, in the order they came."""
 
     def serve(self, request: Request, client: int) -> Reply:
@@ -32,6 +33,8 @@ class Leases:
                 self._held[client].append(Destroy(qps=(QpName(host, reply["qpn"]),)))
             case RegisterRegion(host=host, leased=True) | ShareRegion(host=host, leased=True):
                 self._held[client].append(Destroy(regions=(RegionName(host, reply["rkey"]),)))
+            case CreateProfile(host=host, leased=True):
+                self._held[client].append(DestroyProfile(host, reply["profile"]))
             case CreateCq(host=host, leased=True):
                 self._held[client].append(DestroyRank(host, reply["cq"]))
         return reply

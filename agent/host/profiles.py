@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
+from agent.core.controlled_profile import ProfilePaths
 from agent.core.errors import ConfigError
 from agent.core.ev_profile import GenField, auto_profile, exp_profile, generated_evs
 from agent.host.errors import RequestError
@@ -36,6 +37,21 @@ class Paths:
         if not evs:
             raise RequestError(f"an EV profile of mode {settings.mode} without values")
         return exp_profile(evs, [self._plane_of(ev) for ev in evs])
+
+    def controlled(self) -> ProfilePaths:
+        """What a controller may choose from: every path once, and others that name one."""
+        evs = self._all(1)
+        planes = dict(zip(evs.tolist(), self.codec.plane_of(evs).tolist(), strict=True))
+
+        def local_plane_of(ev: int) -> int:
+            if ev not in planes:
+                raise ConfigError((f"EV {ev:#010x} names no path below one leaf",))
+            return int(planes[ev])
+
+        def plane_of(ev: int) -> int:
+            return plane_over_spine(ev, self.fabric.planes, self.fabric.spines, self.codec)
+
+        return ProfilePaths(evs, local_plane_of if self.is_local else plane_of)
 
     def _picked(self, count: int | None, copies: int, rng: np.random.Generator) -> EvProfile:
         values = self._all(copies)

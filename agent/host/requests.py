@@ -5,6 +5,8 @@ from typing import Literal
 import msgspec
 
 from agent.host.denylist import DeniedLink
+from agent.host.profile_requests import GenFieldSettings as GenFieldSettings
+from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.requests import ProgramRequest
 
 
@@ -63,16 +65,6 @@ class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     tail_probe_ns: int | None = None
     reverse_probe_ns: int | None = None
     port_mask: bool | None = None
-
-
-class GenFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One field of generated EVs; names are those of `agent.core.ev_profile.GenField`."""
-
-    width: int
-    init_val: int
-    min: int = 0
-    max: int = 0
-    mask: int = 0
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -138,6 +130,8 @@ class CreateQp(_Request, frozen=True, tag="create_qp"):
     """Its completions tell of its own writes, too; somebody must take them."""
     leased: bool = False
     """Destroyed when this connection ends."""
+    controlled: int | None = None
+    """Number of the EV profile it uses, ONLINE, in place of `config.profile`; None: one of its own."""
     cq: int | None = None
     """Completion queue for its writes and immediates; None: one of its own, for immediates only."""
 
@@ -313,4 +307,5 @@ Request = (
     | Destroy
     | Shutdown
     | ProgramRequest
+    | ProfileRequest
 )

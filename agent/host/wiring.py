@@ -5,6 +5,7 @@ Numbers are unique in a lab because a host's index is part of them, so workers n
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -16,9 +17,11 @@ from agent.core.config import MPR_UNIT_PSNS, EvProfile, LossRule, PeerQp, QpConf
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
 from agent.core.congestion.nscc import Nscc
 from agent.core.congestion.nscc_config import NsccConfig
+from agent.core.controlled_profile import ControlledProfile
 from agent.core.ev_config import EvConfig, LossPolicy
 from agent.core.ev_state import EvState
 from agent.core.qp import QueuePair
+from agent.host.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
 from agent.host.declaration import Declarations
 from agent.host.denylist import Denylist
 from agent.host.errors import RequestError
@@ -60,6 +63,8 @@ class Wiring:
     """What the leaves are told of flows."""
     denylist: Denylist = field(init=False)
     """Links that no queue pair may use."""
+    profiles: ControlledProfiles = field(default_factory=ControlledProfiles)
+    """EV profiles that a controller made."""
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
     """Windows for all queue pairs from one host to another."""
     _trimmable: dict[int, bool] = field(default_factory=dict)
@@ -85,16 +90,29 @@ class Wiring:
         peer_host: int,
         settings: QpSettings,
         completions: CompletionQueue | None = None,
+        controlled: int | None = None,
+        now_ns: int = 0,
     ) -> Channel:
-        """A queue pair in INIT on `runtime` towards `peer_host`. Raises RequestError or ConfigError."""
+        """A queue pair in INIT on `runtime` towards `peer_host`, over a `controlled` EV profile or one of its own.
+
+        Raises RequestError, ConfigError or ProfileStateError.
+        """
         qpn = runtime.host << _QPN_BITS | next(self._qp_numbers.setdefault(runtime.host, count(1)))
-        profile = self._profile(runtime, peer_host, settings, qpn)
+        mine = None if controlled is None else self._controlled(runtime, peer_host, controlled)
+        profile = self._profile(runtime, peer_host, settings, qpn) if mine is None else mine.control.profile()
+        config = _config_of(settings)
+        if mine is not None:
+            config = replace(config, ev=replace(config.ev, min_active=mine.control.attributes.min_active))
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
         control = self._control(runtime, peer_host, settings)
-        qp = QueuePair(qpn, _config_of(settings), profile, runtime.regions, rng, completions, control)
+        qp = QueuePair(qpn, config, profile, runtime.regions, rng, completions, control)
         channel = Channel(qpn, peer_host, qp, qp.profile, self._template(runtime, peer_host, 0, profile))
         self._trimmable[qpn] = settings.trimming
         runtime.channels[qpn] = channel
+        if mine is not None:
+            own, peer = runtime.address.leaf, self.peers[peer_host].leaf
+            user = ChannelUser(channel, lambda ev: self.denylist.covers(ev, own, peer))
+            self.profiles.join(mine, user, now_ns)
         return channel
 
     def connect(self, runtime: HostRuntime, channel: Channel, peer_host: int, peer: PeerQp, now_ns: int) -> None:
@@ -104,15 +122,19 @@ class Wiring:
         channel.qp.connect(peer, now_ns)
         profile = channel.profile
         trimmable = self._trimmable[channel.qpn] and peer.trim_nack
-        template = self._template(runtime, peer_host, peer.qpn, profile, trimmable)
+        template_of = partial(self._template, runtime, peer_host, peer.qpn, trimmable=trimmable)
+        template = template_of(profile)
         towards_host = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
         neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
-        runtime.adopt(replace(channel, template=template), neighbour, now_ns)
+        channel = replace(channel, template=template)
+        runtime.adopt(channel, neighbour, now_ns)
+        self.profiles.connected(channel, template_of, now_ns)
         self.denylist.apply(channel, runtime.address.leaf, self.peers[peer_host].leaf, now_ns)
 
     def forget(self, runtime: HostRuntime, channel: Channel) -> None:
         """A queue pair is gone; a window that none shares any more goes with the last of them."""
         self._trimmable.pop(channel.qpn, None)
+        self.profiles.leave(channel.qpn)
         if all(other.peer_host != channel.peer_host for other in runtime.channels.values()):
             self._shared.pop((runtime.host, channel.peer_host), None)
 
@@ -138,15 +160,31 @@ class Wiring:
                 **dict(zip(_EV_COLUMNS, counts, strict=True)),
             }
 
+    def new_profile(self, runtime: HostRuntime, peer_host: int, modify_online: bool) -> int:
+        """A controlled EV profile in INIT for paths to `peer_host`; its number. Raises RequestError."""
+        rng = np.random.default_rng((self.seed, runtime.host, peer_host, _PICKING))
+        control = ControlledProfile(self._paths(runtime, peer_host).controlled(), rng, modify_online)
+        return self.profiles.add(runtime.host, peer_host, control)
+
+    def _controlled(self, runtime: HostRuntime, peer_host: int, number: int) -> HostProfile:
+        found = self.profiles.get(runtime.host, number)
+        if found.peer_host != peer_host:
+            raise RequestError(
+                f"EV profile {number} of h{runtime.host} leads to h{found.peer_host}, not to h{peer_host}"
+            )
+        return found
+
     def _profile(self, runtime: HostRuntime, peer_host: int, settings: QpSettings, qpn: int) -> EvProfile:
+        rng = np.random.default_rng((self.seed, runtime.host, qpn, _PICKING))
+        return self._paths(runtime, peer_host).profile(settings.profile, settings.copies, rng)
+
+    def _paths(self, runtime: HostRuntime, peer_host: int) -> Paths:
         if peer_host not in self.peers:
             raise RequestError(f"h{peer_host} is not a host of this lab")
         if peer_host == runtime.host:
             raise RequestError(f"h{peer_host} cannot be its own peer")
         leaf = runtime.address.leaf
-        paths = Paths(self.fabric, leaf, self.peers[peer_host].leaf == leaf, self.codec)
-        rng = np.random.default_rng((self.seed, runtime.host, qpn, _PICKING))
-        return paths.profile(settings.profile, settings.copies, rng)
+        return Paths(self.fabric, leaf, self.peers[peer_host].leaf == leaf, self.codec)
 
     def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
         """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""
