@@ -2,12 +2,17 @@
 
 import json
 import re
+from types import ModuleType
 
 import pytest
+from msgspec import Struct
 
+from agent.host import requests
+from agent.host.programs import requests as program_requests
 from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
+from scenarios import protocol
 from scenarios.cli.reference import options_list, with_list
 from scenarios.keys_table import keys_tables, with_tables
 from scenarios.model import Scenario
@@ -66,6 +71,21 @@ def test_every_field_and_event_of_a_runs_files_is_documented() -> None:
 def test_the_catalog_is_listed() -> None:
     text = (ROOT / "docs/scenarios.md").read_text().partition("## The catalog")[2].partition("\n## ")[0]
     assert sorted(re.findall(r"^\| `([a-z-]+)`", text, re.MULTILINE)) == sorted(catalog_names())
+
+
+@pytest.mark.parametrize("module", [protocol, requests, program_requests])
+def test_every_request_of_a_labs_processes_is_listed_with_its_fields(module: ModuleType) -> None:
+    rows = [row for row in (ROOT / "docs/architecture.md").read_text().splitlines() if row.startswith("| `")]
+    missing, count = [], 0
+    for asked in vars(module).values():
+        if isinstance(asked, type) and issubclass(asked, Struct) and asked.__struct_config__.tag_field == "op":
+            name = asked.__struct_config__.tag
+            told = " ".join(row for row in rows if f"`{name}`" in row.split(" | ")[0])
+            missing += [name] if not told and not asked.__name__.startswith("_") else []
+            missing += [f"{name}.{each}" for each in asked.__struct_fields__ if f"`{each}`" not in told]
+            count += 1
+    assert missing == []
+    assert count > 3
 
 
 @pytest.mark.parametrize("spines", [8, 4, 2])
