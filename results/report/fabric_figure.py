@@ -38,6 +38,7 @@ def draw(data: RunData) -> style.Drawn:
     named, possible = _accused(data)
     shown = _planes(data.fabric, failed | named | possible)
     rows = (len(shown) + 1) // 2
+    most_told = max(sum(way.plane == plane for way in failed | named) for plane in shown)
     with style.styled():
         figure = style.blank(0.55 + 2.45 * rows)
         grid = figure.subplots(rows, min(2, len(shown)), squeeze=False)
@@ -45,6 +46,7 @@ def draw(data: RunData) -> style.Drawn:
             axes.axis("off")
         for axes, plane in zip(grid.flat, shown, strict=False):
             _draw_plane(axes, data.fabric, plane, failed, named, possible)
+            axes.set_ylim(-0.25, 1.72 + 0.14 * min(most_told, MOST_LABELS))  # all planes in one size
         figure.legend(handles=_legend(), loc="outside lower left", ncols=3)
         return style.drawn(NAME, TITLE, _caption(data.fabric, shown), figure)
 
@@ -83,7 +85,6 @@ def _draw_plane(
 ) -> None:
     told = [way for way in sorted(failed | named) if way.plane == plane]
     axes.set_xlim(-0.06, 1.06)
-    axes.set_ylim(-0.25, 1.72 + 0.14 * min(len(told), MOST_LABELS))
     axes.set_title(f"plane {plane}{_count_text(told)}", color=style.INK)
     links = [link for link in fabric.links() if link.plane == plane]
     ends = [(_place(fabric, link.lower), _place(fabric, link.upper)) for link in links]

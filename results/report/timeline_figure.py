@@ -85,6 +85,9 @@ def _faults(axes: Axes, data: RunData, end: float) -> None:
     axes.set_ylim(len(shown) - 0.4, -0.6)
 
 
+LABEL_SHARE = 0.4
+"""Of the axis: what two names of links take at most."""
+
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
 
 
@@ -96,8 +99,10 @@ def _said(axes: Axes, data: RunData, end: float) -> None:
     accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
     axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
     for each in [one for one in data.accusations if one.links][-1:]:
-        at, text = data.seconds(each.at_ns), ", ".join(each.links[:2]) + (" ..." if len(each.links) > 2 else "")
-        axes.annotate(text, (at, 0), xytext=(-7, 0), textcoords="offset points", ha="right", va="center", fontsize=7.5)
+        text = ", ".join(each.links[:2]) + (" ..." if len(each.links) > 2 else "")
+        before = min(accused) > LABEL_SHARE * end  # beside all stars, on the side that has room
+        at, off, side = (min(accused), -7, "right") if before else (max(accused), 7, "left")
+        axes.annotate(text, (at, 0), xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
     failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
     axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
     for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):

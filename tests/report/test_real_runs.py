@@ -1,0 +1,93 @@
+"""Reports of real runs in a browser: one fault, none, three, and one on a machine that did not keep up."""
+
+from collections.abc import Iterator
+from html import escape
+from pathlib import Path
+
+import pytest
+
+from results.run_dir import RunDir
+from tests.report.test_browser import SEEN
+from tests.support.chromium import BROWSER, page
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import Lab, own_lab
+
+pytestmark = [
+    pytest.mark.root,
+    needs_root,
+    pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (apt install chromium)"),
+    pytest.mark.timeout(300),
+]
+
+TRAFFIC = """
+version: 1
+name: {name}
+description: {description}
+transport: {{pmtu: 256, window_pkts: 128, ack_timeout_ms: {timeout_ms}}}
+workloads:
+  - {{type: write, strides: [1, 3], packets: 8192, message_bytes: 256KiB}}
+detector: {{min_rate: 3%}}
+{rest}
+"""
+THREE_FAULTS = """
+faults:
+  - {link: "p0:leaf2>spine1", drop: 5%}
+  - {link: "p1:spine0>leaf3", drop: 10%, at: 100ms, for: 400ms}
+  - {link: "p1:leaf0>spine2", drop: 2%}
+expect: {detection: recorded}
+"""
+SCENARIOS = {
+    "gray": ("One link drops 3 %.", 5000, 'faults: [{link: "p0:leaf2>spine1", drop: 3%}]'),
+    "healthy": ("Nothing is wrong.", 5000, ""),
+    "three-faults": ("Two links drop all the time, one for a while.", 5000, THREE_FAULTS),
+    "overloaded": ("Timers so short that they fire while engines wait.", 5, "expect: {detection: recorded}"),
+}
+"""Description, timeout, and what is broken."""
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, RunDir]]:
+    """A run of each, on one small lab, with its report."""
+    folder = tmp_path_factory.mktemp("runs")
+    with own_lab(folder, reports=True) as lab:
+        lab("up", "--planes", "2", "--leaves", "4", "--spines", "4")
+        yield {name: run_of(lab, name, folder) for name in SCENARIOS}
+
+
+def run_of(lab: Lab, name: str, folder: Path) -> RunDir:
+    description, timeout_ms, rest = SCENARIOS[name]
+    file = folder / f"{name}.yaml"
+    file.write_text(TRAFFIC.format(name=name, description=description, timeout_ms=timeout_ms, rest=rest))
+    run = lab.start("run", "--attach", str(file))
+    _, said = run.communicate(timeout=240)
+    assert run.returncode in (0, 1, 5), said
+    return RunDir((folder / "latest").resolve())
+
+
+def test_they_open_without_a_word_and_show_every_figure(runs: dict[str, RunDir]) -> None:
+    boxes = {}
+    with page() as shown:
+        for name, run in runs.items():
+            for width, dark in ((1280, False), (400, True)):
+                shown.show(run.report, width, dark)
+                assert shown.messages() == [], name
+                assert [url for url in shown.requests() if not url.startswith("data:")] == [run.report.as_uri()], name
+                seen = dict(shown.value(SEEN))
+                assert {"fabric", "arrivals", "arrivals-all", "timeline", "reordering"} <= set(seen), name
+                assert all(seen.values()), (name, width, seen)
+                assert shown.value("document.documentElement.scrollWidth - innerWidth") <= 0, (name, width)
+                assert shown.value(OVERLAPS) == [], (name, width)
+            boxes[name] = shown.value("document.querySelector('.verdict').innerText")
+    assert "did not keep up" in boxes["overloaded"]
+    for link in ("p0:leaf2>spine1", "p1:spine0>leaf3", "p1:leaf0>spine2"):
+        assert escape(link) in runs["three-faults"].report.read_text()
+
+
+OVERLAPS = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+    const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);
+    return texts.flatMap(([one, a], at) => texts.slice(at + 1)
+        .filter(([, b]) => Math.min(a.right, b.right) - Math.max(a.left, b.left) > 2
+            && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 0.4 * Math.min(a.height, b.height))
+        .map(([other]) => [one, other]));
+})"""
+"""Pairs of labels in figures that cover each other."""
