@@ -14,7 +14,7 @@ from results.event_log import timestamp
 from results.pcap import ends_of
 from results.wording import count_text
 from scenarios import deploy
-from scenarios.captures import Captures
+from scenarios.captures import Captures, CaptureSize
 from scenarios.children import Children
 from scenarios.denials import Acting, Denials
 from scenarios.errors import LabStateError
@@ -82,10 +82,12 @@ class Lab:
         self.injections.run()
         self.denials.run()
 
-    def capture(self, links: tuple[str, ...], folder: Path, client: int | None) -> tuple[CaptureState, ...]:
+    def capture(
+        self, links: tuple[str, ...], folder: Path, client: int | None, size: CaptureSize
+    ) -> tuple[CaptureState, ...]:
         """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
         chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
-        return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client)
+        return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client, size)
 
     def left(self, client: int, unheard: bool) -> None:
         """A client is gone: what it has leased is undone, and what it has ordered without hearing that it was done."""
@@ -160,10 +162,10 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
     cpus = len(os.sched_getaffinity(0))
     workers = deploy.worker_count(settings.workers, fabric.host_count, cpus)
     with undoing() as stack:
-        told(f"fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
+        told(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
         with interrupts_wait():
             stack.enter_context(EmulatedFabric(fabric, labdir.lab))
-        told("SprayCheck: eBPF on every leaf port")
+        told("2 of 4, SprayCheck: eBPF on every leaf port")
         leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir, settings.measuring.narrow))
         injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))
         children = Children(labdir)
@@ -175,9 +177,9 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
             labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
         )
         lab.write_state()
-        told(f"agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
+        told(f"3 of 4, agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
         lab.start_workers()
-        told("SprayCheck: counter process")
+        told("4 of 4, SprayCheck: counter process")
         lab.measure(settings.measuring)
         yield lab
 

@@ -42,6 +42,9 @@ class Listener(Protocol):
     def note(self, text: str) -> None:
         """Something worth a line."""
 
+    def waiting(self, text: str) -> None:
+        """Nothing has happened yet of what is waited for, or not enough; told often."""
+
     def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
         """Traffic went on."""
 

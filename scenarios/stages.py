@@ -127,7 +127,11 @@ def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -
     if plan.captures:
         links = tuple(str(link) for link in plan.captures)
         undo.callback(_quietly, lab.owner, protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
-        lab.owner.ask(protocol.CaptureStart(links, str(folder.pcap.absolute()), leased=True), protocol.Captures)
+        limits = plan.scenario.limits
+        order = protocol.CaptureStart(
+            links, str(folder.pcap.absolute()), leased=True, snaplen=limits.snaplen, most_bytes=limits.captures
+        )
+        lab.owner.ask(order, protocol.Captures)
 
 
 def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResult, ...]:
@@ -135,7 +139,9 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResu
     if not plan.captures:
         return ()
     ended = lab.owner.ask(protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
-    return tuple(CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped) for c in ended.captures)
+    return tuple(
+        CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full) for c in ended.captures
+    )
 
 
 def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
@@ -267,6 +273,8 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
             _require_running(lab.owner)
             listener.note(f"only {collect.verdict_count(found, decides)} of {wanted} paths were judged")
             return tuple(found)
+        if settled_at is None:
+            listener.waiting(f"verdicts: {collect.verdict_count(found, decides):,} of {wanted:,} paths judged")
         time.sleep(POLL_S)
 
 

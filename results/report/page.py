@@ -19,10 +19,17 @@ from results.report.run_data import RunData, read_run
 from results.run_dir import RunDir
 
 
-def write_report(run: RunDir) -> RunData:
-    """Read a run's folder and write `report.html` and `figures/` into it. Raises OSError when it cannot be written."""
+def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> RunData:
+    """Read a run's folder and write `report.html` and `figures/` into it; `told` of each step.
+
+    Raises OSError when it cannot be written.
+    """
+    tell = told or (lambda _: None)
+    tell(f"1 of 3: reading {run.path}")
     data = read_run(run)
+    tell(f"2 of 3: drawing figures of {sum(data.agents.events.values()):,} records of agents")
     drawn = figures_of(data)
+    tell("3 of 3: writing them and the page")
     style.save(drawn, run.figures)
     with naming(run.report):
         run.report.write_text(page_of(data, drawn), encoding="utf-8")

@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from results.pcap_merge import merge
+from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, counted
@@ -35,6 +36,7 @@ def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs:
     target = out or files[0].parent / MERGED
     if target.resolve() in {file.resolve() for file in files}:
         raise UsageError(f"{target} is one of the files to merge")
+    output.say(f"merging {counted(len(files), 'file')}, {size_text(sum(file.stat().st_size for file in files))}")
     merged = merge(files, target)
     if output.as_json:
         output.document({"file": str(merged.path), "packets": merged.packets, "interfaces": merged.interfaces})

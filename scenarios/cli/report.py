@@ -21,7 +21,7 @@ def command(output: Output, run: str | None, runs: Path) -> None:
     from results.report.page import write_report  # takes a second to import, which other commands need not wait for
 
     found = require_run(find_run(run, runs))
-    data = write_report(found)
+    data = write_report(found, output.say)
     for problem in data.problems:
         output.say(f"not in the report: {problem}")
     if output.as_json:

@@ -1,5 +1,6 @@
 """`spraylab run`: one scenario from start to end, on a lab of its own or on the one that is up."""
 
+import shutil
 import sys
 import time
 from pathlib import Path
@@ -21,6 +22,9 @@ from scenarios.scenario_files import find_scenario
 
 PROGRESS_EVERY_S = 2.0
 """Lines in a log; a terminal is redrawn more often."""
+
+LEAST_SHARE = 0.05
+"""Of the traffic, before anything is said of the rest (our choice)."""
 
 _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": ExitCode.OVERLOADED}
 
@@ -60,23 +64,27 @@ def command(
         chosen = chosen.model_copy(update={"seed": seed})
     require_root()
     order = RunOrder(chosen, labdir, attach, runs, invoker(), tuple(sys.argv), workers, mechanism)
-    with interrupts_raise():
-        summary = run_scenario(order, Listener(output))
-    if not no_report:
-        _write_report(RunDir(Path(summary.folder), order.invoker), output)
+    listener = Listener(output)
+    try:
+        with interrupts_raise():
+            summary = run_scenario(order, listener)
+        if not no_report:
+            _write_report(RunDir(Path(summary.folder), order.invoker), listener)
+    finally:
+        listener.done()
     _print(summary, output)
     context.exit(_OUTCOMES[summary.outcome])
 
 
-def _write_report(folder: RunDir, output: Output) -> None:
+def _write_report(folder: RunDir, listener: "Listener") -> None:
     """Best effort: the run is over, and its result does not hang on a page."""
     from results.report.page import write_report  # takes a second to import, better spent after the run
 
-    output.detail("report")
+    listener.stage("report")
     try:
         write_report(folder)
     except OSError as error:
-        output.say(f"no report: {error.filename or folder.path}: {error.strerror or error}")
+        listener.note(f"no report: {error.filename or folder.path}: {error.strerror or error}")
     folder.hand_over()
 
 
@@ -88,39 +96,74 @@ def _print(summary: Summary, output: Output) -> None:
 
 
 class Listener:
-    """Tells on stderr how a run goes: a line a stage, and traffic as it proceeds."""
+    """Tells on stderr how a run goes: traffic and verdicts as they proceed; on a terminal each stage while it lasts."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._redraw = sys.stderr.isatty() and not output.quiet
         self._last = 0.0
-        self._drawn = False
+        self._began: float | None = None
+        """When the first packet was acknowledged, about."""
+        self._passing = False
+        """Whether a line is drawn that the next one takes the place of."""
 
     def stage(self, name: str) -> None:
         """A stage begins."""
-        self._end_line()
+        self._last = time.monotonic()
+        if self._redraw and not self._output.verbose:
+            self._draw(f"{name} ...")
+            return
+        self._erase()
         self._output.detail(name)
 
     def note(self, text: str) -> None:
         """Something worth a line."""
-        self._end_line()
+        self._erase()
         self._output.say(text)
+
+    def waiting(self, text: str) -> None:
+        """What is waited for is not there yet; the first line comes when that takes long."""
+        now = time.monotonic()
+        if self._redraw:
+            self._draw(text)
+        elif now - self._last >= PROGRESS_EVERY_S:
+            self._last = now
+            self._output.say(text)
 
     def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
         """Traffic went on."""
         now = time.monotonic()
-        if not self._redraw and now - self._last < PROGRESS_EVERY_S and done_bytes < all_bytes:
+        if self._began is None:
+            self._began = now
+        ended = done_bytes >= all_bytes
+        if not self._redraw and now - self._last < PROGRESS_EVERY_S and not ended:
             return
         self._last = now
         share = done_bytes / all_bytes if all_bytes else 0.0
-        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {counted(resent, 'packet')} resent"
-        if self._redraw:
-            click.echo(f"\r{text}\x1b[K", err=True, nl=False)
-            self._drawn = True
+        left = "" if ended else _left_text(share, now - self._began)
+        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {counted(resent, 'packet')} resent{left}"
+        if self._redraw and not ended:
+            self._draw(text)
         else:
-            self._output.say(text)
+            self.note(text)
 
-    def _end_line(self) -> None:
-        if self._drawn:
-            click.echo(err=True)
-            self._drawn = False
+    def done(self) -> None:
+        """There is nothing more to tell."""
+        self._erase()
+
+    def _draw(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r{text[:width]}\x1b[K", err=True, nl=False)
+        self._passing = True
+
+    def _erase(self) -> None:
+        if self._passing:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._passing = False
+
+
+def _left_text(share: float, seconds: float) -> str:
+    """How long the rest takes at the rate so far; nothing as long as that is anybody's guess."""
+    if share < LEAST_SHARE:
+        return ""
+    return f", about {seconds * (1 - share) / share:.0f} s left"

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -117,7 +118,7 @@ class _Watcher:
 
     def __init__(self, output: Output, verb: str, every: int) -> None:
         self._output, self._verb, self._every = output, verb, max(1, every // 20)
-        self._left = 0
+        self._left, self._began = 0, time.monotonic()
 
     def begun(self, left: int, done: int) -> None:
         """How much there is to do."""
@@ -128,7 +129,9 @@ class _Watcher:
     def finished(self, row: Row, at: int) -> None:
         """One more."""
         if at % self._every == 0 or at == self._left:
-            self._output.say(f"{self._verb} {at} of {self._left}: {_told(row)}")
+            rest = (time.monotonic() - self._began) * (self._left - at) / at
+            left = f" (about {rest:.0f} s left)" if at < self._left else ""
+            self._output.say(f"{self._verb} {at} of {self._left}{left}: {_told(row)}")
 
 
 def _told(row: Row) -> str:

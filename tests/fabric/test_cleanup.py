@@ -100,7 +100,7 @@ def killed_at(lab: Lab, process: "subprocess.Popen[str]", line: str, chance: ran
     process.communicate(timeout=120)
 
 
-@pytest.mark.parametrize("moment", ["fabric:", "SprayCheck: eBPF", "agents:", "SprayCheck: counter"])
+@pytest.mark.parametrize("moment", [f"{step} of 4, " for step in (1, 2, 3, 4)])
 def test_owner_killed_while_it_starts(lab: Lab, moment: str) -> None:
     chance = random.Random(f"{os.getpid()} {moment}")
     up = lab.start("up", *SMALL)

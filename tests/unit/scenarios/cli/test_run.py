@@ -1,0 +1,82 @@
+"""What `spraylab run` says on stderr while it goes: on a terminal in one line that is redrawn, elsewhere in lines."""
+
+import sys
+
+import pytest
+
+from scenarios.cli import run
+from scenarios.cli.output import Output
+from scenarios.cli.run import Listener
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Seconds; the last one is now."""
+    now = [100.0]
+    monkeypatch.setattr(run.time, "monotonic", lambda: now[-1])
+    return now
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+
+
+def test_in_a_log_lines_come_seldom_and_say_how_long_the_rest_takes(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = Listener(Output())
+    listener.stage("transfer")
+    for at in range(101):
+        clock.append(100 + at / 10)
+        listener.progress(at << 20, 100 << 20, at)
+    assert capsys.readouterr().err.splitlines() == [
+        "traffic:  20% of 100 MiB, 20 packets resent, about 8 s left",
+        "traffic:  40% of 100 MiB, 40 packets resent, about 6 s left",
+        "traffic:  60% of 100 MiB, 60 packets resent, about 4 s left",
+        "traffic:  80% of 100 MiB, 80 packets resent, about 2 s left",
+        "traffic: 100% of 100 MiB, 100 packets resent",
+    ]
+
+
+def test_of_what_has_hardly_begun_no_end_is_guessed(clock: list[float], capsys: pytest.CaptureFixture[str]) -> None:
+    listener = Listener(Output())
+    listener.progress(0, 100 << 20, 0)
+    clock.append(110)
+    listener.progress(4 << 20, 100 << 20, 0)
+    assert "left" not in capsys.readouterr().err
+
+
+def test_a_short_wait_is_not_told_in_a_log_and_a_long_one_is(
+    clock: list[float], capsys: pytest.CaptureFixture[str]
+) -> None:
+    listener = Listener(Output())
+    listener.stage("detection")
+    for now in (100.5, 101.0, 102.5, 103.0, 104.6):
+        clock.append(now)
+        listener.waiting("verdicts: 3 of 256 paths judged")
+    assert capsys.readouterr().err.splitlines() == ["verdicts: 3 of 256 paths judged"] * 2
+
+
+@pytest.mark.usefixtures("terminal")
+def test_on_a_terminal_a_passing_line_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = Listener(Output())
+    listener.stage("queue pairs")
+    listener.progress(1 << 20, 4 << 20, 0)
+    listener.progress(4 << 20, 4 << 20, 7)
+    listener.waiting("verdicts: 3 of 256 paths judged")
+    listener.done()
+    kept = []
+    for line in capsys.readouterr().err.split("\n"):
+        kept.append(line.rpartition("\r")[2].replace("\x1b[K", ""))
+    assert kept == ["traffic: 100% of 4 MiB, 7 packets resent", ""]
+
+
+@pytest.mark.usefixtures("terminal")
+def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
+    listener = Listener(Output(quiet=True))
+    listener.stage("queue pairs")
+    listener.progress(1, 1, 0)
+    listener.waiting("verdicts")
+    listener.done()
+    assert capsys.readouterr().err == ""
