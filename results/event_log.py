@@ -4,7 +4,7 @@ Writers elsewhere (agents, SprayCheck) keep to the same first fields; `records` 
 """
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -12,6 +12,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from results.errors import RecordError
+from results.naming import naming
 
 VERSION = 1
 """Schema version of every record; raised when a field changes its meaning or goes away."""
@@ -111,3 +112,55 @@ def write_records(path: Path, records: list[Fields], run: str, seed: int) -> Non
     with EventLog(path) as log:
         for record in sorted(records, key=lambda record: record["mono_ns"]):
             log.append({"ts": record["ts"], "mono_ns": record["mono_ns"], "run": run, "seed": seed} | record)
+
+
+class _Stamped(msgspec.Struct):
+    """What is read of a record that is copied as it is."""
+
+    event: str
+    mono_ns: int
+    v: int = 0
+
+
+def merge_records(
+    path: Path, sources: Iterable[Path], since_ns: int, more: Iterable[Fields], run: str, seed: int
+) -> None:
+    """Write the records of several files from a moment on, and some more, into a run folder in the order of time.
+
+    They are copied as text, which takes a fifth of the memory of decoded records: there may be a million. A file that
+    is not there has none. Raises `RecordError`.
+    """
+    lines = [(at, line) for source in sources for at, line in _lines_of(source) if at >= since_ns]
+    lines += [(record["mono_ns"], msgspec.json.encode(_with_stamp_first(record)) + b"\n") for record in more]
+    lines.sort(key=lambda line: line[0])
+    mark = msgspec.json.encode({"run": run, "seed": seed})[1:-1]
+    with path.open("ab") as file, naming(path):
+        for _, line in lines:
+            head, found, rest = line.partition(_BEHIND_STAMP)
+            file.write(head + b"," + mark + found + rest if found else b"{" + mark + b"," + line[1:])
+
+
+_BEHIND_STAMP = b',"v":'
+"""What every writer puts behind the time."""
+
+
+def _with_stamp_first(record: Fields) -> Fields:
+    return {"ts": record["ts"], "mono_ns": record["mono_ns"], "v": record["v"]} | record
+
+
+def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Whole lines of a file, each with its time."""
+    if not path.exists():
+        return
+    decoder = msgspec.json.Decoder(_Stamped)
+    with path.open("rb") as file:
+        for number, line in enumerate(file, 1):
+            if not line.endswith(b"\n"):
+                return
+            try:
+                found = decoder.decode(line)
+            except msgspec.DecodeError as error:
+                raise RecordError(f"{path}:{number}", f"not a record: {error}") from error
+            if found.v != VERSION:
+                raise RecordError(f"{path}:{number}", f"version {found.v!r}, this program reads {VERSION}")
+            yield found.mono_ns, line

@@ -12,6 +12,12 @@ from testbed.model.ids import LinkId, NodeId, PortId
 SNAPLEN_BYTES = 256
 """Every header of an MRC Write (142 bytes with its trailer) and the first bytes of payload."""
 
+MOST_BYTES = 1 << 30
+"""Of all files of one order, unless more or less is asked for: some four million packets (our choice)."""
+
+_FILE_HEADER_BYTES, _PACKET_HEADER_BYTES = 24, 16
+"""pcap(5), classic format."""
+
 BUFFER_KIB = 16384
 """Covers a scheduling stall of about a tenth of a second at full packet rate (our choice)."""
 
@@ -61,8 +67,13 @@ def ends_of(link: LinkId) -> tuple[CaptureEnd, CaptureEnd]:
     return CaptureEnd(link, up.egress), CaptureEnd(link, down.egress)
 
 
-def tcpdump_command(interface: str, file: Path, snaplen: int = SNAPLEN_BYTES) -> tuple[str, ...]:
-    """Records everything on an interface of the namespace it is started in.
+def most_packets(most_bytes: int, snaplen: int) -> int:
+    """Packets that surely fit into a file of so many bytes; at least one."""
+    return max(1, (most_bytes - _FILE_HEADER_BYTES) // (_PACKET_HEADER_BYTES + snaplen))
+
+
+def tcpdump_command(interface: str, file: Path, snaplen: int, packets: int) -> tuple[str, ...]:
+    """Records everything on an interface of the namespace it is started in, until it has so many packets.
 
     Nanoseconds: a hop takes few microseconds. -U and --immediate-mode: packets reach the file at once. -Z root: or
     tcpdump gives the file away and fails. No -p: ports are not promiscuous anyway, but a wrong MAC should be seen.
@@ -80,6 +91,8 @@ def tcpdump_command(interface: str, file: Path, snaplen: int = SNAPLEN_BYTES) ->
         *buffer,
         "-s",
         str(snaplen),
+        "-c",
+        str(packets),
         "-w",
         str(file),
     )

@@ -121,6 +121,13 @@ class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
     evs: list[EvCounts]
 
 
+class EventsCut(Record, frozen=True, kw_only=True, tag="EVENTS_CUT"):
+    """A worker's log had grown too long."""
+
+    records: int
+    """Of those before this one, the oldest, that had to go."""
+
+
 class ReorderingRecord(OfQueuePair, frozen=True, kw_only=True, tag="REORDERING"):
     """In what order packets arrived, at the end."""
 
@@ -171,6 +178,7 @@ AGENT_RECORDS: tuple[Any, ...] = (
     QpError,
     EvCounters,
     ReorderingRecord,
+    EventsCut,
     *(_of_numbers(event, names, OfQueuePair) for event, names in _ACTIVITY.items()),
     *(_of_numbers(event, names, Record) for event, names in _OF_HOSTS.items()),
 )  # fmt: skip

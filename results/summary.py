@@ -160,6 +160,8 @@ class Load(msgspec.Struct, frozen=True):
     """The same of one engine in its worst second."""
     warnings: tuple[str, ...] = ()
     """What is to be known, and does not take the trust from what was judged."""
+    events_cut: int = 0
+    """Records of agents that had to go while this run went on, by `limits.events`; some may be of earlier runs."""
 
 
 class CaptureResult(msgspec.Struct, frozen=True):
@@ -168,6 +170,10 @@ class CaptureResult(msgspec.Struct, frozen=True):
     file: str
     captured: int | None
     dropped: int | None
+    snaplen: int | None = None
+    """Bytes of each packet that it holds."""
+    full: bool = False
+    """It ended before the run, since it had its share of `limits.captures`."""
 
 
 class StageTime(msgspec.Struct, frozen=True):
@@ -219,7 +225,7 @@ def summary_text(summary: Summary) -> str:
             *_labelled("Traffic", _traffic_lines(summary.totals)),
             *_labelled("Injected", [*_injected_lines(summary.injected)] or ["nothing"]),
             *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
-            *_labelled("Captured", [_capture_line(capture) for capture in summary.captures]),
+            *_labelled("Captured", [line for capture in summary.captures for line in _capture_lines(capture)]),
             *_labelled("Machine", [*_load_lines(summary.load)]),
             *_labelled("Checks", [f"{'ok  ' if c.ok else 'FAIL'}  {c.name}: {c.detail}" for c in summary.checks]),
             *_labelled("Folder", [summary.folder]),
@@ -359,10 +365,14 @@ def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Se
     return f"not expected (it does drop, set by {', '.join(setters)})" if named.right else "WRONG"
 
 
-def _capture_line(capture: CaptureResult) -> str:
+def _capture_lines(capture: CaptureResult) -> Iterator[str]:
     if capture.captured is None:
-        return f"{capture.file}: tcpdump did not say how much it got"
-    return f"{capture.file}: {count_text(capture.captured, 'packet')}, {capture.dropped} dropped by the kernel"
+        yield f"{capture.file}: tcpdump did not say how much it got"
+        return
+    cut = "" if capture.snaplen is None else f" of up to {capture.snaplen} bytes"
+    yield f"{capture.file}: {count_text(capture.captured, 'packet')}{cut}, {capture.dropped} dropped by the kernel"
+    if capture.full:
+        yield "  FULL: it had its share of limits.captures, later packets are not in it"
 
 
 def _load_lines(load: Load) -> Iterator[str]:

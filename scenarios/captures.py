@@ -6,12 +6,20 @@ Owned by the lab's owner; a capture is running only once tcpdump has said that i
 import signal
 import subprocess
 import time
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.pcap import LISTENING, CaptureEnd, counts_from, tcpdump_command
+from results.pcap import (
+    LISTENING,
+    MOST_BYTES,
+    SNAPLEN_BYTES,
+    CaptureEnd,
+    counts_from,
+    most_packets,
+    tcpdump_command,
+)
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab_dir import LabDir
 from scenarios.processes import spawn
@@ -24,6 +32,16 @@ END_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True)
+class CaptureSize:
+    """How much is recorded."""
+
+    snaplen: int = SNAPLEN_BYTES
+    """Bytes of each packet."""
+    most_bytes: int = MOST_BYTES
+    """Of all files of an order together."""
+
+
+@dataclass(frozen=True)
 class _Running:
     end: CaptureEnd
     file: Path
@@ -33,6 +51,9 @@ class _Running:
     client: int | None
     """Whose lease it ends with; None: it goes on until somebody stops it."""
     process: subprocess.Popen[bytes]
+    snaplen: int
+    packets: int
+    """After so many it ends by itself."""
 
     def state(self) -> CaptureState:
         counts = counts_from(self.said.read_bytes())
@@ -44,6 +65,8 @@ class _Running:
             self.since,
             counts.captured if counts else None,
             counts.dropped if counts else None,
+            self.snaplen,
+            counts is not None and counts.captured >= self.packets,
         )
 
 
@@ -55,16 +78,20 @@ class Captures:
         self._running: list[_Running] = []
         self._started = 0
 
-    def start(self, ends: Iterable[CaptureEnd], folder: Path, client: int | None = None) -> tuple[CaptureState, ...]:
+    def start(
+        self, ends: Sequence[CaptureEnd], folder: Path, client: int | None = None, size: CaptureSize | None = None
+    ) -> tuple[CaptureState, ...]:
         """Record `ends` into `folder`; all of them or none. `client` has leased them.
 
         Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump.
         """
         folder.mkdir(parents=True, exist_ok=True)
+        size = size or CaptureSize()
+        share = replace(size, most_bytes=size.most_bytes // max(1, len(ends)))
         fresh: list[_Running] = []
         try:
             for end in ends:
-                fresh.append(self._spawn(end, folder / end.file_name, client))
+                fresh.append(self._spawn(end, folder / end.file_name, client, share))
             for capture in fresh:
                 _wait_listening(capture)
         except BaseException:
@@ -105,14 +132,16 @@ class Captures:
         """What is running."""
         return tuple(capture.state() for capture in self._running)
 
-    def _spawn(self, end: CaptureEnd, file: Path, client: int | None) -> _Running:
+    def _spawn(self, end: CaptureEnd, file: Path, client: int | None, size: CaptureSize) -> _Running:
         if any(capture.file == file for capture in self._running):
             raise UsageError(f"{file} is being written already; `spraylab capture stop` first")
         said = self._labdir.log(f"tcpdump{self._started}")
         self._started += 1
-        command = command_inside(namespace_name(self._labdir.lab, end.node), tcpdump_command(end.port.interface, file))
-        process = spawn(command, self._labdir.lab, said)
-        return _Running(end, file, said, f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", client, process)
+        packets = most_packets(size.most_bytes, size.snaplen)
+        command = tcpdump_command(end.port.interface, file, size.snaplen, packets)
+        process = spawn(command_inside(namespace_name(self._labdir.lab, end.node), command), self._labdir.lab, said)
+        since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return _Running(end, file, said, since, client, process, size.snaplen, packets)
 
 
 def _wait_listening(capture: _Running) -> None:

@@ -12,7 +12,7 @@ import msgspec
 from faults.accounting import SHUT
 from faults.model import Corrupt
 from faults.traits import TOLERANCE
-from results.event_log import Fields, read_records
+from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.expect import SHORT_ALIKE, Accused, Conclusion, MachineCounts
@@ -402,6 +402,7 @@ def machine_counts(
         engine_ns=grown(sum(w.cpu_ns for w in after), sum(w.cpu_ns for w in before)),
         wait_ns=grown(sum(w.sched_wait_ns for w in after), sum(w.sched_wait_ns for w in before)),
         wait_worst=max(worst, default=None),
+        events_cut=grown(sum(w.events_cut for w in after), sum(w.events_cut for w in before)),
     )
 
 
@@ -409,8 +410,3 @@ def softnet_drops() -> int:
     """Packets that any core's backlog refused since boot."""
     lines = _SOFTNET.read_text().splitlines()
     return sum(int(line.split()[_SOFTNET_DROPPED], 16) for line in lines)
-
-
-def worker_records(files: Iterable[Path]) -> list[Fields]:
-    """What the agents of all workers reported."""
-    return [record for file in files for record in read_records(file)]

@@ -65,6 +65,7 @@ def worker_settings(
             lab=labdir.lab,
             control_socket=str(labdir.worker_socket(index)),
             event_log=str(labdir.worker_events(index)),
+            older_event_log=str(labdir.worker_older_events(index)),
             fabric=counts,
             hosts=tuple(
                 _host(fabric, labdir.lab, h) for h in range(fabric.host_count) if worker_of(h, workers) == index

@@ -13,7 +13,7 @@ import yaml
 from agent.spraycheck.detector import Asked
 from faults.quantities import parse_rate
 from results.errors import RecordError
-from results.event_log import Fields, read_records, stamped, timestamp, write_records
+from results.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
 from results.manifest import manifest
 from results.metrics import span_ns, totals_of
 from results.run_dir import RunDir, point_latest
@@ -51,10 +51,9 @@ def collect_records(
     truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in injected(recorded)]
     write_records(folder.truth, truth, folder.name, seed)
     write_records(folder.detect, list(recorded.verdicts), folder.name, seed)
-    files = [labdir.worker_events(at) for at in range(len(lab.workers))]
-    agent = collect.of_time(collect.worker_records(files), started.mono_ns)
-    agent += [*_ev_records(recorded), *_reorder_records(recorded)]
-    write_records(folder.agent, agent, folder.name, seed)
+    files = labdir.worker_event_files(len(lab.workers))
+    more = [*_ev_records(recorded), *_reorder_records(recorded)]
+    merge_records(folder.agent, files, started.mono_ns, more, folder.name, seed)
 
 
 @dataclass
@@ -94,13 +93,13 @@ class Unfinished:
         found = {
             self.folder.truth: collect.truth_of(list(read_records(labdir.truth)), since_ns),
             self.folder.detect: collect.of_time(read_records(labdir.detect), since_ns),
-            self.folder.agent: collect.of_time(
-                collect.worker_records(labdir.worker_events(at) for at in range(len(self.lab.workers))), since_ns
-            ),
         }
         for file, records in found.items():
             if not file.exists():
                 write_records(file, records, self.folder.name, self.plan.scenario.seed)
+        if not self.folder.agent.exists():
+            files = labdir.worker_event_files(len(self.lab.workers))
+            merge_records(self.folder.agent, files, since_ns, (), self.folder.name, self.plan.scenario.seed)
 
     def _keep_logs(self) -> None:
         """They go with the lab, and may be all that tells why a process died."""

@@ -79,6 +79,8 @@ class MachineCounts:
     wait_ns: int
     wait_worst: float | None = None
     """Share of one engine's time in its worst second."""
+    events_cut: int = 0
+    """Records of agents that had to go."""
 
     @property
     def wait_share(self) -> float:
@@ -165,6 +167,8 @@ def load_of(
         (reasons if judged else warnings).append(_busy_text(counts.wait_share, judged))
     if slow := _slow_text(flows):
         (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
+    if counts.events_cut:
+        warnings.append(_cut_text(counts.events_cut))
     return Load(
         bool(reasons),
         tuple(reasons),
@@ -176,7 +180,13 @@ def load_of(
         counts.wait_share,
         counts.wait_worst,
         tuple(warnings),
+        counts.events_cut,
     )
+
+
+def _cut_text(records: int) -> str:
+    told = "1 record of agents is" if records == 1 else f"{records:,} records of agents are"
+    return f"{told} not in agent.jsonl, the oldest: there were more than limits.events has room for"
 
 
 def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...], uncounted: str) -> str:

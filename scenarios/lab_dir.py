@@ -111,8 +111,17 @@ class LabDir:
         return self.path / f"worker{index}.sock"
 
     def worker_events(self, index: int) -> Path:
-        """What the agents of a worker report."""
+        """What the agents of a worker report, the latest of it."""
         return self.path / f"worker{index}.jsonl"
+
+    def worker_older_events(self, index: int) -> Path:
+        """What its agents reported before that and is still kept."""
+        return self.path / f"worker{index}.older.jsonl"
+
+    def worker_event_files(self, workers: int) -> tuple[Path, ...]:
+        """All that the agents of all workers have reported and that is still kept, older first."""
+        names = (self.worker_older_events, self.worker_events)
+        return tuple(name(index) for index in range(workers) for name in names)
 
     def remove(self) -> None:
         """Delete all of it, and the root when nothing else is in it; harmless when it is gone."""

@@ -239,6 +239,17 @@ class Expectation(Part):
     """Seconds from the first packet until `goodput` is measured."""
 
 
+class Limits(Part):
+    """How much of a run is kept. What had to go is told: in the summary, in the report, beside each capture."""
+
+    events: Bytes = Field(default=256 << 20, ge=1 << 16)
+    """Most bytes of what the agents report, equal shares for all engine workers; the latest is kept."""
+    captures: Bytes = Field(default=1 << 30, ge=1 << 16)
+    """Most bytes of all capture files together, in equal shares; a file that has its share ends."""
+    snaplen: int = Field(default=256, ge=64, le=65535)
+    """Bytes of each packet that captures hold; 256: all headers of a write and the first bytes of its data."""
+
+
 class Scenario(Part):
     """One experiment."""
 
@@ -267,6 +278,8 @@ class Scenario(Part):
     events: Events = "default"
     """How much `agent.jsonl` tells: nothing but the counters at the end, what changes, or also what passes ([what that
     costs](results-schema.md#agentjsonl))."""
+    limits: Limits = Limits()
+    """How much of it is kept."""
     expect: Expectation = Expectation()
     """What makes the run a success."""
 

@@ -21,6 +21,7 @@ import msgspec
 from faults.errors import FaultError, MechanismError, QuantityError, TargetError, WordingError
 from faults.schedule import Event
 from scenarios import protocol
+from scenarios.captures import CaptureSize
 from scenarios.errors import (
     EnvironmentLackingError,
     InterruptedRunError,
@@ -179,7 +180,8 @@ def _all_faults(lab: Lab) -> protocol.Faults:
 
 def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
     folder = Path(request.folder)
-    captures = lab.capture(request.links, folder, client if request.leased else None)
+    size = CaptureSize(request.snaplen, request.most_bytes)
+    captures = lab.capture(request.links, folder, client if request.leased else None, size)
     lab.take_back = partial(lab.captures.stop, folder)
     return protocol.Captures(captures)
 

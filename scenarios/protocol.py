@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from results.pcap import MOST_BYTES, SNAPLEN_BYTES
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.processes import ProcessId
 
@@ -60,12 +61,16 @@ class FaultEvent(_Request, frozen=True, tag="fault_event"):
 class CaptureStart(_Request, frozen=True, tag="capture_start"):
     """Record both ends of the links that `links` select into a folder: `Captures` that are running now.
 
+    Of each packet `snaplen` bytes. All files together take `most_bytes`, in equal shares; one that has its share ends.
+
     What is `leased` ends with the connection that asked for it.
     """
 
     links: tuple[str, ...]
     folder: str
     leased: bool = False
+    snaplen: int = SNAPLEN_BYTES
+    most_bytes: int = MOST_BYTES
 
 
 class CaptureStop(_Request, frozen=True, tag="capture_stop"):
@@ -216,6 +221,10 @@ class CaptureState(msgspec.Struct, frozen=True):
     captured: int | None = None
     """None while it is running, or when tcpdump did not get to say."""
     dropped: int | None = None
+    snaplen: int = SNAPLEN_BYTES
+    """Bytes of each packet that it holds."""
+    full: bool = False
+    """It ended before it was told to, since it had its share of bytes."""
 
 
 class ChildStatus(msgspec.Struct, frozen=True):

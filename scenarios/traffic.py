@@ -100,6 +100,8 @@ class WorkerCounts(msgspec.Struct, frozen=True):
     sched_wait_ns: int
     evs: tuple[dict[str, Any], ...]
     """Counters of each entropy value of each queue pair, as the worker tells them."""
+    events_cut: int = 0
+    """Records of its agents that had to go because there were too many."""
     reordering: tuple[ReorderCounts, ...] = ()
     """How far packets arrived behind later ones, by receiving queue pair."""
 
@@ -132,7 +134,7 @@ class Traffic:
     def open(self, plan: Plan) -> None:
         """Memory and connected queue pairs for all traffic. Raises `WorkerFailedError`."""
         scenario = plan.scenario
-        self._tell_events(scenario.events)
+        self._tell_events(scenario.events, scenario.limits.events)
         settings = msgspec.structs.replace(
             qp_settings_of(scenario.transport, scenario.seed), window_pkts=plan.window_pkts
         )
@@ -217,9 +219,10 @@ class Traffic:
         self._tell_events("default")
         self._qps, self._regions, self._flows, self._later = [], [], [], []
 
-    def _tell_events(self, events: Events) -> None:
+    def _tell_events(self, events: Events, most_bytes: int | None = None) -> None:
+        share = None if most_bytes is None else most_bytes // len(self._workers)
         for worker in self._workers:
-            worker.ask(ask.SetEvents(events))
+            worker.ask(ask.SetEvents(events, share))
 
     def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
         region = self._ask(host, ask.RegisterRegion(host, size, seed, role, leased=True))

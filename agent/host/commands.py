@@ -165,7 +165,7 @@ class Commands:
         """Choose what is written. Raises RequestError."""
         if self.log is None:
             raise RequestError("this engine writes no event log")
-        self.log.choose(EventDetail(request.detail), self.engine.hosts.values())
+        self.log.choose(EventDetail(request.detail), self.engine.hosts.values(), request.most_bytes)
         return {}
 
     def set_denied(self, request: requests.SetDenied) -> Reply:
@@ -200,6 +200,7 @@ class Commands:
             "rejected": {name: count for name, count in rejected.items() if count},
             "cpu_ns": cpu_ns,
             "sched_wait_ns": wait_ns,
+            "events_cut": self.log.cut if self.log is not None else 0,
             "evs": [row for runtime, channel in self._channels() for row in self.wiring.ev_counters(runtime, channel)],
             "reordering": [
                 {"host": runtime.host, "qpn": channel.qpn, **asdict(channel.qp.reordering())}

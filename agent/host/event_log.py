@@ -2,6 +2,7 @@
 
 Losses and timeouts come in crowds, so those of a queue pair are summed by EV until the next `flush`; what is told in
 detail is read from counters then.
+Of a file that grows too long the older half goes, and a record tells how much that was.
 Knows the shape of a record (docs/results-schema.md), not what anybody concludes from it.
 """
 
@@ -25,6 +26,10 @@ from agent.wire.constants import NackReason
 
 _VERSION = 1
 
+MOST_BYTES = 64 << 20
+"""That a worker's log may hold unless it is told otherwise; it is kept in memory. A few hundred thousand records, of
+which a run that loses 1 % of its packets makes some hundred (our choice)."""
+
 
 class EventDetail(StrEnum):
     """How much is written."""
@@ -37,10 +42,15 @@ class EventDetail(StrEnum):
 
 
 class EventLog:
-    """Appends events to a file. Use in a `with`."""
+    """Appends events to a file; once it is half of what may be kept it becomes the `older` one. Use in a `with`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, older: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._path = path
+        self._older = older or path.with_name(f"{path.name}.1")
+        self._most_bytes = most_bytes
+        self._records = self._older_records = 0
+        self.cut = 0
+        """Records that had to go so far."""
         self._detail = EventDetail.DEFAULT
         self._activity = Activity()
         self._file: BinaryIO | None = None
@@ -61,9 +71,10 @@ class EventLog:
             self._file.close()
             self._file = None
 
-    def choose(self, detail: EventDetail, hosts: Iterable[HostRuntime]) -> None:
-        """Write so much from now on; what `hosts` did before is not told."""
+    def choose(self, detail: EventDetail, hosts: Iterable[HostRuntime], most_bytes: int | None = None) -> None:
+        """Write and keep so much from now on; what `hosts` did before is not told."""
         self._detail = detail
+        self._most_bytes = most_bytes or self._most_bytes
         self._activity = Activity()
         deque(self._activity.news(hosts), maxlen=0)
 
@@ -96,6 +107,20 @@ class EventLog:
         self._crowds.clear()
         if self._file is not None:
             self._file.flush()
+            if 2 * self._file.tell() > self._most_bytes:
+                self._begin_anew(now_ns)
+
+    def _begin_anew(self, now_ns: int) -> None:
+        """What was the newer half becomes the older one; what was that goes."""
+        gone = self._older_records
+        self._path.replace(self._older)
+        if self._file is not None:
+            self._file.close()
+        self._file = self._path.open("ab")
+        self._older_records, self._records = self._records, 0
+        if gone:
+            self.cut += gone
+            self._append(now_ns, {"node": self._path.stem, "event": "EVENTS_CUT", "records": gone})
 
     def _crowd(self, item: QpEvent, name: str, rows: tuple[int, ...], counts: tuple[int, ...]) -> None:
         by_ev = self._crowds.setdefault((item.host, item.qpn, name), Counter())
@@ -103,13 +128,16 @@ class EventLog:
             by_ev[int(item.evs[row])] += count
 
     def _write(self, host: int, qpn: int | None, mono_ns: int, event: str, fields: dict[str, Any]) -> None:
+        who = {"node": f"h{host}", "event": event} | ({} if qpn is None else {"qpn": qpn})
+        self._append(mono_ns, {**who, **fields})
+
+    def _append(self, mono_ns: int, told: dict[str, Any]) -> None:
         if self._file is None:
             return
         when = datetime.fromtimestamp((mono_ns + self._clock_offset_ns) / 1e9, UTC)
         head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": _VERSION}
-        who = {"node": f"h{host}", "event": event} | ({} if qpn is None else {"qpn": qpn})
-        record = {**head, **who, **fields}
-        self._file.write(msgspec.json.encode(record) + b"\n")
+        self._file.write(msgspec.json.encode({**head, **told}) + b"\n")
+        self._records += 1
 
 
 def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, Any]]:

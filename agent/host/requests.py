@@ -222,9 +222,11 @@ class PortState(_Request, frozen=True, tag="port_state"):
 
 
 class SetEvents(_Request, frozen=True, tag="set_events"):
-    """How much the event log tells from now on: {}."""
+    """How much the event log tells and keeps from now on: {}."""
 
     detail: Literal["off", "default", "detail"]
+    most_bytes: int | None = None
+    """Of its file; None: as before. The oldest records go first."""
 
 
 class DenyEvs(_Request, frozen=True, tag="deny_evs"):
@@ -258,7 +260,10 @@ class Verify(_Request, frozen=True, tag="verify"):
 
 
 class Counters(_Request, frozen=True, tag="counters"):
-    """What ports, decoder, EVs and this process counted: {ports, rejected, sched_wait_ns, cpu_ns, evs, reordering}."""
+    """What ports, decoder, EVs and this process counted.
+
+    {ports, rejected, sched_wait_ns, cpu_ns, evs, reordering, events_cut}
+    """
 
 
 class QpName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -73,6 +73,8 @@ class WorkerSettings(_Record, frozen=True):
     """Path of the unix socket to listen on."""
     event_log: str
     """JSON Lines are appended here."""
+    older_event_log: str
+    """What was appended goes here when it becomes much."""
     fabric: FabricSettings
     hosts: tuple[HostSettings, ...]
     peers: tuple[PeerSettings, ...]

@@ -211,6 +211,7 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
         ("ring drops", f"{load.ring_drops:,}", "packets an engine came too late for"),
         ("softnet drops", f"{load.softnet_drops:,}", "packets a core's backlog had no room for"),
         ("send errors", f"{load.tx_errors:,}", "packets the kernel did not take"),
+        ("agents' records cut", f"{load.events_cut:,}", "the oldest, by limits.events; what they told is in no figure"),
         (
             "wait for a core",
             f"{load.sched_wait_share:.1%}",

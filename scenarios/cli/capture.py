@@ -7,11 +7,13 @@ import click
 
 from results import run_dir
 from results.errors import ResultsError
+from results.pcap import SNAPLEN_BYTES
 from results.pcap_file import packets_in
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.cli.quantities import SIZE
 from scenarios.client import Owner
 from scenarios.errors import LabStateError
 from scenarios.lab_dir import LabDir
@@ -29,16 +31,21 @@ def command() -> None:
 @click.argument("links", nargs=-1, required=True, shell_complete=links_like)
 @click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
               help="Where the folder with the files is made.")  # fmt: skip
+@click.option("--snaplen", type=click.IntRange(64, 65535), default=SNAPLEN_BYTES, show_default=True,
+              help="Bytes of each packet that are kept.")  # fmt: skip
+@click.option("--most", type=SIZE, default="1GiB", show_default=True,
+              help="Bytes of all files together; one that has its share ends.")  # fmt: skip
 @of_lab
 @told
-def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path) -> None:
+def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
     require_root()
     with Owner(labdir) as owner:
         chosen = _chosen(owner.ask(Status(), LabStatus), links, labdir, output)
         folder = run_dir.create(runs, "capture", labdir.lab, invoker())
         try:
-            captures = owner.ask(CaptureStart(chosen, str(folder.pcap.absolute())), Captures).captures
+            order = CaptureStart(chosen, str(folder.pcap.absolute()), snaplen=snaplen, most_bytes=most)
+            captures = owner.ask(order, Captures).captures
         except BaseException:
             folder.discard()
             raise
@@ -105,8 +112,11 @@ def print_captures(output: Output, captures: Sequence[CaptureState]) -> None:
     if output.as_json:
         output.document(captures)
         return
-    rows = [(c.link, c.node, _counted(c.captured), _counted(c.dropped), c.file) for c in captures]
-    output.table(("link", "node", "PACKETS", "LOST", "file"), rows, "no captures")
+    rows = [
+        (c.link, c.node, _counted(c.captured), _counted(c.dropped), str(c.snaplen), "full" if c.full else "", c.file)
+        for c in captures
+    ]
+    output.table(("link", "node", "PACKETS", "LOST", "SNAPLEN", "", "file"), rows, "no captures")
 
 
 def _counted(count: int | None) -> str:

@@ -97,6 +97,7 @@ def settings_of(folder: Path, host: int) -> dict:
         "lab": "test",
         "control_socket": str(folder / f"worker{host}.sock"),
         "event_log": str(folder / f"agent{host}.jsonl"),
+        "older_event_log": str(folder / f"agent{host}.older.jsonl"),
         "cpu": sorted(os.sched_getaffinity(0))[host % len(os.sched_getaffinity(0))],
         "fabric": {"planes": PLANES, "leaves": 2, "spines": 4, "hosts_per_leaf": 1},
         "hosts": [{**places[host], "netns": f"/run/netns/{NAMES[host]}", "ports": ports}],

@@ -1,11 +1,41 @@
 """JSON Lines: written whole, read back, refused when they are not what they should be."""
 
 from pathlib import Path
+from typing import Any
 
+import msgspec
 import pytest
 
 from results.errors import RecordError
-from results.event_log import EventLog, Tail, read_records, timestamp, write_records
+from results.event_log import EventLog, Tail, merge_records, read_records, stamped, timestamp, write_records
+
+
+def record(mono_ns: int, event: str) -> dict[str, Any]:
+    return {"ts": "t", "mono_ns": mono_ns, "v": 1, "node": "h0", "event": event}
+
+
+def written(path: Path, *records: dict[str, Any]) -> Path:
+    path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in records))
+    return path
+
+
+def test_files_are_merged_as_they_would_be_written(tmp_path: Path) -> None:
+    one, two = [record(5, "B"), record(9, "D")], [record(3, "A"), record(7, "C") | {"text": ',"v":'}]
+    more = [stamped("END", "runner", {"n": 1}) | {"mono_ns": 8}]
+    files = (written(tmp_path / "1", *one), written(tmp_path / "2", *two), tmp_path / "none")
+    merge_records(tmp_path / "merged", files, 4, more, "run-1", 7)
+    write_records(tmp_path / "same", [each for each in (*one, *two, *more) if each["mono_ns"] >= 4], "run-1", 7)
+    assert list(read_records(tmp_path / "merged")) == list(read_records(tmp_path / "same"))
+    assert [each["event"] for each in read_records(tmp_path / "merged")] == ["B", "C", "END", "D"]
+
+
+def test_a_line_that_is_being_written_is_left_and_a_wrong_one_is_told(tmp_path: Path) -> None:
+    file = written(tmp_path / "1", record(1, "A"))
+    file.write_bytes(file.read_bytes() + b'{"ts":')
+    merge_records(tmp_path / "merged", [file], 0, (), "run-1", 7)
+    assert [each["event"] for each in read_records(tmp_path / "merged")] == ["A"]
+    with pytest.raises(RecordError, match="2:1: not a record"):
+        merge_records(tmp_path / "merged", [written(tmp_path / "2", {"ts": ""})], 0, (), "run-1", 7)
 
 
 def test_records_read_back(tmp_path: Path) -> None:
@@ -45,9 +75,6 @@ def test_a_line_that_is_no_record_is_named(tmp_path: Path, line: bytes, reason: 
 
 
 def test_collected_records_are_in_order_and_carry_the_run(tmp_path: Path) -> None:
-    def record(mono_ns: int, event: str) -> dict[str, object]:
-        return {"ts": "t", "mono_ns": mono_ns, "v": 1, "node": "h0", "event": event}
-
     write_records(tmp_path / "x.jsonl", [record(2, "B"), record(1, "A")], "run-1", 7)
     records = list(read_records(tmp_path / "x.jsonl"))
     assert [(r["event"], r["run"], r["seed"]) for r in records] == [("A", "run-1", 7), ("B", "run-1", 7)]

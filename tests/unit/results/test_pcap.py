@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.pcap import CaptureCounts, counts_from, ends_of, tcpdump_command
+from results.pcap import CaptureCounts, counts_from, ends_of, most_packets, tcpdump_command
 from testbed.model.ids import LinkId, NodeId
 
 
@@ -27,12 +27,20 @@ def test_files_say_plane_link_node_and_interface(link: LinkId, names: list[str])
 
 
 def test_tcpdump_keeps_root_and_does_not_buffer() -> None:
-    command = tcpdump_command("spine5", Path("x.pcap"))
+    command = tcpdump_command("spine5", Path("x.pcap"), 128, 1000)
     assert command[:3] == ("tcpdump", "-i", "spine5")
     assert {"-U", "--immediate-mode"} <= set(command)
     assert command[command.index("-Z") + 1] == "root"
-    assert command[command.index("-s") + 1] == "256"
+    assert command[command.index("-s") + 1] == "128"
+    assert command[command.index("-c") + 1] == "1000"
     assert command[-2:] == ("-w", "x.pcap")
+
+
+@pytest.mark.parametrize("snaplen", [64, 256, 9000])
+@pytest.mark.parametrize("most_bytes", [1 << 16, 1_000_003, 1 << 29])
+def test_a_full_file_is_no_larger_than_its_share_by_less_than_a_packet(snaplen: int, most_bytes: int) -> None:
+    size = 24 + most_packets(most_bytes, snaplen) * (16 + snaplen)
+    assert most_bytes - (16 + snaplen) < size <= most_bytes
 
 
 @pytest.mark.parametrize(

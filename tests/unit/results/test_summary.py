@@ -68,6 +68,15 @@ def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:
     assert max(map(len, page.splitlines())) <= 120
 
 
+def test_page_says_how_much_of_packets_is_kept_and_which_file_is_full() -> None:
+    file = "pcap/p10_leaf10-spine10.leaf10-spine10.pcap"
+    captures = (CaptureResult(file, 1, 0, 256), CaptureResult(file, 10_000_000, 0, 65535, True))
+    page = summary_text(msgspec.structs.replace(summary(), captures=captures))
+    assert "1 packet of up to 256 bytes" in page
+    assert page.count("FULL: it had its share of limits.captures") == 1
+    assert max(map(len, page.splitlines())) <= 120
+
+
 def test_page_says_what_went_wrong() -> None:
     bad = msgspec.structs.replace(
         summary((msgspec.structs.replace(FLOW, bytes_wrong=3, seconds=None, goodput_bps=None, state="ERROR"),)),

@@ -1,5 +1,7 @@
 """What was recorded and expected to pass or fail, with reasons."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
@@ -161,6 +163,12 @@ def test_a_rate_that_was_not_kept_is_overload_unless_something_else_may_have_hel
     assert load_of(CALM, Expectation(), (PACED,), (DROP, DELAY)).warnings == load.reasons
     kept = msgspec.structs.replace(PACED, asked_bps=FLOW.goodput_bps)
     assert load_of(CALM, Expectation(), (kept,), (DROP,)).reasons == ()
+
+
+def test_records_that_had_to_go_are_a_warning() -> None:
+    load = load_of(replace(CALM, events_cut=1200), Expectation(), (FLOW,), (DROP,))
+    assert (load.events_cut, load.overloaded) == (1200, False)
+    assert "1,200 records of agents are not in agent.jsonl" in load.warnings[0]
 
 
 def test_packets_lost_by_the_machine_are_overload() -> None:

@@ -64,6 +64,51 @@ def test_ports_are_told(tmp_path):
     assert (record["event"], record["side"], record["up"], record["down"]) == ("PORT", "peer", [0, 2], [1])
 
 
+def kept(tmp_path, count: int, most_bytes: int) -> tuple[list[dict], int]:
+    """What two files hold after so many completions, flushed one by one, and how many records had to go."""
+    path, older = tmp_path / "agent.jsonl", tmp_path / "older.jsonl"
+    with EventLog(path, older, most_bytes) as log:
+        for number in range(count):
+            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9))])
+            log.flush(number)
+            assert sum(file.stat().st_size for file in (path, older) if file.exists()) <= most_bytes + 300
+    lines = [line for file in (older, path) if file.exists() for line in file.read_text().splitlines()]
+    return [json.loads(line) for line in lines], log.cut
+
+
+def test_a_short_log_is_kept_whole(tmp_path):
+    records, cut = kept(tmp_path, 20, 1 << 20)
+    assert ([record["first_wr_id"] for record in records], cut) == (list(range(20)), 0)
+
+
+def test_of_a_long_log_the_latest_is_kept_and_what_is_missing_is_told(tmp_path):
+    records, cut = kept(tmp_path, 1000, 20_000)
+    told = [record["first_wr_id"] for record in records if record["event"] == "MESSAGE_COMPLETE"]
+    assert told == list(range(1000 - len(told), 1000))
+    assert 20_000 / 300 < len(told) < 20_000 / 100
+    cuts = [record for record in records if record["event"] == "EVENTS_CUT"]
+    assert cut > 0
+    assert 1 <= len(cuts) <= 2
+    assert all(record["records"] > 0 and record["node"] == "agent" for record in cuts)
+
+
+def test_what_had_to_go_is_counted_to_the_record(tmp_path):
+    records, cut = kept(tmp_path, 1000, 20_000)
+    written_cuts = cut + len(records) - 1000
+    assert 0 < written_cuts < 40, "EVENTS_CUT records themselves count, one a time"
+
+
+def test_the_limit_can_be_set_while_it_runs(tmp_path):
+    path = tmp_path / "agent.jsonl"
+    with EventLog(path) as log:
+        log.choose(EventDetail.DEFAULT, [], 2000)
+        for number in range(200):
+            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9))])
+            log.flush(number)
+    assert log.cut > 100
+    assert path.stat().st_size < 2000
+
+
 def observed(tmp_path, detail: EventDetail, **config) -> tuple[list[dict], Flow]:
     """What two hosts' log holds after a flow that lost packets, was looked at often, and lost a port."""
     lab = build(rules=(PathRule(source=0, spine=1, loss=0.05),))

@@ -23,6 +23,7 @@ def good() -> dict:
         "lab": "lab",
         "control_socket": "/run/w0.sock",
         "event_log": "/run/agent.jsonl",
+        "older_event_log": "/run/agent.older.jsonl",
         "fabric": {"planes": 2, "leaves": 2, "spines": 2, "hosts_per_leaf": 1},
         "hosts": [{**place, "netns": "/run/netns/spraylab-lab-h0", "ports": ports}],
         "peers": [place, {"host": 1, "address": "fd5f::1", "leaf": 1, "slot": 0}],

@@ -20,6 +20,7 @@ def settings_of(folder: Path, **changes) -> Path:
         "lab": "test",
         "control_socket": str(folder / "w.sock"),
         "event_log": str(folder / "agent.jsonl"),
+        "older_event_log": str(folder / "agent.older.jsonl"),
         "fabric": {"planes": 1, "leaves": 1, "spines": 1, "hosts_per_leaf": 1},
         "hosts": [],
         "peers": [],
