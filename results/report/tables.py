@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
-from results.summary import FlowResult, Injected, Load, Summary, size_text
+from results.summary import CaptureResult, FlowResult, Injected, Load, Summary, size_text
 from results.witnesses import Witness, named_text, packets_text, seconds_text, share_text
 from results.wording import count_text
 
@@ -217,4 +217,23 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
             f"{load.sched_wait_share:.1%}",
             "of the engines' time; above some 50 % times and rates mean nothing",
         ),
+        *(("captured", _counted(capture), _capture_text(capture)) for capture in summary.captures),
     ]
+
+
+def _counted(capture: CaptureResult) -> str:
+    return NOTHING if capture.captured is None else f"{capture.captured:,}"
+
+
+def _capture_text(capture: CaptureResult) -> str:
+    """What a file holds, and what it does not."""
+    parts = [f"packets in {capture.file}"]
+    if capture.snaplen is not None:
+        parts.append(f"up to {capture.snaplen} bytes of each")
+    if capture.captured is None:
+        parts.append("tcpdump did not say how many")
+    elif capture.dropped:
+        parts.append(f"{capture.dropped:,} more were lost by the kernel")
+    if capture.full:
+        parts.append("FULL: later ones are not in it (limits.captures)")
+    return "; ".join(parts)

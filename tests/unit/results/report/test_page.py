@@ -11,6 +11,7 @@ from results.report.run_data import read_run
 from results.report.style import Drawn
 from results.report.words import sentence_of
 from results.run_dir import RunDir
+from results.summary import CaptureResult, Summary, summary_json
 from tests.support.run_folder import LINK, write_run
 
 FIGURES = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
@@ -112,6 +113,22 @@ def test_any_one_file_may_be_missing(gray, tmp_path, missing):
     html = page(copy)
     assert f"{missing}: No such file or directory" in html
     assert text_of(html).count("What these numbers are worth") == 1
+
+
+def test_captures_and_what_they_do_not_hold_are_told(gray, tmp_path):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(gray.path, copy.path)
+    summary = msgspec.json.decode(copy.summary.read_bytes(), type=Summary)
+    files = (CaptureResult("pcap/a.pcap", 1600, 3, 100, True), CaptureResult("pcap/b.pcap", None, None, 100))
+    load = msgspec.structs.replace(summary.load, events_cut=12_000)
+    copy.summary.write_bytes(summary_json(msgspec.structs.replace(summary, captures=files, load=load)))
+    text = text_of(page(copy))
+    for told in (
+        "1,600 packets in pcap/a.pcap; up to 100 bytes of each; 3 more were lost by the kernel; FULL: later ones",
+        "packets in pcap/b.pcap; up to 100 bytes of each; tcpdump did not say how many",
+        "12,000 the oldest, by limits.events",
+    ):
+        assert told in text
 
 
 def test_figures_of_what_is_left(gray, tmp_path):
