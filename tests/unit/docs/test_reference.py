@@ -2,6 +2,7 @@
 
 import json
 import re
+import tomllib
 from types import ModuleType
 
 import pytest
@@ -119,3 +120,10 @@ def test_the_detectors_table_of_packets_under_rotation_is_what_it_computes(rate:
 def spaced(number: int | None) -> str:
     """As the documents write numbers of many digits."""
     return f"{number:,}".replace(",", " ")
+
+
+def test_every_package_that_is_used_is_listed() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
+    text = (ROOT / "docs/dependencies.md").read_text()
+    assert [name for name in (re.split(r"[<>=\[]", each)[0] for each in wanted) if name not in text] == []
