@@ -127,3 +127,13 @@ def test_every_package_that_is_used_is_listed() -> None:
     wanted = [*project["dependencies"], *project["optional-dependencies"]["dev"]]
     text = (ROOT / "docs/dependencies.md").read_text()
     assert [name for name in (re.split(r"[<>=\[]", each)[0] for each in wanted) if name not in text] == []
+
+
+def test_the_stages_of_a_run_and_the_layers_of_imports_are_listed() -> None:
+    text = (ROOT / "docs/architecture.md").read_text()
+    stages = re.findall(r'stage\("([a-z ]+)"', (ROOT / "scenarios/runner.py").read_text())
+    assert len(stages) > 10
+    assert ", ".join(stages) in " ".join(text.split())
+    contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    layers = [each["layers"] for each in contracts if each["type"] == "layers" and "containers" in each]
+    assert [each for each in layers if " > ".join(each) not in text] == []
