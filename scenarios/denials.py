@@ -5,14 +5,16 @@ Owns the list; the engine workers know which entropy values cross a link. Every 
 
 import logging
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from agent.host.denylist import DeniedLink
-from agent.host.requests import SetDenied
+from agent.host.requests import LinkProbesAsked, SetDenied
 from results.event_log import EventLog, Fields, Tail, timestamp
 from scenarios.client import Worker
 from scenarios.errors import ScenariosError, UsageError
 from scenarios.lab_dir import LabDir
+from scenarios.link_trials import Trials
 from scenarios.protocol import DenialState
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role, parse_link
@@ -23,6 +25,7 @@ LOOK_EVERY_S = 0.05
 """How often SprayCheck's records are read while it may deny (our choice)."""
 
 BY_DETECTOR = "spraycheck"
+BY_PROBES = "probes"
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Acting:
     epoch: int
     """The run that asked for it; what other runs said is not acted on."""
     expectation: str
+    lift_after: int = 0
+    """Probes in a row, all answered, after which a link that SprayCheck named is allowed again; 0: never by itself."""
 
 
 class Denials:
@@ -44,6 +49,9 @@ class Denials:
         self._denied: dict[DirectedLink, DenialState] = {}
         self._acting: Acting | None = None
         self._records = Tail(labdir.detect)
+        self._trials = Trials()
+        self._lifted: set[str] = set()
+        """In this epoch: what is said of them there rests on what was before."""
         self.epoch = 0
         """Of the latest run; changes are recorded under it."""
 
@@ -55,6 +63,9 @@ class Denials:
         """Deny what SprayCheck accuses from here on, or leave that be."""
         list(self._records.fresh())
         self._acting = acting
+        self._lifted.clear()
+        if self._denied:
+            self._put(self._denied)
 
     def deny(self, target: str, by: str) -> tuple[DenialState, ...]:
         """Deny every direction that `target` selects; all that is denied then.
@@ -86,19 +97,32 @@ class Denials:
         return None if self._acting is None else LOOK_EVERY_S
 
     def run(self) -> None:
-        """Deny what has been accused since. What fails is logged; it never raises an expected error."""
+        """Deny what has been accused since, allow what has proved itself; failures are logged, none is raised."""
         if self._acting is None:
             return
         for record in self._records.fresh():
             if record.get("event") == "LOCALIZE" and _is_meant(record, self._acting):
                 for link in record["links"]:
                     self._follow(link)
+        if self._acting.lift_after and self._probed():
+            self._try(self._acting.lift_after)
+
+    def _try(self, lift_after: int) -> None:
+        """Allow links again over which enough probes in a row were answered."""
+        try:
+            told = [row for worker in self._each_worker() for row in worker.ask(LinkProbesAsked())["links"]]
+            for link in self._trials.passed(told, lift_after):
+                way = next(way for way in self._denied if _denied_link(way) == link)
+                self._lifted.add(str(way))
+                self.allow(str(way), BY_PROBES)
+        except ScenariosError as error:
+            _log.error("probes of denied links: %s", error)
 
     def _follow(self, link: str) -> None:
         """Deny an accused link unless that would cost its leaf more than half of its links in that direction."""
         try:
             (way,) = parse_link(link, self._fabric)
-            if way in self._denied:
+            if way in self._denied or link in self._lifted:
                 return
             if leaves_too_few(way, set(self._denied), self._fabric.spec.spines):
                 self._note("DENY_REFUSED", way, BY_DETECTOR)
@@ -109,11 +133,26 @@ class Denials:
 
     def _put(self, wanted: dict[DirectedLink, DenialState]) -> None:
         """Tell all workers, then believe it; a worker that fails ends its runs by itself."""
-        links = tuple(_denied_link(way) for way in wanted)
+        before, self._denied = self._denied, wanted
+        try:
+            probed = self._probed()
+            self._trials.keep(probed)
+            for worker in self._each_worker():
+                worker.ask(SetDenied(tuple(map(_denied_link, wanted)), probed))
+        except ScenariosError:
+            self._denied = before
+            raise
+
+    def _probed(self) -> tuple[DeniedLink, ...]:
+        """Denied links over which probes are sent: what hands have denied, hands allow again."""
+        if self._acting is None or not self._acting.lift_after:
+            return ()
+        return tuple(_denied_link(way) for way, state in self._denied.items() if state.by == BY_DETECTOR)
+
+    def _each_worker(self) -> Iterator[Worker]:
         for index in range(self._workers):
             with Worker(self._labdir.worker_socket(index)) as worker:
-                worker.ask(SetDenied(links))
-        self._denied = wanted
+                yield worker
 
     def _note(self, event: str, way: DirectedLink, by: str) -> None:
         with EventLog(self._labdir.detect) as log:

@@ -102,7 +102,7 @@ class Lab:
         self.measure(wanted)
         self.epoch += 1
         self.denials.epoch = self.epoch
-        self.denials.act_on(Acting(self.epoch, wanted.expectation) if wanted.act else None)
+        self.denials.act_on(Acting(self.epoch, wanted.expectation, wanted.lift_after) if wanted.act else None)
         return self.epoch
 
     def measure(self, wanted: Measuring) -> None:

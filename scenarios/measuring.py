@@ -20,6 +20,7 @@ def measuring_of(scenario: Scenario) -> Measuring:
         reset_s=detector.reset_s,
         act=detector.act,
         expectation=scenario.judged_by,
+        lift_after=detector.lift_after or 0,
         priority_bps=0 if detector.priority_rate is None else parse_bit_rate(detector.priority_rate),
     )
 

@@ -210,6 +210,9 @@ class Detector(Part):
     no queue in which anything could go first."""
     act: bool = False
     """Close the loop: a link that is named becomes denied, and no queue pair uses it until `spraylab deny clear`."""
+    lift_after: int | None = Field(default=None, ge=1, le=1_000_000)
+    """With `act`: probe links that are denied, and allow one again after so many probes in a row that were answered.
+    A link that drops p passes n probes with probability (1 - p)^n: 688 let 1 % pass once in a thousand times."""
     counter_bits: Literal[16, 32] = 32
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
 

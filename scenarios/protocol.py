@@ -96,6 +96,8 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Links that are named become denied."""
     expectation: str = "uniform"
     """Whose accusations are acted on."""
+    lift_after: int = 0
+    """A denied link is allowed again after so many probes in a row that were answered; 0: never by itself."""
     priority_bps: int = 0
     """Rate of every uplink, at which measured packets go first; 0: neither."""
 

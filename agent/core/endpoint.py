@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile
 from agent.core.questions import Question, Questions
 from agent.core.reverse_evs import ReverseEvs
-from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EndpointOp
+from agent.wire.constants import ENDPOINT_QPN, TX_TIMESTAMP_TICK_NS, EndpointOp
 from agent.wire.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,
@@ -44,7 +44,7 @@ class EvProbeAnswer:
     """What became of an EV probe."""
 
     qpn: int
-    """Who asked."""
+    """Who asked; ENDPOINT_QPN: a controller."""
     row: int
     rtt_ns: int | None
     """None: no answer in time."""
@@ -88,7 +88,7 @@ class Endpoint:
         """Answers to nothing: never asked, or long given up."""
 
     def probe(self, row: int, qpn: int) -> None:
-        """Ask whether an EV row works, for a queue pair."""
+        """Ask whether an EV row works, for a queue pair or (ENDPOINT_QPN) a controller."""
         self._wanted.append((row, qpn))
 
     def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
@@ -126,7 +126,8 @@ class Endpoint:
             if answered is not None:
                 asked, _ = answered
                 self.probes_answered += 1
-                self._reverse.learn(asked.row)
+                if asked.tag != ENDPOINT_QPN:  # a path that is denied is tried, and carries nothing else
+                    self._reverse.learn(asked.row)
                 self._answers.append(EvProbeAnswer(asked.tag, asked.row, now_ns - asked.sent_ns))
             elif number not in self._updates:
                 self.unasked += 1
@@ -148,7 +149,8 @@ class Endpoint:
         if not self._questions and not self._answers:
             return []
         for late in self._questions.overdue(now_ns):
-            self._reverse.doubt(late.row)
+            if late.tag != ENDPOINT_QPN:
+                self._reverse.doubt(late.row)
             self._answers.append(EvProbeAnswer(late.tag, late.row, None))
         answers, self._answers = self._answers, []
         return answers

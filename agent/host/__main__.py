@@ -59,7 +59,7 @@ def run(settings: WorkerSettings) -> None:
         leases = Leases(commands.serve)
         control = undo.enter_context(ControlServer(Path(settings.control_socket), leases.serve, leases.left))
         settle()
-        drive(engine, commands.programs, control, wiring.declarations, log, stop)
+        drive(engine, commands.programs, control, wiring, log, stop)
 
 
 def _stop_on_signals(stop: threading.Event) -> None:

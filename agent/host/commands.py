@@ -174,7 +174,13 @@ class Commands:
         channels = [
             (channel, runtime.address.leaf, peers[channel.peer_host].leaf) for runtime, channel in self._channels()
         ]
+        self.wiring.probes.probe(request.probed)
         return {"evs": self.wiring.denylist.change(request.links, channels, self.now_ns())}
+
+    def link_probes(self, _: requests.LinkProbesAsked) -> Reply:
+        """What probes over denied links have shown."""
+        tallies = self.wiring.probes.tallies.items()
+        return {"links": [{**asdict(link), "answered": each.answered, "lost": each.lost} for link, each in tallies]}
 
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""
@@ -260,6 +266,7 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.SetEvents: Commands.set_events,
     requests.DenyEvs: Commands.deny_evs,
     requests.SetDenied: Commands.set_denied,
+    requests.LinkProbesAsked: Commands.link_probes,
     requests.Progress: Commands.progress,
     requests.Verify: Commands.verify,
     requests.Counters: Commands.counters,

@@ -10,9 +10,9 @@ import threading
 import time
 
 from agent.host.control import ControlServer
-from agent.host.declaration import Declarations
 from agent.host.event_log import EventLog
 from agent.host.programs.programs import Programs
+from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from agent.io.engine import Engine
 
@@ -51,7 +51,7 @@ def drive(
     engine: Engine,
     programs: Programs,
     control: ControlServer,
-    declarations: Declarations,
+    wiring: Wiring,
     log: EventLog,
     stop: threading.Event,
 ) -> None:
@@ -66,7 +66,7 @@ def drive(
             moved_ns = now_ns
         if now_ns - control_ns >= _CONTROL_PERIOD_NS:
             control.poll()
-            declarations.turn()
+            wiring.turn(engine.hosts.values())
             log.add(engine.drain_events())
             control_ns = now_ns
         if now_ns - flush_ns >= _FLUSH_PERIOD_NS:

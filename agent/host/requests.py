@@ -245,6 +245,12 @@ class SetDenied(_Request, frozen=True, tag="set_denied"):
     """
 
     links: tuple[DeniedLink, ...]
+    probed: tuple[DeniedLink, ...] = ()
+    """Those of them over which probes are sent, to learn whether they deliver again."""
+
+
+class LinkProbesAsked(_Request, frozen=True, tag="link_probes"):
+    """What probes over denied links have shown since they are probed: {links}, each with `answered` and `lost`."""
 
 
 class Progress(_Request, frozen=True, tag="progress"):
@@ -306,6 +312,7 @@ Request = (
     | SetEvents
     | DenyEvs
     | SetDenied
+    | LinkProbesAsked
     | Progress
     | Verify
     | Counters

@@ -3,7 +3,7 @@
 Numbers are unique in a lab because a host's index is part of them, so workers need not agree on anything.
 """
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import count
@@ -25,6 +25,7 @@ from agent.host.controlled_profiles import ChannelUser, ControlledProfiles, Host
 from agent.host.declaration import Declarations
 from agent.host.denylist import Denylist
 from agent.host.errors import RequestError
+from agent.host.link_probes import LinkProbes
 from agent.host.profiles import Paths
 from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
@@ -63,6 +64,8 @@ class Wiring:
     """What the leaves are told of flows."""
     denylist: Denylist = field(init=False)
     """Links that no queue pair may use."""
+    probes: LinkProbes = field(init=False)
+    """Over links of it that a controller wants to hear of."""
     profiles: ControlledProfiles = field(default_factory=ControlledProfiles)
     """EV profiles that a controller made."""
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
@@ -76,6 +79,12 @@ class Wiring:
         """Announcements go to the same peers by the same codec."""
         self.declarations = Declarations(self.fabric.spines, self.peers, self.codec)
         self.denylist = Denylist(self.codec)
+        self.probes = LinkProbes(self.codec, {host: address.leaf for host, address in self.peers.items()})
+
+    def turn(self, hosts: Collection[HostRuntime]) -> None:
+        """Say to leaves and links what is to be said. To be called every control period."""
+        self.declarations.turn()
+        self.probes.turn(hosts)
 
     def next_key(self, host: int, size: int) -> tuple[int, int]:
         """Address and key for a new region of `size` bytes on `host`: (va, rkey)."""

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EvProbeAnswer
 from agent.core.reverse_evs import Ways
+from agent.wire.constants import ENDPOINT_QPN
 from agent.wire.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,
@@ -77,6 +78,10 @@ class Neighbours:
         if neighbour is not None and ev in neighbour.rows:
             neighbour.endpoint.probe(neighbour.rows[ev], qpn)
 
+    def check(self, host: int, ev: int) -> None:
+        """Send an EV probe for a controller; as `probe`."""
+        self.probe(host, ev, ENDPOINT_QPN)
+
     def tell_ports(self, up: NDArray[np.bool_], planes: list[int], now_ns: int) -> None:
         """Announce our ports, `up` (256,) by plane, to all."""
         self._quiet_until_ns = 0
@@ -125,11 +130,11 @@ class Neighbours:
             for batch in neighbour.endpoint.batches(now_ns):
                 yield neighbour.template, batch
 
-    def answers(self, now_ns: int) -> Iterator[tuple[int, EvProbeAnswer]]:
-        """EV probes that were answered or ran out of time, with the EV asked about."""
+    def answers(self, now_ns: int) -> Iterator[tuple[int, int, EvProbeAnswer]]:
+        """EV probes that were answered or ran out of time, with the host and the EV asked about."""
         for neighbour in self:
             for answer in neighbour.endpoint.drain_answers(now_ns):
-                yield int(neighbour.profile.evs[answer.row]), answer
+                yield neighbour.host, int(neighbour.profile.evs[answer.row]), answer
 
     def next_deadline_ns(self) -> int | None:
         """When one of them has something to say although nothing arrives."""

@@ -18,6 +18,7 @@ from agent.core.qp import QueuePair
 from agent.io.neighbours import Neighbour, Neighbours
 from agent.io.port import FramePort
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
+from agent.wire.constants import ENDPOINT_QPN
 from agent.wire.control import encode_control
 from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
 from agent.wire.decode import Decoded, RejectReason, decode
@@ -96,6 +97,7 @@ class HostRuntime:
         self._held_down: set[int] = set()
         self._ports_checked_ns: int | None = None
         self._ready_frames: deque[tuple[int, bytes]] = deque()
+        self._path_answers: list[tuple[int, int, bool]] = []
 
     def receive(self, now_ns: int) -> int:
         """Take in what waits at every port; frames taken."""
@@ -159,6 +161,11 @@ class HostRuntime:
         for plane in self.ports:
             if not self._up[plane]:
                 channel.qp.on_port_state(plane, False, now_ns)
+
+    def drain_path_answers(self) -> list[tuple[int, int, bool]]:
+        """Host, EV and whether it was answered, of each probe that was sent for a controller, since the last call."""
+        answers, self._path_answers = self._path_answers, []
+        return answers
 
     def drain_events(self) -> Iterator[QpEvent]:
         """What the queue pairs reported since last asked."""
@@ -244,7 +251,10 @@ class HostRuntime:
                 self.neighbours.follow(host, ways)
         for template, batch in self.neighbours.batches(now_ns):
             self._put(template, batch, encode_control)
-        for ev, answer in self.neighbours.answers(now_ns):
+        for host, ev, answer in self.neighbours.answers(now_ns):
+            if answer.qpn == ENDPOINT_QPN:
+                self._path_answers.append((host, ev, answer.rtt_ns is not None))
+                continue
             channel = self.channels.get(answer.qpn)
             if channel is not None:
                 channel.qp.on_ev_probe(ev, answer.rtt_ns is not None)

@@ -80,7 +80,7 @@ class BenchWorker:
             ):
                 settle()
                 programs = _Loaded(load, self._stop)
-                drive(self.engine, programs, control, self._wiring.declarations, log, self._stop)
+                drive(self.engine, programs, control, self._wiring, log, self._stop)
 
     def connect(self, hosts: tuple[int, int], qp: ask.QpSettings) -> tuple[int, int]:
         """A queue pair between two of our hosts; its number at each."""

@@ -1,6 +1,8 @@
 """A link that drops 1 % is named by what senders declare, after about a thousand packets a spine, and also while MRC
 takes paths that lose packets out of use."""
 
+import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +11,7 @@ import yaml
 
 from results.event_log import read_records
 from scenarios.scenario_files import CATALOG
-from tests.support.namespaces import needs_root
+from tests.support.namespaces import needs_root, wait_until
 from tests.support.spraylab_command import own_lab, trusted
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -102,3 +104,22 @@ def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_ag
         assert lab.json("deny", "clear", "--all") == []
         third = lab.json("run", "--attach", scenario(tmp_path, "third", 1024, "off"))
         assert third["injected"][0]["dropped_writes"] > 0
+
+
+def test_a_denied_link_is_allowed_again_by_probes_only_once_it_is_well(tmp_path: Path) -> None:
+    path = scenario(tmp_path, "lift", 1024, "off")
+    values = yaml.safe_load(Path(path).read_text())
+    values["detector"] |= {"act": True, "lift_after": 300}
+    values["faults"] = []
+    Path(path).write_text(yaml.safe_dump(values))
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "gray-link-small")
+        lab("fault", "set", DROPPING, "--drop", "10%")
+        assert [each["link"] for each in trusted(lab, "run", "--attach", path)["detected"]["named"]] == [DROPPING]
+        time.sleep(3)  # some 1,000 probes; 300 in a row come once in 10^13 at a drop of 10 %
+        assert [each["link"] for each in lab.json("deny", "show")] == [DROPPING]
+        lab("fault", "clear", "--all")
+        wait_until(lambda: lab.json("deny", "show") == [], "the link is allowed again", 30)
+        told = [json.loads(line) for line in lab("detect", "--all-runs", "--json").stdout.splitlines()]
+        acts = [(each["event"], each["link"], each["by"]) for each in told if each["event"] in ("DENY", "ALLOW")]
+        assert acts == [("DENY", DROPPING, "spraycheck"), ("ALLOW", DROPPING, "probes")]

@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import asdict
 
 from agent.host.denylist import DeniedLink
-from agent.host.requests import SetDenied
+from agent.host.requests import LinkProbesAsked, SetDenied
 from results.event_log import EventLog, read_records
 from scenarios import denials
 from scenarios.denials import Acting, Denials, leaves_too_few
@@ -23,6 +24,8 @@ class Workers:
 
     def __init__(self) -> None:
         self.told: list[tuple[str, SetDenied]] = []
+        self.counts: dict[DeniedLink, tuple[int, int]] = {}
+        """Probes answered and lost, as every worker tells."""
 
     def __call__(self, path: Path) -> "Workers":
         self.path = path
@@ -34,7 +37,10 @@ class Workers:
     def __exit__(self, *_: object) -> None:
         pass
 
-    def ask(self, request: SetDenied) -> dict[str, Any]:
+    def ask(self, request: SetDenied | LinkProbesAsked) -> dict[str, Any]:
+        if isinstance(request, LinkProbesAsked):
+            told = self.counts.items()
+            return {"links": [{**asdict(link), "answered": each[0], "lost": each[1]} for link, each in told]}
         self.told.append((self.path.name, request))
         return {"evs": 1}
 
@@ -111,3 +117,37 @@ def test_it_does_not_deny_more_than_half_of_a_leafs_links_by_itself(denylist: De
     assert ("DENY_REFUSED", "p0:leaf1>spine2", "spraycheck") in noted(denylist)
     (way,) = parse_link("p0:leaf1>spine3", FABRIC)
     assert leaves_too_few(way, set(denylist._denied), 4)
+
+
+NAMED = DeniedLink(0, 1, 3, up=True)
+
+
+def test_a_link_that_was_named_is_allowed_again_after_so_many_clean_probes(denylist: Denials, workers: Workers) -> None:
+    denylist.act_on(Acting(3, "uniform", lift_after=100))
+    denylist.deny("p1:leaf2>spine2", "hand")
+    accuse(denylist, "p0:leaf1>spine3")
+    denylist.run()
+    assert workers.told[-1][1].probed == (NAMED,), "what a hand has denied a hand allows"
+    for counts, still in (((40, 0), 2), ((49, 1), 2), ((98, 1), 2), ((99, 1), 1)):
+        workers.counts = {NAMED: counts}
+        denylist.run()
+        assert len(denylist.states()) == still, counts
+    assert noted(denylist)[-1] == ("ALLOW", "p0:leaf1>spine3", "probes")
+    assert workers.told[-1][1].probed == ()
+    accuse(denylist, "p0:leaf1>spine3")
+    denylist.run()
+    assert [each.link for each in denylist.states()] == ["p1:leaf2>spine2"], "the same epoch's word is old"
+    denylist.act_on(Acting(4, "uniform", lift_after=100))
+    accuse(denylist, "p0:leaf1>spine3", epoch=4)
+    denylist.run()
+    assert len(denylist.states()) == 2
+
+
+def test_without_the_setting_nothing_is_probed_or_lifted(denylist: Denials, workers: Workers) -> None:
+    denylist.act_on(Acting(3, "uniform"))
+    accuse(denylist, "p0:leaf1>spine3")
+    workers.counts = {NAMED: (10**6, 0)}
+    for _ in range(3):
+        denylist.run()
+    assert workers.told[-1][1].probed == ()
+    assert len(denylist.states()) == 1

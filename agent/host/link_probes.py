@@ -1,0 +1,71 @@
+"""Probes over links that are denied, so that a controller learns when they deliver again.
+
+EV probes of the node pair, which belong to no queue pair: a denied value is still used by none. One probe a link and
+turn of this worker, sources and destinations taking turns. Counts; the controller concludes.
+"""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from agent.host.denylist import DeniedLink
+from agent.io.neighbours import Neighbour
+from agent.io.runtime import HostRuntime
+from agent.wire.ev import EvCodec
+
+
+@dataclass(slots=True)
+class LinkTally:
+    """What probes over one link have shown since it is probed."""
+
+    answered: int = 0
+    lost: int = 0
+    turn: int = 0
+    """Probes asked for, which also says whose turn it is."""
+
+
+@dataclass(slots=True)
+class LinkProbes:
+    """Those of one worker's hosts."""
+
+    codec: EvCodec
+    leaf_of: Mapping[int, int]
+    """Of every host of the lab."""
+    tallies: dict[DeniedLink, LinkTally] = field(default_factory=dict)
+
+    def probe(self, links: Iterable[DeniedLink]) -> None:
+        """Probe these links from now on, in place of those before; what is known of a link is kept."""
+        self.tallies = {link: self.tallies.get(link, LinkTally()) for link in links}
+
+    def turn(self, hosts: Collection[HostRuntime]) -> None:
+        """Take the hosts' answers in and send the next probes. To be called every control period."""
+        if not self.tallies:
+            return
+        for runtime in hosts:
+            for peer, ev, answered in runtime.drain_path_answers():
+                self._learn(runtime.address.leaf, self.leaf_of[peer], ev, answered)
+        for link, tally in self.tallies.items():
+            ways = list(self._ways(link, hosts))
+            if ways:
+                runtime, neighbour, ev = ways[tally.turn % len(ways)]
+                runtime.neighbours.check(neighbour.host, ev)
+                tally.turn += 1
+
+    def _ways(self, link: DeniedLink, hosts: Collection[HostRuntime]) -> Iterator[tuple[HostRuntime, Neighbour, int]]:
+        """From whom to whom a link can be tried, and the value that leads over it."""
+        for runtime in hosts:
+            own = runtime.address.leaf
+            ev = self.codec.ev_of(link.plane, link.spine, own)
+            for neighbour in runtime.neighbours:
+                peer = self.leaf_of[neighbour.host]
+                if own != peer and (own if link.up else peer) == link.leaf and ev in neighbour.rows:
+                    yield runtime, neighbour, ev
+
+    def _learn(self, own: int, peer: int, ev: int, answered: bool) -> None:
+        path = self.codec.path_of(ev)
+        if path.spine is None:
+            return
+        plane, spine = path.plane, path.spine
+        for link in (DeniedLink(plane, own, spine, up=True), DeniedLink(plane, peer, spine, up=False)):
+            if (tally := self.tallies.get(link)) is not None:
+                tally.answered += answered
+                tally.lost += not answered
