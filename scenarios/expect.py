@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from agent.spraycheck.declared import LOST_ALIKE
+from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
 from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
@@ -259,8 +259,11 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
     named = [cause.link for cause in detected.common if cause.right]
     alike = sum(detected.insufficient.get(reason, 0) for reason in ALIKE) if named else 0
-    counted = judged if uneven else judged - unsure + alike
+    idle = detected.insufficient.get(NOTHING_SENT, 0)
+    counted = judged if uneven else judged - unsure + alike + idle
     unsure_text = f", {unsure} insufficient" if unsure else ""
+    if idle:
+        unsure_text += f", {idle} of them out of use"
     if alike:
         unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
     return Check(

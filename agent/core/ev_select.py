@@ -29,6 +29,8 @@ class EvSelector:
         self._rng = rng
         self._passed = passed
         self._most_skips = skip_share * len(members.row_of_slot)
+        self._turn = np.zeros(256, np.int64)
+        """Of each plane, how many packets of vacant slots were given away."""
         self.position = 0
         """Next place in the schedule; equals the number of first transmissions while nothing was passed over."""
 
@@ -90,12 +92,22 @@ class EvSelector:
         return np.concatenate(parts)
 
     def _filled(self, slots: NDArray[np.uint16], rows: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Rows with those of vacant slots replaced: by another of the plane, or of any plane if that has none."""
+        """Rows with those of vacant slots replaced: by the others of the plane in turn, so that these stay equal, or by
+        any of another plane if that has none."""
         holes = self._members.vacant[slots].nonzero()[0]
         if not len(holes):
             return rows
-        filled = rows.copy()
-        filled[holes] = self.other_than(rows[holes], _NOWHERE)
+        filled, pool = rows.copy(), self._members.pool
+        planes = self._members.planes[rows[holes]]
+        # One turn a plane with a vacant slot.
+        for plane in np.unique(planes).tolist():
+            mine = holes[planes == plane]
+            if size := int(pool.size[plane]):
+                turns = self._turn[plane] + np.arange(len(mine))
+                filled[mine] = pool.rows[pool.first[plane] + turns % size]
+                self._turn[plane] += len(mine)
+            else:
+                filled[mine] = self.other_than(rows[mine], _NOWHERE)
         return filled
 
     def _elsewhere(self, failed: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.int64]:

@@ -29,6 +29,8 @@ class FlowShape:
     """EVs that share one path."""
     flows: int = 1
     """Flows added up; each begins and ends inside a pass of its own."""
+    vacant: int = 0
+    """Paths out of use besides, whose turns the others take in turn (L4)."""
 
     @property
     def expected(self) -> float:
@@ -62,6 +64,8 @@ def calibrate(shape: FlowShape, false_alarm: float) -> Calibration:
 
 def _rotation(shape: FlowShape) -> Calibration:
     ends = ROTATION_ENDS * shape.copies * shape.flows
+    if shape.vacant:  # what the turns of the others may differ by, shared out, and the ends of sharing it out
+        ends += shape.flows * (-(-ROTATION_ENDS * shape.copies * shape.vacant // shape.paths) + shape.copies)
     if shape.flows > 1:  # the ends of many small flows add up; what is added up has to be judged nevertheless
         s = max(ROTATION_S, ends * (1 + 1e-9) / sqrt(shape.expected))
         return Calibration(s, ends, f"rotation: a healthy count of {shape.flows} flows is within {ends} packets of λ")

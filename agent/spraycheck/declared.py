@@ -21,6 +21,7 @@ ALIKE_ALARM = 0.05
 withholds an answer, and a second flow of the host gives another chance."""
 
 LOST_ALIKE = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
+NOTHING_SENT = "nothing was sent on it"
 _SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
 
 
@@ -216,7 +217,7 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
     if came > sent:
         return _SURPLUS
     if sent == 0:
-        return "nothing was sent on it"
+        return NOTHING_SENT
     if p_value <= asked.test_level:
         return LOST_ALIKE
     miss = declared_miss(sent, all_sent, asked)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.counters import LeafCounters
 from agent.spraycheck.dataplane import NARROW_MOST
-from agent.spraycheck.declared import SourceVerdict, judge_declared, judge_source
+from agent.spraycheck.declared import NOTHING_SENT, SourceVerdict, judge_declared, judge_source
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
@@ -204,17 +204,32 @@ class LeafDetector:
     def _uniform(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by equal shares once the flow has ended or is given up, None while it runs."""
         stopped = record["stopped_ns"] and now_ns - int(record["stopped_ns"]) >= self.rules.settle_ns
-        if stopped or closed:
-            test = self._test_of(record)
+        if (stopped or closed) and (used := self._used(record, closed, now_ns)) is not None:
+            test = self._test_of(record, int(np.count_nonzero(~used)))
             if isinstance(test, str):
                 return self._insufficient(record, Expectation.UNIFORM, test)
             counts = self._counts(record)
-            expected = (test.shape.expected,) * len(self.rules.spines)
-            return self._report(record, Expectation.UNIFORM, expected, judge(test, counts.arrived), counts, test)
+            expected = tuple(np.where(used, test.shape.expected, 0.0).tolist())
+            verdicts = _over_used(test, counts.arrived, used)
+            return self._report(record, Expectation.UNIFORM, expected, verdicts, counts, test)
         if self._expired(record, now_ns):
             reason = f"last PSN not seen within {self.rules.erase_after_ns / 1e9:g} s"
             return self._insufficient(record, Expectation.UNIFORM, reason)
         return None
+
+    def _used(self, record: np.void, closed: bool, now_ns: int) -> NDArray[np.bool_] | None:
+        """On which paths the sender put anything (L4), `(k,)`; None while that is not known.
+
+        Where something arrived it did. A path that brought nothing is out of use or loses all: the declaration tells,
+        and if none comes for as long as the state is kept, or none can, the path counts as used.
+        """
+        used: NDArray[np.bool_] = self._counts(record).arrived > 0
+        if used.all() or self.rules.narrow or record["spines"] != len(self.rules.spines):
+            return np.ones_like(used)
+        if closed:
+            used |= record["sent"][list(self.rules.spines)] > 0
+            return used if used.any() else np.ones_like(used)
+        return np.ones_like(used) if self._expired(record, now_ns) else None
 
     def _declared(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by what the sender declared, None while that or the last packets are to come."""
@@ -239,14 +254,15 @@ class LeafDetector:
             key = int(record["dqpn"]), int(record["epoch"]), int(record["last_psn"])
             self._counters.set_test(*key, ceil(test.threshold))
 
-    def _test_of(self, record: np.void) -> FlowTest | str:
-        """The test for a flow, or why there can be none."""
+    def _test_of(self, record: np.void, vacant: int = 0) -> FlowTest | str:
+        """The test for a flow of which some paths are out of use, or why there can be none."""
         known = len(self.rules.spines)
         if record["spines"] != known:
             return self._other_spines(record)
         try:
             policy = SprayPolicyCode(int(record["policy"]))
-            test = plan_test(FlowShape(policy, int(record["packets"]), known, self.rules.copies), self.rules.asked)
+            shape = FlowShape(policy, int(record["packets"]), known - vacant, self.rules.copies, vacant=vacant)
+            test = plan_test(shape, self.rules.asked)
         except ValueError as error:
             return str(error)
         most = test.shape.expected + test.calibration.end_effect_pkts
@@ -302,6 +318,14 @@ class LeafDetector:
 
 
 _REPORTS = {Expectation.UNIFORM: LeafDetector._uniform, Expectation.DECLARED: LeafDetector._declared}
+
+
+def _over_used(test: FlowTest, arrived: NDArray[np.int64], used: NDArray[np.bool_]) -> tuple[PathVerdict, ...]:
+    """Verdicts on all paths, `(k,)` counts, by a test of those that were used."""
+    places = np.flatnonzero(used).tolist()
+    judged = {place: replace(each, path=place) for place, each in zip(places, judge(test, arrived[used]), strict=True)}
+    idle = (PathVerdict(path, 0, Verdict.INSUFFICIENT, NOTHING_SENT) for path in range(len(used)))
+    return tuple(judged.get(each.path, each) for each in idle)
 
 
 def pending_paths(detector: LeafDetector) -> Iterator[tuple[tuple[int, Expectation], FabricPath]]:

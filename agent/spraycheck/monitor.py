@@ -167,8 +167,8 @@ class Monitor:
 
 
 def _says_too_little(report: FlowReport) -> bool:
-    """Whether more packets are all it takes: the flow was shared as expected, and its count is too small to be sure."""
-    weakness = None if report.test is None else report.test.weakness
+    """Whether more packets are all it takes: shared as expected, over all paths, and too small to be sure."""
+    weakness = None if report.test is None or report.test.shape.vacant else report.test.weakness
     return weakness is not None and any(each.reason == weakness for each in report.verdicts)
 
 
@@ -182,4 +182,6 @@ def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
     if report.sent is not None:
         sent = report.sent[verdict.path]
         return sent, max(sent - verdict.count, 0)
-    return (0, 0) if report.test is None else certain_losses(report.test, verdict.count)
+    if report.test is None or not report.expected[verdict.path]:
+        return 0, 0
+    return certain_losses(report.test, verdict.count)

@@ -243,7 +243,7 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             qpn=flow.qpn,
             expectation=report.expectation,
             packets=flow.packets,
-            paths=len(report.spines),
+            paths=test.shape.paths if test else len(report.spines),
             expected=report.expected[each.path],
             count=each.count,
             late=int(counts.late[each.path]),

@@ -100,6 +100,13 @@ def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_ag
         second = lab.json("run", "--attach", scenario(tmp_path, "second", 256, "off"), code=1)
         (fault,) = second["injected"]
         assert (fault["dropped_writes"], second["totals"]["retransmissions"]) == (0, 0)
+        found = list(read_records((tmp_path / "runs" / "latest").resolve() / "detect.jsonl"))
+        fewer = [r for r in found if r["event"] == "DETECT" and (r["plane"], r["src_leaf"]) == (0, 2)
+                 and r["expectation"] == "uniform"]  # fmt: skip
+        assert {(r["spine"], r["k"], round(r["lambda"] * 3)) for r in fewer} == {
+            (spine, 3, r["N"] if spine != 1 else 0) for r in fewer for spine in range(4)
+        }, "equal shares of the three paths that are left"
+        assert all(abs(r["count"] - r["lambda"]) <= 4 for r in fewer)
         assert "is denied by spraycheck" in lab("detect", "--all-runs").stdout
         assert lab.json("deny", "clear", "--all") == []
         third = lab.json("run", "--attach", scenario(tmp_path, "third", 1024, "off"))

@@ -258,3 +258,37 @@ def test_a_leaf_that_measures_one_flow_at_a_time_tells_each_choice_once():
     marks["epoch"][0] = 9
     assert detector.chosen() == [ChosenFlow(0, 4, 1, 0x4001, 9)]
     assert LeafDetector(RULES, counters).chosen() == [], "where all are measured it goes without saying"
+
+
+def test_paths_out_of_use_shrink_k_for_the_flow():
+    """L4: one of four spines is denied; the others bring a third each, and one of them lost 1 %."""
+    share = 4 * LAMBDA // 3
+    short = share - share // 100
+    record = flow((share + 1, 0, share, short), stopped_ns=2 * SECOND, closed_ns=2 * SECOND,
+                  sent=(share + 1, 0, share, share), barrier=(1, 1, 1, 1))  # fmt: skip
+    detector = LeafDetector(RULES, Counters(record))
+    found = [each for turn in range(3) for each in detector.poll((3 + turn) * SECOND)]
+    (uniform,) = (each for each in found if each.expectation is UNIFORM)
+    assert verdicts(uniform) == [Verdict.HEALTHY, Verdict.INSUFFICIENT, Verdict.HEALTHY, Verdict.FAILED]
+    assert uniform.verdicts[1].reason == "nothing was sent on it"
+    assert uniform.test.shape.paths == 3
+    assert uniform.expected == (uniform.test.shape.expected, 0.0, *[uniform.test.shape.expected] * 2)
+
+
+def test_a_path_that_brings_nothing_is_judged_when_it_is_known_whether_it_was_used():
+    record = flow((LAMBDA, 0, LAMBDA, LAMBDA), stopped_ns=2 * SECOND)
+    counters = Counters(record)
+    detector = LeafDetector(RULES, counters)
+    assert detector.poll(3 * SECOND) == []
+    assert {expectation for _, expectation in detector.pending} == {UNIFORM, DECLARED}
+    record["closed_ns"] = 3 * SECOND
+    record["sent"][:4] = LAMBDA
+    record["barrier"][:4] = (1, 0, 1, 1)
+    found = [each for turn in range(4) for each in detector.poll((4 + turn) * SECOND)]
+    assert {each.expectation: verdicts(each)[1] for each in found} == {
+        UNIFORM: Verdict.FAILED,
+        DECLARED: Verdict.FAILED,
+    }
+    late = LeafDetector(RULES, Counters(flow((LAMBDA, 0, LAMBDA, LAMBDA), stopped_ns=2 * SECOND)))
+    (given_up, _) = late.poll(100 * SECOND)
+    assert verdicts(given_up)[1] is Verdict.FAILED, "nobody declared anything for as long as state is kept"
