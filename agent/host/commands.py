@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
+from msgspec import structs
 
 from agent.core.completion import Completion, CompletionQueue, ImmediateArrived
 from agent.core.config import PeerQp
@@ -180,7 +181,9 @@ class Commands:
     def link_probes(self, _: requests.LinkProbesAsked) -> Reply:
         """What probes over denied links have shown."""
         tallies = self.wiring.probes.tallies.items()
-        return {"links": [{**asdict(link), "answered": each.answered, "lost": each.lost} for link, each in tallies]}
+        return {
+            "links": [{**structs.asdict(link), "answered": each.answered, "lost": each.lost} for link, each in tallies]
+        }
 
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""

@@ -323,3 +323,19 @@ def test_a_shared_region_is_written_to_from_outside_and_closed():
 def test_memory_that_cannot_be_shared_is_said(size):
     with pytest.raises(RequestError, match="bytes"):
         Worker().ask(rq.ShareRegion(0, size))
+
+
+def test_denied_links_are_probed_when_asked_for_and_tell_what_came_of_it():
+    worker, link = Worker(), DeniedLink(0, 0, 3, up=True)
+    worker.write(0, 2, 4096)
+    worker.run()
+    assert worker.ask(rq.LinkProbesAsked()) == {"links": []}
+    worker.ask(rq.SetDenied((link,), (link,)))
+    for _ in range(20):
+        worker.commands.wiring.turn(worker.commands.engine.hosts.values())
+        worker.run(20)
+    (told,) = worker.ask(rq.LinkProbesAsked())["links"]
+    assert told == {"plane": 0, "leaf": 0, "spine": 3, "up": True, "answered": 19, "lost": 0}
+    assert json.loads(json.dumps(told)) == told
+    worker.ask(rq.SetDenied((link,)))
+    assert worker.ask(rq.LinkProbesAsked()) == {"links": []}
