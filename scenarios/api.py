@@ -24,11 +24,13 @@ from agent.core.completion import ImmediateArrived as ImmediateArrived
 from agent.core.completion import WritesDone as WritesDone
 from agent.core.events import QpState as QpState
 from agent.host import requests as ask
+from agent.host.profile_requests import CreateProfile
 from agent.host.shared_memory import map_shared
 from scenarios.attached import attached
 from scenarios.client import Worker
 from scenarios.deploy import worker_of
 from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
+from scenarios.ev_profiles import EvProfile as EvProfile
 from scenarios.lab_dir import DEFAULT_LAB, LabDir
 from scenarios.memory_room import require_room
 from scenarios.qp_settings import qp_settings_of
@@ -54,7 +56,7 @@ class Lab:
         self._labdir = LabDir(name)
         self._undo = ExitStack()
         self._workers: tuple[Worker, ...] = ()
-        self._open: list[Region | QueuePair] = []
+        self._open: list[Region | QueuePair | EvProfile] = []
         self._pairs = 0
         self.hosts: tuple[Host, ...] = ()
         """All hosts, by number."""
@@ -86,17 +88,30 @@ class Lab:
             raise UsageError(f"{node} is a switch; memory and queue pairs are on hosts, such as h0")
         return self.hosts[node.index]
 
+    def ev_profile(self, host: "Host", peer: "Host", *, modify_online: bool = False) -> EvProfile:
+        """A controlled EV profile in INIT, for what `host` sends to `peer`; with the capability to change it ONLINE."""
+        told = self.request(host, CreateProfile(host.index, peer.index, modify_online, leased=True))
+        profile = EvProfile(self, host, peer, told["profile"])
+        self.keep(profile)
+        return profile
+
     def connect(
-        self, one: "Host", other: "Host", *, seed: int | None = None, **transport: Any
+        self,
+        one: "Host",
+        other: "Host",
+        *,
+        seed: int | None = None,
+        profile: EvProfile | None = None,
+        **transport: Any,
     ) -> "tuple[QueuePair, QueuePair]":
-        """A queue pair on each of two hosts, connected and in RTS.
+        """A queue pair on each of two hosts, connected and in RTS; the first sprays over `profile`, if given.
 
         `transport` are keys of a scenario's `transport` (docs/scenarios.md), the same for both; `seed` fixes the spray
         schedule, None: a number of its own for every call. Raises `UsageError` for settings that cannot be.
         """
         self._pairs += 1
         settings = qp_settings_of(self._checked(transport), self._pairs if seed is None else seed)
-        ends = [self._create(*pair, settings) for pair in ((one, other), (other, one))]
+        ends = [self._create(one, other, settings, profile), self._create(other, one, settings, None)]
         for (end, _), (peer, offer) in (ends, ends[::-1]):
             self.request(end.host, ask.ConnectQp(end.host.index, end.qpn, ask.PeerEnd(peer.host.index, **offer)))
         return ends[0][0], ends[1][0]
@@ -111,11 +126,11 @@ class Lab:
         self._require_connection()
         return self._workers[worker_of(host.index, len(self._workers))].ask(request)
 
-    def keep(self, made: "Region | QueuePair") -> None:
+    def keep(self, made: "Region | QueuePair | EvProfile") -> None:
         """See to it that this is closed with the lab."""
         self._open.append(made)
 
-    def forget(self, made: "Region | QueuePair") -> bool:
+    def forget(self, made: "Region | QueuePair | EvProfile") -> bool:
         """It is being closed; False if it was before."""
         known = made in self._open
         if known:
@@ -130,8 +145,13 @@ class Lab:
         if not self._workers:
             raise UsageError("the lab is not connected: use it inside `with Lab(...) as lab:`")
 
-    def _create(self, host: "Host", peer: "Host", settings: ask.QpSettings) -> "tuple[QueuePair, Row]":
-        request = ask.CreateQp(host.index, peer.index, settings, tells_writes=True, leased=True)
+    def _create(
+        self, host: "Host", peer: "Host", settings: ask.QpSettings, profile: EvProfile | None
+    ) -> "tuple[QueuePair, Row]":
+        if profile is not None and (profile.host, profile.peer) != (host, peer):
+            raise UsageError(f"{profile} is given for what {host} sends to {peer}")
+        controlled = None if profile is None else profile.number
+        request = ask.CreateQp(host.index, peer.index, settings, tells_writes=True, leased=True, controlled=controlled)
         offer = self.request(host, request)
         pair = QueuePair(self, host, peer, offer["qpn"])
         self.keep(pair)

@@ -62,11 +62,14 @@ class ProfileCommands:
         result, states = self._control(request).query(request.evs, request.all_copies)
         return {**_told(result), "states": [state.name for state in states]}
 
+    def tell_state(self, request: ask.ProfileState) -> Reply:
+        """Where it stands."""
+        return {"state": self._control(request).state.value}
+
     def query_entries(self, request: ask.QueryEntries) -> Reply:
         """QUERY_EV_ARRAY."""
-        control = self._control(request)
-        entries = [{"ev": each.ev, "plane": each.plane, "state": each.state.name} for each in control.query_array()]
-        return {"state": control.state.value, "entries": entries}
+        entries = self._control(request).query_array()
+        return {"entries": [{"ev": each.ev, "plane": each.plane, "state": each.state.name} for each in entries]}
 
     def destroy(self, request: ask.DestroyProfile) -> Reply:
         """Forget it."""
@@ -84,6 +87,7 @@ _SERVE: dict[type[Any], Callable[[ProfileCommands, Any], Reply]] = {
     ask.ReplaceEvs: ProfileCommands.replace,
     ask.ModifyEvs: ProfileCommands.modify,
     ask.QueryEvs: ProfileCommands.query,
+    ask.ProfileState: ProfileCommands.tell_state,
     ask.QueryEntries: ProfileCommands.query_entries,
     ask.DestroyProfile: ProfileCommands.destroy,
 }

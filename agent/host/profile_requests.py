@@ -84,8 +84,12 @@ class QueryEvs(_OfProfile, frozen=True, tag="query_evs"):
     all_copies: bool = False
 
 
+class ProfileState(_OfProfile, frozen=True, tag="profile_state"):
+    """Where it stands: {state}."""
+
+
 class QueryEntries(_OfProfile, frozen=True, tag="query_entries"):
-    """QUERY_EV_ARRAY: {state, entries}, each `ev`, `plane` (None where nobody filled it), `state`."""
+    """QUERY_EV_ARRAY: {entries}, each `ev`, `plane` (None where nobody filled it), `state`."""
 
 
 class DestroyProfile(_OfProfile, frozen=True, tag="destroy_profile"):
@@ -93,5 +97,13 @@ class DestroyProfile(_OfProfile, frozen=True, tag="destroy_profile"):
 
 
 ProfileRequest = (
-    CreateProfile | SetProfile | MoveProfile | ReplaceEvs | ModifyEvs | QueryEvs | QueryEntries | DestroyProfile
+    CreateProfile
+    | SetProfile
+    | MoveProfile
+    | ReplaceEvs
+    | ModifyEvs
+    | QueryEvs
+    | ProfileState
+    | QueryEntries
+    | DestroyProfile
 )

@@ -75,7 +75,7 @@ def test_a_queue_pair_sprays_over_the_entries_and_over_what_replaces_one_meanwhi
     assert set(paths(worker)) == {ev(0, 3), ev(1, 1)}
     assert all(row["tx_rtx"] == 0 and row["tx_first"] > 100 for row in paths(worker).values())
     entries = worker.ask(pq.QueryEntries(0, profile))
-    assert entries["state"] == "ONLINE"
+    assert worker.ask(pq.ProfileState(0, profile)) == {"state": "ONLINE"}
     assert entries["entries"][0] == {"ev": ev(0, 3), "plane": 0, "state": "GOOD"}
 
 

@@ -1,0 +1,109 @@
+"""The Python API's EV profiles: what a controller of MRC's API makes, changes and asks about. docs/api.md."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+from agent.host import profile_requests as ask
+from agent.host.profile_requests import StateName as StateName
+from scenarios.errors import UsageError
+
+if TYPE_CHECKING:
+    from scenarios.api import Host, Lab
+
+
+@dataclass(frozen=True)
+class EvEntry:
+    """One entry of a profile."""
+
+    ev: int | None
+    """None: nobody has filled it."""
+    plane: int | None
+    state: StateName
+
+
+class EvProfile:
+    """An EV profile of a host for paths to one peer. Use in a `with`, or `close` it, or leave that to the lab.
+
+    What its state does not allow, or the profile cannot be, raises `WorkerFailedError`.
+    """
+
+    def __init__(self, lab: "Lab", host: "Host", peer: "Host", number: int) -> None:
+        self._lab = lab
+        self.host = host
+        self.peer = peer
+        self.number = number
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """As `EV profile 1 of h0 to h2`."""
+        return f"EV profile {self.number} of {self.host} to {self.peer}"
+
+    @property
+    def state(self) -> str:
+        """INIT, OFFLINE or ONLINE."""
+        return str(self._ask(ask.ProfileState)["state"])
+
+    def set(
+        self,
+        *,
+        mode: Literal["AUTO", "EXP", "GEN"] | None = None,
+        format: Literal["STEV", "SRV6", "UDP"] | None = None,
+        count: int | None = None,
+        fields: Sequence[dict[str, int]] | None = None,
+        min_active: int | None = None,
+        event_mask: Iterable[StateName] | None = None,
+    ) -> None:
+        """Set what is given. `fields` have `width`, `init_val` and, if generated, `mask`, `min`, `max`."""
+        try:
+            given = None if fields is None else tuple(ask.GenFieldSettings(**each) for each in fields)
+        except TypeError as error:
+            raise UsageError(f"fields: {error}") from error
+        mask = None if event_mask is None else tuple(event_mask)
+        self._ask(ask.SetProfile, mode, format, count, given, min_active, mask)
+
+    def go(self, *states: Literal["INIT", "OFFLINE", "ONLINE"]) -> None:
+        """Go through these states, one after the other."""
+        for state in states:
+            self._ask(ask.MoveProfile, state)
+
+    def replace(
+        self, evs: Sequence[tuple[int | None, int]], state: StateName = "GOOD", *, all_copies: bool = False
+    ) -> tuple[int, str]:
+        """REPLACE_EV of each (old, new) in turn; how many were done, and why the next one was not.
+
+        An old value of None is the next entry that nobody has filled. While queue pairs use the profile, a new value
+        must be of the old one's plane; each changes over when nothing sent on the old one is unheard of.
+        """
+        wanted = tuple(ask.EvReplacement(old, new, state) for old, new in evs)
+        told = self._ask(ask.ReplaceEvs, wanted, all_copies)
+        return told["done"], told["status"]
+
+    def modify(self, evs: Iterable[int], state: StateName, *, all_copies: bool = False) -> tuple[int, str]:
+        """MODIFY_EV_STATE of each value in turn, in all queue pairs and those to come; as `replace` tells."""
+        told = self._ask(ask.ModifyEvs, tuple((ev, state) for ev in evs), all_copies)
+        return told["done"], told["status"]
+
+    def query(self, evs: Iterable[int], *, all_copies: bool = False) -> list[StateName]:
+        """QUERY_EV_STATE: states of the values, up to the first that no entry has; UNKNOWN where queue pairs differ."""
+        states: list[StateName] = self._ask(ask.QueryEvs, tuple(evs), all_copies)["states"]
+        return states
+
+    def entries(self) -> list[EvEntry]:
+        """QUERY_EV_ARRAY."""
+        return [EvEntry(**row) for row in self._ask(ask.QueryEntries)["entries"]]
+
+    def close(self) -> None:
+        """Destroy it, after the queue pairs that use it. Twice is safe."""
+        if self._lab.forget(self):
+            self._ask(ask.DestroyProfile)
+
+    def _ask(self, request: Any, *values: Any) -> dict[str, Any]:
+        return self._lab.request(self.host, request(self.host.index, self.number, *values))
