@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from results.event_log import Fields
 from scenarios.protocol import FaultState, LabStatus
 from scenarios.watch_links import LinkLoss, PathCount, PathId, link_losses
+from scenarios.watch_states import StateChanges, place_of
 from scenarios.watch_view import (
     Detection,
     EvReading,
@@ -46,6 +47,7 @@ class Tally:
         self._verdicts = Counter[str]()
         self._accused: dict[str, Fields] = {}
         self._detections = deque[Detection](maxlen=MOST_DETECTIONS)
+        self._states = StateChanges()
 
     def take(self, reading: Reading) -> View:
         """What is to be shown after this reading."""
@@ -54,6 +56,7 @@ class Tally:
             self._begin(status.epoch)
         self._count(reading)
         self._hear(reading.records)
+        self._detections.extend(self._states.news(reading))
         view = self._view(reading)
         self._acked = {(qp.host, qp.qpn): qp.acked_bytes for qp in reading.qps}
         self._last = reading
@@ -171,12 +174,8 @@ def _host_evs(reading: Reading) -> Iterator[HostEvs]:
         if (row.host, row.qpn) in sending:
             rows.setdefault(row.host, []).append(row)
     for host, mine in sorted(rows.items()):
-        out = dict.fromkeys(f"{_place(row)} {row.state}" for row in mine if row.state != _GOOD)
+        out = dict.fromkeys(f"{place_of(row)} {row.state}" for row in mine if row.state != _GOOD)
         yield HostEvs(str(NodeId.host(host)), dict(Counter(row.state for row in mine)), tuple(out))
-
-
-def _place(row: EvReading) -> str:
-    return f"p{row.plane}" if row.spine is None else f"p{row.plane}:spine{row.spine}"
 
 
 def _fault(state: FaultState) -> FaultView:

@@ -103,6 +103,18 @@ def test_paths_out_of_use_are_named(state: str) -> None:
     assert view.evs[0].not_good == (f"p1:spine1 {state}",)
 
 
+def test_paths_that_agents_retire_and_use_again_are_told_once_a_host() -> None:
+    tally, qps = Tally(FABRIC), (sender(1), sender(1, qpn=2))
+    both = [(ev(1, 1, 5, state=state), ev(0, 1, 5, state=state), ev(1, 1, 5, state=state, qpn=2))
+            for state in ("GOOD", "ASSUMED_BAD", "SKIP", "ASSUMED_BAD", "GOOD")]  # fmt: skip
+    told = [tally.take(reading(at, qps=qps, evs=evs)).detections for at, evs in enumerate(both)]
+    assert [len(each) for each in told] == [0, 1, 1, 1, 2]
+    assert [(each.node, each.text) for each in told[-1]] == [
+        ("h0", "retires p1:spine1, p0:spine1 (MRC)"),
+        ("h0", "uses again p1:spine1, p0:spine1 (MRC)"),
+    ]
+
+
 def test_who_died_or_does_not_answer_is_told() -> None:
     view = Tally(FABRIC).take(reading(0.0, status=status(state="killed by SIGKILL"), silent=("worker0",)))
     assert view.troubles == ("worker0 killed by SIGKILL", "worker0 does not answer")
