@@ -27,6 +27,7 @@ from faults.traits import is_nothing, name_of
 from faults.wording import worded
 from results.errors import RecordError
 from results.event_log import EventLog, Fields, Tail
+from results.wording import count_text
 from scenarios.fault_telling import cleared, never_set, planned, standing
 from scenarios.lab_dir import LabDir
 from scenarios.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
@@ -264,7 +265,9 @@ class Injections:
     def _act(self, due: Iterable[Due[Key]]) -> None:
         for each in due:
             if each.skipped:
-                self._fail(each.name, each.act.value, FaultError(f"too late for {each.skipped} edges before it"))
+                self._fail(
+                    each.name, each.act.value, FaultError(f"too late for {count_text(each.skipped, 'edge')} before it")
+                )
             try:
                 self._act_on(each)
             except (FaultError, TestbedError, OSError) as error:

@@ -143,8 +143,9 @@ def _collective_warnings(plan: Plan) -> Iterator[str]:
     if short:
         needs = "more than one can have" if least is None else f"{least:,}"
         yield (
-            f"{len(short)} of {len(sent)} queue pairs of collectives are not announced to SprayCheck: they send up to "
-            f"{max(short):,} packets, and a verdict on {plan.scenario.detector.min_rate} takes {needs}"
+            f"{len(short)} of {count_text(len(sent), 'queue pair')} of collectives are not announced to SprayCheck: "
+            f"they send up to {count_text(max(short), 'packet')}, and a verdict on "
+            f"{plan.scenario.detector.min_rate} takes {needs}"
         )
 
 

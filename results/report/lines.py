@@ -6,6 +6,8 @@ from typing import TypeVar
 
 import msgspec
 
+from results.wording import count_text
+
 T = TypeVar("T")
 
 
@@ -34,4 +36,4 @@ class Lines:
                     continue
                 yield record
         if bad:
-            self._problems.append(f"{self._path.name}: {bad} lines cannot be read (the first: {first})")
+            self._problems.append(f"{self._path.name}: {count_text(bad, 'line')} cannot be read (the first: {first})")

@@ -60,7 +60,7 @@ def broken(data: RunData) -> Table:
         )
     note = f"“Measured” is dropped of seen, with the interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
     if len(data.faults) > MOST_ROWS:
-        note += f" {len(data.faults) - MOST_ROWS} more faults are in truth.jsonl."
+        note += f" In truth.jsonl: {count_text(len(data.faults) - MOST_ROWS, 'more fault')}."
     columns = ("direction", "asked for", "in force, read back", "from, to (s)", "#seen", "#dropped", "measured", "by")
     return Table(columns, rows, "nothing was broken", note if rows else "")
 
