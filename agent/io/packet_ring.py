@@ -79,6 +79,18 @@ class RingGeometry:
         return cls(slot_bytes, _up(slots * slot_bytes, block_bytes) // slot_bytes, block_bytes)
 
 
+def _run_of_ours(status: NDArray[np.uint32]) -> int:
+    """How many slots from the first on are ours; looks at ever more of them."""
+    count, look = 0, _FIRST_LOOK
+    while count < len(status):
+        mine = status[count : count + look] & _USER_BIT
+        first = int(mine.argmin())
+        if not mine[first]:
+            return count + first
+        count, look = count + len(mine), 4 * look
+    return count
+
+
 def _up(value: int, step: int) -> int:
     return -(-value // step) * step
 
@@ -133,16 +145,8 @@ class PacketRingPort:
         ring, head = self._rx, self._rx.head
         if not self._rx_words[head * self._rx_words_per_slot] & _STATUS_USER:
             return None
-        count = self._ours(ring.status[head : head + _FIRST_LOOK])
-        if count == _FIRST_LOOK:
-            count = self._ours(ring.status[head : head + limit])
+        count = _run_of_ours(ring.status[head : head + limit])
         return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count], ring.runs(count))
-
-    @staticmethod
-    def _ours(status: NDArray[np.uint32]) -> int:
-        """How many slots from the first on are ours; the first one is."""
-        mine = status & _USER_BIT
-        return int(mine.argmin()) or len(mine)  # argmin 0 means that all are
 
     def release(self, count: int) -> None:
         """Return the `count` oldest slots to the kernel."""

@@ -1,14 +1,14 @@
 """Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
 from agent.wire import fields
-from agent.wire.columns import FEW_ROWS, SackColumns, WriteColumns
+from agent.wire.columns import FEW_ROWS, SackColumns, WriteColumns, alike
 from agent.wire.control import RECEIVED, ce_column, ev_column
 from agent.wire.control_columns import (
     AckColumns,
@@ -22,18 +22,21 @@ from agent.wire.dtypes import (
     PAYLOAD_OFFSET,
     SACK_MASK_FRAME,
     WRITE_FRAME,
+    offset_of,
     word,
     word_of,
 )
 from agent.wire.ev import EvCodec
 from agent.wire.icrc import Runs, flat_bytes
-from agent.wire.judge import JudgedBlock, has_tseth, pad_bytes
+from agent.wire.judge import ALL_ROWS, JudgedBlock, has_tseth, pad_bytes
 from agent.wire.read_few import read_few
-from agent.wire.rules import Kind, RejectReason
+from agent.wire.rules import KIND_OF_OPCODE, Kind, RejectReason
 from agent.wire.verdicts import judge
 
 __all__ = ["Decoded", "RejectReason", "decode"]
 
+_OPCODE = offset_of(WRITE_FRAME, "bth", "opcode")
+_GROUP_OF_OPCODE = np.minimum(KIND_OF_OPCODE, Kind.WRITE.value).astype(np.uint8)
 _TSETH_BIT = word(c.BTH_TIMESTAMP << c.PSN_BITS)
 _OUTER_LENGTH = word_of(WRITE_FRAME, "outer", "plen")
 _BTH_PSN = word_of(WRITE_FRAME, "bth", "psn_word")
@@ -78,22 +81,62 @@ def decode(
     """
     if len(frames) == 0:
         return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
-    codec = codec or EvCodec()
-    if len(frames) <= FEW_ROWS:
-        few = read_few(frames, lengths, own_address, plane, codec, check_icrc=check_icrc)
+    host = _Host(own_address, plane, codec or EvCodec(), check_icrc)
+    parts = _parts_of(frames)
+    if len(parts) == 1:
+        found, reasons = _read(frames, lengths, parts[0], host, runs)
+    else:
+        found, reasons = {}, np.zeros(len(frames), np.uint8)
+        for rows in parts:
+            columns, reasons[rows] = _read(frames, lengths, rows, host, runs)
+            found |= columns
+    return Decoded(rejected=_tally(reasons), reasons=reasons, **found)
+
+
+class _Host(NamedTuple):
+    """Who reads."""
+
+    address: bytes
+    plane: int
+    codec: EvCodec
+    check_icrc: bool
+
+
+def _parts_of(frames: NDArray[np.uint8]) -> list[NDArray[np.intp] | slice]:
+    """Rows by kind, writes with and without immediates together: what is alike is cheaper to judge."""
+    if frames.shape[1] <= _OPCODE:
+        return [ALL_ROWS]
+    groups = _GROUP_OF_OPCODE[frames[:, _OPCODE]]
+    if alike(groups):
+        return [ALL_ROWS]
+    return [(groups == group).nonzero()[0] for group in np.flatnonzero(np.bincount(groups)).tolist()]
+
+
+def _read(
+    frames: NDArray[np.uint8],
+    lengths: NDArray[np.uint32],
+    rows: NDArray[np.intp] | slice,
+    host: _Host,
+    runs: Runs | None,
+) -> tuple[dict[str, Any], NDArray[np.uint8]]:
+    """Columns of some rows, by name in `Decoded`, and the reason of each."""
+    lengths = lengths[rows]
+    if len(lengths) <= FEW_ROWS:
+        numbers = range(len(lengths)) if isinstance(rows, slice) else rows.tolist()
+        few = read_few(frames, numbers, lengths, host.address, host.plane, host.codec, check_icrc=host.check_icrc)
         if few is not None:
-            return Decoded(rejected={}, reasons=np.zeros(len(frames), np.uint8), **few)
-    block = judge(frames, lengths, own_address, check_icrc=check_icrc, runs=runs)
+            return few, np.zeros(len(lengths), np.uint8)
+    block = judge(frames, lengths, host.address, check_icrc=host.check_icrc, runs=runs, rows=rows)
     found: dict[str, Any] = {}
-    for kind, rows in block.groups():
+    for kind, accepted in block.groups():
         if kind == Kind.WRITE.value:
-            found["writes"] = _writes_of(block, rows, plane, codec)
+            found["writes"] = _writes_of(block, accepted, host.plane, host.codec)
         elif kind == Kind.SACK.value:
-            found["sacks"] = _sacks_of(block, rows, plane)
+            found["sacks"] = _sacks_of(block, accepted, host.plane)
         else:
             received = RECEIVED[Kind(kind)]
-            found[received.name] = received.columns_of(block.words_of(rows), plane, codec)
-    return Decoded(rejected=_tally(block.reasons), reasons=block.reasons, **found)
+            found[received.name] = received.columns_of(block.words_of(accepted), host.plane, host.codec)
+    return found, block.reasons
 
 
 def _tally(reasons: NDArray[np.uint8]) -> dict[RejectReason, int]:

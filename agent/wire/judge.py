@@ -61,6 +61,9 @@ _LOW_HALF = word(0xFFFF)
 _HIGH_HALF = word(16)
 
 
+ALL_ROWS = slice(None)
+
+
 class Verdict(NamedTuple):
     """What is found of one row; the fields are those of JudgedBlock."""
 
@@ -78,7 +81,7 @@ class JudgedBlock:
     words: NDArray[np.uint32]
     """(38, n): `dtypes.header_words` of all frames; zero where frames are narrower."""
     frames: NDArray[np.uint8]
-    """(n, stride) with contiguous bytes in a row."""
+    """(m >= n, stride) with contiguous bytes in a row: what was received, of which `rows` are judged here."""
     lengths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     lowest_kind: int
@@ -95,6 +98,8 @@ class JudgedBlock:
     reasons: NDArray[np.uint8]
     verdict: Verdict | None = None
     """That of all rows before their ICRC was looked at; None if it is not known to be the same."""
+    rows: NDArray[np.intp] | None = None
+    """Which of `frames`; None: all."""
 
     def reject(self, bad: NDArray[np.bool_], reason: RejectReason) -> None:
         """Give the reason to the bad rows that have none yet."""
@@ -113,7 +118,13 @@ class JudgedBlock:
     def row_offsets(self) -> NDArray[np.int64]:
         """Where each row starts in the `flat_bytes` of the frames."""
         stride = self.frames.strides[0]
-        return np.arange(0, len(self.frames) * stride, stride)
+        return np.arange(0, len(self.frames) * stride, stride) if self.rows is None else self.rows * stride
+
+    def octets(self, rows: NDArray[np.intp] | slice, start: int, end: int) -> NDArray[np.uint8]:
+        """Bytes start .. end - 1 of the given rows, side by side, a copy."""
+        place = rows if self.rows is None else self.rows[rows]
+        chosen = self.frames[place, start:end]
+        return chosen.copy() if isinstance(place, slice) else np.ascontiguousarray(chosen)
 
     def groups(self) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
         """Accepted rows by kind, writes with and without immediates together; all rows of a block as a slice."""
@@ -150,9 +161,9 @@ def judge_words(
     return block
 
 
-def headers_of(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The frames' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
-    seen = frames[:, WORD_LEAD_BYTES:_HEADERS_END]
+def headers_of(frames: NDArray[np.uint8], rows: NDArray[np.intp] | slice = ALL_ROWS) -> NDArray[np.uint8]:
+    """The rows' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
+    seen = frames[rows, WORD_LEAD_BYTES:_HEADERS_END]
     missing = _HEADERS_END - WORD_LEAD_BYTES - seen.shape[1]
     return np.pad(seen, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(seen)
 
@@ -178,7 +189,7 @@ def _block_of(frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDA
         trimmed_lasthop=lasthop,
         payload_start=_payload_starts(words, kinds),
         payload_end=_length_at(words, _UDP_LENGTH) + np.int32(UDP_OFFSET - c.ICRC_BYTES),
-        reasons=np.zeros(len(frames), np.uint8),
+        reasons=np.zeros(len(lengths), np.uint8),
     )
 
 
@@ -293,7 +304,7 @@ def _judge_icrcs(
     block: JudgedBlock, headers: NDArray[np.uint8], rows: NDArray[np.intp] | slice, end: int, runs: Runs | None
 ) -> None:
     """Of rows whose ICRC ends at the same place."""
-    if end <= _SHORT_BYTES and are_right(_copied(block.frames, rows, INNER_OFFSET, end)):
+    if end <= _SHORT_BYTES and are_right(block.octets(rows, INNER_OFFSET, end)):
         return
     if isinstance(rows, slice) and runs is not None:
         covered = runs(INNER_OFFSET, end)
@@ -303,12 +314,6 @@ def _judge_icrcs(
     wrong = icrcs_alike(covered, headers[rows, INNER_OFFSET - WORD_LEAD_BYTES :]) != RESIDUE
     if np.count_nonzero(wrong):
         block.reasons[np.arange(len(block.reasons))[rows][wrong]] = RejectReason.BAD_ICRC
-
-
-def _copied(frames: NDArray[np.uint8], rows: NDArray[np.intp] | slice, start: int, end: int) -> NDArray[np.uint8]:
-    """Bytes start .. end - 1 of the rows, side by side."""
-    chosen = frames[rows, start:end]
-    return chosen.copy() if isinstance(rows, slice) else np.ascontiguousarray(chosen)
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:

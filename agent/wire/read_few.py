@@ -5,7 +5,7 @@ frame that is trimmed, lacks its TSETH, is to be refused or comes seldom is left
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -162,6 +162,7 @@ _READINGS = {_WRITE: _WRITES, _WRITE_IMM: _WRITES, Kind.SACK.value: _SACKS, Kind
 
 def read_few(
     frames: NDArray[np.uint8],
+    rows: Sequence[int],
     lengths: NDArray[np.uint32],
     own_address: bytes,
     plane: int,
@@ -169,12 +170,12 @@ def read_few(
     *,
     check_icrc: bool,
 ) -> dict[str, Any] | None:
-    """What `decode` finds in these frames, by name in its result; None if any of them is not usual."""
+    """What `decode` finds in these rows of frames, of so many bytes each; None if any of them is not usual."""
     stride, width = frames.strides
     if width != 1 or not _END <= frames.shape[1] <= stride:
         return None
     records: dict[str, list[bytes]] = {}
-    for row, length in enumerate(lengths.tolist()):
+    for row, length in zip(rows, lengths.tolist(), strict=True):
         frame = _usual(frames[row], row, length, own_address)
         if frame is None or (check_icrc and not _has_its_icrc(frames[row], frame.verdict.payload_end)):
             return None

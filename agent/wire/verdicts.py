@@ -4,6 +4,7 @@ Nearly all frames a host receives are alike, so a usual block costs one comparis
 is judge.py decides; this module only knows which header bits it looks at.
 """
 
+from dataclasses import replace
 from functools import lru_cache
 from typing import TypeVar
 
@@ -20,7 +21,7 @@ from agent.wire.dtypes import (
     word_of,
 )
 from agent.wire.icrc import Runs
-from agent.wire.judge import JudgedBlock, Verdict, headers_of, judge_icrc, judge_words, kinds_of
+from agent.wire.judge import ALL_ROWS, JudgedBlock, Verdict, headers_of, judge_icrc, judge_words, kinds_of
 from agent.wire.rules import FIELD_RULES, Kind
 
 T = TypeVar("T", bound=np.generic)
@@ -53,22 +54,35 @@ def judge(
     *,
     check_icrc: bool,
     runs: Runs | None = None,
+    rows: NDArray[np.intp] | slice = ALL_ROWS,
 ) -> JudgedBlock:
-    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
+    """Verdicts on `rows` of `(n >= 1, stride)` frames, of `lengths` bytes, for the host of this 16-byte inner address.
 
-    `runs` reads the frames, if it can do so faster than we.
+    `lengths` are those of the rows; `runs` reads the frames, if it can do so faster than we.
     """
     if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
         frames = np.ascontiguousarray(frames)
-    headers = headers_of(frames)
+    headers = headers_of(frames, rows)
     words = header_words(headers)
     kinds = kinds_of(words)
     block = _judge_alike(frames, lengths, words, kinds, own_address)
     if block is None:
         block = judge_words(frames, lengths, words, own_address)
+    if not isinstance(rows, slice):
+        block, runs = replace(block, rows=rows), runs and _picked(runs, rows)
     if check_icrc:
         judge_icrc(block, headers, runs)
     return block
+
+
+def _picked(runs: Runs, rows: NDArray[np.intp]) -> Runs:
+    """Reads these rows alone."""
+
+    def read(start: int, end: int) -> list[memoryview]:
+        whole = runs(start, end)
+        return [whole[row] for row in rows.tolist()]
+
+    return read
 
 
 def _judge_alike(
