@@ -3,9 +3,11 @@
 import numpy as np
 import pytest
 
+from agent.core.ev_config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut, QpFailed
 from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory import PathRule
+from agent.io.runtime import HostRuntime
 from agent.wire.constants import WRITE_OPCODES, Opcode
 from agent.wire.decode import RejectReason
 from agent.wire.encode import encode_writes
@@ -48,6 +50,40 @@ def test_any_length_arrives(size, message_bytes):
     flow = lab.flow(0, 1, size, message_bytes=message_bytes)
     lab.run(flow)
     assert flow.is_right()
+
+
+def ask_what_is_not_due(channel, now_ns: int) -> bool:
+    """Whether a queue pair that is not due was asked; it must have nothing to say."""
+    qp = channel.qp
+    if qp.is_due(now_ns):
+        return False
+    deadline_ns = qp.next_deadline_ns()
+    assert deadline_ns is None or deadline_ns > now_ns
+    assert (qp.control(now_ns), qp.acknowledge(now_ns), qp.wanted_ev_probe(now_ns)) == ([], None, None)
+    return True
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_who_is_not_due_has_nothing_to_say(seed, monkeypatch):
+    """Queue pairs and neighbours are passed over until something happens: whoever is asked all the same is silent."""
+    asked = {"queue pairs": 0, "neighbours": 0}
+    serve = HostRuntime.serve
+
+    def serve_and_ask(runtime, now_ns):
+        sent = serve(runtime, now_ns)
+        asked["queue pairs"] += sum(ask_what_is_not_due(channel, now_ns) for channel in runtime.channels.values())
+        if not runtime.neighbours.are_due(now_ns):
+            asked["neighbours"] += 1
+            assert ([*runtime.neighbours.batches(now_ns)], [*runtime.neighbours.answers(now_ns)]) == ([], [])
+        return sent
+
+    monkeypatch.setattr(HostRuntime, "serve", serve_and_ask)
+    lab = build(rules=(PathRule(loss=0.1), PathRule(plane=0, spine=1, first_ns=300_000, loss=1.0)), seed=seed)
+    ev = EvConfig(loss_policy=LossPolicy.THRESHOLD, tail_probe_ns=500_000, reverse_probe_ns=300_000, port_mask=True)
+    flows = [lab.flow(*hosts, 500 * 256, message_bytes=5000, ev=ev) for hosts in ((0, 1), (1, 0), (0, 1))]
+    lab.run(*flows)
+    assert all(flow.is_right() for flow in flows)
+    assert min(asked.values()) > 100
 
 
 @pytest.mark.parametrize("seed", range(5))
