@@ -13,7 +13,7 @@ from agent.host.programs import requests as program_requests
 from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
-from scenarios import protocol
+from scenarios import api, protocol
 from scenarios.cli.reference import options_list, with_list
 from scenarios.keys_table import keys_tables, with_tables
 from scenarios.model import Scenario
@@ -137,3 +137,12 @@ def test_the_stages_of_a_run_and_the_layers_of_imports_are_listed() -> None:
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     layers = [each["layers"] for each in contracts if each["type"] == "layers" and "containers" in each]
     assert [each for each in layers if " > ".join(each) not in text] == []
+
+
+def test_every_call_of_the_python_api_is_told() -> None:
+    text = (ROOT / "docs/api.md").read_text()
+    between_them = {"request", "keep", "forget"}
+    calls = [name for part in (api.Lab, api.Host, api.Region, api.QueuePair) for name in vars(part)]
+    told = [name for name in calls if not name.startswith("_") and name not in between_them]
+    assert len(told) > 15
+    assert [name for name in told if not re.search(rf"\.{name}\b", text)] == []
