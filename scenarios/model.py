@@ -222,8 +222,8 @@ class Expectation(Part):
 
     detected: tuple[Link, ...] | None = None
     """Links SprayCheck must name and no other; `[]`: none. Left out: those between switches that lost data by a fault
-    during the run, whoever set it; links between hosts and leaves are left out, since SprayCheck does not localise
-    them."""
+    during the run, whoever set it; links between hosts and leaves are left out; those up from a host are named
+    apart, by `declared` only."""
     within_s: float | None = Field(default=None, gt=0)
     """Seconds from the first packet until all of them are named."""
     retransmissions_within: Rate = "5%"
