@@ -14,6 +14,7 @@ from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from scenarios import api, protocol
+from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.reference import options_list, with_list
 from scenarios.keys_table import keys_tables, with_tables
 from scenarios.model import Scenario
@@ -146,3 +147,8 @@ def test_every_call_of_the_python_api_is_told() -> None:
     told = [name for name in calls if not name.startswith("_") and name not in between_them]
     assert len(told) > 15
     assert [name for name in told if not re.search(rf"\.{name}\b", text)] == []
+
+
+def test_every_exit_code_is_told() -> None:
+    table = (ROOT / "docs/cli.md").read_text().partition("## Exit codes")[2]
+    assert sorted(int(code) for code in re.findall(r"^\| (\d+) \|", table, re.MULTILINE)) == sorted(map(int, ExitCode))
