@@ -41,10 +41,10 @@ def frame(view: View, width: int, height: int | None, age_s: int = 0) -> Text:
     width = max(width, LEAST_WIDTH)
     room = None if height is None else max(height, LEAST_HEIGHT)
     head = _head(view, age_s)
-    drawn = grid(view, width, None if room is None else max(3, room - len(head) - len(LEGEND) - _BELOW))
     legend = [Text(line, "dim") for line in LEGEND]
+    drawn = grid(view, width, None if room is None else max(3, room - len(head) - len(legend) - _BELOW))
     if drawn.left_out:
-        legend[1] = Text(f"no room here for {drawn.left_out}; those with faults or losses come first", "bold")
+        legend.append(Text(f"no room here for {drawn.left_out}; those with faults or losses come first", "bold"))
     above = [*head, *_with_worst(drawn.lines, view, width), *legend]
     below = _tables(view, width, None if room is None else room - len(above))
     lines = [_cut(line, width) for line in (*above, *below)]

@@ -199,5 +199,6 @@ def _accusation(record: Fields) -> str:
 
 
 def _troubles(reading: Reading) -> Iterator[str]:
-    yield from (f"{each.name} {each.state}" for each in reading.status.children if each.state != "running")
-    yield from (f"{name} does not answer" for name in reading.silent)
+    dead = {each.name: each.state for each in reading.status.children if each.state != "running"}
+    yield from (f"{name} {state}" for name, state in dead.items())
+    yield from (f"{name} does not answer" for name in reading.silent if name not in dead)

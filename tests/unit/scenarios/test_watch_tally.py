@@ -115,6 +115,7 @@ def test_paths_that_agents_retire_and_use_again_are_told_once_a_host() -> None:
     ]
 
 
-def test_who_died_or_does_not_answer_is_told() -> None:
-    view = Tally(FABRIC).take(reading(0.0, status=status(state="killed by SIGKILL"), silent=("worker0",)))
-    assert view.troubles == ("worker0 killed by SIGKILL", "worker0 does not answer")
+def test_who_died_or_does_not_answer_is_told_once() -> None:
+    dead = status(state="killed by SIGKILL")
+    view = Tally(FABRIC).take(reading(0.0, status=dead, silent=("worker0", "worker1")))
+    assert view.troubles == ("worker0 killed by SIGKILL", "worker1 does not answer")
