@@ -37,7 +37,7 @@ class ChannelUser:
         self._early.clear()
 
     def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
-        """As `ProfileUser` says."""
+        """A controller sets rows (m,), those that wait for a value too."""
         self._early |= {row: (self._early[row][0], state) for row in self._early.keys() & set(rows.tolist())}
         self.channel.qp.set_evs(rows, state, now_ns)
 
@@ -51,7 +51,7 @@ class ChannelUser:
         self.channel.qp.replace_ev(row, ev, EvState.DENIED if self.is_denied(ev) else state, now_ns)
 
     def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """As `ProfileUser` says."""
+        """EvState (e,) and whether active (e,)."""
         return self.channel.qp.ev_states()
 
     def report_evs(self, states: frozenset[EvState]) -> None:

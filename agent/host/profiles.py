@@ -39,7 +39,7 @@ class Paths:
         return exp_profile(evs, [self._plane_of(ev) for ev in evs])
 
     def controlled(self) -> ProfilePaths:
-        """What a controller may choose from: every path once, and others that name one."""
+        """What a controller may choose from: every path once, and any value that names one. Raises nothing."""
         evs = self._all(1)
         planes = dict(zip(evs.tolist(), self.codec.plane_of(evs).tolist(), strict=True))
 
