@@ -27,6 +27,9 @@ _DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ns|us|ms|s|min)")
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
 _BIT_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([kKMG]?)bit(?:/s)?")
 _BITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
+SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
+"""Bytes with a unit."""
+_UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 _SIZES = re.compile(r"(\d+)(?:-(\d+)?)?|-(\d+)")
 
 
@@ -117,6 +120,17 @@ def render_bit_rate(bits: int) -> str:
         if bits >= _BITS[letter] and bits * 1000 % _BITS[letter] == 0:
             return f"{bits / _BITS[letter]:.3f}".rstrip("0").rstrip(".") + f"{letter}bit"
     return f"{bits}bit"
+
+
+def parse_bytes(text: str) -> int:
+    """Bytes written as `1048576`, `64KiB` or `1MiB`. Raises QuantityError."""
+    stripped = _short(text)
+    found = SIZE.fullmatch(stripped)
+    if found is None and not stripped.isdecimal():
+        raise QuantityError(
+            stripped, "is not a size", "write bytes as 1048576, or with a unit as 1MiB (B, KiB, MiB, GiB)"
+        )
+    return int(stripped) if found is None else int(found[1]) * _UNIT_BYTES[found[2]]
 
 
 def parse_sizes(text: str) -> tuple[int, int]:

@@ -17,6 +17,7 @@ from faults.only import EVERY_BIT, Only
 from faults.quantities import (
     SHORTEST_NS,
     parse_bit_rate,
+    parse_bytes,
     parse_duration,
     parse_lasting,
     parse_number,
@@ -202,7 +203,7 @@ class _Reader:
     def limit(self) -> Fault:
         bits = self._read("rate", parse_bit_rate) or 0
         least = max(MIN_QUEUE_BYTES, int(bits * QUEUE_SECONDS / 8))
-        queue = self._read("queue", lambda text: parse_number(text, MIN_QUEUE_BYTES, 1 << 31))
+        queue = self._read("queue", _queue_bytes)
         return model.RateLimit(bits, min(least, 1 << 31) if queue is None else queue)
 
     def _event(self, name: str) -> Event | None:
@@ -284,6 +285,13 @@ def _dscp(text: str) -> int:
         return parse_number(text, 0, 63)
     near = difflib.get_close_matches(text.upper(), names, n=1)
     raise QuantityError(text, "is not a class", _did_you_mean(near, names))
+
+
+def _queue_bytes(text: str) -> int:
+    size = parse_bytes(text)
+    if not MIN_QUEUE_BYTES <= size <= 1 << 31:
+        raise QuantityError(text, "is out of range", f"{MIN_QUEUE_BYTES} to {1 << 31} bytes are possible")
+    return size
 
 
 def _distribution(text: str) -> Distribution:

@@ -1,14 +1,10 @@
 """What all parts of a scenario are made of: the base of its models, and its quantities, as numbers or as written."""
 
-import re
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
-from faults.quantities import parse_bit_rate, parse_duration, parse_rate
-
-_SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
-_UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
+from faults.quantities import SIZE, parse_bit_rate, parse_bytes, parse_duration, parse_rate
 
 
 class Part(BaseModel):
@@ -19,12 +15,7 @@ class Part(BaseModel):
 
 def _bytes_of(value: Any) -> Any:
     """A size such as `16MiB` in bytes; whole numbers pass unchanged."""
-    if not isinstance(value, str):
-        return value
-    match = _SIZE.fullmatch(value.strip())
-    if match is None:
-        raise ValueError(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB (B, KiB, MiB, GiB)")
-    return int(match[1]) * _UNIT_BYTES[match[2]]
+    return parse_bytes(value) if isinstance(value, str) else value
 
 
 def _rate_text(value: Any) -> str:
@@ -62,7 +53,7 @@ Bytes = Annotated[
         {
             "anyOf": [
                 {"type": "integer", "exclusiveMinimum": 0},
-                {"type": "string", "format": "bytes", "pattern": f"^{_SIZE.pattern}$"},
+                {"type": "string", "format": "bytes", "pattern": f"^{SIZE.pattern}$"},
             ]
         }
     ),

@@ -20,7 +20,7 @@ class Size(click.ParamType[int]):
         if isinstance(value, int):
             return value
         try:
-            return _BYTES.validate_python(int(value) if value.isdecimal() else value)
+            return _BYTES.validate_python(value)
         except ValidationError:
             self.fail(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB", param, ctx)
 

@@ -33,7 +33,7 @@ SAYS = [
         "delay 10ms +- 1.5ms normal",
     ),
     ({"rate": "1Gbit"}, model.RateLimit(10**9, 6_250_000), "rate 1Gbit queue 6250000 B"),
-    ({"rate": "10Mbit", "queue": "0x20000"}, model.RateLimit(10**7, 1 << 17), "rate 10Mbit queue 131072 B"),
+    ({"rate": "10Mbit", "queue": "128KiB"}, model.RateLimit(10**7, 1 << 17), "rate 10Mbit queue 131072 B"),
     ({"down": True}, model.Down(), "down"),
     ({"flap": "period=2s,count=3"},
      model.Flap(2 * 10**9, Fraction(1, 2), 3), "flap period=2s,duty=50%,count=3,jitter=0s"),

@@ -1,0 +1,74 @@
+"""Flows that overlap with another, congestion and reordering: nobody is accused (SprayCheck F4, E4)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import Lab, own_lab, trusted
+
+pytestmark = [pytest.mark.root, needs_root]
+
+RATE = "20Mbit"
+"""Of an uplink: four of them take some 25,000 packets a second, so that two flows of one leaf queue for them."""
+
+TIMINGS = {
+    "shorter": ({"packets": 16384}, {"packets": 8192, "at": "100ms"}),
+    "longer": ({"packets": 8192, "at": "300ms"}, {"packets": 24576}),
+    "midway": ({"packets": 16384}, {"packets": 16384, "at": "300ms"}),
+}
+"""The flow that is looked at, and the other one of its leaf."""
+
+
+def run(lab: Lab, folder: Path, name: str, **parts: Any) -> dict[str, Any]:
+    """The summary of a run in which nothing may be named."""
+    scenario = {"version": 1, "name": name, "expect": {"detected": []}, **parts}
+    file = folder / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(scenario))
+    summary = trusted(lab, "run", "--attach", str(file))
+    assert summary["detected"]["named"] == []
+    assert not summary["detected"]["verdicts"].get("failed")
+    return summary
+
+
+def times(flow: dict[str, Any]) -> tuple[float, float]:
+    """When a flow began and ended."""
+    return flow["began_s"], flow["began_s"] + flow["seconds"]
+
+
+def test_flows_that_overlap_accuse_nobody_with_and_without_priority(tmp_path: Path) -> None:
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "--planes", "1", "--leaves", "4", "--spines", "4", "--hosts-per-leaf", "2")
+        for timing, (looked_at, other) in TIMINGS.items():
+            work = [{"pairs": [[0, 2]], **looked_at}, {"pairs": [[1, 4]], **other}]
+            slow = [{"link": "p0:leaf0>spine*", "rate": RATE, "queue": "1MiB"}]
+            summary = run(lab, tmp_path, timing, workloads=work, faults=slow)
+            assert summary["detected"]["verdicts"] == {"healthy": 8}
+            (began, ended), (other_began, other_ended) = map(times, summary["flows"])
+            inside = {
+                "shorter": began < other_began < other_ended < ended,
+                "longer": other_began < began < ended < other_ended,
+                "midway": began < other_began < ended < other_ended,
+            }
+            assert inside[timing], (timing, began, ended, other_began, other_ended)
+            first = {"select": "one", "priority_rate": RATE}
+            summary = run(lab, tmp_path, f"{timing}-first", workloads=work, detector=first)
+            assert summary["detected"]["verdicts"] == {"healthy": 4}, "of the flow that was announced first"
+    assert lab.left() == []
+
+
+def test_congestion_and_unequal_delays_accuse_nobody(tmp_path: Path) -> None:
+    with own_lab(tmp_path / "runs") as lab:
+        lab("up", "--planes", "1", "--leaves", "4", "--spines", "4", "--hosts-per-leaf", "2")
+        crowd = [{"pairs": [[0, 2], [4, 2], [6, 3]], "packets": 8192}]
+        slow = [{"link": "p0:spine*>leaf1", "rate": RATE, "queue": "1MiB"}]
+        summary = run(lab, tmp_path, "congestion", workloads=crowd, faults=slow)
+        assert summary["detected"]["verdicts"] == {"healthy": 12}
+        one_slow = [{"link": "p0:spine1>leaf1", "rate": "10Mbit", "queue": "1MiB"}]
+        summary = run(lab, tmp_path, "unequal", workloads=crowd, faults=one_slow)
+        assert summary["detected"]["verdicts"] == {"healthy": 12}
+        late = [sum(flow["reordering"]["late"]) for flow in summary["flows"]]
+        assert min(late) > 500, "paths of unequal delay reorder"
+    assert lab.left() == []
