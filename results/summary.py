@@ -336,7 +336,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         pairs = count_text(detected.unannounced, "queue pair")
         yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    judged = f"{sum(detected.verdicts.values())} of {count_text(detected.verdicts_wanted, 'path')} judged"
+    judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} judged"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     yield from _insufficient_lines(detected)
 

@@ -23,6 +23,9 @@ MOST_LABELS = 6
 MOST_NODES_NAMED = 16
 """In a row; with more, every second, fourth ... is named."""
 
+ROOMY = 10
+"""So many in a row leave room for the word before the first number, to the right of its node."""
+
 _Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
 _APART = 0.17
 """By which a failed and an accused direction are drawn beside the link, as a share of the distance between nodes."""
@@ -98,7 +101,7 @@ def _draw_plane(
         _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -1)
     _draw_nodes(axes, fabric, plane)
     for at, way in enumerate(reversed(told[:MOST_LABELS])):
-        _label(axes, way, at, way in failed, way in named)
+        _label(axes, way, at, way in failed, way in named, way in possible)
 
 
 def _count_text(told: list[DirectedLink]) -> str:
@@ -168,13 +171,14 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
             step *= 2
         for at in range(0, len(mine), step):
             text = mine[at].short if at == 0 else str(mine[at].index)
-            off, align = (row.name_off[0], row.align) if at or step == 1 else (0.012, "right")
+            off, align = (row.name_off[0], row.align) if at or len(mine) <= ROOMY else (0.012, "right")
             place = x[at] + off, y[at] + row.name_off[1]
             axes.text(*place, text, ha=align, va="center", fontsize=7, color=style.QUIET, zorder=6)
 
 
-def _label(axes: Axes, way: DirectedLink, at: int, failed: bool, named: bool) -> None:
-    what = "failed and accused" if failed and named else "failed, not accused" if failed else "accused, had no fault"
+def _label(axes: Axes, way: DirectedLink, at: int, failed: bool, named: bool, possible: bool) -> None:
+    missed = "failed, one of several accused" if possible else "failed, not accused"
+    what = "failed and accused" if failed and named else missed if failed else "accused, had no fault"
     colour = style.FAULT if failed else style.ACCUSED
     axes.text(-0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7)
 

@@ -113,10 +113,10 @@ def witnesses(data: RunData) -> Table:
     columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets", "#precision", "#recall", "")
     rows = [_witness_row(each) for each in data.summary.witnesses]
     found = data.summary.detected
-    judged = ", ".join(f"{count} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
+    judged = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
     note = "* decides. Seconds and packets until the first right name: since the fault was in force and traffic went "
     note += "on; first transmissions on the paths that accuse the link. "
-    note += f"{sum(found.verdicts.values())} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}."
+    note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}."
     for reason, count in list(found.insufficient.items())[:4]:
         note += f" Insufficient, {count}: {reason}."
     return Table(columns, rows, "the run was made by a version that compared no witnesses", note)
