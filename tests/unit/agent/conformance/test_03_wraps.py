@@ -3,8 +3,10 @@
 import numpy as np
 import pytest
 
+from agent.core.psn import offsets_of
 from agent.core.receive_ring import ReceiveRing
 from agent.io.memory import PathRule
+from tests.unit.agent.conformance.agents import DATA, Wiretap
 from tests.unit.agent.io.memory_lab import build
 
 
@@ -19,10 +21,15 @@ def test_the_psn_wraps(before, loss):
 
 
 def test_the_msn_wraps():
-    lab = build(rules=(PathRule(loss=0.001),))
+    tap = Wiretap()
+    lab = build(rules=(PathRule(loss=0.001), PathRule(source=0, opcodes=DATA, alter=tap)))
     flow = lab.flow(0, 1, 66_000, message_bytes=1, pmtu=1, window_pkts=2000)
     lab.run(flow)
     assert flow.is_right()
+    writes = tap.decoded(lab.engine.hosts[1].address.address).writes
+    number = offsets_of(writes.psn, flow.source.qp.start_psn, 33_000)
+    assert (writes.msn == number % (1 << 16)).all(), "a packet a message, so both count alike"
+    assert number.max() > 1 << 16
     assert flow.source.qp.progress().completed_messages == 66_000
     assert flow.target.qp.progress().responder.messages == 66_000
 

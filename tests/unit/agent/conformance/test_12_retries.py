@@ -33,6 +33,19 @@ def test_the_infinite_setting_survives_an_outage(outage_ns):
     assert flow.is_right()
 
 
+@pytest.mark.parametrize("exp_cnt", [24, 25])
+def test_infinite_is_more_than_the_largest_number_of_retries(exp_cnt):
+    """Intervals stop growing at 128 ms, so that 3 and 25 retries would be used up within 2.6 s."""
+    lab = build(rules=(PathRule(loss=1.0, first_ns=50_000, end_ns=5_000_000_000),))
+    flow = lab.flow(0, 1, 2000 * 256, exp_cnt=exp_cnt, ack_timeout_ns=1_000_000)
+    if exp_cnt == 25:
+        lab.run(flow, until_ns=6_000_000_000)
+        assert flow.is_right()
+    else:
+        step_for(lab, 3_000_000_000)
+        assert flow.source.qp.state is QpState.ERROR
+
+
 @pytest.mark.parametrize("tail_probes", [False, True])
 @pytest.mark.parametrize("silence_ns", [100_000, 400_000])
 def test_the_last_packets_and_their_first_resends_lost(tail_probes, silence_ns):
