@@ -407,7 +407,7 @@ class QueuePair:
         if self._state not in _RECEIVING:
             return None
         due = [d for d in (self._requester.deadline_ns, self._responder.deadline_ns) if d is not None]
-        return min(due, default=None)
+        return min(due) if due else None
 
     def fail(self, now_ns: int) -> None:
         """Go to ERROR by request; what is posted is flushed."""

@@ -129,7 +129,8 @@ class Requester:
     def deadline_ns(self) -> int | None:
         """When `on_timer` has something to do at the latest; None if never."""
         due = (self.recovery.deadline_ns, self._unacked_ns, self._paced_until_ns)
-        return min((each for each in due if each is not None), default=None)
+        known = [each for each in due if each is not None]
+        return min(known) if known else None
 
     def expect(self, peer_qpn: int, mpr_dest: int | None, max_wimm: int | None, dynamic_mpr: bool) -> None:
         """What the peer allows us."""
