@@ -20,9 +20,9 @@ BAD = "p1:leaf0>spine1"
 SCENARIO = """
 version: 1
 name: watched
-transport: {pmtu: 1024}
+transport: {pmtu: 256}
 workloads:
-  - {type: write, strides: [1, 2], bytes: 12MiB, message_bytes: 1MiB}
+  - {type: write, strides: [1, 2], bytes: 16MiB, message_bytes: 1MiB}
 detector: {min_rate: 10%}
 expect: {detection: recorded}
 """
@@ -93,6 +93,7 @@ def test_a_run_is_watched_on_a_narrow_and_a_wide_terminal_to_the_end_of_the_lab(
 
 
 def test_without_a_terminal_one_plain_frame_and_json(lab: Lab) -> None:
+    lab("down")
     lab("up", "--planes", "1", "--leaves", "2", "--spines", "2")
     shown = lab("watch").stdout
     assert "\x1b" not in shown
