@@ -1,6 +1,6 @@
 """The result of a run: one record for programs (`summary.json`), the same as a page for people.
 
-Says nothing that is not in the record, and decides nothing: who judged is `scenarios.expect`.
+Says nothing that is not in the record, and decides nothing: who judged is `scenarios.run.expect`.
 """
 
 from collections.abc import Iterator, Sequence

@@ -26,16 +26,16 @@ from agent.core.events import QpState as QpState
 from agent.host import requests as ask
 from agent.host.profile_requests import CreateProfile
 from agent.host.shared_memory import map_shared
-from scenarios.attached import attached
-from scenarios.client import Worker
-from scenarios.deploy import worker_of
 from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
 from scenarios.ev_profiles import EvProfile as EvProfile
-from scenarios.lab_dir import DEFAULT_LAB, LabDir
+from scenarios.file.transport import Transport
+from scenarios.file.transport_checks import misfits, misfits_on
+from scenarios.lab.client import Worker
+from scenarios.lab.deploy import worker_of
+from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
+from scenarios.lab.qp_settings import qp_settings_of
 from scenarios.memory_room import require_room
-from scenarios.qp_settings import qp_settings_of
-from scenarios.transport import Transport
-from scenarios.transport_checks import misfits, misfits_on
+from scenarios.run.attached import attached
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node

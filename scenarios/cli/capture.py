@@ -14,10 +14,10 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted, echo_aside
 from scenarios.cli.quantities import SIZE
-from scenarios.client import Owner
 from scenarios.errors import LabStateError
-from scenarios.lab_dir import LabDir
-from scenarios.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
+from scenarios.lab.client import Owner
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 

@@ -8,10 +8,10 @@ import msgspec
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output
-from scenarios.client import Owner
 from scenarios.errors import UsageError
-from scenarios.lab_dir import LabDir
-from scenarios.protocol import Allow, Denials, DenialState, Deny, DenyShow
+from scenarios.lab.client import Owner
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Allow, Denials, DenialState, Deny, DenyShow
 
 
 @click.group("deny", cls=CommandGroup)

@@ -10,16 +10,16 @@ import click
 from results.event_log import Tail
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output, counted
-from scenarios.client import Owner, not_up
 from scenarios.errors import LabStateError, OwnerFailedError
-from scenarios.lab_dir import LabDir, read_state
-from scenarios.processes import is_alive, is_stopped
-from scenarios.protocol import LabStatus, Status
+from scenarios.lab.client import Owner, not_up
+from scenarios.lab.lab_dir import LabDir, read_state
+from scenarios.lab.processes import is_alive, is_stopped
+from scenarios.lab.protocol import LabStatus, Status
 
 POLL_S = 0.2
 
 SPRAYCHECK = "spraycheck"
-"""The counter process, as `scenarios.deploy` names it; that module takes long to import."""
+"""The counter process, as `scenarios.lab.deploy` names it; that module takes long to import."""
 
 
 @click.command("detect")

@@ -7,12 +7,12 @@ import click
 from scenarios.cli.capture import flaw_of, print_captures
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output, counted, echo_aside
-from scenarios.client import Owner
-from scenarios.down import OwnerEnd, Removed, take_down
 from scenarios.errors import ScenariosError
-from scenarios.lab_dir import LabDir, owner_of, run_going_on
-from scenarios.processes import is_stopped
-from scenarios.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
+from scenarios.lab.client import Owner
+from scenarios.lab.down import OwnerEnd, Removed, take_down
+from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
+from scenarios.lab.processes import is_stopped
+from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
 
 
 @click.command("down")

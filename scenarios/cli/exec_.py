@@ -7,10 +7,10 @@ import click
 
 from scenarios.cli.options import nodes_like, of_lab, require_root
 from scenarios.cli.output import echo_aside
-from scenarios.client import not_up
 from scenarios.errors import EnvironmentLackingError, LabStateError, UsageError
-from scenarios.lab_dir import LabDir, read_state
-from scenarios.processes import marked_environment
+from scenarios.lab.client import not_up
+from scenarios.lab.lab_dir import LabDir, read_state
+from scenarios.lab.processes import marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import namespace_name, parse_node

@@ -14,11 +14,11 @@ from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
-from scenarios.client import Owner, not_up
 from scenarios.errors import LabStateError, ScenariosError, UsageError
-from scenarios.fault_list import fault_list
-from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultClear, Faults, FaultSet, FaultShow
+from scenarios.lab.client import Owner, not_up
+from scenarios.lab.fault_list import fault_list
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import FaultClear, Faults, FaultSet, FaultShow
 
 each_direction = click.option("--each", is_flag=True, help="A row for every direction, however many there are.")
 """Of the commands that print faults."""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from scenarios.protocol import FaultPlanned, FaultState
+from scenarios.lab.protocol import FaultPlanned, FaultState
 
 COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
 PLANNED_COLUMNS = ("link", "fault", "next", "when", "set by")

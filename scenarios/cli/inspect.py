@@ -5,10 +5,10 @@ import click
 from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
-from scenarios.client import Owner, not_up
 from scenarios.errors import LabStateError, UsageError
-from scenarios.lab_dir import LabDir
-from scenarios.protocol import LabStatus, Status
+from scenarios.lab.client import Owner, not_up
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import LabStatus, Status
 
 
 @click.command("inspect")

@@ -4,10 +4,10 @@ from typing import Any
 
 from agent.host import requests as ask
 from scenarios.cli.output import Output
-from scenarios.client import Worker, not_up
-from scenarios.deploy import worker_of
 from scenarios.errors import LabStateError, UsageError
-from scenarios.lab_dir import LabDir, read_state
+from scenarios.lab.client import Worker, not_up
+from scenarios.lab.deploy import worker_of
+from scenarios.lab.lab_dir import LabDir, read_state
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node
 

@@ -11,8 +11,8 @@ from click.shell_completion import CompletionItem
 from results.run_dir import Invoker
 from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import EnvironmentLackingError, UsageError
-from scenarios.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
-from scenarios.scenario_files import catalog_names
+from scenarios.file.scenario_files import catalog_names
+from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import LAB_NAME
 

@@ -15,10 +15,10 @@ from scenarios.cli.perf_collectives import add_collectives
 from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import UsageError
-from scenarios.lab_dir import LabDir
-from scenarios.order import LabInUse
-from scenarios.perf_transport import fitting_settings
-from scenarios.perf_writes import SIZES, WriteTest, write_rows
+from scenarios.lab.lab_dir import LabDir
+from scenarios.run.order import LabInUse
+from scenarios.workload.perf_transport import fitting_settings
+from scenarios.workload.perf_writes import SIZES, WriteTest, write_rows
 
 
 @click.group("perf", cls=CommandGroup)

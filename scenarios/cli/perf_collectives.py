@@ -11,11 +11,11 @@ from scenarios.cli.output import Output, counted
 from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import UsageError
-from scenarios.groups import PATTERN_OF, Group, groups_of
-from scenarios.lab_dir import LabDir
-from scenarios.order import LabInUse
-from scenarios.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
-from scenarios.perf_transport import fitting_settings
+from scenarios.file.groups import PATTERN_OF, Group, groups_of
+from scenarios.lab.lab_dir import LabDir
+from scenarios.run.order import LabInUse
+from scenarios.workload.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
+from scenarios.workload.perf_transport import fitting_settings
 from testbed.model.fabric import Fabric
 
 MOST_BYTES = 1 << 30

@@ -8,16 +8,16 @@ import click
 
 from agent.host.requests import QpSettings
 from results.perf_rows import Cost
-from scenarios.attached import attached
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
 from scenarios.cli.output import Output, counted
 from scenarios.errors import UsageError
-from scenarios.expect import QUIET_SHARE
+from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, undoing
-from scenarios.lab_dir import LabDir
-from scenarios.order import LabInUse
-from scenarios.transport import Transport
+from scenarios.lab.lab_dir import LabDir
+from scenarios.run.attached import attached
+from scenarios.run.expect import QUIET_SHARE
+from scenarios.run.order import LabInUse
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role, parse_node
 

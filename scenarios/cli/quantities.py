@@ -5,7 +5,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter, ValidationError
 
-from scenarios.values import Bytes
+from scenarios.file.values import Bytes
 
 _BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
 

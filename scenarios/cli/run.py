@@ -13,12 +13,12 @@ from results.summary import Summary, size_text, summary_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, counted
+from scenarios.file.load import load_scenario
+from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
-from scenarios.lab_dir import LabDir
-from scenarios.load import load_scenario
-from scenarios.order import RunOrder
-from scenarios.runner import run_scenario
-from scenarios.scenario_files import find_scenario
+from scenarios.lab.lab_dir import LabDir
+from scenarios.run.order import RunOrder
+from scenarios.run.runner import run_scenario
 
 PROGRESS_EVERY_S = 2.0
 """Lines in a log; a terminal is redrawn more often."""

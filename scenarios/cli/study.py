@@ -16,12 +16,12 @@ from scenarios.cli.output import Output, counted
 from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
-from scenarios.lab_dir import LabDir
-from scenarios.study_folder import StudyFolder
-from scenarios.study_load import find_study, load_study, study_names
-from scenarios.study_model import Study
-from scenarios.study_run import finish, open_points, run_points, simulated
-from scenarios.study_score import Row
+from scenarios.lab.lab_dir import LabDir
+from scenarios.study.folder import StudyFolder
+from scenarios.study.load import find_study, load_study, study_names
+from scenarios.study.model import Study
+from scenarios.study.run import finish, open_points, run_points, simulated
+from scenarios.study.score import Row
 
 SPRAYS, EXPECTATIONS = ("rotation", "random"), ("uniform", "declared")
 
@@ -88,7 +88,7 @@ def _instead(seeds: int | None, rates: Sequence[str], packets: Sequence[int], **
 
 
 def _simulate(study: Study, folder: StudyFolder, _labdir: LabDir, output: Output) -> None:
-    from scenarios.study_simulate import simulate
+    from scenarios.study.simulate import simulate
 
     points = open_points(study, folder, "simulated")
     with ProcessPoolExecutor(os.cpu_count(), initializer=_leave_signals) as pool:
@@ -104,7 +104,7 @@ def _leave_signals() -> None:
 
 
 def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output) -> None:
-    from scenarios.study_fabric import StudyLab
+    from scenarios.study.fabric import StudyLab
 
     points = open_points(study, folder, "fabric")
     listener = Listener(Output(quiet=not output.verbose))

@@ -7,15 +7,15 @@ import msgspec
 
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, counted, echo_aside
-from scenarios.client import Owner
+from scenarios.file.load import load_scenario
+from scenarios.file.model import Scenario, Topology
+from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
-from scenarios.lab_dir import LabDir
-from scenarios.launch import OwnerSettings, launch
-from scenarios.load import load_scenario
-from scenarios.measuring import measuring_of
-from scenarios.model import Scenario, Topology
-from scenarios.protocol import LabStatus, Status
-from scenarios.scenario_files import find_scenario
+from scenarios.lab.client import Owner
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.launch import OwnerSettings, launch
+from scenarios.lab.protocol import LabStatus, Status
+from scenarios.run.measuring import measuring_of
 from testbed.model.fabric import Fabric, FabricSpec
 
 

@@ -7,12 +7,12 @@ from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import scenarios_like, told
 from scenarios.cli.output import Output
-from scenarios.collective_plan import PlannedCollective
 from scenarios.errors import ScenarioRefusedError
-from scenarios.load import load_scenario
-from scenarios.plan import Plan, plan_of
-from scenarios.power import Power, power_of, warnings_of
-from scenarios.scenario_files import find_scenario
+from scenarios.file.collective_plan import PlannedCollective
+from scenarios.file.load import load_scenario
+from scenarios.file.plan import Plan, plan_of
+from scenarios.file.scenario_files import find_scenario
+from scenarios.run.power import Power, power_of, warnings_of
 
 
 @click.command("validate")

@@ -18,11 +18,11 @@ from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.errors import InterruptedRunError
 from scenarios.interrupts import keyboard_interrupts
-from scenarios.lab_dir import LabDir
-from scenarios.watch_frame import STALE_S, frame
-from scenarios.watch_read import ANSWERS_NO_MORE, LabReader, ended_in_order
-from scenarios.watch_tally import Tally
-from scenarios.watch_view import View
+from scenarios.lab.lab_dir import LabDir
+from scenarios.watch.frame import STALE_S, frame
+from scenarios.watch.read import ANSWERS_NO_MORE, LabReader, ended_in_order
+from scenarios.watch.tally import Tally
+from scenarios.watch.view import View
 
 EVERY_S = 1.0
 """Between two readings; a person reads no faster (our choice)."""

@@ -24,8 +24,8 @@ from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.spraycheck import dataplane
 from agent.wire.encode import write_frame_bytes
-from scenarios.deploy import MeasuredLeaf, measured_leaves, worker_settings
-from scenarios.lab_dir import LabDir
+from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
+from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric
 from testbed.kernel.qdisc import remove_clsact
 from testbed.model.addressing import ifindex_of

@@ -27,8 +27,8 @@ from faults.inject import injector_of
 from faults.mechanism import Tally, target_of
 from faults.model import RandomDrop
 from faults.quantities import parse_rate
-from scenarios.deploy import worker_settings
-from scenarios.lab_dir import LabDir
+from scenarios.lab.deploy import worker_settings
+from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link

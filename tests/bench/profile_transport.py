@@ -25,8 +25,8 @@ from agent.io.packet_ring import PacketRingPort
 from agent.io.runtime import HostRuntime
 from agent.wire import decode, encode, verdicts
 from agent.wire.encode import write_frame_bytes
-from scenarios.deploy import worker_settings
-from scenarios.lab_dir import LabDir
+from scenarios.lab.deploy import worker_settings
+from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.fabric import Fabric
 from tests.bench.bench_transport import LAB, SPEC, go_first

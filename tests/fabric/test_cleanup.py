@@ -14,12 +14,12 @@ import pytest
 from faults.journal import outstanding
 from results.event_log import read_records
 from results.run_dir import Invoker
-from scenarios import stages
-from scenarios.load import load_scenario
-from scenarios.order import RunOrder
-from scenarios.processes import marked, spawn
-from scenarios.runner import run_scenario
-from scenarios.scenario_files import find_scenario
+from scenarios.file.load import load_scenario
+from scenarios.file.scenario_files import find_scenario
+from scenarios.lab.processes import marked, spawn
+from scenarios.run import stages
+from scenarios.run.order import RunOrder
+from scenarios.run.runner import run_scenario
 from testbed.kernel.features import probe_features
 from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces
 from tests.support.namespaces import needs_root, wait_until
@@ -79,7 +79,7 @@ def owner_of(lab: Lab) -> int:
     """Number of the owner process, found before it has written any file."""
     for process in marked(lab.name):
         command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        if b"scenarios.owner" in command:
+        if b"scenarios.lab.owner" in command:
             return process.pid
     raise AssertionError("no owner")
 

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from results.event_log import read_records
-from scenarios.scenario_files import CATALOG
+from scenarios.file.scenario_files import CATALOG
 from tests.support.namespaces import needs_root, wait_until
 from tests.support.spraylab_command import own_lab, trusted
 

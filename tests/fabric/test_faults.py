@@ -12,9 +12,9 @@ from faults.inject import Injector, injector_of
 from faults.journal import outstanding
 from faults.targets import chosen_of
 from results.event_log import read_records
-from scenarios.injections import Injections
-from scenarios.lab_dir import LabDir
-from scenarios.protocol import FaultSet
+from scenarios.lab.injections import Injections
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import FaultSet
 from testbed.emulation.network import EmulatedFabric
 from testbed.errors import MissingFeatureError
 from testbed.kernel.node_state import read_state

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from results.event_log import read_records
-from scenarios.scenario_files import CATALOG
+from scenarios.file.scenario_files import CATALOG
 from tests.support.namespaces import needs_root
 from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted

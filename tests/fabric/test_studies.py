@@ -10,9 +10,9 @@ from scipy.stats import binom, chi2
 
 from agent.spraycheck.calibration import ROTATION_ENDS
 from scenarios.cli.main import main
-from scenarios.lab_dir import labs_up
-from scenarios.study_model import Point
-from scenarios.study_simulate import simulate
+from scenarios.lab.lab_dir import labs_up
+from scenarios.study.model import Point
+from scenarios.study.simulate import simulate
 from tests.support.namespaces import needs_root
 
 pytestmark = [pytest.mark.root, needs_root]

@@ -19,10 +19,10 @@ from typing import Any
 import click
 import yaml
 
-from scenarios.load import load_scenario
-from scenarios.model import Scenario
-from scenarios.plan import spec_of
-from scenarios.scenario_files import find_scenario
+from scenarios.file.load import load_scenario
+from scenarios.file.model import Scenario
+from scenarios.file.plan import spec_of
+from scenarios.file.scenario_files import find_scenario
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, Role
 

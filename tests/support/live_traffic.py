@@ -8,12 +8,12 @@ from typing import Any
 
 from agent.host import requests as ask
 from results.event_log import read_records
-from scenarios import protocol
-from scenarios.client import Owner, Worker
-from scenarios.model import Scenario, Topology, Workload
-from scenarios.plan import plan_of
-from scenarios.traffic import FlowProgress, Traffic
-from scenarios.transport import Transport
+from scenarios.file.model import Scenario, Topology, Workload
+from scenarios.file.plan import plan_of
+from scenarios.file.transport import Transport
+from scenarios.lab import protocol
+from scenarios.lab.client import Owner, Worker
+from scenarios.workload.traffic import FlowProgress, Traffic
 from tests.support.spraylab_command import Lab
 
 MOST_WAITED = 0.2

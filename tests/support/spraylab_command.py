@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from scenarios.down import take_down
-from scenarios.lab_dir import LabDir
-from scenarios.processes import marked
+from scenarios.lab.down import take_down
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import marked
 from testbed.kernel.netns import namespaces
 from testbed.model.ids import namespace_prefix
 from tests.support.namespaces import fresh_lab

@@ -13,8 +13,8 @@ from agent.host.commands import Commands
 from agent.host.opening import opened_engine
 from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
-from scenarios.deploy import worker_settings
-from scenarios.lab_dir import LabDir
+from scenarios.lab.deploy import worker_settings
+from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec

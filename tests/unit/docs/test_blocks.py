@@ -12,8 +12,8 @@ import pytest
 import yaml
 
 from scenarios.errors import ScenarioRefusedError
-from scenarios.load import load_scenario
-from scenarios.plan import plan_of
+from scenarios.file.load import load_scenario
+from scenarios.file.plan import plan_of
 from tests.support.command_words import complaint_about, resolved
 from tests.support.documents import PAGES, ROOT, Block, blocks_of
 

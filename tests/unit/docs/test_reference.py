@@ -13,19 +13,20 @@ from agent.host.programs import requests as program_requests
 from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
-from scenarios import api, protocol
+from scenarios import api
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.reference import options_list, with_list
-from scenarios.keys_table import keys_tables, with_tables
-from scenarios.model import Scenario
-from scenarios.scenario_files import catalog_names
+from scenarios.file.keys_table import keys_tables, with_tables
+from scenarios.file.model import Scenario
+from scenarios.file.scenario_files import catalog_names
+from scenarios.lab import protocol
 from tests.support.command_words import commands
 from tests.support.documents import ROOT
 
 
 def test_the_tables_of_scenario_keys_are_the_models() -> None:
     text = (ROOT / "docs/scenarios.md").read_text()
-    assert with_tables(text) == text, "make them anew: python -m scenarios.keys_table"
+    assert with_tables(text) == text, "make them anew: python -m scenarios.file.keys_table"
 
 
 def test_every_key_has_a_row_with_what_it_takes_and_a_sentence() -> None:
@@ -134,7 +135,7 @@ def test_every_package_that_is_used_is_listed() -> None:
 
 def test_the_stages_of_a_run_and_the_layers_of_imports_are_listed() -> None:
     text = (ROOT / "docs/architecture.md").read_text()
-    stages = re.findall(r'stage\("([a-z ]+)"', (ROOT / "scenarios/runner.py").read_text())
+    stages = re.findall(r'stage\("([a-z ]+)"', (ROOT / "scenarios/run/runner.py").read_text())
     assert len(stages) > 10
     assert ", ".join(stages) in " ".join(text.split())
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]

@@ -3,9 +3,9 @@
 from typing import Any
 
 from results.event_log import timestamp
-from scenarios.processes import ProcessId
-from scenarios.protocol import ChildStatus, FaultState, LabStatus
-from scenarios.watch_view import (
+from scenarios.lab.processes import ProcessId
+from scenarios.lab.protocol import ChildStatus, FaultState, LabStatus
+from scenarios.watch.view import (
     Detection,
     EvReading,
     FaultView,

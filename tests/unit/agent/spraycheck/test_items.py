@@ -14,7 +14,7 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
-from scenarios.study_simulate import sent_by_path
+from scenarios.study.simulate import sent_by_path
 
 CODES = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
 POLICIES = list(CODES)

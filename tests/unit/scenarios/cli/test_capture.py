@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.cli.capture import flaw_of
-from scenarios.protocol import CaptureState
+from scenarios.lab.protocol import CaptureState
 
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 1)
 PACKET = struct.pack("<IIII", 1_700_000_000, 0, 60, 60) + bytes(60)

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from scenarios.cli.down import end_captures
-from scenarios.lab_dir import LabDir, LabState, write_state
-from scenarios.processes import ProcessId, identify
-from scenarios.protocol import Answer, Captures, CaptureState, CaptureStop, LabStatus, Request, Status
+from scenarios.lab.lab_dir import LabDir, LabState, write_state
+from scenarios.lab.processes import ProcessId, identify
+from scenarios.lab.protocol import Answer, Captures, CaptureState, CaptureStop, LabStatus, Request, Status
 
 FILE = CaptureState("p0:leaf0-spine0", "p0-leaf0", "spine0", "/x/p0_leaf0-spine0.leaf0-spine0.pcap", "", 12, 0)
 

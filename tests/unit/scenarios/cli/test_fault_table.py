@@ -3,7 +3,7 @@
 import msgspec
 
 from scenarios.cli.fault_table import COLUMNS, MOST_ROWS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
-from scenarios.protocol import FaultPlanned, FaultState
+from scenarios.lab.protocol import FaultPlanned, FaultState
 
 STATE = FaultState(
     "p0:leaf0>spine0", "random-drop", 0.01, 0.01, "ebpf", "hand", "t5", 100, 7, 7, "drop",

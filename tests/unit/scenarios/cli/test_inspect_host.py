@@ -9,7 +9,7 @@ from agent.host import requests as ask
 from scenarios.cli import inspect_host
 from scenarios.cli.output import Output
 from scenarios.errors import UsageError
-from scenarios.lab_dir import LabDir
+from scenarios.lab.lab_dir import LabDir
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(planes=1, leaves=2, spines=2))

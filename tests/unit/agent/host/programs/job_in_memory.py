@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from agent.host import requests as ask
-from scenarios.jobs import Job, JobShape, Report
+from scenarios.workload.jobs import Job, JobShape, Report
 from tests.unit.agent.host.test_commands import Worker
 
 PAIR = frozenset({(0, 1)})

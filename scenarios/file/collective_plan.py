@@ -1,0 +1,157 @@
+"""Collectives of a scenario, spelt out on its fabric, and what does not fit. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of, shares_of, steps_of
+from scenarios.file.groups import PATTERN_OF, Group, groups_of
+from scenarios.file.model import Workload
+
+ITERATIONS = 10
+"""Rounds of a collective unless it says otherwise (our choice)."""
+
+BARRIERS = 5
+"""Of a program that checks; a packet each between rank 0 and every other."""
+
+PARTED = (Pattern.ALL_TO_ALL, Pattern.INCAST)
+"""Patterns whose memory is as many parts as there are ranks."""
+
+
+class Misfit(NamedTuple):
+    """A key of a workload, and what is wrong with it."""
+
+    key: str
+    wrong: str
+    right: str
+
+
+class Sending(NamedTuple):
+    """What one queue pair sends in one direction, over the whole run."""
+
+    source: int
+    destination: int
+    packets: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class PlannedCollective:
+    """One workload of rounds."""
+
+    pattern: Pattern
+    group: Group | None
+    groups: tuple[tuple[int, ...], ...]
+    """Hosts by group and rank."""
+    count: int
+    """Float32 elements of a host's memory."""
+    iterations: int
+    qps: int
+    """Queue pairs between two hosts."""
+
+    @property
+    def ranks(self) -> int:
+        """Of each group."""
+        return len(self.groups[0])
+
+    @property
+    def name(self) -> str:
+        """As `all-reduce`, or `tp (all-reduce)`."""
+        return f"{self.group.value} ({self.pattern.value})" if self.group else self.pattern.value
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of all hosts."""
+        each = sum(elements_of(self.pattern, self.ranks, self.count).values()) * ELEMENT_BYTES
+        return each * self.ranks * len(self.groups)
+
+    def queue_pairs(self) -> Counter[int]:
+        """How many each host has."""
+        ends = Counter(rank for pair in pairs_of(self.pattern, self.ranks) for rank in pair)
+        return Counter({hosts[rank]: n * self.qps for hosts in self.groups for rank, n in ends.items()})
+
+    def sendings(self, pmtu: int) -> Iterator[Sending]:
+        """What each queue pair sends in each direction, barriers included."""
+        for rank in range(self.ranks):
+            sent: Counter[tuple[int, int]] = Counter()
+            packets: Counter[tuple[int, int]] = Counter()
+            for step in steps_of(self.pattern, rank, self.ranks, self.count):
+                for send in step.sends:
+                    for place, (_, size) in enumerate(shares_of(send.count * ELEMENT_BYTES, self.qps, pmtu)):
+                        sent[send.peer, place] += size * (self.iterations + 1)
+                        packets[send.peer, place] += -(-size // pmtu) * (self.iterations + 1)
+            for peer in [0] if rank else range(1, self.ranks):
+                sent[peer, 0] += BARRIERS
+                packets[peer, 0] += BARRIERS
+            for hosts in self.groups:
+                for (peer, place), count in packets.items():
+                    yield Sending(hosts[rank], hosts[peer], count, sent[peer, place])
+
+
+def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:
+    """A workload without misfits on a fabric of so many hosts; None if it is one of writes."""
+    pattern = pattern_of(work)
+    if pattern is None:
+        return None
+    group = None if work.group is None else Group(work.group)
+    groups = groups_of(group, work.group_size, work.hosts or range(hosts))
+    count = (work.bytes or 0) // ELEMENT_BYTES
+    return PlannedCollective(pattern, group, groups, count, work.iterations or ITERATIONS, work.qps)
+
+
+def pattern_of(work: Workload) -> Pattern | None:
+    """What the hosts of a workload do; None: writes."""
+    if work.group is not None:
+        return PATTERN_OF[Group(work.group)]
+    return None if work.type in (None, "write") else Pattern(work.type)
+
+
+def misfits_of(work: Workload) -> Iterator[Misfit]:
+    """Keys that do not go together, whatever the fabric."""
+    pattern = pattern_of(work)
+    if pattern is None:
+        for key in ("hosts", "group_size", "iterations"):
+            if getattr(work, key) is not None:
+                yield Misfit(
+                    key, "is for collectives, and this is a write", "leave it out, or name a `type` or `group`"
+                )
+        return
+    if work.group is not None and work.type is not None and work.type != pattern.value:
+        yield Misfit("type", f"{work.group} is {pattern.value}, not {work.type}", f"leave it out, or {pattern.value}")
+    for key in ("strides", "pairs", "packets", "message_bytes", "at", "rate"):
+        if getattr(work, key) not in (None, "0"):
+            yield Misfit(key, f"is for writes, and this is {pattern.value}", "leave it out; `bytes` and `hosts` say it")
+    if work.bytes is None:
+        yield Misfit("bytes", "is missing", "say how large the memory of a host is, as `bytes: 1MiB`")
+    if work.group_size is not None and work.group is None:
+        yield Misfit("group_size", "is for a `group`", "name a group (tp, dp, pp, ep), or list `hosts`")
+
+
+def misfits_on(work: Workload, hosts: int) -> Iterator[Misfit]:
+    """What does not fit a fabric of so many hosts."""
+    pattern = pattern_of(work)
+    if pattern is None:
+        return
+    chosen = work.hosts or tuple(range(hosts))
+    if max(chosen) >= hosts:
+        yield Misfit("hosts", f"there is no h{max(chosen)}", f"hosts are h0 to h{hosts - 1}")
+    if len(set(chosen)) < len(chosen):
+        yield Misfit("hosts", "a host is named twice", "name every host once")
+    if len(chosen) < 2:
+        yield Misfit("hosts", "one host alone has nobody to talk to", "two or more")
+    size = work.group_size or len(chosen)
+    if len(chosen) % size:
+        sizes = ", ".join(str(n) for n in range(2, len(chosen) + 1) if len(chosen) % n == 0)
+        yield Misfit("group_size", f"{size} does not divide {len(chosen)} hosts", f"one of {sizes}")
+    elif work.bytes is not None:
+        yield from _size_misfits(work.bytes, pattern, size)
+
+
+def _size_misfits(size: int, pattern: Pattern, ranks: int) -> Iterator[Misfit]:
+    unit = ELEMENT_BYTES * (ranks if pattern in PARTED else 1)
+    if size % unit:
+        what = f"float32 numbers for {ranks} hosts" if pattern in PARTED else "float32 numbers"
+        yield Misfit("bytes", f"{size} are no whole {what}", f"a multiple of {unit}")
+    elif size < ELEMENT_BYTES * ranks:
+        yield Misfit("bytes", f"{size} are less than a number for each host", f"at least {ELEMENT_BYTES * ranks}")

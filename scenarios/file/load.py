@@ -1,0 +1,165 @@
+"""A scenario file to a `Scenario`, or to every problem in it at once.
+
+Shape (keys, types, ranges) comes from `scenarios.file.model`, sense (links that exist, sizes that fit) from
+`scenarios.file.plan`.
+Parts that are sound are checked for sense even when others are not, so that one edit can mend everything.
+"""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from scenarios.errors import Problem, ScenarioRefusedError, UsageError
+from scenarios.file.document import Document, Place, read_document
+from scenarios.file.model import Scenario
+from scenarios.file.plan import Complaint, complaints_of, parts_of
+
+_MANUAL = "see docs/scenarios.md"
+_EXAMPLES = {
+    "int": "a whole number such as 8",
+    "float": "a number such as 2.5",
+    "string": "text such as leaf",
+    "tuple": "a list, in square brackets or one `- item` a line",
+    "model": "keys and values, one a line",
+}
+_RANGES = {
+    "greater_than": ("too small", "more than {gt}"),
+    "greater_than_equal": ("too small", "at least {ge}"),
+    "less_than": ("too large", "less than {lt}"),
+    "less_than_equal": ("too large", "at most {le}"),
+    "too_short": ("too short", "at least {min_length} item(s)"),
+    "too_long": ("too long", "at most {max_length} item(s)"),
+    "string_too_short": ("too short", "at least {min_length} character(s)"),
+}
+
+
+def load_scenario(path: Path) -> Scenario:
+    """The scenario in `path`.
+
+    Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    return scenario_from(text, str(path))
+
+
+def scenario_from(text: str, name: str) -> Scenario:
+    """The scenario in `text`; `name` stands for the file in complaints."""
+    document = read_document(text)
+    if complaints := [*_flaws(document), *_shape(document), *_sense(document)]:
+        raise ScenarioRefusedError(_problems(complaints, document, name))
+    return Scenario.model_validate(document.values)
+
+
+def _flaws(document: Document) -> Iterator[Complaint]:
+    for flaw in document.flaws:
+        yield Complaint(flaw.place, flaw.wrong, flaw.right)
+
+
+def _shape(document: Document) -> Iterator[Complaint]:
+    if document.values is None and document.flaws:
+        return
+    if not isinstance(document.values, Mapping):
+        yield Complaint((), "this is not a scenario", "start with `version: 1`, one key a line")
+        return
+    try:
+        Scenario.model_validate(document.values)
+    except ValidationError as error:
+        flawed = {flaw.place for flaw in document.flaws}
+        for detail in error.errors():
+            # pydantic counts only the sound items of a list, so that a list of unsound ones is "too short".
+            if detail["loc"] not in flawed and not (detail["type"] == "too_short" and detail["input"]):
+                yield _translated(detail)
+
+
+def _sense(document: Document) -> Iterator[Complaint]:
+    if isinstance(document.values, Mapping):
+        yield from complaints_of(parts_of(document.values))
+
+
+def _problems(complaints: list[Complaint], document: Document, name: str) -> list[Problem]:
+    """In the order of the file, one problem a place and text."""
+    lines = {flaw.place: flaw.line for flaw in document.flaws}
+    placed = [(lines.get(c.place, document.line_of(c.place)), c) for c in dict.fromkeys(complaints)]
+    placed.sort(key=lambda pair: pair[0])
+    return [Problem(f"{name}:{line}", ".".join(map(str, c.place)), c.wrong, c.right) for line, c in placed]
+
+
+def _translated(detail: ErrorDetails) -> Complaint:
+    """pydantic's finding in the words of someone who has never heard of pydantic."""
+    place, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
+    if kind == "extra_forbidden":
+        return _unknown_key(place)
+    if kind == "missing":
+        return Complaint(place, "missing", f"add {place[-1]!r} here ({_meaning(place)})")
+    if kind == "literal_error":
+        return _unknown_word(place, detail["input"])
+    if kind == "value_error":
+        wrong, _, right = str(context["error"]).partition("; ")
+        return Complaint(place, wrong, right or _meaning(place))
+    if kind.endswith(("_type", "_parsing")):
+        wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0], "another kind of value")
+        return Complaint(place, f"{_shown(detail['input'])} is of the wrong kind", f"write {wanted}")
+    if kind in _RANGES:
+        wrong, right = _RANGES[kind]
+        return Complaint(place, f"{_shown(detail['input'])} is {wrong}", right.format_map(context))
+    return Complaint(place, f"{_shown(detail['input'])} is not allowed", _meaning(place))
+
+
+def _unknown_key(place: Place) -> Complaint:
+    known = sorted(_fields(place[:-1]))
+    near = difflib.get_close_matches(str(place[-1]), known, n=1)
+    right = f"did you mean {near[0]!r}?" if near else f"known here: {', '.join(known)}"
+    return Complaint(place, "unknown key", right)
+
+
+def _unknown_word(place: Place, given: Any) -> Complaint:
+    field = _fields(place[:-1]).get(str(place[-1]))
+    words = list(_words_in(field.annotation)) if field else []
+    near = difflib.get_close_matches(str(given), words, n=1)
+    right = f"did you mean {near[0]}? ({', '.join(words)})" if near else f"write {' or '.join(words)}"
+    return Complaint(place, f"{_shown(given)} is not known", right)
+
+
+def _words_in(annotation: Any) -> Iterator[str]:
+    """The words that an annotation such as `Literal["a", "b"] | None` allows."""
+    if get_origin(annotation) is Literal:
+        yield from map(str, get_args(annotation))
+    else:
+        for part in get_args(annotation):
+            yield from _words_in(part)
+
+
+def _shown(value: Any) -> str:
+    text = "nothing" if value is None else repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}..."
+
+
+def _meaning(place: Place) -> str:
+    field = _fields(place[:-1]).get(str(place[-1]))
+    told = (field.description or _MANUAL).rstrip(".") if field else _MANUAL
+    return told[0].lower() + told[1:]
+
+
+def _fields(place: Place) -> dict[str, Any]:
+    """Fields of the model at `place`, empty where there is none."""
+    model: type[BaseModel] | None = Scenario
+    for key in place:
+        if isinstance(key, int):
+            continue
+        field = model.model_fields.get(key) if model else None
+        model = _model_in(field.annotation) if field else None
+    return dict(model.model_fields) if model else {}
+
+
+def _model_in(annotation: Any) -> type[BaseModel] | None:
+    """The model named in an annotation such as `tuple[Workload, ...]`."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return annotation
+    return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

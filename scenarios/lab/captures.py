@@ -1,0 +1,157 @@
+"""The captures that are running in a lab: one tcpdump an end of a link, started in its namespace, ended by SIGINT.
+
+Owned by the lab's owner; a capture is running only once tcpdump has said that it listens.
+"""
+
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from results.pcap import (
+    LISTENING,
+    MOST_BYTES,
+    SNAPLEN_BYTES,
+    CaptureEnd,
+    counts_from,
+    most_packets,
+    tcpdump_command,
+)
+from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import spawn
+from scenarios.lab.protocol import CaptureState
+from testbed.kernel.netns import command_inside
+from testbed.model.ids import namespace_name
+
+START_TIMEOUT_S = 20.0
+END_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True)
+class CaptureSize:
+    """How much is recorded."""
+
+    snaplen: int = SNAPLEN_BYTES
+    """Bytes of each packet."""
+    most_bytes: int = MOST_BYTES
+    """Of all files of an order together."""
+
+
+@dataclass(frozen=True)
+class _Running:
+    end: CaptureEnd
+    file: Path
+    said: Path
+    """What tcpdump writes to stderr."""
+    since: str
+    client: int | None
+    """Whose lease it ends with; None: it goes on until somebody stops it."""
+    process: subprocess.Popen[bytes]
+    snaplen: int
+    packets: int
+    """After so many it ends by itself."""
+
+    def state(self) -> CaptureState:
+        counts = counts_from(self.said.read_bytes())
+        return CaptureState(
+            str(self.end.link),
+            str(self.end.node),
+            self.end.port.interface,
+            str(self.file),
+            self.since,
+            counts.captured if counts else None,
+            counts.dropped if counts else None,
+            self.snaplen,
+            counts is not None and counts.captured >= self.packets,
+        )
+
+
+class Captures:
+    """All running captures of a lab."""
+
+    def __init__(self, labdir: LabDir) -> None:
+        self._labdir = labdir
+        self._running: list[_Running] = []
+        self._started = 0
+
+    def start(
+        self, ends: Sequence[CaptureEnd], folder: Path, client: int | None = None, size: CaptureSize | None = None
+    ) -> tuple[CaptureState, ...]:
+        """Record `ends` into `folder`; all of them or none. `client` has leased them.
+
+        Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        size = size or CaptureSize()
+        share = replace(size, most_bytes=size.most_bytes // max(1, len(ends)))
+        fresh: list[_Running] = []
+        try:
+            for end in ends:
+                fresh.append(self._spawn(end, folder / end.file_name, client, share))
+            for capture in fresh:
+                _wait_listening(capture)
+        except BaseException:
+            for capture in fresh:
+                capture.process.kill()
+                capture.process.wait()
+            raise
+        self._running += fresh
+        return tuple(capture.state() for capture in fresh)
+
+    def stop(self, folder: Path | None) -> tuple[CaptureState, ...]:
+        """End the captures into `folder`, or all that nobody has leased; they say what they got."""
+        if folder is None:
+            return self._end([capture for capture in self._running if capture.client is None])
+        return self._end([capture for capture in self._running if capture.file.parent == folder])
+
+    def left(self, client: int) -> None:
+        """A client is gone, and what it has leased with it."""
+        self._end([capture for capture in self._running if capture.client == client])
+
+    def end(self) -> None:
+        """End all."""
+        self._end(self._running)
+
+    def _end(self, ended: list[_Running]) -> tuple[CaptureState, ...]:
+        for capture in ended:
+            capture.process.send_signal(signal.SIGINT)
+        for capture in ended:
+            try:
+                capture.process.wait(END_TIMEOUT_S)
+            except subprocess.TimeoutExpired:
+                capture.process.kill()
+                capture.process.wait()
+        self._running = [capture for capture in self._running if capture not in ended]
+        return tuple(capture.state() for capture in ended)
+
+    def states(self) -> tuple[CaptureState, ...]:
+        """What is running."""
+        return tuple(capture.state() for capture in self._running)
+
+    def _spawn(self, end: CaptureEnd, file: Path, client: int | None, size: CaptureSize) -> _Running:
+        if any(capture.file == file for capture in self._running):
+            raise UsageError(f"{file} is being written already; `spraylab capture stop` first")
+        said = self._labdir.log(f"tcpdump{self._started}")
+        self._started += 1
+        packets = most_packets(size.most_bytes, size.snaplen)
+        command = tcpdump_command(end.port.interface, file, size.snaplen, packets)
+        process = spawn(command_inside(namespace_name(self._labdir.lab, end.node), command), self._labdir.lab, said)
+        since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
+        return _Running(end, file, said, since, client, process, size.snaplen, packets)
+
+
+def _wait_listening(capture: _Running) -> None:
+    until = time.monotonic() + START_TIMEOUT_S
+    while LISTENING not in (said := capture.said.read_bytes()):
+        if capture.process.poll() is not None:
+            reason = said.decode(errors="replace").strip().splitlines()
+            if b"No such file" in said and b"tcpdump" in said:
+                raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} ended: {reason[-1] if reason else 'without a word'}")
+        if time.monotonic() > until:
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen")
+        time.sleep(0.005)

@@ -1,0 +1,97 @@
+"""The long-lived processes of a lab, engine workers and SprayCheck: started, watched, ended.
+
+One owner, one thread. A child that ends by itself is remembered with how it ended.
+"""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from scenarios.errors import OwnerFailedError
+from scenarios.lab.lab_dir import ChildState, LabDir
+from scenarios.lab.processes import ProcessId, identify, spawn
+from scenarios.lab.protocol import ChildStatus
+
+START_TIMEOUT_S = 60.0
+"""Importing numpy and scipy on a slow, emulated machine takes several seconds."""
+
+END_TIMEOUT_S = 5.0
+
+
+@dataclass(frozen=True)
+class _Child:
+    name: str
+    process: subprocess.Popen[bytes]
+    id: ProcessId
+
+    def told_state(self) -> str:
+        """`running`, `exited 1`, `killed by SIGKILL`."""
+        code = self.process.poll()
+        if code is None:
+            return "running"
+        return f"exited {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+
+
+class Children:
+    """All long-lived processes of a lab."""
+
+    def __init__(self, labdir: LabDir) -> None:
+        self._labdir = labdir
+        self._children: list[_Child] = []
+
+    def start(self, name: str, module: str, settings: msgspec.Struct) -> None:
+        """Start `python -m module SETTINGS` with its settings in the lab's folder and its words in a log there."""
+        file = self._labdir.settings(name)
+        file.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
+        process = spawn((sys.executable, "-m", module, str(file)), self._labdir.lab, self._labdir.log(name))
+        identity = identify(process.pid) or ProcessId(process.pid, 0)
+        self._children.append(_Child(name, process, identity))
+
+    def wait_until(self, name: str, ready: Callable[[], bool]) -> None:
+        """Wait until a child's sign of life is there. Raises `OwnerFailedError` with its last words when it ends."""
+        child = self._named(name)
+        until = time.monotonic() + START_TIMEOUT_S
+        while not ready():
+            if child.process.poll() is not None:
+                raise OwnerFailedError(f"{name} {child.told_state()}: {_last_line(self._labdir.log(name))}")
+            if time.monotonic() > until:
+                raise OwnerFailedError(f"{name} is not ready after {START_TIMEOUT_S:.0f} s")
+            time.sleep(0.01)
+
+    def end(self, names: tuple[str, ...] | None = None) -> None:
+        """End children, all by default: ask, wait, kill. Twice is safe."""
+        ending = [child for child in self._children if names is None or child.name in names]
+        for child in ending:
+            if child.process.poll() is None:
+                child.process.terminate()
+        until = time.monotonic() + END_TIMEOUT_S
+        for child in ending:
+            try:
+                child.process.wait(max(0.0, until - time.monotonic()))
+            except subprocess.TimeoutExpired:
+                child.process.kill()
+                child.process.wait()
+        self._children = [child for child in self._children if child not in ending]
+
+    def statuses(self) -> tuple[ChildStatus, ...]:
+        """How every child is."""
+        return tuple(ChildStatus(child.name, child.id, child.told_state()) for child in self._children)
+
+    def states(self) -> tuple[ChildState, ...]:
+        """Who they are, for `down`."""
+        return tuple(ChildState(child.name, child.id) for child in self._children)
+
+    def _named(self, name: str) -> _Child:
+        return next(child for child in self._children if child.name == name)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
+    return lines[-1] if lines else f"without a word, see {os.fspath(log)}"

@@ -1,0 +1,196 @@
+"""From a fabric that is up to running agents: what every engine worker and SprayCheck is told, eBPF on leaf ports.
+
+Settings are pure values; only `measured_leaves` touches the kernel.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from agent.host.settings import FabricSettings, HostSettings, PeerSettings, PortSettings, WorkerSettings
+from agent.spraycheck import dataplane
+from agent.spraycheck.settings import LeafSettings
+from agent.spraycheck.settings import Settings as SprayCheckSettings
+from faults.quantities import parse_rate
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Measuring
+from testbed.kernel import bpf
+from testbed.kernel.netns import namespace_path
+from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
+from testbed.kernel.qdisc import Direction, attach_program
+from testbed.kernel.rtnl import Rtnl
+from testbed.model.addressing import host_address, ifindex_of, mac_of
+from testbed.model.fabric import Fabric
+from testbed.model.ids import NodeId, PortId, Role, namespace_name
+
+WORKER_MODULE = "agent.host"
+SPRAYCHECK_MODULE = "agent.spraycheck"
+SPRAYCHECK = "spraycheck"
+
+DETECTOR_PRIORITY = 10
+"""Of SprayCheck's programs among those on a port; faults sit on the other side, at egress (our choice)."""
+
+ERASE_AFTER_S = 600
+"""A flow on a slow, emulated machine may take minutes; a leaf has memory for all of them (our choice)."""
+
+
+def worker_count(workers: int | Literal["per-host"] | None, hosts: int, cpus: int) -> int:
+    """How many engine workers there will be: one a core by default, never more than hosts."""
+    wanted = hosts if workers == "per-host" else (workers or cpus)
+    return min(wanted, hosts)
+
+
+def worker_name(index: int) -> str:
+    """`worker0`."""
+    return f"worker{index}"
+
+
+def worker_of(host: int, workers: int) -> int:
+    """Which worker drives a host."""
+    return host % workers
+
+
+def worker_settings(
+    fabric: Fabric, labdir: LabDir, workers: int, cpus: Sequence[int], seed: int
+) -> list[WorkerSettings]:
+    """What each engine worker is told. Workers are pinned to cores when every one can have its own."""
+    spec = fabric.spec
+    counts = FabricSettings(spec.planes, spec.leaves, spec.spines, spec.hosts_per_leaf)
+    peers = tuple(_peer(fabric, host) for host in range(fabric.host_count))
+    return [
+        WorkerSettings(
+            lab=labdir.lab,
+            control_socket=str(labdir.worker_socket(index)),
+            event_log=str(labdir.worker_events(index)),
+            older_event_log=str(labdir.worker_older_events(index)),
+            fabric=counts,
+            hosts=tuple(
+                _host(fabric, labdir.lab, h) for h in range(fabric.host_count) if worker_of(h, workers) == index
+            ),
+            peers=peers,
+            seed=seed,
+            cpu=cpus[index] if workers <= len(cpus) else None,
+        )
+        for index in range(workers)
+    ]
+
+
+def _peer(fabric: Fabric, host: int) -> PeerSettings:
+    return PeerSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host))
+
+
+def _host(fabric: Fabric, lab: str, host: int) -> HostSettings:
+    node = NodeId.host(host)
+    ports = tuple(
+        PortSettings(port.plane, port.interface, mac_of(fabric, port), mac_of(fabric, _other_end(port)))
+        for port in fabric.ports_of(node)
+    )
+    netns = str(namespace_path(namespace_name(lab, node)))
+    return HostSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host), ports, netns)
+
+
+def _other_end(port: PortId) -> PortId:
+    return PortId(port.peer, port.node, port.plane)
+
+
+@dataclass(frozen=True)
+class MeasuredLeaf:
+    """A leaf whose ports count and mark; its maps live as long as the object that is held."""
+
+    node: NodeId
+    program: bpf.BpfObject
+
+    def settings(self, spines: int) -> LeafSettings:
+        """Where its counters are."""
+        maps = {name: self.program.map(name).id for name in _MAPS}
+        return LeafSettings(
+            plane=self.node.plane or 0,
+            leaf=self.node.index,
+            spines=tuple(range(spines)),
+            flows_map=maps[dataplane.FLOWS],
+            superseded_map=maps[dataplane.SUPERSEDED],
+            measured_map=maps[dataplane.MEASURED],
+            tests_map=maps[dataplane.TESTS],
+        )
+
+    def begin(self, wanted: Measuring) -> None:
+        """Empty the counters, as if nothing had been measured yet, and say which flows are to be measured."""
+        selected = np.zeros((), dataplane.SELECTED)
+        selected["one"] = wanted.one
+        selected["reset_every_ns"] = int(wanted.reset_s * 1e9)
+        selected["give_up_ns"] = ERASE_AFTER_S * 10**9
+        selected["priority"] = FIRST_CLASS if wanted.priority_bps else 0
+        self.program.map(dataplane.SELECTION).update(bytes(4), selected.tobytes())
+        for name in _MAPS:
+            table = self.program.map(name)
+            for key in [key for key, _ in table.items()]:
+                table.delete(key)
+
+
+_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
+
+
+def prioritise(fabric: Fabric, lab: str, bps: int) -> None:
+    """Hold every uplink of every leaf to a rate at which measured packets go first; 0: no longer.
+
+    Raises `KernelError`, `MissingFeatureError`.
+    """
+    for leaf in fabric.leaves():
+        with Rtnl.inside(str(leaf), namespace_path(namespace_name(lab, leaf))) as rtnl:
+            for port in fabric.ports_of(leaf):
+                if port.peer.role is not Role.SPINE:
+                    continue
+                if bps:
+                    set_priority(rtnl, ifindex_of(fabric, port), bps // 8)
+                else:
+                    remove_priority(rtnl, ifindex_of(fabric, port))
+
+
+@contextmanager
+def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tuple[MeasuredLeaf, ...]]:
+    """Compile SprayCheck's eBPF once, with 16-bit counters if `narrow`, and put it on every port of every leaf.
+
+    Raises `MissingFeatureError`, `BpfError`, `KernelError`. The programs stay on the ports until those are gone.
+    """
+    labdir.bpf.mkdir(exist_ok=True)
+    first = ifindex_of(fabric, PortId(NodeId.leaf(0, 0), NodeId.spine(0, 0), 0))
+    counting = dataplane.Counting(fabric.spec.spines, narrow)
+    compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first, counting), labdir.bpf)
+    with ExitStack() as held:
+        leaves = []
+        for node in fabric.leaves():
+            program = held.enter_context(bpf.load(compiled))
+            _attach(fabric, labdir.lab, node, program)
+            leaves.append(MeasuredLeaf(node, program))
+        yield tuple(leaves)
+
+
+def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject) -> None:
+    by_peer = {role: program.program(name) for role, name in _PROGRAMS.items()}
+    with Rtnl.inside(str(leaf), namespace_path(namespace_name(lab, leaf))) as rtnl:
+        for port in fabric.ports_of(leaf):
+            chosen = by_peer[port.peer.role]
+            index = ifindex_of(fabric, port)
+            attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
+
+
+_PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
+
+
+def spraycheck_settings(
+    fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf], wanted: Measuring
+) -> SprayCheckSettings:
+    """What the counter process of all leaves is told."""
+    return SprayCheckSettings(
+        lab=labdir.lab,
+        detect_log=str(labdir.detect),
+        leaves=tuple(leaf.settings(fabric.spec.spines) for leaf in leaves),
+        min_rate=float(parse_rate(wanted.min_rate)),
+        copies=wanted.copies,
+        narrow=wanted.narrow,
+        one=wanted.one,
+        erase_after_s=ERASE_AFTER_S,
+    )

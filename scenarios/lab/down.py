@@ -1,0 +1,76 @@
+"""Takes a lab down: by asking its owner, or, when that is dead or deaf, by the marks that everything of a lab carries.
+
+Touches nothing without the lab's mark: an environment variable on processes, a prefix on namespaces, a folder.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from scenarios.errors import LabStateError, OwnerFailedError
+from scenarios.lab import protocol
+from scenarios.lab.client import Owner
+from scenarios.lab.lab_dir import LabDir, owner_of
+from scenarios.lab.processes import end_marked, is_alive, kill, wait_gone
+from testbed.emulation.network import remove_leftovers
+
+END_TIMEOUT_S = 60.0
+"""Taking a lab down takes far less; after this the owner is given up and the marks are used."""
+
+GRACE_S = 3.0
+"""For marked processes between SIGTERM and SIGKILL."""
+
+
+class OwnerEnd(StrEnum):
+    """What became of the lab's owner."""
+
+    ORDERLY = "ended"
+    KILLED = "did not answer"
+    BUILDING = "was building or ending"
+    GONE = "was gone"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What was taken away without the owner's help; all empty after an orderly end."""
+
+    lab: str
+    was_up: bool
+    by_owner: bool
+    owner: OwnerEnd
+    processes: int = 0
+    namespaces: int = 0
+    folder: bool = False
+
+
+def take_down(labdir: LabDir) -> Removed:
+    """Leave nothing of the lab; harmless when there is nothing."""
+    owner = _ask_owner(labdir)
+    by_owner = owner is OwnerEnd.ORDERLY
+    processes = end_marked(labdir.lab, GRACE_S)
+    namespaces = remove_leftovers(labdir.lab)
+    folder = labdir.path.exists()
+    labdir.remove()
+    was_up = by_owner or bool(processes or namespaces or folder)
+    if not was_up:
+        owner = OwnerEnd.NONE
+    return Removed(labdir.lab, was_up, by_owner, owner, processes, len(namespaces), folder)
+
+
+def _ask_owner(labdir: LabDir) -> OwnerEnd:
+    """Whether the owner took everything down itself; one that lives and does not answer is killed."""
+    process = owner_of(labdir)
+    try:
+        with Owner(labdir) as owner:
+            owner.ask(protocol.Shutdown(), protocol.Done)
+    except LabStateError:
+        return OwnerEnd.GONE if process is None else OwnerEnd.BUILDING
+    except OwnerFailedError:
+        pass
+    else:
+        if process is not None and wait_gone(process, END_TIMEOUT_S):
+            return OwnerEnd.ORDERLY
+    if process is None or not is_alive(process):
+        return OwnerEnd.GONE
+    kill(process)
+    return OwnerEnd.KILLED

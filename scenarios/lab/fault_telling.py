@@ -1,0 +1,101 @@
+"""Faults as the owner tells them: values of the injector and the schedule to those of the protocol. Asks no kernel."""
+
+import time
+
+import msgspec
+
+from faults.inject import FaultStatus
+from faults.model import Fault
+from faults.records import FaultClear
+from faults.schedule import Next
+from faults.traits import agrees, amount_of, drop_rate_of, name_of
+from results.event_log import timestamp
+from scenarios.lab.protocol import FaultPlanned, FaultState
+
+
+def standing(status: FaultStatus, by: str) -> FaultState:
+    """A fault as the kernel holds it now."""
+    return FaultState(
+        link=status.link,
+        kind=status.fault.kind,
+        requested=_rate(status.fault),
+        in_force=None if status.in_force is None else _rate(status.in_force),
+        mechanism=status.mechanism,
+        by=by,
+        since=status.since.text,
+        seen=status.tally.seen,
+        dropped=status.tally.dropped,
+        dropped_writes=status.tally.dropped_writes,
+        fault=status.name,
+        hit=status.tally.hit,
+        dropped_reverse=status.tally.dropped_reverse,
+        overlimits=status.tally.overlimits,
+        seed=status.seed,
+        requested_text=amount_of(status.fault),
+        in_force_text=_in_force_text(status),
+    )
+
+
+def cleared(state: FaultState, record: FaultClear) -> FaultState:
+    """A fault as it last was."""
+    return msgspec.structs.replace(
+        state,
+        in_force=None,
+        in_force_text="removed",
+        seen=record.seen,
+        dropped=record.dropped,
+        dropped_writes=record.dropped_writes,
+        hit=record.hit,
+        dropped_reverse=record.dropped_reverse,
+        overlimits=record.overlimits,
+    )
+
+
+def never_set(link: str, fault: Fault, by: str) -> FaultState:
+    """One whose timeline went while it waited."""
+    return FaultState(
+        link=link,
+        kind=fault.kind,
+        requested=_rate(fault),
+        in_force=None,
+        mechanism="",
+        by=by,
+        since="",
+        seen=0,
+        dropped=0,
+        dropped_writes=None,
+        fault=name_of(fault),
+        requested_text=amount_of(fault),
+        in_force_text="removed",
+    )
+
+
+def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> FaultPlanned:
+    """What a timeline does next, `now_ns` by the clock of its schedule."""
+    in_s, at = None, None
+    if following.at_ns is not None:
+        left_ns = max(0, following.at_ns - now_ns)
+        in_s, at = left_ns / 1e9, timestamp(time.time_ns() + left_ns)
+    return FaultPlanned(
+        link=link,
+        kind=fault.kind,
+        fault=name_of(fault),
+        requested_text=amount_of(fault),
+        act=following.act.value,
+        in_s=in_s,
+        at=at,
+        event=following.event.value if following.event else None,
+        by=by,
+    )
+
+
+def _rate(fault: Fault) -> float | None:
+    rate = drop_rate_of(fault)
+    return None if rate is None else float(rate)
+
+
+def _in_force_text(status: FaultStatus) -> str:
+    """As asked for, if the kernel holds that up to the step of its numbers."""
+    if status.in_force is None:
+        return "nothing"
+    return amount_of(status.fault if agrees(status.fault, status.in_force) else status.in_force)

@@ -1,0 +1,336 @@
+"""The faults of a lab as its owner keeps them: ordered by name, on a timeline, recorded in truth.jsonl.
+
+Which mechanism makes a fault, and whether it is in force, is the business of `faults.inject`; when, of
+`faults.schedule`.
+"""
+
+import logging
+import secrets
+import time
+import zlib
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Literal
+
+import msgspec
+import numpy as np
+
+from faults.errors import FaultError, TargetError
+from faults.inject import FaultStatus, Injector
+from faults.mechanism import target_of
+from faults.model import Fault, Flap, Reboot
+from faults.records import FaultClear, FaultRecord
+from faults.schedule import Act, Due, Event, Schedule, Timing
+from faults.targets import Chosen, chosen_of, require_fits
+from faults.traits import is_nothing, name_of
+from faults.wording import worded
+from results.errors import RecordError
+from results.event_log import EventLog, Fields, Tail
+from results.wording import count_text
+from scenarios.lab.fault_telling import cleared, never_set, planned, standing
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
+from testbed.errors import TestbedError
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink
+
+_log = logging.getLogger("owner.faults")
+
+AUTO: Literal["auto"] = "auto"
+"""Whichever mechanism this machine has."""
+
+LOOK_EVERY_NS = 50_000_000
+"""How often SprayCheck's records are read while a timeline waits for them (our choice)."""
+
+Key = tuple[str, str]
+"""A direction and the name of a fault there."""
+
+
+@dataclass(frozen=True)
+class _Ordered:
+    """One fault on one direction, as it was ordered."""
+
+    way: DirectedLink
+    fault: Fault
+    mechanism: str | None
+    by: str
+    seed: int
+    links: frozenset[str]
+    """All that were ordered together."""
+    client: int | None
+    """Whose lease it ends with; None: it stands until somebody clears it."""
+
+    @property
+    def key(self) -> Key:
+        return str(self.way), name_of(self.fault)
+
+
+class Injections:
+    """The faults that are in force in one lab, and those that will be."""
+
+    def __init__(self, labdir: LabDir, fabric: Fabric, injector: Injector) -> None:
+        self._labdir = labdir
+        self._fabric = fabric
+        self._injector = injector
+        self._schedule = Schedule[Key]()
+        self._ordered: dict[Key, _Ordered] = {}
+        self._detections = Tail(labdir.detect)
+        self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
+        self._last = ExitStack()
+        """Undoes the last order."""
+
+    def set(self, order: FaultSet, client: int | None = None) -> Faults:
+        """Put faults on every direction that the order selects, now or on a timeline; zero removes.
+
+        `client` leases them.
+
+        Told are the faults that went for it, with their last counters, those of the order that are in force now, and
+        what its timelines will do next. Raises `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if
+        it cannot be done here, and otherwise none of the order's faults is left, and what stood in their places stands
+        there again.
+        """
+        seed = secrets.randbits(32) if order.seed is None else order.seed
+        chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
+        mechanism = None if order.mechanism == AUTO else order.mechanism
+        for fault in said.faults:
+            require_fits(chosen, fault, self._fabric)
+            self._injector.require(fault, mechanism)
+        wanted = [each for fault in said.faults for each in _orders(chosen, fault, mechanism, order.by, seed, client)]
+        statuses = {(status.link, status.name): status for status in self._injector.status()}
+        before = {key: self._state(status) for key, status in statuses.items()}
+        keys = {each.key for each in wanted}
+        removed: list[FaultState] = []
+        began_ns = time.monotonic_ns()
+        with ExitStack() as undo:
+            for each in wanted:
+                self._follow_all_but(keys)
+                removed += [] if each.key in before else self._waiting(each.key)
+                undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
+                undo.callback(self._schedule.drop(each.key))
+                undo.callback(self._take_back, each.key)
+                removed += [cleared(before[each.key], record) for record in self._begin(each, said.timing)]
+            self._schedule.count_from(keys, time.monotonic_ns() if said.timing.at_once else began_ns)
+            self._last = undo.pop_all()
+        in_force = (state for state in self.states() if (state.link, state.fault) in keys)
+        return Faults((*removed, *in_force), self.planned(keys))
+
+    def clear(self, target: str | None, word: str | None = None, client: int | None = None) -> Faults:
+        """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all, leased by
+        one client or all.
+
+        Those that were in force are told with their last counters, those that only waited without, and what their
+        timelines could not do. Raises the first error after all were tried.
+        """
+        names = None if target is None else self._named(target)
+        before = {(state.link, state.fault): state for state in self.states()}
+        told, errors = [], []
+        for key in [*before, *(key for key in self._ordered if key not in before)]:
+            if not self._is_meant(key, names, word, client):
+                continue
+            waiting = [] if key in before else self._waiting(key)
+            try:
+                told += [cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
+            except (FaultError, TestbedError, OSError) as error:
+                errors.append(error)
+        failed = self._forget_failed(names, word, client)
+        if errors:
+            raise errors[0]
+        return Faults(tuple(told), failed=failed)
+
+    def _forget_failed(
+        self, names: frozenset[str] | None, word: str | None, client: int | None
+    ) -> tuple[FaultFailed, ...]:
+        """What a timeline could not do, also one that has ended, is told until it is cleared, and then once more."""
+        forgotten = []
+        for (link, fault), (whose, failed) in list(self._failed.items()):
+            named = names is None or link in names
+            if named and word in (None, fault.partition(" ")[0]) and client in (None, whose):
+                del self._failed[link, fault]
+                forgotten.append(failed)
+        return tuple(forgotten)
+
+    def _named(self, target: str) -> frozenset[str]:
+        chosen = chosen_of(target, self._fabric)
+        if chosen.by_chance:
+            raise TargetError(target, "would be chosen anew", "name what is to be mended, as `fault show` tells it")
+        return frozenset(str(way) for way in chosen.ways)
+
+    def take_back_last(self) -> None:
+        """Undo the last order: what stood before stands again, counted anew. What fails is logged and told."""
+        try:
+            self._last.close()
+        except (FaultError, TestbedError, OSError) as error:
+            _log.error("take back: %s", error)
+
+    def left(self, client: int) -> None:
+        """A client is gone, and what it has leased with it. What cannot be cleared is logged and told."""
+        try:
+            self.clear(None, client=client)
+        except (FaultError, TestbedError, OSError) as error:
+            _log.error("clear what a client has left: %s", error)
+
+    def _is_meant(self, key: Key, names: frozenset[str] | None, word: str | None, client: int | None) -> bool:
+        ordered = self._ordered.get(key)
+        if names is not None and key[0] not in names:
+            return False
+        if word is not None and (ordered is None or ordered.fault.word != word):
+            return False
+        return client is None or (ordered is not None and ordered.client == client)
+
+    def states(self) -> tuple[FaultState, ...]:
+        """All faults in force, read from the kernel now."""
+        return tuple(self._state(status) for status in self._injector.status())
+
+    def planned(self, keys: Collection[Key] | None = None) -> tuple[FaultPlanned, ...]:
+        """What timelines, of these faults or all, will do next."""
+        now, told = time.monotonic_ns(), []
+        for key, ordered in self._ordered.items():
+            following = self._schedule.next_of(key)
+            if following is not None and (keys is None or key in keys):
+                told.append(planned(key[0], ordered.fault, following, now, ordered.by))
+        return tuple(told)
+
+    def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
+        """What a timeline, of one client or any, could not do when its time came, until it is set anew or cleared."""
+        return tuple(failed for whose, failed in self._failed.values() if client in (None, whose))
+
+    def happened(self, event: Event) -> None:
+        """Tell timelines that wait for it."""
+        self._act(self._schedule.happened(event, time.monotonic_ns()))
+        self.run()
+
+    def due_in_s(self) -> float | None:
+        """Seconds until `run` has something to do; None when nothing is planned."""
+        now = time.monotonic_ns()
+        times = [at_ns for at_ns in (self._schedule.next_ns(),) if at_ns is not None]
+        if self._schedule.waits_for(Event.DETECTED):
+            times.append(now + LOOK_EVERY_NS)
+        return max(0.0, (min(times) - now) / 1e9) if times else None
+
+    def run(self) -> None:
+        """Do what is due. What fails is logged and told with the faults; it never raises an expected error."""
+        if self._schedule.waits_for(Event.DETECTED):
+            self._look_for_detections()
+        self._act(self._schedule.due(time.monotonic_ns()))
+
+    def _look_for_detections(self) -> None:
+        for record in self._fresh_detections():
+            links = record.get("links") if record.get("event") == "LOCALIZE" else None
+            if links:
+                named = {key for key, each in self._ordered.items() if each.links & set(links)}
+                self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
+
+    def _fresh_detections(self) -> list[Fields]:
+        """What SprayCheck has written since; a line that cannot be read is logged, and read over the next time."""
+        found = list[Fields]()
+        try:
+            found.extend(self._detections.fresh())
+        except RecordError as error:
+            _log.error("%s", error)
+        return found
+
+    def _begin(self, ordered: _Ordered, timing: Timing) -> tuple[FaultClear, ...]:
+        """In force now, or on a timeline whose first edge may be due now; what went for it."""
+        self._ordered[ordered.key] = ordered
+        self._failed.pop(ordered.key, None)
+        if is_nothing(ordered.fault):
+            return self._take_back(ordered.key)
+        if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
+            return self._apply(ordered)
+        now = time.monotonic_ns()
+        if Event.DETECTED in (timing.on, timing.until):
+            self._look_for_detections()  # it does not wait for what was detected before
+        self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now)
+        return tuple(record for each in self._schedule.due(now, [ordered.key]) for record in self._act_on(each))
+
+    def _follow_all_but(self, keys: Collection[Key]) -> None:
+        """Keep other timelines on time while an order takes long."""
+        others = [key for key in self._ordered if key not in keys]
+        self._act(self._schedule.due(time.monotonic_ns(), others))
+
+    def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
+        """What stood there before, with its own mechanism and seed; counted anew."""
+        if ordered is None:
+            return
+        self._ordered[key] = ordered
+        if status is None:
+            return
+        target = target_of(self._labdir.lab, self._fabric, ordered.way)
+        try:
+            self._record(self._injector.set(target, status.fault, status.mechanism, status.seed), ordered.by)
+        except (FaultError, TestbedError, OSError) as error:
+            self._fail(key, "put back", error)
+
+    def _act(self, due: Iterable[Due[Key]]) -> None:
+        for each in due:
+            if each.skipped:
+                self._fail(
+                    each.name, each.act.value, FaultError(f"too late for {count_text(each.skipped, 'edge')} before it")
+                )
+            try:
+                self._act_on(each)
+            except (FaultError, TestbedError, OSError) as error:
+                self._fail(each.name, each.act.value, error)
+
+    def _fail(self, key: Key, act: str, error: Exception) -> None:
+        failed, ordered = FaultFailed(*key, act, str(error)), self._ordered.get(key)
+        _log.error("%s", failed)
+        self._failed[key] = ordered.client if ordered else None, failed
+
+    def _act_on(self, due: Due[Key]) -> tuple[FaultClear, ...]:
+        """Do it; what went for a fault that was set."""
+        ordered = self._ordered.get(due.name)
+        if ordered is None:
+            return ()
+        if due.act is Act.SET:
+            return self._apply(ordered)
+        self._record(self._injector.clear(*ordered.key), ordered.by)
+        if due.last:
+            self._ordered.pop(ordered.key, None)
+        return ()
+
+    def _apply(self, ordered: _Ordered) -> tuple[FaultClear, ...]:
+        """In force from now on; what it replaced, which is recorded even if the new one cannot be made."""
+        target = target_of(self._labdir.lab, self._fabric, ordered.way)
+        self._injector.require(ordered.fault, ordered.mechanism)
+        cleared = self._injector.clear(*ordered.key)
+        self._record(cleared, ordered.by)
+        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, _seed_of(ordered)), ordered.by)
+        return cleared
+
+    def _take_back(self, key: Key) -> tuple[FaultClear, ...]:
+        self._schedule.drop(key)
+        ordered = self._ordered.pop(key, None)
+        records = self._injector.clear(*key)
+        self._record(records, ordered.by if ordered else "")
+        return records
+
+    def _waiting(self, key: Key) -> list[FaultState]:
+        """A fault of which only the timeline stands, as it is told when that goes."""
+        ordered = self._ordered.get(key)
+        if ordered is None or self._schedule.next_of(key) is None:
+            return []
+        return [never_set(key[0], ordered.fault, ordered.by)]
+
+    def _record(self, records: Sequence[FaultRecord], by: str) -> None:
+        with EventLog(self._labdir.truth) as log:
+            for record in records:
+                log.append(msgspec.to_builtins(record) | {"by": by})
+
+    def _state(self, status: FaultStatus) -> FaultState:
+        ordered = self._ordered.get((status.link, status.name))
+        return standing(status, ordered.by if ordered else "")
+
+
+def _orders(
+    chosen: Chosen, fault: Fault, mechanism: str | None, by: str, seed: int, client: int | None
+) -> list[_Ordered]:
+    links = frozenset(str(way) for way in chosen.ways)
+    return [_Ordered(way, fault, mechanism, by, seed, links, client) for way in chosen.ways]
+
+
+def _seed_of(ordered: _Ordered) -> int:
+    """Of one fault on one direction: no two ports lose the same packets."""
+    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(" ".join(ordered.key).encode())])
+    return int(sequence.generate_state(1, np.uint64)[0]) >> 1

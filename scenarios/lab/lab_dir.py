@@ -1,0 +1,243 @@
+"""The files of a lab that is up, `/run/spraylab/<lab>/`: their names, the lock, and the state that `down` works from.
+
+The only place with these names. Refuses to know what a lab is made of.
+"""
+
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from scenarios.errors import EnvironmentLackingError, LabStateError
+from scenarios.lab.processes import ProcessId, identify, is_alive
+
+RUN_ROOT = Path("/run/spraylab")
+DEFAULT_LAB = "lab"
+
+
+class ChildState(msgspec.Struct, frozen=True):
+    """A process that belongs to the lab."""
+
+    name: str
+    process: ProcessId
+
+
+class LabState(msgspec.Struct, frozen=True):
+    """The content of `state.json`, rewritten whenever a process starts or ends."""
+
+    lab: str
+    owner: ProcessId
+    started: str
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    host_stack: bool
+    workers: int
+    children: tuple[ChildState, ...] = ()
+
+
+@dataclass(frozen=True)
+class LabDir:
+    """Where the files of one lab are."""
+
+    lab: str
+    root: Path = RUN_ROOT
+
+    @property
+    def path(self) -> Path:
+        """The folder itself."""
+        return self.root / self.lab
+
+    def command(self, verb: str) -> str:
+        """What a user types to do `verb` to this lab."""
+        return f"spraylab {verb}" if self.lab == DEFAULT_LAB else f"spraylab {verb} --lab {self.lab}"
+
+    @property
+    def down_command(self) -> str:
+        """What a user types to take this lab down."""
+        return self.command("down")
+
+    @property
+    def lock(self) -> Path:
+        """Held by the owner as long as it lives."""
+        return self.path / "lock"
+
+    @property
+    def run_lock(self) -> Path:
+        """Held by the one run that may use the lab at a time."""
+        return self.path / "run.lock"
+
+    @property
+    def state(self) -> Path:
+        """What is up, for other processes."""
+        return self.path / "state.json"
+
+    @property
+    def socket(self) -> Path:
+        """Where the owner answers."""
+        return self.path / "owner.sock"
+
+    @property
+    def truth(self) -> Path:
+        """Faults as they were set and cleared."""
+        return self.path / "truth.jsonl"
+
+    @property
+    def detect(self) -> Path:
+        """Verdicts and localisations as they come."""
+        return self.path / "detect.jsonl"
+
+    @property
+    def bpf(self) -> Path:
+        """Compiled eBPF programs."""
+        return self.path / "bpf"
+
+    def log(self, process: str) -> Path:
+        """Diagnostics of one of the lab's processes."""
+        return self.path / f"{process}.log"
+
+    def settings(self, process: str) -> Path:
+        """What one of the lab's processes was told at its start."""
+        return self.path / f"{process}.settings.json"
+
+    def worker_socket(self, index: int) -> Path:
+        """Where an engine worker answers."""
+        return self.path / f"worker{index}.sock"
+
+    def worker_events(self, index: int) -> Path:
+        """What the agents of a worker report, the latest of it."""
+        return self.path / f"worker{index}.jsonl"
+
+    def worker_older_events(self, index: int) -> Path:
+        """What its agents reported before that and is still kept."""
+        return self.path / f"worker{index}.older.jsonl"
+
+    def worker_event_files(self, workers: int) -> tuple[Path, ...]:
+        """All that the agents of all workers have reported and that is still kept, older first."""
+        names = (self.worker_older_events, self.worker_events)
+        return tuple(name(index) for index in range(workers) for name in names)
+
+    def remove(self) -> None:
+        """Delete all of it, and the root when nothing else is in it; harmless when it is gone."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            self.root.rmdir()
+
+
+def labs_up(root: Path = RUN_ROOT) -> tuple[str, ...]:
+    """Names of the labs that have a folder."""
+    return tuple(sorted(path.name for path in root.iterdir() if path.is_dir())) if root.is_dir() else ()
+
+
+@contextmanager
+def owned(labdir: LabDir) -> Iterator[None]:
+    """Hold the lab's lock and folder.
+
+    Raises `LabStateError` when someone else does, or when a dead owner left its files, which stay for `down`;
+    `EnvironmentLackingError` when the folder cannot be made.
+    """
+    while True:
+        _make(labdir.path)
+        with suppress(FileNotFoundError):  # the previous owner removed the folder just now
+            fd = os.open(labdir.lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            if not _locked(fd):
+                os.close(fd)
+                raise LabStateError(
+                    f"lab {labdir.lab!r} is already up; `{labdir.down_command}` ends it, `--lab NAME` makes another"
+                )
+            if _is_file(fd, labdir.lock):
+                break
+            os.close(fd)
+    if any(path != labdir.lock for path in labdir.path.iterdir()):
+        os.close(fd)
+        raise LabStateError(
+            f"lab {labdir.lab!r} was left behind by an owner that is gone; "
+            f"`{labdir.down_command}` removes what is left of it"
+        )
+    try:
+        yield
+    finally:
+        labdir.remove()
+        os.close(fd)
+
+
+@contextmanager
+def busy(labdir: LabDir) -> Iterator[None]:
+    """Be the one run, or the one program, on the lab. Raises `LabStateError` when another is going on."""
+    fd = os.open(labdir.run_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        if not _locked(fd):
+            holder = _holder(labdir.run_lock)
+            who = "" if holder is None else f" (process {holder.pid})"
+            raise LabStateError(
+                f"a run is going on in lab {labdir.lab!r}, or a program uses it{who}; wait for it or interrupt it"
+            )
+        yield
+    finally:
+        os.close(fd)
+
+
+def write_state(labdir: LabDir, state: LabState) -> None:
+    """Replace the state file in one step."""
+    fresh = labdir.state.with_suffix(".new")
+    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+    fresh.replace(labdir.state)
+
+
+def read_state(labdir: LabDir) -> LabState | None:
+    """The state, or None when there is none that can be read."""
+    try:
+        return msgspec.json.decode(labdir.state.read_bytes(), type=LabState)
+    except (OSError, msgspec.DecodeError):
+        return None
+
+
+def owner_of(labdir: LabDir) -> ProcessId | None:
+    """The living owner, by the lock that it holds or the state that it wrote; touches neither."""
+    if (holder := _holder(labdir.lock)) is not None:
+        return holder
+    state = read_state(labdir)
+    return state.owner if state is not None and is_alive(state.owner) else None
+
+
+def run_going_on(labdir: LabDir) -> bool:
+    """Whether a run uses the lab just now."""
+    return _holder(labdir.run_lock) is not None
+
+
+def _holder(lock: Path) -> ProcessId | None:
+    """Who holds a lock, asked without trying to take it, which could stop somebody else from taking it."""
+    with suppress(OSError, ValueError, IndexError):
+        inode = str(lock.stat().st_ino)
+        for line in Path("/proc/locks").read_text().splitlines():
+            fields = line.split()
+            if fields[1] == "FLOCK" and fields[5].rsplit(":", 1)[-1] == inode:
+                return identify(int(fields[4]))
+    return None
+
+
+def _make(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise EnvironmentLackingError(f"{folder}: cannot be made: {error.strerror}") from error
+
+
+def _locked(fd: int) -> bool:
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _is_file(fd: int, path: Path) -> bool:
+    with suppress(FileNotFoundError):
+        return os.path.samestat(os.fstat(fd), path.stat())
+    return False

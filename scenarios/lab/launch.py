@@ -1,0 +1,121 @@
+"""Starts a lab's owner and hears from it until the lab is ready; the connection can be kept as a lease.
+
+While the lease is held the lab lives; when its holder ends, by whatever cause, the owner takes the lab down.
+"""
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from scenarios.errors import OwnerFailedError
+from scenarios.interrupts import undoing
+from scenarios.lab.down import END_TIMEOUT_S, take_down
+from scenarios.lab.lab_dir import LabDir, owner_of
+from scenarios.lab.processes import marked_environment
+from scenarios.lab.protocol import Blame, Measuring
+
+START_TIMEOUT_S = 300.0
+"""A large fabric on a slow machine is ready long before this."""
+
+
+class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All that an owner is told."""
+
+    lab: str
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    host_stack: bool = False
+    workers: int | Literal["per-host"] | None = None
+    """Engine workers; None: one a core."""
+    seed: int = 1
+    measuring: Measuring = Measuring()
+    """What is asked of SprayCheck, until a run asks for something else."""
+    leased: bool = False
+    """Whether the lab ends with the connection it was started by."""
+
+
+class Notice(msgspec.Struct, frozen=True):
+    """One line from the owner while it starts: a stage begun, an error, or the news that all is ready."""
+
+    stage: str | None = None
+    error: str | None = None
+    blame: Blame = Blame.OWNER
+    ready: bool = False
+
+
+class Launched:
+    """An owner that this process started."""
+
+    def __init__(self, process: subprocess.Popen[bytes], channel: socket.socket) -> None:
+        self._process = process
+        self._channel = channel
+
+    def release(self) -> None:
+        """Let go of the connection: ends the lab if it is leased, leaves it alone if it is not."""
+        self._channel.close()
+
+    def wait_ended(self) -> bool:
+        """Wait for the owner's end; False when it does not come, or was not the owner's own will."""
+        try:
+            return self._process.wait(END_TIMEOUT_S) == 0
+        except subprocess.TimeoutExpired:
+            return False
+
+    def give_up(self, labdir: LabDir) -> None:
+        """End the owner and leave nothing of its lab, also when it was killed; a lab of another owner stays."""
+        self.release()
+        if self.wait_ended() or (self._process.returncode or -1) >= 0:
+            return  # it has cleaned up itself, or refused to start
+        other = owner_of(labdir)
+        if other is None or other.pid == self._process.pid:
+            take_down(labdir)
+
+
+def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
+    """Start an owner and wait until its lab is ready; `told` hears of every stage.
+
+    Raises what the owner raised. When it raises, also by an interrupt, nothing of the lab is left.
+    """
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+    with theirs:
+        process = subprocess.Popen(
+            (sys.executable, "-m", "scenarios.lab.owner", str(theirs.fileno())),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=marked_environment(settings.lab, os.environ),
+            pass_fds=(theirs.fileno(),),
+            start_new_session=True,
+        )
+    launched = Launched(process, ours)
+    labdir = LabDir(settings.lab)
+    with undoing() as stack:
+        stack.callback(launched.give_up, labdir)
+        try:
+            ours.settimeout(START_TIMEOUT_S)
+            ours.sendall(msgspec.json.encode(settings) + b"\n")
+            _wait_ready(ours, labdir, told)
+        except OSError as error:
+            raise OwnerFailedError(f"the owner of lab {settings.lab!r} does not answer: {error}") from error
+        stack.pop_all()
+    return launched
+
+
+def _wait_ready(channel: socket.socket, labdir: LabDir, told: Callable[[str], None]) -> None:
+    with channel.makefile("rb") as lines:
+        for line in lines:
+            notice = msgspec.json.decode(line, type=Notice)
+            if notice.error is not None:
+                raise notice.blame.error(notice.error)
+            if notice.ready:
+                return
+            if notice.stage is not None:
+                told(notice.stage)
+    raise OwnerFailedError(f"the owner of lab {labdir.lab!r} ended while it started; nothing of it is left")

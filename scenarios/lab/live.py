@@ -1,0 +1,198 @@
+"""A lab that is up: fabric, eBPF on the leaves, faults, engine workers, SprayCheck, captures; made and unmade in order.
+
+Belongs to the owner process. What is made last is unmade first, on every way out.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from faults.inject import injector_of
+from results.event_log import timestamp
+from results.pcap import ends_of
+from results.wording import count_text
+from scenarios.errors import LabStateError
+from scenarios.interrupts import interrupts_wait, undoing
+from scenarios.lab import deploy
+from scenarios.lab.captures import Captures, CaptureSize
+from scenarios.lab.children import Children
+from scenarios.lab.denials import Acting, Denials
+from scenarios.lab.injections import Injections
+from scenarios.lab.lab_dir import LabDir, LabState, write_state
+from scenarios.lab.launch import OwnerSettings
+from scenarios.lab.processes import ProcessId
+from scenarios.lab.protocol import CaptureState, LabStatus, Measuring
+from testbed.emulation.network import EmulatedFabric
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import parse_link
+
+Told = Callable[[str], None]
+
+
+@dataclass
+class Lab:
+    """Everything that is up."""
+
+    labdir: LabDir
+    settings: OwnerSettings
+    owner: ProcessId
+    started: str
+    fabric: Fabric
+    workers: int
+    leaves: tuple[deploy.MeasuredLeaf, ...]
+    children: Children
+    injections: Injections
+    captures: Captures
+    denials: Denials
+    epoch: int = 0
+    asked: Measuring | None = None
+    """What SprayCheck was started for."""
+    take_back: Callable[[], object] | None = None
+    """Undoes the last request, if that can be undone."""
+
+    def status(self) -> LabStatus:
+        """What is up, read now."""
+        spec = self.fabric.spec
+        return LabStatus(
+            self.labdir.lab,
+            self.owner,
+            self.started,
+            spec.planes,
+            spec.leaves,
+            spec.spines,
+            spec.hosts_per_leaf,
+            spec.host_stack,
+            spec.mtu,
+            self.workers,
+            self.epoch,
+            self.children.statuses(),
+            self.injections.states(),
+            self.captures.states(),
+        )
+
+    def due_in_s(self) -> float | None:
+        """Seconds until `run` has something to do; None when nothing is planned."""
+        times = [each for each in (self.injections.due_in_s(), self.denials.due_in_s()) if each is not None]
+        return min(times, default=None)
+
+    def run(self) -> None:
+        """Do what is due between requests."""
+        self.injections.run()
+        self.denials.run()
+
+    def capture(
+        self, links: tuple[str, ...], folder: Path, client: int | None, size: CaptureSize
+    ) -> tuple[CaptureState, ...]:
+        """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
+        chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
+        return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client, size)
+
+    def left(self, client: int, unheard: bool) -> None:
+        """A client is gone: what it has leased is undone, and what it has ordered without hearing that it was done."""
+        if unheard and self.take_back is not None:
+            self.take_back()
+        self.take_back = None
+        self.captures.left(client)
+        self.injections.left(client)
+
+    def new_epoch(self, wanted: Measuring) -> int:
+        """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had."""
+        self.measure(wanted)
+        self.epoch += 1
+        self.denials.epoch = self.epoch
+        self.denials.act_on(Acting(self.epoch, wanted.expectation, wanted.lift_after) if wanted.act else None)
+        return self.epoch
+
+    def measure(self, wanted: Measuring) -> None:
+        """Start SprayCheck, anew if it was started for something else. Raises `LabStateError` if this lab cannot."""
+        if self.asked == wanted:
+            return
+        if wanted.narrow != self.settings.measuring.narrow:
+            has = 16 if self.settings.measuring.narrow else 32
+            raise LabStateError(
+                f"the leaves of this lab count in {has} bits (detector.counter_bits); take it down first"
+            )
+        self.children.end((deploy.SPRAYCHECK,))
+        for leaf in self.leaves:
+            leaf.begin(wanted)
+        if wanted.priority_bps != (self.asked.priority_bps if self.asked else 0):
+            deploy.prioritise(self.fabric, self.labdir.lab, wanted.priority_bps)
+        said = _size(self.labdir.detect)
+        settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
+        self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)
+        self.write_state()
+        # Its first line says that it reads the counters from here on.
+        self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
+        self.asked = wanted
+
+    def start_workers(self) -> None:
+        """Start all engine workers and wait until they answer."""
+        cpus = sorted(os.sched_getaffinity(0))
+        settings = deploy.worker_settings(self.fabric, self.labdir, self.workers, cpus, self.settings.seed)
+        for index, told in enumerate(settings):
+            self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told)
+        self.write_state()
+        for index in range(self.workers):
+            self.children.wait_until(deploy.worker_name(index), self.labdir.worker_socket(index).exists)
+
+    def write_state(self) -> None:
+        """Tell other processes what is up."""
+        spec = self.fabric.spec
+        state = LabState(
+            self.labdir.lab,
+            self.owner,
+            self.started,
+            spec.planes,
+            spec.leaves,
+            spec.spines,
+            spec.hosts_per_leaf,
+            spec.host_stack,
+            self.workers,
+            self.children.states(),
+        )
+        write_state(self.labdir, state)
+
+
+@contextmanager
+def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: int, told: Told) -> Iterator[Lab]:
+    """Build a lab, tear it down at the end of the body and on every error."""
+    fabric = Fabric.of(_spec(settings))
+    cpus = len(os.sched_getaffinity(0))
+    workers = deploy.worker_count(settings.workers, fabric.host_count, cpus)
+    with undoing() as stack:
+        told(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
+        with interrupts_wait():
+            stack.enter_context(EmulatedFabric(fabric, labdir.lab))
+        told("2 of 4, SprayCheck: eBPF on every leaf port")
+        leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir, settings.measuring.narrow))
+        injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))
+        children = Children(labdir)
+        stack.callback(children.end)
+        captures = Captures(labdir)
+        stack.callback(captures.end)
+        denials = Denials(labdir, fabric, workers)
+        lab = Lab(
+            labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
+        )
+        lab.write_state()
+        told(f"3 of 4, agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
+        lab.start_workers()
+        told("4 of 4, SprayCheck: counter process")
+        lab.measure(settings.measuring)
+        yield lab
+
+
+def _spec(settings: OwnerSettings) -> FabricSpec:
+    return FabricSpec(
+        settings.planes,
+        settings.leaves,
+        settings.spines,
+        settings.hosts_per_leaf,
+        host_stack=settings.host_stack,
+    )
+
+
+def _size(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0

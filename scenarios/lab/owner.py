@@ -1,0 +1,215 @@
+"""The owner of a lab: `python -m scenarios.lab.owner FD`, started by `launch` with a connection as descriptor FD.
+
+Builds the lab, answers requests, and takes the lab down when told to, when its lease ends, on a signal or an error.
+"""
+
+import errno
+import logging
+import os
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from faults.errors import FaultError, MechanismError, QuantityError, TargetError, WordingError
+from faults.schedule import Event
+from scenarios.errors import (
+    EnvironmentLackingError,
+    InterruptedRunError,
+    LabStateError,
+    ScenariosError,
+    UsageError,
+)
+from scenarios.interrupts import interrupts_raise
+from scenarios.lab import protocol
+from scenarios.lab.captures import CaptureSize
+from scenarios.lab.lab_dir import LabDir, owned
+from scenarios.lab.launch import Notice, OwnerSettings
+from scenarios.lab.live import Lab, lab_up
+from scenarios.lab.processes import ProcessId, identify
+from scenarios.lab.protocol import Answer, Blame, Refusal
+from scenarios.lab.serve import listening, serve
+from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
+from testbed.errors import LabStateError as TestbedLabStateError
+from testbed.kernel.netns import namespaces
+from testbed.model.ids import namespace_prefix
+
+_log = logging.getLogger("owner")
+
+_BLAMES: tuple[tuple[tuple[type[Exception], ...], Blame], ...] = (
+    ((UsageError, UnknownNameError, FabricError, QuantityError, WordingError, TargetError), Blame.USAGE),
+    ((EnvironmentLackingError, MissingFeatureError, MechanismError), Blame.ENVIRONMENT),
+    ((LabStateError, TestbedLabStateError), Blame.LAB_STATE),
+)
+_MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
+"""Nobody's mistake, but this machine's limits."""
+
+_EXPECTED = (ScenariosError, TestbedError, FaultError, OSError)
+
+
+class Channel:
+    """The connection to the process that started this one; it may be gone at any time."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+
+    def settings(self) -> OwnerSettings:
+        """The first line that comes."""
+        line = b""
+        while not line.endswith(b"\n"):
+            data = self._link.recv(1 << 16)
+            if not data:
+                raise InterruptedRunError("the process that started this one is gone")
+            line += data
+        return msgspec.json.decode(line, type=OwnerSettings)
+
+    def tell(self, notice: Notice) -> None:
+        """Send a line; a starter that is gone while the lab is built ends the lab."""
+        try:
+            self._link.sendall(msgspec.json.encode(notice) + b"\n")
+        except OSError as error:
+            raise InterruptedRunError("the process that started this one is gone") from error
+
+    def stage(self, text: str) -> None:
+        """Tell of a stage begun."""
+        self.tell(Notice(stage=text))
+
+
+def main(arguments: list[str]) -> int:
+    """Run an owner to its end; the exit code."""
+    with socket.socket(fileno=int(arguments[0])) as link:
+        channel = Channel(link)
+        try:
+            with interrupts_raise():
+                _own(channel, link)
+        except InterruptedRunError as error:
+            _log.info("%s", error)
+        except Exception as error:  # the last place that can tell anybody
+            _log.exception("the lab is given up")
+            with suppress(InterruptedRunError):
+                channel.tell(Notice(error=_text(error), blame=blame_of(error)))
+            return 1
+    return 0
+
+
+def _own(channel: Channel, link: socket.socket) -> None:
+    settings = channel.settings()
+    labdir = LabDir(settings.lab)
+    with owned(labdir):
+        _refuse_leftovers(labdir)
+        _keep_records_in(labdir)
+        owner = identify(os.getpid()) or ProcessId(os.getpid(), 0)
+        with (
+            lab_up(settings, labdir, owner, time.time_ns(), channel.stage) as lab,
+            listening(labdir.socket) as listener,
+        ):
+            channel.tell(Notice(ready=True))
+            if not settings.leased:
+                link.close()
+            lease = link if settings.leased else None
+            serve(listener, lambda request, client: _answer(lab, request, client), lease, lab, lab.left)
+
+
+def _refuse_leftovers(labdir: LabDir) -> None:
+    if found := namespaces(namespace_prefix(labdir.lab)):
+        left = "1 namespace is" if len(found) == 1 else f"{len(found)} namespaces are"
+        raise LabStateError(
+            f"{left} left of an earlier lab {labdir.lab!r}; `{labdir.down_command}` removes what is left"
+        )
+
+
+def _keep_records_in(labdir: LabDir) -> None:
+    """Everything this process writes goes where `down` removes it."""
+    log = os.open(labdir.log("owner"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    os.dup2(log, sys.stdout.fileno())
+    os.dup2(log, sys.stderr.fileno())
+    os.close(log)
+    tempfile.tempdir = str(labdir.path)
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+
+
+def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer:
+    """Do what is asked; an expected error is an answer, too."""
+    lab.take_back = None
+    try:
+        result = _SERVE[type(request)](lab, request, client)
+    except _EXPECTED as error:
+        _log.warning("%s: %s", type(request).__name__, error)
+        return Answer(refusal=Refusal(_text(error), blame_of(error)))
+    return Answer(result=msgspec.Raw(msgspec.json.encode(result)))
+
+
+def blame_of(error: Exception) -> Blame:
+    """Whose error it is."""
+    if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
+        return Blame.ENVIRONMENT
+    return next((blame for kinds, blame in _BLAMES if isinstance(error, kinds)), Blame.OWNER)
+
+
+def _text(error: Exception) -> str:
+    if type(error).__module__ == "builtins" and isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
+
+
+def _fault_set(lab: Lab, request: protocol.FaultSet, client: int) -> protocol.Faults:
+    faults = lab.injections.set(request, client if request.leased else None)
+    lab.take_back = lab.injections.take_back_last
+    return faults
+
+
+def _fault_clear(lab: Lab, request: protocol.FaultClear, client: int) -> protocol.Faults:
+    return lab.injections.clear(request.target, request.word, client if request.leased else None)
+
+
+def _fault_event(lab: Lab, request: protocol.FaultEvent, _: int) -> protocol.Faults:
+    lab.injections.happened(Event(request.event))
+    return _all_faults(lab)
+
+
+def _all_faults(lab: Lab) -> protocol.Faults:
+    return protocol.Faults(lab.injections.states(), lab.injections.planned(), lab.injections.failed())
+
+
+def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
+    folder = Path(request.folder)
+    size = CaptureSize(request.snaplen, request.most_bytes)
+    captures = lab.capture(request.links, folder, client if request.leased else None, size)
+    lab.take_back = partial(lab.captures.stop, folder)
+    return protocol.Captures(captures)
+
+
+def _capture_stop(lab: Lab, request: protocol.CaptureStop, _: int) -> protocol.Captures:
+    ended = lab.captures.stop(Path(request.folder) if request.folder else None)
+    return protocol.Captures(ended, lab.captures.states())
+
+
+def _new_epoch(lab: Lab, request: protocol.NewEpoch, _: int) -> protocol.Epoch:
+    return protocol.Epoch(lab.new_epoch(request.measuring))
+
+
+_SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
+    protocol.Status: lambda lab, *_: lab.status(),
+    protocol.FaultSet: _fault_set,
+    protocol.FaultShow: lambda lab, *_: _all_faults(lab),
+    protocol.FaultClear: _fault_clear,
+    protocol.FaultEvent: _fault_event,
+    protocol.CaptureStart: _capture_start,
+    protocol.CaptureStop: _capture_stop,
+    protocol.NewEpoch: _new_epoch,
+    protocol.Deny: lambda lab, request, _: protocol.Denials(lab.denials.deny(request.target, "hand")),
+    protocol.Allow: lambda lab, request, _: protocol.Denials(lab.denials.allow(request.target, "hand")),
+    protocol.DenyShow: lambda lab, *_: protocol.Denials(lab.denials.states()),
+    protocol.Shutdown: lambda *_: protocol.Done(),
+}
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,342 @@
+"""What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
+from faults.accounting import why_uncounted
+from faults.quantities import parse_rate
+from results.collective_rows import CollectiveRow
+from results.metrics import precision, recall
+from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
+from results.wording import count_text
+from scenarios.file.model import Expectation
+
+QUIET_SHARE = Fraction(1, 10_000)
+"""Packets that this machine may lose by itself, or send again without a fault, as a share of all data packets (our
+choice: a hundredth of the 1 % that the catalog looks for)."""
+
+BUSY_SHARE = 0.5
+"""Share of the engines' time spent waiting for a core from which on measured times are not to be trusted: an engine
+that waits as long as it runs takes twice as long for everything (our choice). Two idle cores show 5 to 37 %, since two
+engines, SprayCheck and the kernel share them; two busy programs beside them 50 to 70 %, and all counts still right."""
+
+LATE_SHARE, LATE_S = 0.05, 0.25
+"""A flow keeps the rate it was asked to if it takes no longer than this share of its time more, and this for its first
+packet, its last acknowledgement and a turn of a busy engine (our choice)."""
+
+RETRANSMISSION_SLACK = 3
+"""Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
+
+
+SHORT_ALIKE = "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+ALIKE = (LOST_ALIKE, SHORT_ALIKE)
+"""Reasons of insufficient verdicts that a common cause of losses explains once it is named."""
+
+
+@dataclass(frozen=True)
+class Accused:
+    """A link named by a witness, as recorded."""
+
+    link: str
+    by: tuple[str, ...]
+    after_s: float | None
+    named_ns: int | None = None
+    """Since when without a break, by the monotonic clock."""
+    packets: int = 0
+    """First transmissions on the paths that accuse it, up to then."""
+    paths: int = 0
+    """How many paths that are."""
+
+
+@dataclass(frozen=True)
+class Conclusion:
+    """What SprayCheck said of one run in the end, by one expectation."""
+
+    state: str
+    accused: tuple[Accused, ...]
+    candidates: tuple[tuple[str, ...], ...]
+    verdicts: dict[str, int]
+    verdicts_wanted: int
+    insufficient: dict[str, int] = field(default_factory=dict)
+    """How many verdicts say nothing, by reason, the most frequent first."""
+    expectation: str = "uniform"
+    common: tuple[Accused, ...] = ()
+    """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
+    common_candidates: tuple[tuple[str, ...], ...] = ()
+
+
+@dataclass(frozen=True)
+class MachineCounts:
+    """What this machine lost by itself during the run, and how long the engines waited for a core."""
+
+    ring_drops: int
+    softnet_drops: int
+    tx_errors: int
+    """Sends that were refused, except by ports that a fault had shut."""
+    engine_ns: int
+    wait_ns: int
+    wait_worst: float | None = None
+    """Share of one engine's time in its worst second."""
+    events_cut: int = 0
+    """Records of agents that had to go."""
+
+    @property
+    def wait_share(self) -> float:
+        """Of the engines' time, the part spent waiting for a core."""
+        all_ns = self.engine_ns + self.wait_ns
+        return self.wait_ns / all_ns if all_ns else 0.0
+
+
+def detected_of(
+    conclusion: Conclusion,
+    dropping: set[str],
+    expected: set[str] | None = None,
+    possible: frozenset[str] = frozenset(),
+    unannounced: int = 0,
+    decides: bool = True,
+    right_causes: Collection[str] = (),
+) -> Detected:
+    """The conclusion beside the truth.
+
+    `dropping` are the links that did drop, `expected` what the scenario says; `possible` those that may have dropped,
+    uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario judges by it.
+    `right_causes` are the common causes of which all links did drop.
+    """
+    accused = {item.link for item in conclusion.accused}
+    right = dropping | (possible & accused)
+    return Detected(
+        state=conclusion.state,
+        named=tuple(
+            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in right)
+            for item in conclusion.accused
+        ),
+        candidates=conclusion.candidates,
+        missed=tuple(sorted(dropping - accused)),
+        verdicts=conclusion.verdicts,
+        verdicts_wanted=conclusion.verdicts_wanted,
+        precision=precision(accused, right),
+        recall=recall(accused, dropping),
+        expected=None if expected is None else tuple(sorted(expected)),
+        insufficient=conclusion.insufficient,
+        expectation=conclusion.expectation,
+        unannounced=unannounced,
+        decides=decides,
+        common=tuple(
+            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in right_causes)
+            for item in conclusion.common
+        ),
+        common_candidates=conclusion.common_candidates,
+    )
+
+
+def load_of(
+    counts: MachineCounts,
+    expectation: Expectation,
+    flows: tuple[FlowResult, ...],
+    injected: tuple[Injected, ...],
+    steered: bool = False,
+    missed: bool = False,
+) -> Load:
+    """Whether the machine kept up.
+
+    Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
+    than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when a time
+    is judged, or a goodput was `missed`, and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a
+    warning: every other judgement rests on counts, and a machine that waits makes no flow faster. Retransmissions that
+    a fault may have caused without its being counted are a warning, too. So is a flow that did not keep the rate asked
+    for where a fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine
+    was too slow for it.
+    """
+    packets = sum(flow.packets for flow in flows)
+    lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
+    unexplained = max(0, sum(flow.retransmissions for flow in flows) - _data_drops(injected))
+    limit = _allowed(expectation, flows, injected)
+    reasons, warnings = list[str](), list[str]()
+    if lost_here > packets * QUIET_SHARE:
+        reasons.append(
+            f"this machine itself lost {count_text(lost_here, 'packet')}, more than {float(QUIET_SHARE):.2%} of all"
+        )
+    if unexplained > limit:
+        uncounted = _uncounted(injected)
+        (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
+    if counts.wait_share >= BUSY_SHARE:
+        timed = {"within_s judges one": expectation.within_s is not None, "a goodput was missed": missed}
+        judged = ", ".join(text for text, holds in timed.items() if holds)
+        (reasons if judged else warnings).append(_busy_text(counts.wait_share, judged))
+    if slow := _slow_text(flows):
+        (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
+    if counts.events_cut:
+        warnings.append(_cut_text(counts.events_cut))
+    return Load(
+        bool(reasons),
+        tuple(reasons),
+        counts.ring_drops,
+        counts.softnet_drops,
+        counts.tx_errors,
+        unexplained,
+        limit,
+        counts.wait_share,
+        counts.wait_worst,
+        tuple(warnings),
+        counts.events_cut,
+    )
+
+
+def _cut_text(records: int) -> str:
+    told = "1 record of agents is" if records == 1 else f"{records:,} records of agents are"
+    return f"{told} not in agent.jsonl, the oldest: there were more than limits.events has room for"
+
+
+def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...], uncounted: str) -> str:
+    timeouts = sum(flow.timeouts for flow in flows)
+    told = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit}"
+    return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
+
+
+def _busy_text(share: float, judged: str) -> str:
+    told = f"engines waited {share:.0%} of their time for a core: times say little"
+    return told + (f", and {judged}" if judged else ", counts are right")
+
+
+def _slow_text(flows: tuple[FlowResult, ...]) -> str:
+    """Which flows did not keep the rate they were asked to; empty if all did."""
+    slow = [flow for flow in flows if _is_slow(flow)]
+    if not slow:
+        return ""
+    worst = min(slow, key=lambda flow: (flow.goodput_bps or 0) / (flow.asked_bps or 1))
+    sent, asked = ((rate or 0) / 1e6 for rate in (worst.goodput_bps, worst.asked_bps))
+    told = f"{worst.source}>{worst.destination} sent {sent:.1f} of {asked:.1f} Mb/s"
+    return f"{count_text(len(slow), 'flow')} did not keep the rate asked for: {told}"
+
+
+def _is_slow(flow: FlowResult) -> bool:
+    if flow.asked_bps is None or flow.seconds is None:
+        return False
+    asked_s = flow.payload_bytes * 8 / flow.asked_bps
+    return flow.seconds > asked_s * (1 + LATE_SHARE) + LATE_S
+
+
+def _holds_back(fault: Injected) -> bool:
+    """Whether a fault may slow a flow down: all but those that drop a few packets."""
+    return fault.requested is None or fault.requested > LATE_SHARE
+
+
+def checks_of(
+    expectation: Expectation,
+    wanted: set[str],
+    detected: Detected,
+    flows: tuple[FlowResult, ...],
+    injected: tuple[Injected, ...],
+    possible: frozenset[str] = frozenset(),
+    uneven: bool = False,
+) -> tuple[Check, ...]:
+    """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
+
+    `uneven`: the transport takes paths out of use, so that some may rightly get too few packets for a sure verdict.
+    """
+    checks = [_data_check(flows)]
+    if expectation.detection == "judged":
+        checks = [_named_check(wanted, possible, detected), _judged_check(detected, uneven), *checks]
+        if expectation.within_s is not None and wanted:
+            checks.append(_time_check(expectation.within_s, wanted, detected))
+    checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected))
+    return tuple(checks)
+
+
+def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected) -> Check:
+    named = {item.link for item in detected.named}
+    missing, false = sorted(wanted - named), sorted(named - wanted - possible)
+    wrong = [f"{link} is not named" for link in missing] + [f"{link} is accused" for link in false]
+    wrong += [f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates]
+    wrong += [f"{cause.link} is accused, and not all of it dropped" for cause in detected.common if not cause.right]
+    right = f"{', '.join(sorted(wanted))} and no other" if wanted else "no link between switches is accused"
+    return Check("the right links are named", not wrong, "; ".join(wrong) or right)
+
+
+def _judged_check(detected: Detected, uneven: bool) -> Check:
+    judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
+    named = [cause.link for cause in detected.common if cause.right]
+    alike = sum(detected.insufficient.get(reason, 0) for reason in ALIKE) if named else 0
+    idle = detected.insufficient.get(NOTHING_SENT, 0)
+    counted = judged if uneven else judged - unsure + alike + idle
+    unsure_text = f", {unsure} insufficient" if unsure else ""
+    if idle:
+        unsure_text += f", {idle} of them out of use"
+    if alike:
+        unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
+    return Check(
+        "every path is judged",
+        counted == detected.verdicts_wanted,
+        f"{counted} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
+    )
+
+
+def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:
+    """Whether all rounds ended, and with the right numbers."""
+    wrong = [f"{row.test}: {row.wrong} of {row.checked} numbers" for row in rows if row.wrong]
+    checked = sum(row.checked or 0 for row in rows)
+    return Check(
+        "all sums are right", not (wrong or failed), "; ".join([*wrong, *failed]) or count_text(checked, "number")
+    )
+
+
+def _is_verified(flow: FlowResult) -> bool:
+    """Collectives compare their numbers themselves."""
+    return flow.workload != "write" or flow.bytes_verified == flow.payload_bytes
+
+
+def _data_check(flows: tuple[FlowResult, ...]) -> Check:
+    wrong = [
+        f"{flow.source}>{flow.destination}: {flow.acked_bytes} of {flow.payload_bytes} bytes acknowledged, "
+        f"{flow.bytes_wrong} wrong at the receiver ({flow.state})"
+        for flow in flows
+        if flow.bytes_wrong or not _is_verified(flow) or flow.acked_bytes != flow.payload_bytes
+    ]
+    writes = sum(flow.workload == "write" for flow in flows)
+    right = f"{count_text(len(flows), 'flow')} arrived complete, " + (
+        "compared byte for byte" if writes == len(flows) else f"{writes} of them compared byte for byte"
+    )
+    return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
+
+
+def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
+    times = {item.link: item.after_s for item in detected.named if item.link in wanted}
+    late = [link for link in sorted(wanted) if (after := times.get(link)) is None or after > within_s]
+    detail = f"{', '.join(late)} not within {within_s:g} s" if late else f"all within {within_s:g} s"
+    return Check("named in time", not late, detail)
+
+
+def _retransmission_check(allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> Check:
+    resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
+    what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
+    detail = f"{resent} resent, {dropped} {what} dropped by the injector"
+    if uncounted := _uncounted(injected):
+        return Check("retransmissions match the drops", True, f"{detail}; not held against each other: {uncounted}")
+    detail += f", may differ by {allowed}"
+    return Check("retransmissions match the drops", abs(resent - dropped) <= allowed, detail)
+
+
+def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> int:
+    """Packets by which retransmissions may differ from drops."""
+    dropped = _data_drops(injected)
+    share = parse_rate(expectation.retransmissions_within) * dropped
+    if not dropped:
+        share = QUIET_SHARE * sum(flow.packets for flow in flows)
+    return max(RETRANSMISSION_SLACK, int(share))
+
+
+def _uncounted(injected: tuple[Injected, ...]) -> str:
+    """Why retransmissions cannot be held against the drops; empty if they can."""
+    found = ((fault, why_uncounted(fault.kind, fault.mechanism)) for fault in injected)
+    return next((f"{fault.link} {fault.kind}: {why}" for fault, why in found if why is not None), "")
+
+
+def _data_drops(injected: tuple[Injected, ...]) -> int:
+    """Data packets dropped on purpose; all packets where the mechanism cannot tell data from acknowledgements."""
+    return sum(fault.explains if fault.explains is not None else _dropped(fault) for fault in injected)
+
+
+def _dropped(fault: Injected) -> int:
+    return fault.dropped if fault.dropped_writes is None else fault.dropped_writes

@@ -1,0 +1,92 @@
+"""What became of every path of every flow, from counters and EV_STATE records, and whether that was expected. Pure."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from results.event_log import Fields
+from results.summary import Check
+from scenarios.file.model import Expectation
+from scenarios.workload.traffic import OpenFlow, WorkerCounts
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, NodeId
+
+_SHOWN = 3
+"""Examples of what is wrong; the records have the rest."""
+
+
+@dataclass(frozen=True)
+class PathOutcome:
+    """One entropy value of one flow."""
+
+    flow: str
+    """As `h0>h3`."""
+    links: tuple[str, ...]
+    """From leaf to spine to leaf; none where both hosts sit on one leaf."""
+    lost: int
+    """Packets sent again because they did not arrive, or did not seem to."""
+    retired: bool
+    """Whether it was assumed bad at any time."""
+
+
+def outcomes_of(
+    flows: Sequence[OpenFlow], workers: Iterable[WorkerCounts], records: Iterable[Fields], fabric: Fabric
+) -> tuple[PathOutcome, ...]:
+    """All paths of the flows' sources."""
+    mine = {(item.source.host, item.source.qpn): item for item in flows}
+    bad = {
+        (record["node"], record["qpn"], int(ev, 16))
+        for record in records
+        if record["event"] == "EV_STATE" and record["state"] == "ASSUMED_BAD"
+        for ev in record["evs"]
+    }
+    rows = (row for worker in workers for row in worker.evs if (row["host"], row["qpn"]) in mine)
+    return tuple(_outcome(mine[row["host"], row["qpn"]], row, bad, fabric) for row in rows)
+
+
+def _outcome(item: OpenFlow, row: Fields, bad: set[tuple[str, int, int]], fabric: Fabric) -> PathOutcome:
+    source, destination = NodeId.host(item.flow.source), NodeId.host(item.flow.destination)
+    leaves = fabric.leaf_of(item.flow.source), fabric.leaf_of(item.flow.destination)
+    return PathOutcome(
+        flow=f"{source}>{destination}",
+        links=() if row["spine"] is None else _links(row["plane"], row["spine"], *leaves),
+        lost=row["lost"] + row["timed_out"],
+        retired=(str(source), row["qpn"], row["ev"]) in bad,
+    )
+
+
+def _links(plane: int, spine: int, up: int, down: int) -> tuple[str, str]:
+    middle = NodeId.spine(plane, spine)
+    first = DirectedLink(plane, NodeId.leaf(plane, up), middle)
+    return str(first), str(DirectedLink(plane, middle, NodeId.leaf(plane, down)))
+
+
+def path_checks(
+    expectation: Expectation, retired: Iterable[DirectedLink] | None, outcomes: Sequence[PathOutcome]
+) -> tuple[Check, ...]:
+    """What was asked of paths; `retired` are the links that `expectation` names, spelt out."""
+    checks = []
+    if retired is not None:
+        checks.append(_retired_check({str(link) for link in retired}, outcomes))
+    if expectation.lost_per_path is not None:
+        checks.append(_lost_check(expectation.lost_per_path, outcomes))
+    return tuple(checks)
+
+
+def _retired_check(wanted: set[str], outcomes: Sequence[PathOutcome]) -> Check:
+    retired = [path for path in outcomes if path.retired]
+    crossed = {link for path in retired for link in path.links}
+    used = {link for path in outcomes for link in path.links}
+    wrong = [f"no entropy value over {link} was retired" for link in sorted((wanted & used) - crossed)]
+    wrong += [f"one over {' and '.join(p.links)} was ({p.flow})" for p in retired if not wanted & {*p.links}]
+    right = f"{len(retired)} over {', '.join(sorted(wanted & used)) or 'no link'}, no others"
+    return Check("the right entropy values are retired", not wrong, _some(wrong) or right)
+
+
+def _lost_check(most: int, outcomes: Sequence[PathOutcome]) -> Check:
+    wrong = [f"{path.lost} over {' and '.join(path.links)} ({path.flow})" for path in outcomes if path.lost > most]
+    worst = max((path.lost for path in outcomes), default=0)
+    return Check("no path loses more than it may", not wrong, _some(wrong) or f"at most {worst} of {most}")
+
+
+def _some(wrong: Sequence[str]) -> str:
+    return "; ".join(wrong[:_SHOWN]) + (" ..." if len(wrong) > _SHOWN else "")

@@ -1,0 +1,211 @@
+"""Whether a scenario's flows are long enough for what is asked of SprayCheck. Pure: plans and statistics, no lab.
+
+Warns, never refuses: a run that must end with `insufficient` can be what is wanted.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from math import ceil
+
+from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.detector import Asked, uniform_packets_needed
+from faults.accounting import SHUT
+from faults.model import Fault, Hang
+from faults.quantities import parse_rate, render_rate
+from faults.traits import drop_rate_of, only_of
+from results.wording import count_text
+from scenarios.file.collective_plan import Sending
+from scenarios.file.plan import Flow, Plan
+from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
+from scenarios.run.measuring import gets_uneven_parts
+from scenarios.run.small_flows import POLICIES, add_up
+from testbed.model.ids import DirectedLink, Role
+
+
+@dataclass(frozen=True)
+class Power:
+    """What the flows of a plan can show."""
+
+    packets_a_path: int
+    """Of the smallest measured flow; 0 when none crosses a spine."""
+    min_rate: str
+    needed: int | None
+    """Packets a path for a sure verdict at `min_rate`; None when no flow can be long enough."""
+    for_faults: tuple[tuple[str, int | None], ...]
+    """The same for each drop rate of the scenario's faults on fabric links."""
+
+
+def power_of(plan: Plan) -> Power:
+    """What the flows of this plan can show."""
+    measured = [packets_a_path(plan, flow) for flow in plan.flows if _is_measured(plan, flow)]
+    paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
+    measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
+    rates = {render_rate(rate): rate for _, _, rate in _fabric_drops(plan)}
+    return Power(
+        min(measured, default=0),
+        plan.scenario.detector.min_rate,
+        needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate))),
+        tuple((text, needed_for(plan, float(rate))) for text, rate in rates.items()),
+    )
+
+
+def packets_a_path(plan: Plan, flow: Flow) -> int:
+    """First transmissions of a flow on each path."""
+    spec = plan.fabric.spec
+    return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
+
+
+def crossing_sendings(plan: Plan) -> Iterator[Sending]:
+    """What queue pairs of collectives send between hosts below different leaves."""
+    leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
+    for collective in plan.collectives:
+        for sent in collective.sendings(pmtu):
+            if leaf_of(sent.source) != leaf_of(sent.destination):
+                yield sent
+
+
+def announced_ends(plan: Plan) -> list[tuple[int, int]]:
+    """Hosts, from and to, of the queue pairs of collectives that SprayCheck is told of."""
+    least = least_packets(plan)
+    return [(sent.source, sent.destination) for sent in crossing_sendings(plan) if least and sent.packets >= least]
+
+
+def least_packets(plan: Plan) -> int | None:
+    """Packets from which on a queue pair of a collective is measured; None when none is long enough.
+
+    Its messages are given by what it computes, so one that is too short for a verdict is not announced to the leaves.
+    """
+    needed = needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate)))
+    return None if needed is None else needed * plan.fabric.spec.planes * plan.fabric.spec.spines
+
+
+def needed_for(plan: Plan, rate: float) -> int | None:
+    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
+    transport = plan.scenario.transport
+    spines = plan.fabric.spec.spines
+    if plan.scenario.judged_by == "declared":
+        return declared_packets_needed(spines, Asked(rate))
+    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, Asked(rate))
+
+
+def warnings_of(plan: Plan) -> Iterator[str]:
+    """What of this plan cannot come out as one might expect, one sentence each."""
+    transport, spec = plan.scenario.transport, plan.fabric.spec
+    if plan.scenario.expect.detection == "judged":
+        yield from _measuring_warnings(plan)
+        if plan.scenario.judged_by == "uniform":
+            yield from measuring_cautions_of(transport, spec.planes, spec.spines)
+        elif plan.faults:
+            yield from leaving_cautions_of(transport, spec.planes, spec.spines)
+    yield from cautions_of(transport, spec.planes, spec.spines)
+
+
+def _measuring_warnings(plan: Plan) -> Iterator[str]:
+    power = power_of(plan)
+    if power.packets_a_path and not gets_uneven_parts(plan.scenario):
+        yield from _length_warnings(plan, power)
+    elif (plan.flows or not plan.collectives) and not power.packets_a_path:
+        yield "no flow crosses a spine: SprayCheck judges nothing"
+    yield from _collective_warnings(plan)
+    if plan.window_pkts < plan.scenario.transport.window_pkts:
+        yield (
+            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than the rings of a port hold with "
+            f"so many queue pairs to one host; {plan.window_pkts} are used"
+        )
+    yield from _host_link_warnings(plan)
+    yield from _switch_warnings(plan)
+    yield from _expectation_warnings(plan)
+
+
+def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
+    has = f"{count_text(power.packets_a_path, 'packet')} a path"
+    if power.needed is None:
+        yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
+    elif power.packets_a_path < power.needed and not (plan.scenario.judged_by == "uniform" and add_up(plan)):
+        spec = plan.fabric.spec
+        flow = ceil(power.needed * spec.planes * spec.spines)
+        yield (
+            f"{has}, but a drop of {power.min_rate} (detector.min_rate) needs {power.needed:,}: verdicts will be "
+            f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
+        )
+    for rate, needed in power.for_faults:
+        if rate != power.min_rate and (needed is None or power.packets_a_path < needed):
+            wants = "more than a flow can have" if needed is None else f"{needed:,}"
+            yield f"{has}, but the fault's drop of {rate} needs {wants}: it may be missed"
+
+
+def _collective_warnings(plan: Plan) -> Iterator[str]:
+    """Which queue pairs of collectives SprayCheck cannot judge."""
+    sent, least = [each.packets for each in crossing_sendings(plan)], least_packets(plan)
+    short = [packets for packets in sent if least is None or packets < least]
+    if short:
+        needs = "more than one can have" if least is None else f"{least:,}"
+        yield (
+            f"{len(short)} of {count_text(len(sent), 'queue pair')} of collectives are not announced to SprayCheck: "
+            f"they send up to {count_text(max(short), 'packet')}, and a verdict on "
+            f"{plan.scenario.detector.min_rate} takes {needs}"
+        )
+
+
+def _host_link_warnings(plan: Plan) -> Iterator[str]:
+    links = {str(way): None for way, fault in _dropping(plan) if not is_between_switches(way)}
+    if links:
+        yield (
+            f"{', '.join(links)}: paths of flows that lose on a host's link may be `insufficient`; SprayCheck names "
+            "such a link by `declared` only, and only on the way up to the leaf"
+        )
+
+
+def _switch_warnings(plan: Plan) -> Iterator[str]:
+    """Faults on all links of a switch leave no healthy path that would clear some of them."""
+    losing = (order for order in plan.faults if any(map(_loses, order.worded.faults)))
+    hit = {way for order in losing for way in order.chosen.ways if is_between_switches(way)}
+    leaving, arriving = Counter(way.sender for way in hit), Counter(way.receiver for way in hit)
+    spec = plan.fabric.spec
+    for switch in (*plan.fabric.leaves(), *plan.fabric.spines()):
+        links = spec.spines if switch.role is Role.LEAF else spec.leaves
+        if links > 1 and links in (leaving[switch], arriving[switch]):
+            yield (
+                f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
+                "check of the named links will hardly hold; write expect.detection: recorded"
+            )
+
+
+def _loses(fault: Fault) -> bool:
+    return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).control)
+
+
+def _expectation_warnings(plan: Plan) -> Iterator[str]:
+    if plan.detected is None:
+        return
+    expected = {str(way) for way in plan.detected}
+    dropping = {str(way) for way, _, _ in _fabric_drops(plan)}
+    for link in sorted(expected - dropping):
+        yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees"
+    for link in sorted(dropping - expected):
+        yield f"expect.detected does not name {link}, on which the scenario drops packets"
+
+
+def is_between_switches(way: DirectedLink) -> bool:
+    """Whether it is one of those links that SprayCheck can name."""
+    return way.egress.node.role is not Role.HOST and way.ingress.node.role is not Role.HOST
+
+
+def _fabric_drops(plan: Plan) -> Iterator[tuple[DirectedLink, Fault, Fraction]]:
+    for way, fault in _dropping(plan):
+        if is_between_switches(way):
+            yield way, fault, drop_rate_of(fault) or Fraction(0)
+
+
+def _dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
+    """Every direction with a fault that drops data."""
+    for order in plan.faults:
+        for fault in order.worded.faults:
+            if drop_rate_of(fault) and not only_of(fault).control:
+                yield from ((way, fault) for way in order.chosen.ways)
+
+
+def _is_measured(plan: Plan, flow: Flow) -> bool:
+    return plan.fabric.leaf_of(flow.source) != plan.fabric.leaf_of(flow.destination)

@@ -1,0 +1,77 @@
+"""The life of one run as a flat list of named stages, the same for a lab of its own and for one that is up.
+
+A stage that makes something registers how to undo it; whatever happens, everything is undone in reverse order.
+"""
+
+import time
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from results.summary import StageTime, Summary
+from scenarios.interrupts import undoing
+from scenarios.run import ending, stages
+from scenarios.run.measuring import verdicts_wanted
+from scenarios.run.order import Listener, Recorded, RunOrder
+from scenarios.run.power import announced_ends
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class Stages:
+    """Runs stages, tells of each, and keeps how long it took."""
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+        self.times: list[StageTime] = []
+
+    def __call__(self, name: str, act: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Run one stage."""
+        self._listener.stage(name)
+        began = time.monotonic()
+        try:
+            return act(*args, **kwargs)
+        finally:
+            self.times.append(StageTime(name, round(time.monotonic() - began, 3)))
+
+
+def run_scenario(order: RunOrder, listener: Listener) -> Summary:
+    """Do what the scenario says and judge it; the run folder then holds everything.
+
+    Raises this folder's errors, those of testbed, faults and results, and `InterruptedRunError`; in each case what was
+    made is undone first.
+    """
+    stage = Stages(listener)
+    started = stages.moment()
+    with undoing() as undo:
+        plan = stage("plan", stages.plan_for, order)
+        lab = stage("lab", stages.lab_for, order, plan, listener, undo)
+        faults = stage("faults asked for", stages.faults_to_set, lab, plan)
+        folder = stage("run folder", stages.new_folder, order, plan, undo)
+        unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
+        stage("describe", ending.describe, order, plan, folder, started)
+        stage("captures", stages.start_captures, lab, plan, folder, undo)
+        stage("faults", stages.set_faults, lab, plan, order, faults, undo)
+        unfinished.has_begun = True
+        traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
+        before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
+        epoch = stage("write", stages.start_writing, lab, plan, traffic)
+        progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener)
+        verified = stage("verify", traffic.verify)
+        verdicts = stage("detection", stages.wait_judged, lab, order.labdir, plan, epoch, listener)
+        after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
+        captures = stage("end captures", stages.end_captures, lab, plan, folder)
+        stage("clear faults", stages.clear_faults, lab, faults)
+        recorded = Recorded(
+            traffic.flows,
+            progress,
+            verified,
+            traffic.outcome(progress),
+            verdicts,
+            verdicts_wanted(plan, verdicts, announced_ends(plan)),
+            before,
+            after,
+            captures,
+        )
+        stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
+        return ending.judge(order, plan, folder, recorded, stage.times)

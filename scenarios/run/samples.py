@@ -1,0 +1,122 @@
+"""How flows and this machine fare during a run, into its folder: what came through, what was lost, how busy it was.
+
+Read at the edge, judged by nobody here; `scenarios.run.expect` judges the difference between start and end.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from results.event_log import EventLog, Fields, stamped
+from scenarios.lab.protocol import FaultState
+from scenarios.run.collect import softnet_drops
+from scenarios.workload.traffic import FlowProgress, WorkerCounts
+
+EVERY_S = 1.0
+"""Between samples (our choice): a sample costs some milliseconds."""
+
+PROGRESS_EVERY_S = 0.25
+"""Between records of the flows' progress (our choice): the runner asks for it more often anyway."""
+
+LEAST_S = 0.2
+"""Shares over less time than this say little (our choice)."""
+
+_STAT = Path("/proc/stat")
+_IDLE, _IOWAIT = 3, 4
+"""Columns of the `cpu` line behind its name (proc_stat(5))."""
+
+
+@dataclass
+class Samples:
+    """Samples of one run, appended to a file."""
+
+    path: Path
+    run: str
+    seed: int
+    _last_s: float = field(default=0.0)
+    _last_progress_s: float = 0.0
+    _packets: int = 0
+    _cpu: tuple[int, int] = (0, 0)
+    _engines: tuple[tuple[int, int], ...] = ()
+    """Nanoseconds each engine ran and waited, at the last sample."""
+
+    def due(self, ended: bool = False) -> bool:
+        """Whether the last sample is old enough; when traffic has ended one more is taken sooner."""
+        return time.monotonic() - self._last_s >= (LEAST_S if ended else EVERY_S)
+
+    def note_progress(self, progress: Sequence[FlowProgress]) -> None:
+        """Append how far every flow is, if the last such record is old enough or this is the end."""
+        now = time.monotonic()
+        if now - self._last_progress_s < PROGRESS_EVERY_S and not all(flow.ended for flow in progress):
+            return
+        self._last_progress_s = now
+        told = {
+            "acked_bytes": [flow.acked_bytes for flow in progress],
+            "resent": [flow.packets_rtx for flow in progress],
+        }
+        self._append("PROGRESS", told)
+
+    def take(
+        self, progress: Sequence[FlowProgress], workers: Sequence[WorkerCounts], faults: Sequence[FaultState]
+    ) -> None:
+        """Append one sample; rates and shares are since the one before and null in the first."""
+        now, cpu = time.monotonic(), _cpu_ticks()
+        engines = tuple((worker.cpu_ns, worker.sched_wait_ns) for worker in workers)
+        packets = sum(flow.packets_tx + flow.packets_rtx for flow in progress)
+        sample = {
+            "packets_sent": packets,
+            "packets_per_s": self._per_second(packets, now),
+            "outstanding_bytes": sum(flow.posted_bytes - flow.acked_bytes for flow in progress),
+            "timeouts": sum(flow.timeouts for flow in progress),
+            **_lost(workers, faults),
+            "cpu_busy_share": _share(cpu[0] - self._cpu[0], cpu[1] - self._cpu[1]) if self._last_s else None,
+            "cpus": os.cpu_count(),
+            **waits(self._engines, engines),
+        }
+        self._append("LOAD", sample)
+        self._last_s, self._packets, self._cpu, self._engines = now, packets, cpu, engines
+
+    def _append(self, event: str, fields: Fields) -> None:
+        with EventLog(self.path) as log:
+            log.append({"run": self.run, "seed": self.seed} | stamped(event, "runner", fields))
+
+    def _per_second(self, packets: int, now: float) -> float | None:
+        return round((packets - self._packets) / (now - self._last_s), 1) if self._last_s else None
+
+
+def waits(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Fields:
+    """Of the engines' time between two samples of (ran, waited), the part that all, and the worst, waited for a core.
+
+    Null without a sample before.
+    """
+    if not before:
+        return {"sched_wait_share": None, "sched_wait_worst": None}
+    grown = [(ran - earlier[0], waited - earlier[1]) for (ran, waited), earlier in zip(now, before, strict=True)]
+    ran, waited = (sum(column) for column in zip(*grown, strict=True))
+    return {
+        "sched_wait_share": _share(waited, ran + waited),
+        "sched_wait_worst": max(_share(waited, ran + waited) for ran, waited in grown),
+    }
+
+
+def _lost(workers: Sequence[WorkerCounts], faults: Sequence[FaultState]) -> Fields:
+    ports = [port for worker in workers for port in worker.ports]
+    return {
+        "softnet_drops": softnet_drops(),
+        "ring_drops": sum(port.rx_drops for port in ports),
+        "tx_errors": sum(port.tx_errors for port in ports),
+        "overlimits": sum(fault.overlimits for fault in faults),
+        "faults_dropped": sum(fault.dropped for fault in faults),
+    }
+
+
+def _share(part: int, whole: int) -> float:
+    return round(part / whole, 4) if whole else 0.0
+
+
+def _cpu_ticks() -> tuple[int, int]:
+    """Busy and all ticks of all cores since boot."""
+    ticks = [int(word) for word in _STAT.read_text().splitlines()[0].split()[1:9]]
+    return sum(ticks) - ticks[_IDLE] - ticks[_IOWAIT], sum(ticks)

@@ -1,0 +1,286 @@
+"""The stages of a run on a lab, each a function from what is known to what it found out; `runner` has their order.
+
+What a stage changes it registers to be undone, so that an error or a Ctrl-C in any later stage leaves nothing.
+"""
+
+import time
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from agent.spraycheck.expectation import Expectation
+from faults.schedule import Event
+from faults.traits import amount_of, name_of
+from results import run_dir
+from results.event_log import Fields, Tail, read_records
+from results.run_dir import RunDir
+from results.summary import CaptureResult
+from results.wording import count_text
+from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
+from scenarios.file.fault_makers import mechanism_for, require_makers_here
+from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
+from scenarios.lab import protocol
+from scenarios.lab.client import Owner, Worker, not_up
+from scenarios.lab.down import take_down
+from scenarios.lab.lab_dir import LabDir, busy, read_state
+from scenarios.lab.launch import Launched, OwnerSettings, launch
+from scenarios.memory_room import require_room
+from scenarios.run import collect
+from scenarios.run.measuring import measuring_of, verdicts_wanted
+from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
+from scenarios.run.power import announced_ends, least_packets, warnings_of
+from scenarios.run.samples import Samples
+from scenarios.workload.traffic import FlowProgress, Traffic
+
+STALLED_AFTER_S = 60.0
+"""Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
+
+JUDGED_WITHIN_S = 20.0
+"""SprayCheck judges a flow some tenths of a second after its last packet, also on a slow machine."""
+
+OTHER_WITHIN_S = 3.0
+"""So much longer for the expectation that does not decide: a path that lost what closes a flow is given up in 1 s."""
+
+RECORDED_WITHIN_S = 2.0
+"""Where its verdicts decide nothing, and dead paths may never bring what they wait for."""
+
+POLL_S = 0.1
+
+
+def moment() -> Moment:
+    """Now, by both clocks."""
+    return Moment(time.time_ns(), time.monotonic_ns())
+
+
+def plan_for(order: RunOrder) -> Plan:
+    """The plan on the lab's fabric, or on the scenario's own.
+
+    Raises `ScenarioRefusedError` when the scenario does not fit the lab, `EnvironmentLackingError` when its data does
+    not fit this machine's memory.
+    """
+    scenario = order.scenario
+    if order.attach:
+        state = read_state(order.labdir)
+        if state is None:
+            raise LabStateError(not_up(order.labdir))
+        counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
+        scenario = checked_on(scenario, counts)
+    plan = plan_of(scenario)
+    require_room(plan.region_bytes, "the flows' data")
+    return plan
+
+
+def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
+    """Connect to the lab that is up, or build one that ends with this run.
+
+    Raises `MechanismError`, before anything is built, when this machine cannot make the scenario's faults.
+    """
+    for text in warnings_of(plan):
+        listener.note(f"warning: {text}")
+    if order.attach:
+        if plan.scenario.topology != order.scenario.topology:
+            listener.note(
+                f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}: flows, "
+                "packets a path and links that drop are those of the lab, and so the result may differ"
+            )
+    else:
+        require_makers_here(plan.faults, order.mechanism)
+        launched = launch(_owner_settings(order, plan), listener.note)
+        undo.callback(_end_lab, launched, order.labdir)
+    owner = undo.enter_context(Owner(order.labdir))
+    undo.enter_context(busy(order.labdir))
+    status = owner.ask(protocol.Status(), protocol.LabStatus)
+    workers = [undo.enter_context(Worker(order.labdir.worker_socket(at))) for at in range(status.workers)]
+    return LabInUse(plan.fabric, owner, tuple(workers))
+
+
+def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
+    topology = plan.scenario.topology
+    return OwnerSettings(
+        lab=order.labdir.lab,
+        planes=topology.planes,
+        leaves=topology.leaves,
+        spines=topology.spines,
+        hosts_per_leaf=topology.hosts_per_leaf,
+        workers=order.workers,
+        seed=plan.scenario.seed,
+        measuring=measuring_of(plan.scenario),
+        leased=True,
+    )
+
+
+def _end_lab(launched: Launched, labdir: LabDir) -> None:
+    """The lease ends, and the lab with it; what an owner that was killed has left is removed by its marks."""
+    launched.release()
+    if not launched.wait_ended():
+        take_down(labdir)
+
+
+def new_folder(order: RunOrder, plan: Plan, undo: ExitStack) -> RunDir:
+    """The run's folder; handed to the invoking user at the end, whatever happens."""
+    folder = run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed), order.invoker)
+    undo.callback(folder.hand_over)
+    return folder
+
+
+def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -> None:
+    """Record the links that the scenario names, from before the first packet."""
+    if plan.captures:
+        links = tuple(str(link) for link in plan.captures)
+        undo.callback(_quietly, lab.owner, protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+        limits = plan.scenario.limits
+        order = protocol.CaptureStart(
+            links, str(folder.pcap.absolute()), leased=True, snaplen=limits.snaplen, most_bytes=limits.captures
+        )
+        lab.owner.ask(order, protocol.Captures)
+
+
+def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResult, ...]:
+    """What was recorded."""
+    if not plan.captures:
+        return ()
+    ended = lab.owner.ask(protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+    return tuple(
+        CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full) for c in ended.captures
+    )
+
+
+def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
+    """The scenario's faults; without those that are there already, by hand and just the same, which are left alone.
+
+    Raises `LabStateError` when a direction has a different one of the same name.
+    """
+    told = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
+    there = {(state.link, state.fault): state for state in told}
+    return tuple(planned for planned in plan.faults if not _is_there(planned, there))
+
+
+def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, mine: tuple[PlannedFault, ...], undo: ExitStack) -> None:
+    """Order what this run has to break."""
+    undo.callback(_quietly, lab.owner, protocol.FaultClear(leased=True), protocol.Faults)
+    for planned in mine:
+        mechanism = mechanism_for(planned, order.mechanism)
+        words, seed = dict(planned.words), plan.scenario.seed
+        request = protocol.FaultSet(planned.chosen.text, words, mechanism, "scenario", seed, leased=True)
+        lab.owner.ask(request, protocol.Faults)
+
+
+def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.FaultState]) -> bool:
+    """Whether all of an order is in force. Raises `LabStateError` when something else is in its place."""
+    same = []
+    for way in planned.chosen.ways:
+        for fault in planned.worded.faults:
+            state = there.get((str(way), name_of(fault)))
+            if state is not None and state.requested_text != amount_of(fault):
+                has = f"{way} has {state.fault} {state.requested_text} already"
+                raise LabStateError(f"{has}; `spraylab fault clear` it, or ask for the same")
+            same.append(state is not None)
+    return all(same)
+
+
+def clear_faults(lab: LabInUse, mine: tuple[PlannedFault, ...]) -> None:
+    """Take away what this run has ordered. Raises `OwnerFailedError` when a timeline could not be followed."""
+    failed = lab.owner.ask(protocol.FaultClear(leased=True), protocol.Faults).failed
+    if failed and mine:
+        raise OwnerFailedError("faults were not in force as the scenario asks: " + "; ".join(map(str, failed)))
+
+
+def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> None:
+    """Undo on the way out of an error; the owner may be gone, and then so is what is to be undone."""
+    with suppress(ScenariosError):
+        owner.ask(request, reply)
+
+
+def open_traffic(lab: LabInUse, plan: Plan, undo: ExitStack) -> Traffic:
+    """Memory and queue pairs for every flow."""
+    traffic = Traffic(lab.workers)
+    undo.callback(_close_quietly, traffic)
+    traffic.open(plan)
+    return traffic
+
+
+def _close_quietly(traffic: Traffic) -> None:
+    with suppress(ScenariosError):
+        traffic.close()
+
+
+def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> Readings:
+    """What this machine and the injector have counted by now, with the faults that went since a moment."""
+    faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
+    gone = collect.gone_between(read_records(labdir.truth), since_ns)
+    return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
+
+
+def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
+    """Start all flows under a fresh epoch, which is returned."""
+    epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+    lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
+    traffic.post(epoch, time.monotonic_ns(), least_packets(plan))
+    return epoch
+
+
+def wait_ended(
+    lab: LabInUse, plan: Plan, traffic: Traffic, folder: RunDir, listener: Listener
+) -> tuple[FlowProgress, ...]:
+    """Wait until every flow is acknowledged or has failed, with samples meanwhile. Raises `RunStalledError`."""
+    acked, since = -1, time.monotonic()
+    samples = Samples(folder.counters, folder.name, plan.scenario.seed)
+    while True:
+        due_ns = traffic.post_due(time.monotonic_ns())
+        over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
+        progress = traffic.progress()
+        samples.note_progress(progress)
+        ended = over and traffic.ended(progress)
+        if samples.due(ended):
+            told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
+            samples.take(progress, traffic.counters(), told.faults)
+        now_acked = sum(flow.acked_bytes for flow in progress)
+        listener.progress(
+            now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)
+        )
+        if ended:
+            return progress
+        if now_acked != acked or due_ns is not None:
+            acked, since = now_acked, time.monotonic()
+        elif time.monotonic() - since > STALLED_AFTER_S:
+            waiting = sum(not flow.ended for flow in progress)
+            raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
+        time.sleep(POLL_S if due_ns is None else min(POLL_S, max(0.0, due_ns / 1e9 - time.monotonic())))
+
+
+def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+    """SprayCheck's records of this run, once every path is judged, or when it takes too long.
+
+    The expectation that does not decide is waited for, too, but not for long: it is only recorded.
+    Raises `OwnerFailedError` when it takes too long because a process has died.
+    """
+    tail, found = Tail(labdir.detect), list[Fields]()
+    judged = plan.scenario.expect.detection == "judged"
+    decides, announced = plan.scenario.judged_by, announced_ends(plan)
+    both = plan.scenario.detector.counter_bits == 32
+    until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
+    settled_at: float | None = None
+    while True:
+        found += collect.of_epoch(tail.fresh(), epoch)
+        now, wanted = time.monotonic(), verdicts_wanted(plan, found, announced)
+        if settled_at is None and collect.is_settled(found, wanted, decides):
+            settled_at = now
+        others = [each for each in Expectation if each != decides] if both else []
+        if settled_at is not None and (
+            now > settled_at + OTHER_WITHIN_S or all(collect.is_settled(found, wanted, each) for each in others)
+        ):
+            return tuple(found)
+        if settled_at is None and now > until:
+            _require_running(lab.owner)
+            listener.note(f"only {collect.verdict_count(found, decides)} of {wanted} paths were judged")
+            return tuple(found)
+        if settled_at is None:
+            listener.waiting(f"verdicts: {collect.verdict_count(found, decides):,} of {wanted:,} paths judged")
+        time.sleep(POLL_S)
+
+
+def _require_running(owner: Owner) -> None:
+    """Raises `OwnerFailedError` when one of the lab's processes has ended."""
+    for child in owner.ask(protocol.Status(), protocol.LabStatus).children:
+        if child.state != "running":
+            raise OwnerFailedError(f"{child.name} {child.state}; see logs/{child.name}.log in the run's folder")

@@ -1,0 +1,100 @@
+"""The witnesses of a run side by side, each held against what the injector counted. Pure.
+
+SprayCheck's words are taken from its records, by both expectations; MRC's from `ev_witness`.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from results.event_log import Fields
+from results.metrics import NS, precision, recall
+from results.witnesses import Witness, WitnessedLink
+from scenarios.file.model import Scenario
+from scenarios.run.expect import Accused, Conclusion
+from testbed.errors import UnknownNameError
+from testbed.model.fabric import Fabric
+from testbed.model.ids import parse_link
+
+SILENT = Conclusion("silent", (), (), {}, 0)
+"""Of a witness that has nothing to go by."""
+
+
+@dataclass(frozen=True)
+class Truth:
+    """What really happened."""
+
+    dropping: frozenset[str]
+    """Directions between switches, and from hosts up to leaves, that lost data."""
+    possible: frozenset[str]
+    """Directions that may have, uncounted: to name them is right, not to name them is no miss."""
+    since_ns: Mapping[str, int]
+    """When each direction's first fault was in force; monotonic."""
+    first_packet_ns: int | None
+
+
+def in_force_since(records: Iterable[Fields]) -> dict[str, int]:
+    """When the first fault of each direction was in force, by the truth's records."""
+    since: dict[str, int] = {}
+    for record in records:
+        if record["event"] == "FAULT_SET":
+            since[record["link"]] = min(record["mono_ns"], since.get(record["link"], record["mono_ns"]))
+    return since
+
+
+def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decides: bool, note: str = "") -> Witness:
+    """One witness beside the truth."""
+    named = tuple(_witnessed(each, truth, fabric) for each in (*said.accused, *said.common))
+    links = {link for each in named for link in _links_of(each.link, fabric)}
+    right = truth.dropping | (truth.possible & links)
+    found = [each for each in named if each.right and each.after_s is not None]
+    first = min(found, key=lambda each: each.after_s or 0.0, default=None)
+    return Witness(
+        witness=name,
+        decides=decides,
+        state=said.state,
+        named=named,
+        candidates=(*said.candidates, *said.common_candidates),
+        missed=tuple(sorted(truth.dropping - links)),
+        false_alarms=len(links - right),
+        precision=precision(links, set(right)),
+        recall=recall(links, set(truth.dropping)),
+        seconds=None if first is None else first.after_s,
+        packets=None if first is None else first.packets,
+        note=note,
+    )
+
+
+def _witnessed(said: Accused, truth: Truth, fabric: Fabric) -> WitnessedLink:
+    links = _links_of(said.link, fabric)
+    after = None
+    if said.named_ns is not None and truth.first_packet_ns is not None:
+        in_force = [truth.since_ns[link] for link in links if link in truth.since_ns]
+        begin = max(truth.first_packet_ns, min(in_force, default=truth.first_packet_ns))
+        after = max(0, said.named_ns - begin) / NS
+    return WitnessedLink(said.link, links <= truth.dropping | truth.possible, after, said.packets, said.paths)
+
+
+def _links_of(name: str, fabric: Fabric) -> frozenset[str]:
+    """The directions that a name stands for: itself, or all of a pattern."""
+    try:
+        return frozenset(map(str, parse_link(name, fabric)))
+    except UnknownNameError:
+        return frozenset((name,))
+
+
+def silence_of_events(scenario: Scenario) -> str:
+    """Why MRC's events say nothing in this scenario; empty if they can."""
+    if scenario.transport.ev.loss_policy == "off":
+        return "no events (loss policy off)"
+    return "no events (events: off)" if scenario.events == "off" else ""
+
+
+def note_on(said: Conclusion, scenario: Scenario) -> str:
+    """What is to be known of SprayCheck's word by one expectation."""
+    if said.expectation == "declared" and scenario.detector.counter_bits == 16:
+        return "not judged: with 16-bit counters nothing is declared"
+    judged = sum(said.verdicts.values())
+    if judged < said.verdicts_wanted:
+        return f"only {judged} of {said.verdicts_wanted} paths were judged in time"
+    unsure = said.verdicts.get("insufficient", 0)
+    return f"{unsure} of {judged} verdicts are insufficient" if unsure else ""

@@ -1,0 +1,137 @@
+"""Points of a study on a real fabric: one lab for all points of one topology, one run of a scenario for each.
+
+What a run writes into its folder is scored as the model's outcome is.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from results.event_log import read_records
+from results.run_dir import Invoker, RunDir
+from results.summary import Summary
+from scenarios.errors import LabStateError
+from scenarios.file.model import Scenario
+from scenarios.lab.down import take_down
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.launch import Launched, OwnerSettings, launch
+from scenarios.run.measuring import measuring_of
+from scenarios.run.order import Listener, RunOrder
+from scenarios.run.runner import run_scenario
+from scenarios.study.model import Point, failed_links
+from scenarios.study.score import Row, Said, Seen, row_of
+from testbed.model.ids import DirectedLink, Role
+
+MOST_REPEATED = 3
+"""Times that a run is repeated on a machine that did not keep up. Our choice; then it is kept as overloaded."""
+
+
+class StudyLab:
+    """A lab that lives as long as points need it; leased, so that it ends with this process, however that ends."""
+
+    def __init__(self, labdir: LabDir, runs: Path, invoker: Invoker | None, listener: Listener) -> None:
+        self._labdir, self._runs, self._invoker, self._listener = labdir, runs, invoker, listener
+        self._up: tuple[tuple[int, int, int], Launched] | None = None
+
+    def __enter__(self) -> Self:
+        """Nothing yet: the first point says which fabric."""
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        """Take the lab down."""
+        self._end()
+
+    def run(self, point: Point) -> Row:
+        """Run one point, again while the machine does not keep up. Raises what a run raises."""
+        scenario = scenario_of(point)
+        self._be_up_for(point, scenario)
+        order = RunOrder(scenario, self._labdir, True, self._runs, self._invoker, tuple(sys.argv))
+        summary = run_scenario(order, self._listener)
+        for _ in range(MOST_REPEATED):
+            if summary.outcome != "overloaded":
+                break
+            summary = run_scenario(order, self._listener)
+        return scored(point, summary)
+
+    def _be_up_for(self, point: Point, scenario: Scenario) -> None:
+        counts = point.planes, point.leaves, point.spines
+        if self._up is not None and self._up[0] == counts:
+            return
+        self._end()
+        settings = OwnerSettings(self._labdir.lab, *counts, 1, measuring=measuring_of(scenario), leased=True)
+        self._up = counts, launch(settings, self._listener.stage)
+
+    def _end(self) -> None:
+        if self._up is None:
+            return
+        launched, self._up = self._up[1], None
+        launched.release()
+        if not launched.wait_ended():
+            take_down(self._labdir)
+
+
+def scenario_of(point: Point) -> Scenario:
+    """The run of a point as a scenario."""
+    links = failed_links(point)
+    return Scenario.model_validate(
+        {
+            "version": 1,
+            "name": "study",
+            "description": f"{point.failure}, {percent(point.rate)}, {point.packets} packets a spine",
+            "seed": point.seed,
+            "topology": {
+                "planes": point.planes, "leaves": point.leaves, "spines": point.spines, "hosts_per_leaf": 1,
+            },
+            "transport": {"spray": point.spray},
+            "workloads": ({"strides": point.strides, "packets": point.packets * point.spines * point.planes},),
+            "faults": tuple({"link": str(link), "drop": percent(point.rate)} for link in links),
+            "detector": {"min_rate": percent(point.asked_rate), "expectation": point.expectation},
+            "expect": {"detected": tuple(str(link) for link in links if _is_fabric(link))},
+        }
+    )  # fmt: skip
+
+
+def percent(rate: float) -> str:
+    """A rate as scenarios write it."""
+    return f"{100 * rate:.10g}%"
+
+
+def scored(point: Point, summary: Summary) -> Row:
+    """The row of a finished run, from its folder. Raises LabStateError when nothing was judged by the expectation."""
+    records = list(read_records(RunDir(Path(summary.folder)).detect))
+    mine = [each for each in records if each.get("expectation", "uniform") == point.expectation]
+    seen = [msgspec.convert(each, Seen, strict=False) for each in mine if each["event"] == "DETECT"]
+    if not seen:
+        raise LabStateError(f"{summary.folder}: no verdict by the expectation {point.expectation!r}")
+    said = [each for each in mine if each["event"] == "LOCALIZE"]
+    links = failed_links(point)
+    last = msgspec.convert(said[-1], Said) if said else Said()
+    seconds = _seconds(RunDir(Path(summary.folder)), links, said)
+    return row_of(point, "fabric", links, seen, last, seconds, summary.outcome == "overloaded")
+
+
+def _seconds(folder: RunDir, links: tuple[DirectedLink, ...], said: list[dict[str, Any]]) -> float | None:
+    """From the last queue pair's opening, right before the first packet, until all that dropped were named for good."""
+    wanted = {str(link) for link in links if _is_fabric(link)}
+    named_ns = next(_naming(wanted, said), None)
+    opened = [each["mono_ns"] for each in read_records(folder.agent) if each.get("new") == "RTS"]
+    if not wanted or named_ns is None or not opened:
+        return None
+    return float(round((named_ns - max(opened)) / 1e9, 3))
+
+
+def _naming(wanted: set[str], said: list[dict[str, Any]]) -> Iterator[int]:
+    """When the last stretch of records that name all of them began."""
+    since = None
+    for record in said:
+        since = (since or record["mono_ns"]) if wanted <= set(record["links"]) else None
+    if since is not None:
+        yield since
+
+
+def _is_fabric(link: DirectedLink) -> bool:
+    return Role.HOST not in (link.sender.role, link.receiver.role)

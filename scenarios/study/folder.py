@@ -1,0 +1,87 @@
+"""The folder of a study: what is done already, what comes of it, and the tables and figures made of it."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+
+from results.run_dir import Invoker, RunDir
+from results.study_table import cells_table, roc_table, runs_table, write_csv
+from scenarios.study.calibration import calibrations_of
+from scenarios.study.model import Study
+from scenarios.study.score import Mode, Row
+
+RESULTS = "results.jsonl"
+"""One line a finished run; a study that is run again goes on where it ends."""
+
+
+class StudyFolder:
+    """One study's folder; appended to, never rewritten but for tables and figures."""
+
+    def __init__(self, path: Path, invoker: Invoker | None = None) -> None:
+        self.path = path
+        self._invoker = invoker
+
+    def begin(self, study: Study) -> None:
+        """Make the folder and write the study as it is run. Raises OSError."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        text = yaml.safe_dump(study.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
+        (self.path / "study.yaml").write_text(text, encoding="utf-8")
+        self._cut_half_line()
+        self._hand_over()
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Every finished run, the last word on each."""
+        found: dict[tuple[str, str], dict[str, Any]] = {}
+        for row in self._lines():
+            found[row["mode"], row["key"]] = row
+        return list(found.values())
+
+    def done(self, mode: Mode) -> set[str]:
+        """Keys of the points that need not be run again: overloaded ones do."""
+        return {row["key"] for row in self.rows() if row["mode"] == mode and row["outcome"] == "ok"}
+
+    def append(self, row: Row) -> None:
+        """Keep a finished run, at once. Raises OSError."""
+        with (self.path / RESULTS).open("ab") as file:
+            file.write(msgspec.json.encode(row) + b"\n")
+
+    def write_tables(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+        """runs.csv, cells.csv, roc.csv, calibration.jsonl; the cells and the curves, for figures. Raises OSError."""
+        rows = self.rows()
+        cells, roc = cells_table(rows), roc_table(rows)
+        for name, lines in (("runs", runs_table(rows)), ("cells", cells), ("roc", roc)):
+            write_csv(self.path / f"{name}.csv", lines)
+        self._write_lines("cells.jsonl", cells)
+        self._write_lines("calibration.jsonl", calibrations_of(rows))
+        self._hand_over()
+        return cells, roc
+
+    def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
+        """Every figure the tables have something for; matplotlib is loaded here. Raises OSError."""
+        from results.figures import draw_figures
+
+        drawn = draw_figures(cells, roc, self.path / "figures")
+        self._hand_over()
+        return drawn
+
+    def _write_lines(self, name: str, lines: Iterable[Any]) -> None:
+        (self.path / name).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+
+    def _lines(self) -> Iterator[dict[str, Any]]:
+        with suppress(FileNotFoundError), (self.path / RESULTS).open("rb") as file:
+            for line in file:
+                if line.endswith(b"\n"):
+                    yield msgspec.json.decode(line)
+
+    def _cut_half_line(self) -> None:
+        """What a killed run left of a line would otherwise spoil the next one."""
+        with suppress(FileNotFoundError), (self.path / RESULTS).open("r+b") as file:
+            whole = file.read().rfind(b"\n") + 1
+            file.truncate(whole)
+
+    def _hand_over(self) -> None:
+        RunDir(self.path, self._invoker).hand_over()

@@ -1,0 +1,84 @@
+"""A study file to a `Study`, or to every problem in it at once; the catalog's studies by name."""
+
+import difflib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from scenarios.errors import Problem, ScenarioRefusedError, UsageError
+from scenarios.file.document import read_document
+from scenarios.file.plan import Complaint
+from scenarios.file.scenario_files import CATALOG
+from scenarios.study.model import Study, study_complaints
+
+STUDIES = CATALOG / "studies"
+
+
+def study_names() -> tuple[str, ...]:
+    """Names of the studies that come with the program."""
+    return tuple(sorted(path.stem for path in STUDIES.glob("*.yaml")))
+
+
+def find_study(text: str) -> Path:
+    """The file for a catalog name or a path. Raises `UsageError` with near names."""
+    if text in study_names():
+        return STUDIES / f"{text}.yaml"
+    if Path(text).is_file():
+        return Path(text)
+    near = difflib.get_close_matches(text, study_names(), n=3, cutoff=0.4)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(study_names())}"
+    raise UsageError(f"there is no study {text!r} and no such file; {hint}")
+
+
+def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
+    """The study in `path`, with some keys set otherwise.
+
+    Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    return study_from(text, str(path), instead or {})
+
+
+def study_from(text: str, name: str, instead: Mapping[str, Any]) -> Study:
+    """The study in `text`; `name` stands for the file in complaints."""
+    document = read_document(text)
+    complaints = [Complaint(flaw.place, flaw.wrong, flaw.right) for flaw in document.flaws]
+    study = None
+    if not complaints:
+        study, complaints = _checked(document.values, instead)
+    if study is None or complaints:
+        raise ScenarioRefusedError(
+            [
+                Problem(
+                    f"{name}:{document.line_of(each.place)}", ".".join(map(str, each.place)), each.wrong, each.right
+                )
+                for each in complaints
+            ]
+        )
+    return study
+
+
+def _checked(values: Any, instead: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
+    if not isinstance(values, Mapping):
+        return None, [Complaint((), "this is not a study", "start with `version: 1`, one key a line")]
+    try:
+        study = Study.model_validate({**values, **instead})
+    except ValidationError as error:
+        return None, [_translated(detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
+    return study, list(study_complaints(study))
+
+
+def _translated(place: tuple[int | str, ...], kind: str, told: str) -> Complaint:
+    known = {name: field.description or "" for name, field in Study.model_fields.items()}
+    key = str(place[0]) if place else ""
+    if kind == "extra_forbidden":
+        near = difflib.get_close_matches(str(place[-1]), known, n=1)
+        return Complaint(place, "unknown key", f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
+    meaning = known.get(key) or "see docs/studies.md"
+    wrong, _, right = told.removeprefix("Value error, ").partition("; ")
+    return Complaint(place, "missing" if kind == "missing" else wrong[0].lower() + wrong[1:], right or meaning)

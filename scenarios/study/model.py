@@ -1,0 +1,218 @@
+"""A study as data: which runs, over which values, tell how well the detector does: a grid, its points, their links.
+
+Pure. A point is one run: it knows everything that decides its outcome, so that a finished one is never done again.
+"""
+
+import random
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
+from typing import Annotated, Literal
+from zlib import crc32
+
+import msgspec
+from pydantic import Field
+
+from agent.spraycheck.detector import MAX_PACKETS
+from agent.wire.usid import MAX_INDEX, MAX_PLANES
+from faults.quantities import parse_rate
+from scenarios.file.plan import Complaint
+from scenarios.file.values import Part, Rate
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import DirectedLink, NodeId
+
+Spray = Literal["rotation", "random"]
+Expectation = Literal["uniform", "declared"]
+Failure = Literal["none", "one", "same-spine", "same-leaf", "disjoint", "four-of-plane", "two-of-pair", "host-link"]
+Count = Annotated[int, Field(ge=1, le=MAX_INDEX)]
+Packets = Annotated[int, Field(ge=1, le=MAX_PACKETS)]
+
+
+class Pair(Part):
+    """A drop rate and how many packets are to show it."""
+
+    rate: Rate
+    """Drop rate of each failed link, and what the detector is asked for."""
+    packets: Packets
+    """Packets a flow puts on each spine of each plane."""
+
+
+class Study(Part):
+    """A grid of runs. Every list is crossed with every other."""
+
+    version: Literal[1]
+    """Version of this format."""
+    name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
+    """Lower-case letters, digits and dashes; part of the folder's name."""
+    description: str = ""
+    """The question, in a sentence."""
+    planes: int = Field(default=1, ge=1, le=MAX_PLANES)
+    """Planes of the fabric; failures are in plane 0."""
+    leaves: Count = 8
+    """Leaves of a plane, each with one host."""
+    spines: tuple[Count, ...] = Field(default=(8,), min_length=1)
+    """Spines of a plane."""
+    strides: tuple[int, ...] = Field(default=(1, 3), min_length=1)
+    """Every host h sends one flow to host h + stride, counted around, for each stride."""
+    spray: tuple[Spray, ...] = Field(default=("rotation",), min_length=1)
+    """How entropy values are drawn."""
+    expectation: tuple[Expectation, ...] = Field(default=("uniform",), min_length=1)
+    """What counts are compared with: an equal share, or what the sender declared."""
+    rates: tuple[Rate, ...] = ()
+    """Drop rates, crossed with `packets`."""
+    packets: tuple[Packets, ...] = ()
+    """Packets on each spine of each plane, crossed with `rates`."""
+    pairs: tuple[Pair, ...] = ()
+    """Rates with the packets of each, instead of `rates` and `packets`."""
+    failures: tuple[Failure, ...] = Field(default=("one",), min_length=1)
+    """Which links drop: one; two victims of one spine; two uplinks of one leaf; two that share nothing; four of a
+    plane; two of the links between two leaves; a host's link."""
+    seeds: int = Field(default=20, ge=0)
+    """Runs of each point, seeded 1 to n; the seed chooses the links, too."""
+    healthy_seeds: int = Field(default=20, ge=0)
+    """Runs without a failure beside them."""
+    asked_rate: Rate | None = None
+    """Smallest drop rate the detector must not miss; left out, the rate of the point."""
+    miss: float = Field(default=1e-3, gt=0, lt=1)
+    """Allowed probability of a miss, a path."""
+    false_alarm: float = Field(default=1e-3, gt=0, lt=1)
+    """Allowed probability of a false alarm: a flow under `uniform`, a run under `declared`."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """One run of a study."""
+
+    spray: Spray
+    expectation: Expectation
+    planes: int
+    leaves: int
+    spines: int
+    strides: tuple[int, ...]
+    rate: float
+    packets: int
+    failure: Failure
+    asked_rate: float
+    miss: float
+    false_alarm: float
+    seed: int
+
+    @property
+    def key(self) -> str:
+        """Tells it from every other point."""
+        return msgspec.json.encode(self).decode()
+
+    @property
+    def cell_seed(self) -> tuple[int, int]:
+        """For random draws: other points with the same seed draw otherwise, the same point never."""
+        return self.seed, crc32(msgspec.json.encode(msgspec.structs.replace(self, seed=0)))
+
+    @property
+    def fabric(self) -> Fabric:
+        """Its fabric."""
+        return Fabric.of(FabricSpec(self.planes, self.leaves, self.spines, 1))
+
+
+def points_of(study: Study) -> Iterator[Point]:
+    """Every run, seed by seed, so that a study cut short has something of everything."""
+    pairs = [(pair.rate, pair.packets) for pair in study.pairs] or list(product(study.rates, study.packets))
+    for seed in range(1, max(study.seeds, study.healthy_seeds) + 1):
+        for spray, expectation, spines, (rate, packets), failure in product(
+            study.spray, study.expectation, study.spines, pairs, (*study.failures, "none")
+        ):
+            if seed <= (study.healthy_seeds if failure == "none" else study.seeds):
+                fraction = float(parse_rate(rate))
+                asked = fraction if study.asked_rate is None else float(parse_rate(study.asked_rate))
+                yield Point(
+                    spray, expectation, study.planes, study.leaves, spines, study.strides, fraction, packets, failure,
+                    asked, study.miss, study.false_alarm, seed,
+                )  # fmt: skip
+
+
+def study_complaints(study: Study) -> Iterator[Complaint]:
+    """Everything that does not fit together."""
+    crossed = bool(study.rates) and bool(study.packets)
+    if crossed == bool(study.pairs) or bool(study.rates) != bool(study.packets):
+        yield Complaint((), "rates and packets do not fit", "give `rates` and `packets`, or `pairs`")
+    for at, stride in enumerate(study.strides):
+        if stride % study.leaves == 0:
+            yield Complaint(("strides", at), f"a stride of {stride} makes hosts write to themselves", "1 to leaves - 1")
+    most = max([*study.packets, *(pair.packets for pair in study.pairs)], default=0) * max(study.spines)
+    if most > MAX_PACKETS:
+        wrong = f"{most:,} packets a plane are more than a flow may have"
+        yield Complaint(
+            ("packets",), wrong, f"at most {MAX_PACKETS:,}, so {MAX_PACKETS // max(study.spines):,} a spine"
+        )
+    if study.leaves < 4 and set(study.failures) - {"one", "none", "host-link"}:
+        yield Complaint(("leaves",), f"{study.leaves} leaves cannot have such failures", "at least 4")
+    if min(study.spines) < 2 and set(study.failures) & {"same-leaf", "disjoint", "two-of-pair"}:
+        yield Complaint(("spines",), "one spine cannot have such failures", "at least 2")
+
+
+def failed_links(point: Point) -> tuple[DirectedLink, ...]:
+    """Which links of plane 0 drop, by the point's seed; links whose loss no leaf could see are not chosen."""
+    draw = random.Random(repr(point.cell_seed))
+    return tuple(sorted(_CHOICES[point.failure](point, draw), key=str))
+
+
+def up(leaf: int, spine: int) -> DirectedLink:
+    """From a leaf of plane 0 to a spine."""
+    return DirectedLink(0, NodeId.leaf(0, leaf), NodeId.spine(0, spine))
+
+
+def down(spine: int, leaf: int) -> DirectedLink:
+    """From a spine of plane 0 to a leaf."""
+    return DirectedLink(0, NodeId.spine(0, spine), NodeId.leaf(0, leaf))
+
+
+def _any(point: Point, draw: random.Random) -> DirectedLink:
+    leaf, spine = draw.randrange(point.leaves), draw.randrange(point.spines)
+    return up(leaf, spine) if draw.random() < 0.5 else down(spine, leaf)
+
+
+def _one(point: Point, draw: random.Random) -> list[DirectedLink]:
+    return [_any(point, draw)]
+
+
+def _same_spine(point: Point, draw: random.Random) -> list[DirectedLink]:
+    """Two victims of one spine, which one source may see both (SprayCheck L2)."""
+    spine = draw.randrange(point.spines)
+    return [down(spine, leaf) for leaf in draw.sample(range(point.leaves), 2)]
+
+
+def _same_leaf(point: Point, draw: random.Random) -> list[DirectedLink]:
+    leaf = draw.randrange(point.leaves)
+    return [up(leaf, spine) for spine in draw.sample(range(point.spines), 2)]
+
+
+def _disjoint(point: Point, draw: random.Random) -> list[DirectedLink]:
+    (one, other), (first, second) = draw.sample(range(point.leaves), 2), draw.sample(range(point.spines), 2)
+    return [up(one, first), down(second, other)]
+
+
+def _four_of_plane(point: Point, draw: random.Random) -> list[DirectedLink]:
+    places = draw.sample(list(product(range(point.leaves), range(point.spines))), 4)
+    return [up(leaf, spine) if draw.random() < 0.5 else down(spine, leaf) for leaf, spine in places]
+
+
+def _two_of_pair(point: Point, draw: random.Random) -> list[DirectedLink]:
+    """Two of the 2k links of the paths between two leaves that have a flow."""
+    source = draw.randrange(point.leaves)
+    target = (source + draw.choice(point.strides)) % point.leaves
+    links = [link for spine in range(point.spines) for link in (up(source, spine), down(spine, target))]
+    return draw.sample(links, 2)
+
+
+def _host_link(point: Point, draw: random.Random) -> list[DirectedLink]:
+    host = draw.randrange(point.leaves)
+    return [DirectedLink(0, NodeId.host(host), NodeId.leaf(0, host))]
+
+
+_CHOICES: Mapping[Failure, Callable[[Point, random.Random], list[DirectedLink]]] = {
+    "none": lambda _point, _draw: [],
+    "one": _one,
+    "same-spine": _same_spine,
+    "same-leaf": _same_leaf,
+    "disjoint": _disjoint,
+    "four-of-plane": _four_of_plane,
+    "two-of-pair": _two_of_pair,
+    "host-link": _host_link,
+}

@@ -1,0 +1,176 @@
+"""What came of one point: its records against the links that really dropped. The same for a fabric and for a model.
+
+Pure. A row is tidy but for its two lists of scores, from which ROC curves are made.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from math import log10, sqrt
+from typing import Literal
+
+import msgspec
+
+from agent.spraycheck.detector import Verdict
+from agent.spraycheck.paths import FabricPath
+from scenarios.study.model import Expectation, Failure, Point, Spray
+from testbed.model.ids import DirectedLink
+
+Mode = Literal["simulated", "fabric"]
+
+_LEAST_P = 1e-300
+"""Below it a p-value has no logarithm left in a float."""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """What a study needs of a DETECT record."""
+
+    plane: int
+    src_leaf: int
+    spine: int
+    dst_leaf: int
+    qpn: int
+    expected: float = msgspec.field(name="lambda")
+    count: int
+    p_value: float | None
+    verdict: str
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a study needs of the last LOCALIZE record."""
+
+    state: str = "none"
+    links: tuple[str, ...] = ()
+    candidates: tuple[tuple[str, ...], ...] = ()
+    common: tuple[str, ...] = ()
+    common_candidates: tuple[tuple[str, ...], ...] = ()
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One finished run."""
+
+    key: str
+    mode: Mode
+    spray: Spray
+    expectation: Expectation
+    planes: int
+    leaves: int
+    spines: int
+    rate: float
+    packets: int
+    """On each spine of each plane, of each flow."""
+    failure: Failure
+    asked_rate: float
+    seed: int
+    outcome: Literal["ok", "overloaded"]
+    snr: float
+    """rate * sqrt(packets), SprayCheck S5."""
+    flows: int
+    paths: int
+    """Verdicts."""
+    bad: int
+    """Paths over a link that dropped."""
+    bad_failed: int
+    bad_insufficient: int
+    good: int
+    good_failed: int
+    good_insufficient: int
+    good_flows: int
+    """Flows of one plane with no such path."""
+    good_dispersion: float | None
+    """Variance of good paths' counts around their expectation, in units of it."""
+    good_flows_alarmed: int
+    """Of them, those with any path failed."""
+    links: tuple[str, ...]
+    """That dropped."""
+    named: tuple[str, ...]
+    named_right: int
+    named_wrong: int
+    candidates: int
+    """Sets that were left open."""
+    candidates_wrong: int
+    """Sets that hold no link that dropped."""
+    common: tuple[str, ...]
+    """Accused of losses common to all paths, for certain or among others."""
+    state: str
+    seconds: float | None
+    """From the first packet until all that dropped were named; only on a fabric."""
+    bad_scores: tuple[float, ...]
+    """Of each bad path: deficit in units of sqrt(λ) (uniform), -log10 of the p-value (declared)."""
+    good_scores: tuple[float, ...]
+    """Of each flow's good paths the largest."""
+
+
+def row_of(
+    point: Point,
+    mode: Mode,
+    dropping: Sequence[DirectedLink],
+    seen: Iterable[Seen],
+    said: Said,
+    seconds: float | None = None,
+    overloaded: bool = False,
+) -> Row:
+    """Score the records of one run; `dropping` are the links that really dropped."""
+    broken = frozenset(map(str, dropping))
+    by_flow: dict[tuple[int, int, int], list[tuple[Seen, bool]]] = defaultdict(list)
+    for each in seen:
+        path = FabricPath(each.plane, each.src_leaf, each.spine, each.dst_leaf)
+        is_bad = not broken.isdisjoint(map(str, path.links))
+        by_flow[each.plane, each.dst_leaf, each.qpn].append((each, is_bad))
+    judged = [pair for flow in by_flow.values() for pair in flow]
+    bad, good = ([each for each, is_bad in judged if is_bad == wanted] for wanted in (True, False))
+    sound = [[each for each, _ in flow] for flow in by_flow.values() if not any(is_bad for _, is_bad in flow)]
+    return Row(
+        key=point.key,
+        mode=mode,
+        spray=point.spray,
+        expectation=point.expectation,
+        planes=point.planes,
+        leaves=point.leaves,
+        spines=point.spines,
+        rate=point.rate if point.failure != "none" else 0.0,
+        packets=point.packets,
+        failure=point.failure,
+        asked_rate=point.asked_rate,
+        seed=point.seed,
+        outcome="overloaded" if overloaded else "ok",
+        snr=round(point.rate * sqrt(point.packets), 4),
+        flows=len(by_flow),
+        paths=len(judged),
+        bad=len(bad),
+        bad_failed=_count(bad, Verdict.FAILED),
+        bad_insufficient=_count(bad, Verdict.INSUFFICIENT),
+        good=len(good),
+        good_failed=_count(good, Verdict.FAILED),
+        good_insufficient=_count(good, Verdict.INSUFFICIENT),
+        good_flows=len(sound),
+        good_dispersion=_dispersion(good),
+        good_flows_alarmed=sum(_count(flow, Verdict.FAILED) > 0 for flow in sound),
+        links=tuple(sorted(broken)),
+        named=said.links,
+        named_right=len(broken.intersection(said.links)),
+        named_wrong=len(set(said.links) - broken),
+        candidates=len(said.candidates),
+        candidates_wrong=sum(broken.isdisjoint(each) for each in said.candidates),
+        common=(*said.common, *(cause for each in said.common_candidates for cause in each)),
+        state=said.state,
+        seconds=seconds,
+        bad_scores=tuple(_score(each, point) for each in bad),
+        good_scores=tuple(max(_score(each, point) for each in flow) for flow in sound),
+    )
+
+
+def _dispersion(paths: Sequence[Seen]) -> float | None:
+    sent = [each for each in paths if each.expected > 0]
+    if not sent:
+        return None
+    return round(sum((each.expected - each.count) ** 2 / each.expected for each in sent) / len(sent), 6)
+
+
+def _count(paths: Iterable[Seen], verdict: Verdict) -> int:
+    return sum(each.verdict == verdict for each in paths)
+
+
+def _score(seen: Seen, point: Point) -> float:
+    if point.expectation == "declared":
+        return round(-log10(max(seen.p_value if seen.p_value is not None else 1.0, _LEAST_P)), 3) + 0.0
+    return round((seen.expected - seen.count) / sqrt(seen.expected), 3)

@@ -1,0 +1,147 @@
+"""A plane as a grid of links, leaf by spine, each direction a letter that says how much it loses. Pure.
+
+Where not everything fits, leaves, spines and planes with something to see come first.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.text import Text
+
+from scenarios.watch.view import LinkView, View
+
+_CLASSES = ((0.0003, "a", "yellow"), (0.003, "b", "yellow"), (0.03, "c", "bold yellow"), (0.3, "d", "bold red"))
+"""Largest loss of a letter's class, each about a power of ten: 0.01 %, 0.1 %, 1 %, 10 %."""
+
+LEGEND = (
+    "link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused",
+    "^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.",
+)
+
+_GAP = 2
+_CELL = 4
+"""Up, down, fault, and a space."""
+
+Cell = tuple[LinkView | None, LinkView | None]
+"""Up and down; None of which nothing is known."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What there is room for."""
+
+    planes: tuple[int, ...]
+    leaves: tuple[int, ...]
+    spines: tuple[int, ...]
+    per_row: int
+    """Planes side by side."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """Lines to be shown, and how many planes, leaves and spines had no room."""
+
+    lines: tuple[Text, ...]
+    left_out: str
+
+
+def grid(view: View, width: int, height: int | None) -> Grid:
+    """All planes in so many columns and at most so many lines, as far as that goes; None: as many as it takes."""
+    cells: dict[tuple[int, int, int], Cell] = {}
+    for link in view.links:
+        key = link.plane, link.leaf, link.spine
+        up, down = cells.get(key, (None, None))
+        cells[key] = (link, down) if link.up else (up, link)
+    shown = _fitting(view, cells, width, height)
+    lines = list[Text]()
+    for first in range(0, len(shown.planes), shown.per_row):
+        blocks = [_plane(plane, shown, cells, view) for plane in shown.planes[first : first + shown.per_row]]
+        lines += [Text(" " * _GAP).join(parts) for parts in zip(*blocks, strict=True)]
+    return Grid(tuple(lines), _left_out(view, shown))
+
+
+def _fitting(view: View, cells: dict[tuple[int, int, int], Cell], width: int, height: int | None) -> Shown:
+    weight = {key: _weight(cell) for key, cell in cells.items()}
+
+    def by(place: int) -> Callable[[int], float]:
+        return lambda index: max((w for key, w in weight.items() if key[place] == index), default=0.0)
+
+    label = _label_width(view)
+    spines = _chosen(view.spines, (width - label + 1) // _CELL, by(2))
+    per_row = max(1, (width + _GAP) // (label + _CELL * len(spines) + _GAP))
+    rows = -(-view.planes // per_row)
+    if height is None:
+        return Shown(tuple(range(view.planes)), tuple(range(view.leaves)), spines, per_row)
+    rows = max(1, min(rows, height // (2 + min(3, view.leaves))))
+    leaves = _chosen(view.leaves, height // rows - 2, by(1))
+    return Shown(_chosen(view.planes, rows * per_row, by(0)), leaves, spines, per_row)
+
+
+def _chosen(count: int, room: int, weight: Callable[[int], float]) -> tuple[int, ...]:
+    """As many of so many as there is room for, at least one, the weightiest first; in order."""
+    if room >= count:
+        return tuple(range(count))
+    return tuple(sorted(sorted(range(count), key=lambda index: (-weight(index), index))[: max(1, room)]))
+
+
+def _weight(cell: Cell) -> float:
+    """How much there is to see."""
+    links = [link for link in cell if link is not None]
+    return sum((link.loss or 0.0) + 2 * link.named + 2 * bool(link.faults) for link in links)
+
+
+def _label_width(view: View) -> int:
+    return len(f"leaf{view.leaves - 1} ")
+
+
+def _plane(plane: int, shown: Shown, cells: dict[tuple[int, int, int], Cell], view: View) -> list[Text]:
+    label = _label_width(view)
+    width = label + _CELL * len(shown.spines) - 1
+    head = Text(f"plane {plane}".ljust(width), "bold")
+    names = "".join(f"s{spine}".ljust(_CELL) for spine in shown.spines)[:-1]
+    rows = [_row(f"leaf{leaf}".ljust(label), [cells.get((plane, leaf, spine)) for spine in shown.spines])
+            for leaf in shown.leaves]  # fmt: skip
+    return [head, Text(" " * label + names, "dim"), *rows]
+
+
+def _row(label: str, cells: Sequence[Cell | None]) -> Text:
+    row = Text(label, "dim")
+    for place, cell in enumerate(cells):
+        if place:
+            row.append(" ")
+        row.append_text(_cell(cell or (None, None)))
+    return row
+
+
+def _cell(cell: Cell) -> Text:
+    drawn = Text()
+    for link in cell:
+        drawn.append(*letter(link))
+    up, down = (link is not None and link.faults > 0 for link in cell)
+    drawn.append({(True, True): "x", (True, False): "^", (False, True): "v"}.get((up, down), " "), "bold cyan")
+    return drawn
+
+
+def letter(link: LinkView | None) -> tuple[str, str]:
+    """How a direction is drawn: its letter, and the style."""
+    if link is None or link.loss is None:
+        return ("#", "bold red reverse") if link is not None and link.named else ("-", "dim")
+    if not link.loss:
+        return ("#", "bold red reverse") if link.named else (".", "green")
+    found = next(((name, style) for most, name, style in _CLASSES if link.loss <= most), ("e", "bold red"))
+    return (found[0].upper(), f"{found[1]} reverse") if link.named else found
+
+
+def _left_out(view: View, shown: Shown) -> str:
+    parts = _missing(
+        ("planes", view.planes, shown.planes),
+        ("leaves", view.leaves, shown.leaves),
+        ("spines", view.spines, shown.spines),
+    )
+    return ", ".join(parts)
+
+
+def _missing(*what: tuple[str, int, Iterable[int]]) -> Iterator[str]:
+    for name, count, shown in what:
+        if (left := count - len(tuple(shown))) > 0:
+            yield f"{left} {name}"

@@ -1,0 +1,204 @@
+"""From readings of a lab, one after the other, to what is shown: differences, sums of the latest run, what is accused.
+
+No clock and no files: a reading says when it was made.
+"""
+
+from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+
+from results.event_log import Fields
+from scenarios.lab.protocol import FaultState, LabStatus
+from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
+from scenarios.watch.states import StateChanges, place_of
+from scenarios.watch.view import (
+    Detection,
+    EvReading,
+    FaultView,
+    FlowView,
+    HostEvs,
+    LinkView,
+    QpReading,
+    Reading,
+    View,
+)
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, NodeId, Role
+
+MOST_DETECTIONS = 100
+"""Kept; more than any screen is high (our choice)."""
+
+_GOOD = "GOOD"
+_ACTS = {"DENY": "denied by", "ALLOW": "allowed again by", "DENY_REFUSED": "not denied, too few would be left, for"}
+
+_Qp = tuple[int, int]
+
+
+class Tally:
+    """Remembers the last reading, and of the latest run what was sent, lost, judged and accused."""
+
+    def __init__(self, fabric: Fabric) -> None:
+        between = (link for link in fabric.links() if link.lower.role is Role.LEAF)
+        self._between = {str(way): way for link in between for way in link.directions}
+        self._run = -1
+        self._last: Reading | None = None
+        self._acked: dict[_Qp, int] = {}
+        self._counted: dict[tuple[int, int, int], PathCount] = {}
+        self._paths: dict[PathId, PathCount] = {}
+        self._verdicts = Counter[str]()
+        self._accused: dict[str, Fields] = {}
+        self._detections = deque[Detection](maxlen=MOST_DETECTIONS)
+        self._states = StateChanges()
+
+    def take(self, reading: Reading) -> View:
+        """What is to be shown after this reading."""
+        status = reading.status
+        if status.epoch != self._run:
+            self._begin(status.epoch)
+        self._count(reading)
+        self._hear(reading.records)
+        self._detections.extend(self._states.news(reading))
+        view = self._view(reading)
+        self._acked = {(qp.host, qp.qpn): qp.acked_bytes for qp in reading.qps}
+        self._last = reading
+        return view
+
+    def _begin(self, run: int) -> None:
+        self._run = run
+        self._paths.clear()
+        self._verdicts.clear()
+        self._accused.clear()
+        self._detections.clear()
+
+    def _count(self, reading: Reading) -> None:
+        """Add what was sent and lost since the last reading to the paths of the run."""
+        peers = {(qp.host, qp.qpn): qp.peer for qp in reading.qps}
+        counted = {}
+        for row in reading.evs:
+            key = row.host, row.qpn, row.ev
+            counted[key] = now = PathCount(row.tx_first + row.tx_rtx, row.lost + row.timed_out)
+            path = _path_of(row, peers, reading.status.hosts_per_leaf)
+            if path is not None:
+                self._paths[path] = self._paths.get(path, PathCount()) + _grown(now, self._counted.get(key))
+        self._counted = counted
+
+    def _hear(self, records: Iterable[Fields]) -> None:
+        """Take up what SprayCheck and the controller say of the latest run."""
+        for record in records:
+            if record.get("epoch") != self._run:
+                continue
+            if record["event"] == "DETECT":
+                self._verdicts[record["verdict"]] += 1
+            elif record["event"] == "LOCALIZE":
+                self._hear_accusation(record)
+            elif record["event"] in _ACTS:
+                text = f"{record['link']} {_ACTS[record['event']]} {record['by']}"
+                self._detections.append(Detection(record["ts"], record["node"], text))
+
+    def _hear_accusation(self, record: Fields) -> None:
+        by = record["expectation"]
+        before = self._accused.get(by)
+        self._accused[by] = record
+        text = _accusation(record)
+        if text != (_accusation(before) if before else f"names no link ({by})"):
+            self._detections.append(Detection(record["ts"], record["node"], text))
+
+    def _view(self, reading: Reading) -> View:
+        status = reading.status
+        seconds = None if self._last is None else (reading.mono_ns - self._last.mono_ns) / 1e9
+        return View(
+            lab=status.lab,
+            ts=reading.ts,
+            started=status.started,
+            run=status.epoch,
+            running=reading.running,
+            planes=status.planes,
+            leaves=status.leaves,
+            spines=status.spines,
+            hosts=status.leaves * status.hosts_per_leaf,
+            seconds=seconds,
+            links=tuple(self._links(status)),
+            flows=tuple(_flow(qp, self._acked.get((qp.host, qp.qpn)), seconds) for qp in _sending(reading.qps)),
+            evs=tuple(_host_evs(reading)),
+            faults=tuple(map(_fault, status.faults)),
+            verdicts=dict(self._verdicts),
+            detections=tuple(self._detections),
+            troubles=tuple(_troubles(reading)),
+        )
+
+    def _links(self, status: LabStatus) -> Iterator[LinkView]:
+        losses = link_losses(self._paths)
+        faults = Counter(fault.link for fault in status.faults)
+        named = {link for record in self._accused.values() for link in record["links"]}
+        for name, link in self._between.items():
+            if link in losses or name in faults or name in named:
+                yield _link_view(link, losses.get(link, LinkLoss(0, None)), faults[name], name in named)
+
+
+def _path_of(row: EvReading, peers: dict[_Qp, int], hosts_per_leaf: int) -> PathId | None:
+    """Where packets of an entropy value go; None for a path that turns at the leaf."""
+    peer = peers.get((row.host, row.qpn))
+    if row.spine is None or peer is None:
+        return None
+    return PathId(row.plane, row.host // hosts_per_leaf, row.spine, peer // hosts_per_leaf)
+
+
+def _grown(now: PathCount, before: PathCount | None) -> PathCount:
+    """What came on top; all of it when the counters have begun anew."""
+    if before is None or now.sent < before.sent or now.lost < before.lost:
+        return now
+    return PathCount(now.sent - before.sent, now.lost - before.lost)
+
+
+def _link_view(link: DirectedLink, known: LinkLoss, faults: int, named: bool) -> LinkView:
+    up = link.sender.role is Role.LEAF
+    leaf, spine = (link.sender, link.receiver) if up else (link.receiver, link.sender)
+    return LinkView(str(link), link.plane, leaf.index, spine.index, up, known.sent, known.loss, faults, named)
+
+
+def _sending(qps: Iterable[QpReading]) -> list[QpReading]:
+    return sorted((qp for qp in qps if qp.posted_bytes), key=lambda qp: (qp.host, qp.peer, qp.qpn))
+
+
+def _flow(qp: QpReading, acked_before: int | None, seconds: float | None) -> FlowView:
+    rate = None
+    if seconds and acked_before is not None and acked_before <= qp.acked_bytes:
+        rate = (qp.acked_bytes - acked_before) * 8 / seconds
+    source, destination = str(NodeId.host(qp.host)), str(NodeId.host(qp.peer))
+    return FlowView(source, destination, qp.qpn, qp.state, qp.posted_bytes, qp.acked_bytes, qp.packets_rtx, rate)
+
+
+def _host_evs(reading: Reading) -> Iterator[HostEvs]:
+    sending = {(qp.host, qp.qpn) for qp in reading.qps if qp.posted_bytes}
+    rows: dict[int, list[EvReading]] = {}
+    for row in reading.evs:
+        if (row.host, row.qpn) in sending:
+            rows.setdefault(row.host, []).append(row)
+    for host, mine in sorted(rows.items()):
+        out = dict.fromkeys(f"{place_of(row)} {row.state}" for row in mine if row.state != _GOOD)
+        yield HostEvs(str(NodeId.host(host)), dict(Counter(row.state for row in mine)), tuple(out))
+
+
+def _fault(state: FaultState) -> FaultView:
+    return FaultView(
+        link=state.link,
+        kind=state.kind,
+        requested=state.requested_text,
+        in_force=state.in_force_text,
+        seen=state.seen,
+        dropped=state.dropped,
+        by=state.by,
+    )
+
+
+def _accusation(record: Fields) -> str:
+    """What is accused, by which verdicts; alike for records between which nothing of it has changed."""
+    sets = (f"one of {', '.join(links)}" for links in record["candidates"])
+    said = "; ".join((*record["links"], *sets, *record["common"])) or "no link"
+    owed = ", preliminary" if record["pending"] and (record["links"] or record["candidates"]) else ""
+    return f"names {said} ({record['expectation']}{owed})"
+
+
+def _troubles(reading: Reading) -> Iterator[str]:
+    dead = {each.name: each.state for each in reading.status.children if each.state != "running"}
+    yield from (f"{name} {state}" for name, state in dead.items())
+    yield from (f"{name} does not answer" for name in reading.silent if name not in dead)

@@ -1,0 +1,1 @@
+"""What hosts do in a run: single flows, writes as of perftest, collectives, each with its table."""

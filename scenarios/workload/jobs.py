@@ -1,0 +1,237 @@
+"""Jobs on the engine workers: ranks on hosts, queue pairs between them, memory; programs started and waited for.
+
+Speaks the workers' requests; knows neither patterns nor tables.
+"""
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import msgspec
+
+from agent.host import requests as ask
+from agent.host.programs import requests as program
+from scenarios.errors import RunStalledError, WorkerFailedError
+from scenarios.lab.deploy import worker_of
+
+STALLED_AFTER_S = 60.0
+"""Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
+
+POLL_S = 0.02
+"""Between two questions whether a program has ended; each costs a worker less than it spends on a hundred packets."""
+
+_LOOK_AFTER_S = 1.0
+"""How often it is looked whether anything moves at all."""
+
+TOKEN_BYTES = 64
+
+
+class Asked(Protocol):
+    """An engine worker, or what stands for one."""
+
+    def ask(self, request: ask.Request) -> dict[str, Any]:
+        """The fields of the reply. Raises `WorkerFailedError`."""
+
+
+@dataclass(frozen=True)
+class JobShape:
+    """What a job needs."""
+
+    hosts: tuple[int, ...]
+    """By rank."""
+    pairs: frozenset[tuple[int, int]]
+    """Ranks that have queue pairs to one another, the lower first; all to 0."""
+    qps: int
+    """Queue pairs of each."""
+    memory: Mapping[str, int]
+    """Bytes of each rank's memory by name."""
+    config: ask.QpSettings
+    seed: int = 1
+
+
+class Spread(msgspec.Struct, frozen=True):
+    """Nanoseconds of the iterations of one rank."""
+
+    min: int
+    median: int
+    mean: float
+    stdev: float
+    p99: int
+    p999: int
+    max: int
+
+
+class Report(msgspec.Struct, frozen=True):
+    """What a program measured on one rank; as `agent.host.programs.report.Report`."""
+
+    iterations: int
+    bytes: int
+    elapsed_ns: int
+    best_ns_per_message: float | None
+    spread: Spread | None
+    checked: int | None
+    wrong: int | None
+
+
+@dataclass(frozen=True)
+class Way:
+    """One direction of a queue pair."""
+
+    source: int
+    source_qpn: int
+    destination: int
+    destination_qpn: int
+
+
+@dataclass(frozen=True)
+class Started:
+    """What is known of a program that was started."""
+
+    packets: Mapping[int, int]
+    """It will send, by queue pair; empty when time decides."""
+    announced: frozenset[int]
+    """Queue pairs that were announced to the leaves."""
+
+
+@dataclass
+class _Seat:
+    """One rank on its worker."""
+
+    host: int
+    cq: int
+    memory: dict[str, program.OpenedMemory]
+    links: dict[int, program.LinkEnds]
+
+
+class Job:
+    """One job, from `open` to `close`."""
+
+    def __init__(self, workers: Sequence[Asked], shape: JobShape) -> None:
+        self._workers = workers
+        self.shape = shape
+        self._seats: list[_Seat] = []
+        self._regions: list[ask.RegionName] = []
+        self._qps: list[ask.QpName] = []
+
+    def open(self) -> None:
+        """Memory, connected queue pairs, ranks. Raises `WorkerFailedError`."""
+        for host in self.shape.hosts:
+            self._seats.append(self._seat(host))
+        for low, high in sorted(self.shape.pairs):
+            self._link(low, high)
+        for number, seat in enumerate(self._seats):
+            memory = {name: opened.rkey for name, opened in seat.memory.items()}
+            rank = program.CreateRank(seat.host, seat.cq, number, len(self._seats), seat.links, memory)
+            self._ask(seat.host, rank)
+
+    def start(self, order: program.Order, epoch: int | None = None, least_packets: int = 1) -> Started:
+        """Start a program on all ranks.
+
+        With `epoch` its packets are announced to the leaves, those of queue pairs that send at least `least_packets`;
+        the program must not end by time then.
+        """
+        packets: dict[int, int] = {}
+        announced: set[int] = set()
+        for seat in self._seats:
+            reply = self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch, least_packets))
+            packets |= {int(qpn): count for qpn, count in (reply["packets"] or {}).items()}
+            announced |= set(reply["announced"])
+        return Started(packets, frozenset(announced))
+
+    def ways(self) -> Iterator[Way]:
+        """Every queue pair, at both of its ends, as a way from one host to another."""
+        for low, high in sorted(self.shape.pairs):
+            one, two = self._seats[low], self._seats[high]
+            for there, back in zip(one.links[high].qpns, two.links[low].qpns, strict=True):
+                yield Way(one.host, there, two.host, back)
+                yield Way(two.host, back, one.host, there)
+
+    def reports(self) -> tuple[Report, ...] | None:
+        """By rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""
+        replies = [self._ask(seat.host, program.ProgramResult(seat.host, seat.cq)) for seat in self._seats]
+        for seat, reply in zip(self._seats, replies, strict=True):
+            if reply["state"] == "failed":
+                raise WorkerFailedError(f"h{seat.host}: {reply['error']}")
+        if any(reply["state"] == "running" for reply in replies):
+            return None
+        return tuple(msgspec.convert(reply["report"], Report) for reply in replies)
+
+    def wrong_bytes(self, rank: int, name: str, seed: int) -> int:
+        """Bytes of a rank's memory that are not the stream of `seed`."""
+        seat = self._seats[rank]
+        wrong: int = self._ask(seat.host, ask.Verify(seat.host, seat.memory[name].rkey, seed))["wrong"]
+        return wrong
+
+    def close(self) -> None:
+        """Give everything back; twice is safe."""
+        for seat in self._seats:
+            self._ask(seat.host, program.DestroyRank(seat.host, seat.cq))
+        self._seats = []
+        for index, worker in enumerate(self._workers):
+            qps = tuple(qp for qp in self._qps if self._place(qp.host) == index)
+            regions = tuple(region for region in self._regions if self._place(region.host) == index)
+            if qps or regions:
+                worker.ask(ask.Destroy(qps, regions))
+        self._qps, self._regions = [], []
+
+    def _seat(self, host: int) -> _Seat:
+        cq = self._ask(host, program.CreateCq(host, leased=True))["cq"]
+        seat = _Seat(host, cq, {}, {})
+        for name, size in {**self.shape.memory, "token": TOKEN_BYTES}.items():
+            role: Literal["source", "target"] = "source" if name == "source" else "target"
+            told = self._ask(host, ask.RegisterRegion(host, size, self.shape.seed, role, leased=True))
+            self._regions.append(ask.RegionName(host, told["rkey"]))
+            seat.memory[name] = program.OpenedMemory(told["va"], told["rkey"])
+        return seat
+
+    def _link(self, low: int, high: int) -> None:
+        ends = [(self._seats[low], self._seats[high]), (self._seats[high], self._seats[low])]
+        pairs = [[self._create(own, peer) for own, peer in ends] for _ in range(self.shape.qps)]
+        for one, two in pairs:
+            self._connect(one, two)
+            self._connect(two, one)
+        numbers = [tuple(pair[side].qpn for pair in pairs) for side in (0, 1)]
+        self._seats[low].links[high] = program.LinkEnds(numbers[0], self._seats[high].memory)
+        self._seats[high].links[low] = program.LinkEnds(numbers[1], self._seats[low].memory)
+
+    def _create(self, own: _Seat, peer: _Seat) -> ask.PeerEnd:
+        told = self._ask(own.host, ask.CreateQp(own.host, peer.host, self.shape.config, leased=True, cq=own.cq))
+        self._qps.append(ask.QpName(own.host, told["qpn"]))
+        return msgspec.convert({"host": own.host, **told}, ask.PeerEnd)
+
+    def _connect(self, own: ask.PeerEnd, peer: ask.PeerEnd) -> None:
+        self._ask(own.host, ask.ConnectQp(own.host, own.qpn, peer))
+
+    def _place(self, host: int) -> int:
+        return worker_of(host, len(self._workers))
+
+    def _ask(self, host: int, request: ask.Request) -> dict[str, Any]:
+        return self._workers[self._place(host)].ask(request)
+
+
+def look_later() -> None:
+    """Let time pass between two looks."""
+    time.sleep(POLL_S)
+
+
+def wait_for(jobs: Sequence[Job], workers: Sequence[Asked], idle: Callable[[], None]) -> list[tuple[Report, ...]]:
+    """The reports of jobs that were started, by rank. `idle` is called between two looks.
+
+    Raises `WorkerFailedError`, and `RunStalledError` when nothing moves any more.
+    """
+    ended: list[tuple[Report, ...] | None] = [None] * len(jobs)
+    moved, looked_s, moved_s = -1, time.monotonic(), time.monotonic()
+    while True:
+        ended = [job.reports() if known is None else known for job, known in zip(jobs, ended, strict=True)]
+        if None not in ended:
+            return [reports for reports in ended if reports is not None]
+        now_s = time.monotonic()
+        if now_s - looked_s > _LOOK_AFTER_S:
+            looked_s = now_s
+            acked = sum(row["acked_bytes"] for worker in workers for row in worker.ask(ask.Progress())["qps"])
+            if acked != moved:
+                moved, moved_s = acked, now_s
+            elif now_s - moved_s > STALLED_AFTER_S:
+                raise RunStalledError(f"no program had anything acknowledged for {STALLED_AFTER_S:.0f} s")
+        idle()

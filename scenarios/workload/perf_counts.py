@@ -1,0 +1,38 @@
+"""What the workers of a lab have sent and lost, read before and after a test."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Self
+
+from agent.host import requests as ask
+from scenarios.workload.jobs import Asked
+
+
+@dataclass(frozen=True)
+class PerfCounts:
+    """Totals of all queue pairs and ports."""
+
+    packets: int
+    """First transmissions."""
+    retransmissions: int
+    timeouts: int
+    lost_here: int
+    """Frames that found a ring full, or were refused by the kernel."""
+
+    def since(self, before: "PerfCounts") -> Self:
+        """What was added."""
+        return type(self)(*(getattr(self, f.name) - getattr(before, f.name) for f in fields(self)))
+
+
+def perf_counts(workers: Sequence[Asked]) -> PerfCounts:
+    """Now."""
+    qps = [row for worker in workers for row in worker.ask(ask.Progress())["qps"]]
+    counters = [worker.ask(ask.Counters()) for worker in workers]
+    ports = [port for told in counters for port in told["ports"]]
+    overflowed = sum(told["rejected"].get("TX_OVERFLOW", 0) for told in counters)
+    return PerfCounts(
+        packets=sum(row["packets_tx"] for row in qps),
+        retransmissions=sum(row["packets_rtx"] for row in qps),
+        timeouts=sum(row["timeouts"] for row in qps),
+        lost_here=sum(port["rx_drops"] + port["tx_errors"] for port in ports) + overflowed,
+    )

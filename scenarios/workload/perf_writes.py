@@ -1,0 +1,148 @@
+"""Performance tests of writes between two hosts of a lab that is up, one message size after the other."""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.host import requests as ask
+from agent.host.programs import requests as program
+from agent.host.programs.write_bw import buffer_bytes
+from results.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
+from scenarios.errors import ScenariosError
+from scenarios.workload.jobs import Asked, Job, JobShape, Report, look_later, wait_for
+from scenarios.workload.perf_counts import PerfCounts, perf_counts
+from testbed.model.ids import NodeId
+
+NS = 1_000_000_000
+
+SIZES = tuple(1 << power for power in range(1, 24))
+"""Of `-a`, as perftest: 2 to 8388608 bytes."""
+
+VOLUME_BYTES = 1 << 28
+"""What a row of `-a` sends at most unless told how many: 256 MiB are about a second (our choice)."""
+
+LEAST_ITERATIONS = 8
+"""Of a row of `-a`."""
+
+
+@dataclass(frozen=True)
+class WriteTest:
+    """What is measured."""
+
+    test: Literal["write-bw", "write-lat"]
+    hosts: tuple[int, int]
+    """From, to."""
+    sizes: tuple[int, ...]
+    """Bytes of a message, one row each."""
+    iterations: int | None
+    """Messages of a queue pair; None with a duration, or by size: perftest's number, but at most `VOLUME_BYTES`."""
+    duration_s: float | None
+    qps: int
+    config: ask.QpSettings
+    both: bool = False
+    depth: int = 128
+    warmup: int = 0
+    until: Literal["answer", "completion"] = "answer"
+
+    def iterations_of(self, size: int) -> int | None:
+        """Messages of a queue pair of this size; None when time decides."""
+        if self.iterations is not None or self.duration_s is not None:
+            return self.iterations
+        usual = _USUAL[self.test]
+        return max(LEAST_ITERATIONS, min(usual, VOLUME_BYTES // size)) if len(self.sizes) > 1 else usual
+
+
+_BOTH = frozenset({(0, 1)})
+
+_SEED = 1
+"""Of the payload."""
+
+_USUAL = {"write-bw": 5000, "write-lat": 1000}
+"""Iterations that perftest makes when not told."""
+
+
+def write_rows(
+    workers: Sequence[Asked], test: WriteTest, undo: ExitStack, idle: Callable[[], None] = look_later
+) -> Iterator[WriteRow]:
+    """Measure size by size, each with memory and queue pairs of its own, so that what arrived can be compared.
+
+    Raises `WorkerFailedError`, `RunStalledError`.
+    """
+    for size in test.sizes:
+        memory = test.qps * buffer_bytes(size)
+        shape = JobShape(test.hosts, _BOTH, test.qps, {"source": memory, "target": memory}, test.config, _SEED)
+        job = Job(workers, shape)
+        undo.callback(_close, job)
+        job.open()
+        before = perf_counts(workers)
+        job.start(_order(test, size))
+        (reports,) = wait_for([job], workers, idle)
+        yield _row(test, size, reports, perf_counts(workers).since(before), _wrong(test, size, reports, job))
+        job.close()
+
+
+def _wrong(test: WriteTest, size: int, reports: Sequence[Report], job: Job) -> int | None:
+    """Bytes of the receivers that are not what was sent; None if a sender did not get round its memory once."""
+    if test.test == "write-lat":
+        return None
+    senders = [rank for rank, report in enumerate(reports) if report.iterations]
+    if any(reports[rank].bytes < test.qps * buffer_bytes(size) for rank in senders):
+        return None
+    return sum(job.wrong_bytes(1 - rank, "target", _SEED) for rank in senders)
+
+
+def _close(job: Job) -> None:
+    """On the way out of an error a worker may be gone, and all this with it."""
+    with suppress(ScenariosError):
+        job.close()
+
+
+def _order(test: WriteTest, size: int) -> program.Order:
+    iterations = test.iterations_of(size)
+    duration_ns = round((test.duration_s or 0) * NS)
+    if test.test == "write-bw":
+        return program.WriteBwOrder(size, iterations, duration_ns, test.depth, test.both)
+    return program.WriteLatOrder(size, iterations, duration_ns, test.warmup, test.until)
+
+
+def _row(test: WriteTest, size: int, reports: Sequence[Report], counts: PerfCounts, wrong: int | None) -> WriteRow:
+    hosts = tuple(str(NodeId.host(host)) for host in test.hosts)
+    cost = Cost(counts.packets, counts.retransmissions, counts.lost_here)
+    if test.test == "write-lat":
+        return _latency_row(hosts, size, reports[0], test.until, cost)
+    ways = [report for report in reports if report.iterations]
+    best = [report.best_ns_per_message for report in ways]
+    return BandwidthRow(
+        hosts=hosts,
+        bytes=size,
+        iterations=sum(report.iterations for report in ways),
+        qps=test.qps,
+        both=test.both,
+        peak_bytes_per_s=None if None in best else sum(size * NS / each for each in best if each),
+        average_bytes_per_s=sum(report.bytes * NS / report.elapsed_ns for report in ways),
+        messages_per_s=sum(report.iterations * NS / report.elapsed_ns for report in ways),
+        seconds=max(report.elapsed_ns for report in ways) / NS,
+        wrong=wrong,
+        cost=cost,
+    )
+
+
+def _latency_row(hosts: tuple[str, ...], size: int, report: Report, until: str, cost: Cost) -> LatencyRow:
+    spread = report.spread
+    if spread is None:
+        raise ValueError("a latency test without one message")
+    return LatencyRow(
+        hosts=hosts,
+        bytes=size,
+        iterations=report.iterations,
+        until=until,
+        min_us=spread.min / 1e3,
+        max_us=spread.max / 1e3,
+        typical_us=spread.median / 1e3,
+        average_us=spread.mean / 1e3,
+        stdev_us=spread.stdev / 1e3,
+        p99_us=spread.p99 / 1e3,
+        p999_us=spread.p999 / 1e3,
+        cost=cost,
+    )

@@ -1,0 +1,122 @@
+"""The collectives of a run on the engine workers: opened, started, watched, their numbers compared, closed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from agent.host import requests as ask
+from agent.host.programs.patterns import ELEMENT_BYTES
+from agent.host.programs.requests import CollectiveOrder
+from results.collective_rows import CollectiveRow
+from results.perf_rows import Cost
+from scenarios.errors import WorkerFailedError
+from scenarios.file.collective_plan import PlannedCollective
+from scenarios.workload.jobs import Asked, Job, Report, Way
+from scenarios.workload.perf_collectives import CollectiveTest, jobs_of, row_of
+
+
+@dataclass
+class _Running:
+    """One workload of rounds."""
+
+    planned: PlannedCollective
+    test: CollectiveTest
+    jobs: tuple[Job, ...]
+    reports: list[tuple[Report, ...] | None]
+    packets: dict[int, int]
+    announced: set[int]
+
+
+@dataclass(frozen=True)
+class CollectiveOutcome:
+    """What came of the collectives of a run."""
+
+    rows: tuple[CollectiveRow, ...] = ()
+    """Of those that ended."""
+    failed: tuple[str, ...] = ()
+    """Why the others did not."""
+    unannounced: int = 0
+    """Queue pairs, one a direction, that send too little for a verdict and so were not announced to SprayCheck."""
+
+
+class RunningJobs:
+    """All collectives of one run."""
+
+    def __init__(self, workers: Sequence[Asked]) -> None:
+        self._workers = workers
+        self._running: list[_Running] = []
+        self.failed: list[str] = []
+        """What programs said that could not go on."""
+
+    def open(self, planned: Sequence[PlannedCollective], config: ask.QpSettings, seed: int) -> None:
+        """Memory and queue pairs. Raises `WorkerFailedError`."""
+        for number, each in enumerate(planned):
+            own = (seed + 2 * number) & 0xFFFFFFFF
+            settings = msgspec.structs.replace(config, seed=own)
+            size = each.count * ELEMENT_BYTES
+            test = CollectiveTest(
+                each.pattern, each.groups, (size,), each.iterations, 0, True, each.qps, settings, each.group, own
+            )
+            jobs = jobs_of(self._workers, test, each.count)
+            self._running.append(_Running(each, test, jobs, [None] * len(jobs), {}, set()))
+            for job in jobs:
+                job.open()
+
+    def start(self, epoch: int, least_packets: int | None) -> None:
+        """Start all; queue pairs that send at least so many packets are announced under `epoch`, with None none."""
+        for each in self._running:
+            test = each.test
+            order = CollectiveOrder(test.pattern, each.planned.count, test.iterations, test.warmup, True, test.seed)
+            for job in each.jobs:
+                started = job.start(order, None if least_packets is None else epoch, least_packets or 1)
+                each.packets |= started.packets
+                each.announced |= started.announced
+
+    def ended(self) -> bool:
+        """Whether all programs have ended, well or not."""
+        for each in self._running:
+            for at, job in enumerate(each.jobs):
+                if each.reports[at] is None:
+                    each.reports[at] = self._reports(job)
+        return all(reports is not None for each in self._running for reports in each.reports)
+
+    def ways(self) -> list[tuple[str, Way]]:
+        """Every direction of a queue pair in which something is sent, with the workload's name."""
+        return [
+            (each.planned.name, way)
+            for each in self._running
+            for job in each.jobs
+            for way in job.ways()
+            if way.source_qpn in each.packets
+        ]
+
+    def announced(self) -> list[Way]:
+        """Those of them that SprayCheck was told of."""
+        return [
+            way for each in self._running for job in each.jobs for way in job.ways() if way.source_qpn in each.announced
+        ]
+
+    def outcome(self, resent: Mapping[int, int]) -> CollectiveOutcome:
+        """What came of all rounds; `resent` are packets by queue pair."""
+        rows = tuple(_row(each, resent) for each in self._running if all(each.reports))
+        return CollectiveOutcome(rows, tuple(self.failed), len(self.ways()) - len(self.announced()))
+
+    def close(self) -> None:
+        """Give everything back; twice is safe."""
+        for each in self._running:
+            for job in each.jobs:
+                job.close()
+        self._running = []
+
+    def _reports(self, job: Job) -> tuple[Report, ...] | None:
+        try:
+            return job.reports()
+        except WorkerFailedError as error:
+            self.failed.append(str(error))
+            return ()
+
+
+def _row(each: _Running, resent: Mapping[int, int]) -> CollectiveRow:
+    cost = Cost(sum(each.packets.values()), sum(resent.get(qpn, 0) for qpn in each.packets), 0)
+    return row_of(each.test, each.planned.count, [reports or () for reports in each.reports], cost)

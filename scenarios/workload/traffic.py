@@ -1,0 +1,239 @@
+"""The flows of a run on the engine workers: memory and queue pairs opened, writes posted, watched, verified, closed.
+
+Speaks the workers' requests; decides nothing about success.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from agent.host import requests as ask
+from scenarios.file.model import Events
+from scenarios.file.plan import Flow, Plan
+from scenarios.lab.client import Worker
+from scenarios.lab.deploy import worker_of
+from scenarios.lab.qp_settings import paced, qp_settings_of
+from scenarios.workload.jobs import Way
+from scenarios.workload.running_jobs import CollectiveOutcome, RunningJobs
+
+
+@dataclass(frozen=True)
+class _End:
+    """One end of a flow at its host."""
+
+    host: int
+    qpn: int
+    start_psn: int = 0
+    rkey: int = 0
+    va: int = 0
+
+
+@dataclass(frozen=True)
+class OpenFlow:
+    """A flow with queue pairs and memory at both ends."""
+
+    flow: Flow
+    seed: int
+    """Of the payload stream."""
+    source: _End
+    destination: _End
+
+
+def _program_flow(name: str, way: Way) -> OpenFlow:
+    """One direction of a program's queue pair."""
+    flow = Flow(way.source, way.destination, 0, 0, name)
+    return OpenFlow(flow, 0, _End(way.source, way.source_qpn), _End(way.destination, way.destination_qpn))
+
+
+class FlowProgress(msgspec.Struct, frozen=True):
+    """How far a queue pair is, as its worker tells (other fields are left aside)."""
+
+    host: int
+    qpn: int
+    state: str
+    posted_bytes: int
+    acked_bytes: int
+    packets_tx: int
+    packets_rtx: int
+    lost: int
+    timeouts: int
+    started_ns: int | None
+    finished_ns: int | None
+    rtt_ns: int = 0
+    """Smoothed round trip, 0 before the first sample."""
+    cwnd_bytes: int | None = None
+    """Congestion window; None while congestion control is off."""
+
+    @property
+    def ended(self) -> bool:
+        """All acknowledged, or failed."""
+        return self.state == "ERROR" or self.acked_bytes >= self.posted_bytes > 0
+
+
+class PortCounts(msgspec.Struct, frozen=True):
+    """What one host port lost by itself."""
+
+    host: int
+    plane: int
+    rx_drops: int
+    tx_errors: int
+
+
+class ReorderCounts(msgspec.Struct, frozen=True):
+    """Reordering extents of what one queue pair received (`agent.core.reordering`)."""
+
+    host: int
+    qpn: int
+    in_order: int
+    late: tuple[int, ...]
+    most: int
+
+
+class WorkerCounts(msgspec.Struct, frozen=True):
+    """What one worker counted since its start (other fields are left aside)."""
+
+    ports: tuple[PortCounts, ...]
+    rejected: dict[str, int]
+    cpu_ns: int
+    sched_wait_ns: int
+    evs: tuple[dict[str, Any], ...]
+    """Counters of each entropy value of each queue pair, as the worker tells them."""
+    events_cut: int = 0
+    """Records of its agents that had to go because there were too many."""
+    reordering: tuple[ReorderCounts, ...] = ()
+    """How far packets arrived behind later ones, by receiving queue pair."""
+
+
+class Verification(msgspec.Struct, frozen=True):
+    """How received memory compares with what was sent."""
+
+    bytes: int
+    wrong: int
+
+
+class Traffic:
+    """The flows of one run, those that post once and those of programs."""
+
+    def __init__(self, workers: Sequence[Worker]) -> None:
+        self._workers = workers
+        self._flows: list[OpenFlow] = []
+        self._regions: list[ask.RegionName] = []
+        self._qps: list[ask.QpName] = []
+        self._later: list[tuple[int, OpenFlow]] = []
+        """Flows that have not begun, with the time by the monotonic clock at which they do, the next one last."""
+        self.jobs = RunningJobs(workers)
+        """Its collectives."""
+
+    @property
+    def flows(self) -> tuple[OpenFlow, ...]:
+        """All that are open, in the order of the plan; once they are started also those of programs."""
+        return (*self._flows, *(_program_flow(name, way) for name, way in self.jobs.ways()))
+
+    def open(self, plan: Plan) -> None:
+        """Memory and connected queue pairs for all traffic. Raises `WorkerFailedError`."""
+        scenario = plan.scenario
+        self._tell_events(scenario.events, scenario.limits.events)
+        settings = msgspec.structs.replace(
+            qp_settings_of(scenario.transport, scenario.seed), window_pkts=plan.window_pkts
+        )
+        for number, flow in enumerate(plan.flows):
+            own = scenario.seed << 20 | number  # a stream of its own for every flow of every seed
+            config = paced(msgspec.structs.replace(settings, seed=own), flow.rate_bps)
+            source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
+            destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
+            self._connect(source, destination)
+            self._connect(destination, source)
+            self._flows.append(OpenFlow(flow, own, source, destination))
+        self.jobs.open(plan.collectives, settings, scenario.seed)
+
+    def post(self, epoch: int, now_ns: int, least_packets: int | None = None) -> None:
+        """Start everything that does not begin later, announced to the leaves under `epoch`.
+
+        Of programs only queue pairs that send at least `least_packets`; with None none of them.
+        """
+        self._epoch = epoch
+        self._later = sorted(((now_ns + item.flow.at_ns, item) for item in self._flows), key=lambda due: -due[0])
+        self.post_due(now_ns)
+        self.jobs.start(epoch, least_packets)
+
+    def post_due(self, now_ns: int) -> int | None:
+        """Start what begins by now; when the next flow does, None if none is left."""
+        while self._later and self._later[-1][0] <= now_ns:
+            self._post(self._later.pop()[1])
+        return self._later[-1][0] if self._later else None
+
+    def _post(self, item: OpenFlow) -> None:
+        write = ask.PostWrite(
+            host=item.source.host,
+            qpn=item.source.qpn,
+            rkey=item.source.rkey,
+            offset=0,
+            bytes=item.flow.payload_bytes,
+            remote_va=item.destination.va,
+            remote_rkey=item.destination.rkey,
+            message_bytes=item.flow.message_bytes,
+            epoch=self._epoch,
+        )
+        self._ask(item.source.host, write)
+
+    def ended(self, progress: Sequence[FlowProgress]) -> bool:
+        """Whether all writes are acknowledged or have failed, by the last progress."""
+        return all(flow.ended for flow in progress[: len(self._flows)])
+
+    def progress(self) -> tuple[FlowProgress, ...]:
+        """How far every flow is, in the order of the plan."""
+        rows = (row for worker in self._workers for row in worker.ask(ask.Progress())["qps"])
+        found = {(row["host"], row["qpn"]): msgspec.convert(row, FlowProgress) for row in rows}
+        return tuple(found[item.source.host, item.source.qpn] for item in self.flows)
+
+    def verify(self) -> tuple[Verification, ...]:
+        """Compare what writes placed with what was sent, byte for byte; programs compare their numbers themselves."""
+        writes = tuple(
+            msgspec.convert(
+                self._ask(item.destination.host, ask.Verify(item.destination.host, item.destination.rkey, item.seed)),
+                Verification,
+            )
+            for item in self._flows
+        )
+        return writes + (Verification(0, 0),) * len(self.jobs.ways())
+
+    def outcome(self, progress: Sequence[FlowProgress]) -> CollectiveOutcome:
+        """What came of the collectives, with the last progress."""
+        return self.jobs.outcome({row.qpn: row.packets_rtx for row in progress})
+
+    def counters(self) -> tuple[WorkerCounts, ...]:
+        """What the workers counted so far."""
+        return tuple(msgspec.convert(worker.ask(ask.Counters()), WorkerCounts) for worker in self._workers)
+
+    def close(self) -> None:
+        """Take down all queue pairs and give the memory back; twice is safe."""
+        self.jobs.close()
+        for index, worker in enumerate(self._workers):
+            count = len(self._workers)
+            qps = tuple(qp for qp in self._qps if worker_of(qp.host, count) == index)
+            regions = tuple(region for region in self._regions if worker_of(region.host, count) == index)
+            if qps or regions:
+                worker.ask(ask.Destroy(qps, regions))
+        self._tell_events("default")
+        self._qps, self._regions, self._flows, self._later = [], [], [], []
+
+    def _tell_events(self, events: Events, most_bytes: int | None = None) -> None:
+        share = None if most_bytes is None else most_bytes // len(self._workers)
+        for worker in self._workers:
+            worker.ask(ask.SetEvents(events, share))
+
+    def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
+        region = self._ask(host, ask.RegisterRegion(host, size, seed, role, leased=True))
+        self._regions.append(ask.RegionName(host, region["rkey"]))
+        qp = self._ask(host, ask.CreateQp(host, peer, config, leased=True))
+        self._qps.append(ask.QpName(host, qp["qpn"]))
+        return _End(host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
+
+    def _connect(self, own: _End, peer: _End) -> None:
+        far = ask.PeerEnd(peer.host, peer.qpn, peer.start_psn)
+        self._ask(own.host, ask.ConnectQp(own.host, own.qpn, far))
+
+    def _ask(self, host: int, request: ask.Request) -> dict[str, Any]:
+        return self._workers[worker_of(host, len(self._workers))].ask(request)

@@ -1,0 +1,153 @@
+"""The controller's denylist: what it tells the workers and writes down, and what it will not deny by itself."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from msgspec.structs import asdict
+
+from agent.host.denylist import DeniedLink
+from agent.host.requests import LinkProbesAsked, SetDenied
+from results.event_log import EventLog, read_records
+from scenarios.errors import UsageError
+from scenarios.lab import denials
+from scenarios.lab.denials import Acting, Denials, leaves_too_few
+from scenarios.lab.lab_dir import LabDir
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import parse_link
+
+FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=4))
+
+
+class Workers:
+    """In place of the lab's engine workers: hears what each is told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, SetDenied]] = []
+        self.counts: dict[DeniedLink, tuple[int, int]] = {}
+        """Probes answered and lost, as every worker tells."""
+
+    def __call__(self, path: Path) -> "Workers":
+        self.path = path
+        return self
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def ask(self, request: SetDenied | LinkProbesAsked) -> dict[str, Any]:
+        if isinstance(request, LinkProbesAsked):
+            told = self.counts.items()
+            return {"links": [{**asdict(link), "answered": each[0], "lost": each[1]} for link, each in told]}
+        self.told.append((self.path.name, request))
+        return {"evs": 1}
+
+
+@pytest.fixture
+def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
+    made = Workers()
+    monkeypatch.setattr(denials, "Worker", made)
+    return made
+
+
+@pytest.fixture
+def denylist(tmp_path: Path) -> Denials:
+    labdir = LabDir("x", tmp_path)
+    labdir.path.mkdir()
+    return Denials(labdir, FABRIC, 2)
+
+
+def noted(denylist: Denials) -> list[tuple[str, str, str]]:
+    found = read_records(denylist._labdir.detect)
+    return [(each["event"], each["link"], each["by"]) for each in found if each["event"] != "LOCALIZE"]
+
+
+def test_every_worker_hears_the_whole_list_and_changes_are_written_down(denylist: Denials, workers: Workers) -> None:
+    denylist.deny("p0:leaf2-spine1", "hand")
+    both = {DeniedLink(0, 2, 1, True), DeniedLink(0, 2, 1, False)}
+    assert [(name, set(request.links)) for name, request in workers.told] == [
+        ("worker0.sock", both),
+        ("worker1.sock", both),
+    ]
+    left = denylist.allow("p0:spine1>leaf2", "hand")
+    assert [each.link for each in left] == ["p0:leaf2>spine1"]
+    assert set(workers.told[-1][1].links) == {DeniedLink(0, 2, 1, True)}
+    assert denylist.allow(None, "hand") == ()
+    assert [event for event, *_ in noted(denylist)] == ["DENY", "DENY", "ALLOW", "ALLOW"]
+
+
+def test_a_hosts_link_is_refused(denylist: Denials, workers: Workers) -> None:
+    with pytest.raises(UsageError, match="host's own link"):
+        denylist.deny("p0:h1>leaf1", "hand")
+    assert workers.told == []
+
+
+def accuse(denylist: Denials, *links: str, epoch: int = 3, expectation: str = "uniform") -> None:
+    with EventLog(denylist._labdir.detect) as log:
+        log.write("LOCALIZE", "monitor", {"epoch": epoch, "expectation": expectation, "links": list(links)})
+
+
+def test_what_is_named_is_denied_only_when_asked_for_and_only_by_the_run_that_asks(
+    denylist: Denials, workers: Workers
+) -> None:
+    accuse(denylist, "p0:leaf1>spine0")
+    denylist.run()
+    assert (denylist.due_in_s(), workers.told) == (None, [])
+    denylist.act_on(Acting(3, "uniform"))
+    accuse(denylist, "p0:leaf1>spine1", epoch=2)
+    accuse(denylist, "p0:leaf1>spine2", expectation="declared")
+    denylist.run()
+    assert workers.told == []
+    accuse(denylist, "p0:leaf1>spine3")
+    accuse(denylist, "p0:leaf1>spine3")
+    denylist.run()
+    assert [(each.link, each.by) for each in denylist.states()] == [("p0:leaf1>spine3", "spraycheck")]
+    assert len(workers.told) == 2
+
+
+def test_it_does_not_deny_more_than_half_of_a_leafs_links_by_itself(denylist: Denials, workers: Workers) -> None:
+    denylist.act_on(Acting(3, "uniform"))
+    accuse(denylist, *(f"p0:leaf1>spine{spine}" for spine in range(3)), "p1:leaf1>spine0", "p0:spine0>leaf1")
+    denylist.run()
+    assert [each.link for each in denylist.states()] == [
+        "p0:leaf1>spine0", "p0:leaf1>spine1", "p1:leaf1>spine0", "p0:spine0>leaf1",
+    ]  # fmt: skip
+    assert ("DENY_REFUSED", "p0:leaf1>spine2", "spraycheck") in noted(denylist)
+    (way,) = parse_link("p0:leaf1>spine3", FABRIC)
+    assert leaves_too_few(way, set(denylist._denied), 4)
+
+
+NAMED = DeniedLink(0, 1, 3, up=True)
+
+
+def test_a_link_that_was_named_is_allowed_again_after_so_many_clean_probes(denylist: Denials, workers: Workers) -> None:
+    denylist.act_on(Acting(3, "uniform", lift_after=100))
+    denylist.deny("p1:leaf2>spine2", "hand")
+    accuse(denylist, "p0:leaf1>spine3")
+    denylist.run()
+    assert workers.told[-1][1].probed == (NAMED,), "what a hand has denied a hand allows"
+    for counts, still in (((40, 0), 2), ((49, 1), 2), ((98, 1), 2), ((99, 1), 1)):
+        workers.counts = {NAMED: counts}
+        denylist.run()
+        assert len(denylist.states()) == still, counts
+    assert noted(denylist)[-1] == ("ALLOW", "p0:leaf1>spine3", "probes")
+    assert workers.told[-1][1].probed == ()
+    accuse(denylist, "p0:leaf1>spine3")
+    denylist.run()
+    assert [each.link for each in denylist.states()] == ["p1:leaf2>spine2"], "the same epoch's word is old"
+    denylist.act_on(Acting(4, "uniform", lift_after=100))
+    accuse(denylist, "p0:leaf1>spine3", epoch=4)
+    denylist.run()
+    assert len(denylist.states()) == 2
+
+
+def test_without_the_setting_nothing_is_probed_or_lifted(denylist: Denials, workers: Workers) -> None:
+    denylist.act_on(Acting(3, "uniform"))
+    accuse(denylist, "p0:leaf1>spine3")
+    workers.counts = {NAMED: (10**6, 0)}
+    for _ in range(3):
+        denylist.run()
+    assert workers.told[-1][1].probed == ()
+    assert len(denylist.states()) == 1

@@ -1,0 +1,95 @@
+"""Processes of a lab: known by number and start time, found by mark, ended whatever they do about it."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from scenarios.errors import EnvironmentLackingError
+from scenarios.lab.processes import ProcessId, end_marked, identify, is_alive, marked, spawn, wait_gone
+
+LAB = f"t{os.getpid() % 10**8}"
+
+
+def wait_for(condition: Callable[[], bool], seconds: float = 5.0) -> bool:
+    until = time.monotonic() + seconds
+    while not condition() and time.monotonic() < until:
+        time.sleep(0.01)
+    return condition()
+
+
+def test_identity_is_more_than_a_number() -> None:
+    own = identify(os.getpid())
+    assert own is not None
+    assert is_alive(own)
+    assert not is_alive(ProcessId(own.pid, own.start_ticks + 1))
+
+
+def test_nobody_and_zombies_are_not_alive() -> None:
+    child = subprocess.Popen(("true",))
+    assert wait_for(lambda: identify(child.pid) is None)
+    child.wait()
+    assert identify(child.pid) is None
+
+
+def test_marked_processes_and_their_children_are_found_and_ended(tmp_path: Path) -> None:
+    # The shell ignores SIGTERM, and starts another child when its first one is ended.
+    child = spawn(("sh", "-c", "sleep 60 & trap '' TERM; wait; sleep 60"), LAB, tmp_path / "log")
+    unmarked = subprocess.Popen(("sleep", "60"))
+    try:
+        assert wait_for(lambda: len(marked(LAB)) == 2)
+        assert marked(f"{LAB}x") == ()
+        assert end_marked(LAB, grace_s=0.3) == 3
+        child.wait()
+        assert marked(LAB) == ()
+        assert unmarked.poll() is None
+    finally:
+        unmarked.kill()
+        unmarked.wait()
+
+
+def test_a_marked_process_does_not_find_itself_nor_its_ancestors() -> None:
+    code = f"from scenarios.lab.processes import marked; import os; print([p.pid for p in marked({LAB!r})])"
+    script = f"import subprocess, sys; subprocess.run((sys.executable, '-c', {code!r}), check=True)"
+    environment = os.environ | {"SPRAYLAB_LAB": LAB}
+    done = subprocess.run(
+        (sys.executable, "-c", script), env=environment, stdout=subprocess.PIPE, text=True, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_spawned_process_dies_with_its_parent(tmp_path: Path) -> None:
+    script = (
+        f"from scenarios.lab.processes import spawn; print(spawn(('sleep', '60'), {LAB!r}).pid, flush=True); input()"
+    )
+    parent = subprocess.Popen((sys.executable, "-c", script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    orphan = identify(int(parent.stdout.readline()))
+    assert orphan is not None
+    assert is_alive(orphan)
+    parent.send_signal(signal.SIGKILL)
+    parent.communicate()
+    assert wait_gone(orphan, 5.0)
+
+
+def test_waiting_for_the_living_ends() -> None:
+    own = identify(os.getpid())
+    assert own is not None
+    assert not wait_gone(own, 0.05)
+
+
+def test_output_goes_to_the_log(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    child = spawn(("sh", "-c", "echo out; echo err >&2; echo $SPRAYLAB_LAB"), LAB, log)
+    child.wait()
+    assert sorted(log.read_text().split()) == sorted(["out", "err", LAB])
+
+
+def test_missing_program_is_an_error_at_once() -> None:
+    with pytest.raises(EnvironmentLackingError, match="nowhere/program is missing; `spraylab doctor` tells"):
+        spawn(("/nowhere/program",), LAB)

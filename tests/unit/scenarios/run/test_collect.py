@@ -1,0 +1,225 @@
+"""Records of a lab to what one run needs."""
+
+from typing import Any
+
+from results.summary import Injected
+from scenarios.lab.protocol import FaultState
+from scenarios.run import collect
+from scenarios.workload.traffic import PortCounts, WorkerCounts
+from testbed.model.fabric import Fabric, FabricSpec
+
+UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
+
+
+def detect(qpn: int, dst: int, verdict: str, spine: int = 5) -> dict[str, Any]:
+    return {
+        "event": "DETECT", "mono_ns": 10, "node": f"p0-leaf{dst}", "epoch": 2, "qpn": qpn, "plane": 0, "spine": spine,
+        "src_leaf": 3, "dst_leaf": dst, "verdict": verdict, "N": 1000, "expectation": "uniform", "src_host": 3,
+        "lambda": 1000.0,
+    }  # fmt: skip
+
+
+def localize(mono_ns: int, links: list[str], pending: int = 0, state: str = "named") -> dict[str, Any]:
+    evidence = [
+        {"path": "p0:leaf3>spine5>leaf4", "node": "p0-leaf4", "qpn": 1, "spine": 5, "verdict": "failed"},
+        {"path": "p0:leaf3>spine5>leaf6", "node": "p0-leaf6", "qpn": 2, "spine": 5, "verdict": "failed"},
+        {"path": "p0:leaf1>spine5>leaf4", "node": "p0-leaf4", "qpn": 3, "spine": 5, "verdict": "healthy"},
+    ]
+    return {
+        "event": "LOCALIZE", "mono_ns": mono_ns, "epoch": 2, "expectation": "uniform", "state": state,
+        "links": links, "candidates": [],
+        "evidence": evidence if links else [], "pending": pending,
+    }  # fmt: skip
+
+
+RECORDS = [
+    detect(1, 4, "failed"),
+    localize(1_000_000_000, [DOWN], pending=3),
+    detect(2, 6, "failed"),
+    localize(2_000_000_000, [UP], pending=2),
+    detect(3, 4, "healthy"),
+    localize(3_000_000_000, [UP]),
+]
+
+
+def test_conclusion_is_what_was_said_last_since_it_was_said_without_a_break() -> None:
+    conclusion = collect.conclusion_of(RECORDS, 500_000_000, 3, "uniform")
+    assert conclusion.state == "named"
+    assert [(item.link, item.by, item.after_s) for item in conclusion.accused] == [(UP, ("p0-leaf4", "p0-leaf6"), 1.5)]
+    assert conclusion.verdicts == {"failed": 2, "healthy": 1}
+
+
+def test_an_accusation_says_after_how_many_packets_on_which_paths() -> None:
+    (accused,) = collect.conclusion_of(RECORDS, 500_000_000, 3, "uniform").accused
+    assert (accused.named_ns, accused.packets, accused.paths) == (2_000_000_000, 2000, 2)
+    late = [RECORDS[2] | {"mono_ns": 2_500_000_000} if record is RECORDS[2] else record for record in RECORDS]
+    (accused,) = collect.conclusion_of(late, 500_000_000, 3, "uniform").accused
+    assert (accused.packets, accused.paths) == (1000, 1), "what was judged after the name came counts no more"
+
+
+def test_what_all_paths_of_a_host_lose_alike_is_accused_apart() -> None:
+    lossy = [detect(1, 4, "insufficient", spine) for spine in range(8)]
+    told = localize(2_000_000_000, [], state="none") | {"common": ["p0:h3>leaf3"], "common_candidates": []}
+    said = collect.conclusion_of([*lossy, told], 500_000_000, 8, "uniform")
+    (accused,) = said.common
+    assert said.accused == ()
+    assert (accused.link, accused.by, accused.after_s, accused.packets) == ("p0:h3>leaf3", ("p0-leaf4",), 1.5, 8000)
+
+
+def test_no_word_from_the_monitor_is_silence() -> None:
+    assert collect.conclusion_of([], None, 16, "uniform").state == "silent"
+
+
+def test_insufficient_verdicts_are_grouped_by_reason() -> None:
+    weak = [
+        detect(1, 4, "insufficient") | {"lambda": 128.0, "reason": f"a drop of 1.0000% would be missed with {odds}"}
+        for odds in (0.5, 0.6)
+    ]
+    short = detect(2, 4, "insufficient") | {"reason": "short, but not more than the flow's other paths may be: ..."}
+    told = collect.conclusion_of([short, *weak], None, 3, "uniform", "a drop of 1% needs about 1,799").insufficient
+    assert list(told.items()) == [
+        ("128 packets a path, a drop of 1% needs about 1,799", 2),
+        ("short on all paths alike: the loss may lie before the first leaf (a host link?)", 1),
+    ]
+
+
+def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
+    small = [detect(qpn, 4, "insufficient") | {"reason": "a drop of 1% would be missed"} for qpn in (1, 2, 3)]
+    told = {"event": "ADDED_UP", "mono_ns": 11, "node": "p0-leaf4", "epoch": 2, "expectation": "uniform", "spine": 5}
+    records = [*small, told | {"qpns": [1, 2], "verdict": "failed"}]
+    said = collect.conclusion_of(records, None, 3, "uniform")
+    assert said.verdicts == {"failed": 2, "insufficient": 1}
+    assert sum(said.insufficient.values()) == 1
+    elsewhere = [*small, told | {"qpns": [1, 2], "verdict": "failed", "spine": 4}]
+    assert collect.conclusion_of(elsewhere, None, 3, "uniform").verdicts == {"insufficient": 3}
+
+
+def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
+    odds = "a drop of 1.0000% would be missed with probability 0.0013"
+    records = [
+        detect(qpn, 4, "insufficient") | {"lambda": has, "reason": odds} for qpn, has in ((1, 15116.0), (2, 90.0))
+    ]
+    asked = "a drop of 1% needs about 2,745"
+    told = collect.conclusion_of(records, None, 2, "uniform", asked, 2745).insufficient
+    assert list(told) == [f"15,116 packets a path, yet {odds}", f"90 packets a path, {asked}"]
+
+
+def test_settled_means_all_judged_and_nothing_owed() -> None:
+    assert not collect.is_settled(RECORDS[:4], 3, "uniform")
+    assert not collect.is_settled(RECORDS[:5], 3, "uniform")
+    assert collect.is_settled(RECORDS, 3, "uniform")
+    assert not collect.is_settled(RECORDS, 4, "uniform")
+    assert collect.is_settled([], 0, "uniform")
+
+
+def test_expectations_are_concluded_each_for_itself() -> None:
+    declared = [record | {"expectation": "declared"} for record in RECORDS[:4]]
+    mixed = [*RECORDS, *declared]
+    assert collect.conclusion_of(mixed, 0, 3, "uniform").verdicts == {"failed": 2, "healthy": 1}
+    said = collect.conclusion_of(mixed, 0, 3, "declared")
+    assert (said.verdicts, said.expectation) == ({"failed": 2}, "declared")
+    assert collect.is_settled(mixed, 3, "uniform")
+    assert not collect.is_settled(mixed, 3, "declared")
+
+
+def test_only_the_runs_own_epoch_counts() -> None:
+    assert collect.of_epoch([*RECORDS, detect(9, 9, "failed") | {"epoch": 1}], 2) == RECORDS
+
+
+def test_truth_is_what_was_in_force_and_what_changed() -> None:
+    def act(event: str, mono_ns: int, link: str) -> dict[str, Any]:
+        return {"event": event, "mono_ns": mono_ns, "link": link, "fault": "drop 1%"}
+
+    records = [
+        act("FAULT_SET", 1, "a"),
+        act("FAULT_SET", 2, "b"),
+        act("FAULT_CLEAR", 3, "a"),
+        act("FAULT_SET", 11, "c"),
+        act("FAULT_CLEAR", 12, "c"),
+    ]
+    assert [(r["event"], r["link"]) for r in collect.truth_of(records, 10)] == [
+        ("FAULT_SET", "b"),
+        ("FAULT_SET", "c"),
+        ("FAULT_CLEAR", "c"),
+    ]
+
+
+def test_a_fault_counts_only_what_it_did_during_the_run() -> None:
+    def fault(link: str, since: str, seen: int, dropped: int) -> FaultState:
+        return FaultState(link, "random-drop", 0.01, 0.01, "ebpf", "hand", since, seen, dropped, dropped)
+
+    before = (fault("a", "t0", 1000, 10), fault("b", "t0", 500, 5))
+    after = (fault("a", "t0", 3000, 31), fault("b", "t1", 200, 2))
+    injected = collect.injected_since(before, after)
+    assert [(each.seen, each.dropped, each.dropped_writes) for each in injected] == [(2000, 21, 21), (200, 2, 2)]
+
+
+def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
+    def act(event: str, mono_ns: int, **counts: Any) -> dict[str, Any]:
+        return {
+            "event": event, "mono_ns": mono_ns, "ts": f"t{mono_ns}", "link": UP, "kind": "random-drop",
+            "mechanism": "ebpf", "by": "hand", "fault": "drop 1%", "fault_in_force": "drop 1.0000000009%",
+            "requested": 0.01, "in_force": 0.010000000009,
+        } | counts  # fmt: skip
+
+    rest = {"hit": 9, "dropped_reverse": None, "overlimits": 0}
+    records = [
+        act("FAULT_SET", 1),
+        act("FAULT_CLEAR", 5, seen=9, dropped=9, dropped_writes=9, **rest),
+        act("FAULT_SET", 6),
+        act("FAULT_CLEAR", 20, seen=3000, dropped=31, dropped_writes=30, **rest),
+        act("FAULT_SET", 21),
+    ]
+    (gone,) = collect.gone_between(records, 10)
+    assert (gone.since, gone.requested, gone.in_force_text, gone.dropped) == ("t6", 0.01, "1%", 31)
+    before = (FaultState(UP, "random-drop", 0.01, 0.01, "ebpf", "hand", "t6", 1000, 10, 10),)
+    (injected,) = collect.injected_since(before, (), (gone,))
+    assert (injected.link, injected.seen, injected.dropped, injected.dropped_writes) == (UP, 2000, 21, 20)
+
+
+def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None:
+    def state(kind: str, **counts: Any) -> FaultState:
+        return FaultState(UP, kind, None, None, "ebpf", "hand", "t", 100, 0, None, **counts)
+
+    spoilt, shut = collect.injected_since((), (state("corrupt", hit=7), state("down", hit=0, dropped_reverse=5)))
+    assert (spoilt.explains, shut.explains) == (7, 5)
+    assert (spoilt.dropped_reverse, shut.dropped_reverse) == (None, 5)
+
+
+def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
+    fabric = Fabric.of(FabricSpec(planes=1, leaves=2, spines=1))
+
+    def did(link: str, dropped: int, writes: int | None) -> Injected:
+        return Injected(link, "random-drop", 0.01, 0.01, "ebpf", "hand", 100, dropped, writes)
+
+    drops = did("p0:leaf0>spine0", 5, 5), did("p0:spine0>leaf0", 5, 0), did("p0:h0>leaf0", 5, 5), did(UP, 0, None)
+    assert collect.dropping_links(drops, fabric) == {"p0:leaf0>spine0"}
+
+
+def test_machine_counts_are_differences() -> None:
+    def worker(drops: int, errors: int, cpu: int, wait: int) -> WorkerCounts:
+        return WorkerCounts((PortCounts(3, 0, drops, errors), PortCounts(3, 1, 1, 1)), {}, cpu, wait, ())
+
+    before, after = [worker(1, 0, 100, 10)], [worker(4, 2, 300, 60)]
+    loads = [{"event": "PROGRESS"}, {"sched_wait_worst": None}, {"sched_wait_worst": 0.4}, {"sched_wait_worst": 0.3}]
+    counts = collect.machine_counts(before, after, 7, 9, samples=loads)
+    assert (counts.ring_drops, counts.tx_errors, counts.softnet_drops) == (3, 2, 2)
+    assert (counts.engine_ns, counts.wait_ns, counts.wait_share, counts.wait_worst) == (200, 50, 0.2, 0.4)
+    assert collect.machine_counts(before, after, 7, 9, frozenset({(3, 1)})).tx_errors == 2
+    assert collect.machine_counts(before, after, 7, 9, frozenset({(3, 0)})).tx_errors == 0, "refused on purpose"
+
+
+def test_what_a_shut_port_may_have_cost() -> None:
+    fabric = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2))
+
+    def shut(link: str, kind: str = "flap") -> Injected:
+        return Injected(link, kind, 1.0, 1.0, "link", "hand", 0, 0, None)
+
+    faults = (shut("p0:leaf0>spine1"), shut("p1:h1>leaf1", "down"), shut("p1:leaf1>spine0", "random-drop"))
+    assert collect.possibly_dropping(faults, fabric) == {"p0:leaf0>spine1", "p0:spine1>leaf0"}
+    assert collect.shut_ports(faults, fabric) == {(1, 1)}
+    assert collect.shut_ports((shut("p0:leaf0>h0"),), fabric) == frozenset()
+
+
+def test_softnet_drops_can_be_read_here() -> None:
+    assert collect.softnet_drops() >= 0

@@ -1,0 +1,218 @@
+"""What was recorded and expected to pass or fail, with reasons."""
+
+from dataclasses import replace
+
+import msgspec
+import pytest
+
+from results.summary import FlowResult, Injected
+from scenarios.file.model import Expectation
+from scenarios.run.expect import (
+    Accused,
+    Conclusion,
+    MachineCounts,
+    checks_of,
+    collective_check,
+    detected_of,
+    load_of,
+)
+from tests.unit.results.test_collective_rows import row
+
+LINK = "p0:leaf3>spine5"
+OTHER = "p0:spine5>leaf4"
+FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 25_600, 25_600, 10_000, 100, 0, 1.0, 204_800.0, 25_600, 0)
+DROP = Injected(LINK, "random-drop", 0.01, 0.01, "ebpf", "scenario", 10_200, 103, 100)
+CALM = MachineCounts(0, 0, 0, 10**9, 10**7)
+
+
+def concluded(
+    *links: str, state: str = "named", candidates: tuple[tuple[str, ...], ...] = (), **verdicts: int
+) -> Conclusion:
+    accused = tuple(Accused(link, ("p0-leaf4", "p0-leaf6"), 2.0) for link in links)
+    return Conclusion(state, accused, candidates, verdicts or {"failed": 2, "healthy": 14}, 16)
+
+
+def failed(conclusion: Conclusion, wanted: set[str], flow: FlowResult = FLOW, **expected: object) -> dict[str, str]:
+    checks = checks_of(Expectation.model_validate(expected), wanted, detected_of(conclusion, {LINK}), (flow,), (DROP,))
+    return {check.name: check.detail for check in checks if not check.ok}
+
+
+def test_the_right_link_named_is_a_pass() -> None:
+    assert failed(concluded(LINK), {LINK}) == {}
+
+
+def test_a_missed_link_fails() -> None:
+    assert failed(concluded(state="none"), {LINK}) == {"the right links are named": f"{LINK} is not named"}
+
+
+def test_a_false_accusation_fails() -> None:
+    assert failed(concluded(LINK, OTHER), {LINK}) == {"the right links are named": f"{OTHER} is accused"}
+
+
+def test_an_undecided_accusation_fails_even_when_the_truth_is_in_it() -> None:
+    told = failed(concluded(state="ambiguous", candidates=((LINK,), (OTHER,))), {LINK})
+    assert f"one of {LINK} is accused, undecided" in told["the right links are named"]
+
+
+def test_paths_without_a_sure_verdict_fail() -> None:
+    assert (
+        "4 insufficient"
+        in failed(concluded(LINK, failed=2, healthy=10, insufficient=4), {LINK})["every path is judged"]
+    )
+    assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"bytes_wrong": 1}, {"bytes_verified": 25_599}, {"acked_bytes": 0}],
+    ids=lambda change: next(iter(change)),
+)
+def test_wrong_or_missing_data_fails(change: dict[str, int]) -> None:
+    assert set(failed(concluded(LINK), {LINK}, msgspec.structs.replace(FLOW, **change))) == {"all data is right"}
+
+
+def test_named_too_late_fails() -> None:
+    assert failed(concluded(LINK), {LINK}, within_s=1.5) == {"named in time": f"{LINK} not within 1.5 s"}
+    assert failed(concluded(LINK), {LINK}, within_s=2.5) == {}
+
+
+@pytest.mark.parametrize(("resent", "ok"), [(95, True), (105, True), (94, False), (106, False)])
+def test_retransmissions_are_held_against_the_injectors_count(resent: int, ok: bool) -> None:
+    told = failed(concluded(LINK), {LINK}, msgspec.structs.replace(FLOW, retransmissions=resent))
+    assert (told == {}) is ok
+
+
+def test_where_detection_is_only_recorded_it_decides_nothing() -> None:
+    assert failed(concluded(OTHER, failed=1), {LINK}, detection="recorded") == {}
+    wrong = msgspec.structs.replace(FLOW, bytes_wrong=1)
+    assert set(failed(concluded(), {LINK}, wrong, detection="recorded")) == {"all data is right"}
+
+
+def test_precision_and_recall() -> None:
+    right = detected_of(concluded(LINK), {LINK})
+    assert (right.precision, right.recall, right.missed) == (1.0, 1.0, ())
+    half = detected_of(concluded(OTHER), {LINK})
+    assert (half.precision, half.recall, half.missed) == (0.0, 0.0, (LINK,))
+    silent = detected_of(concluded(state="none"), set())
+    assert (silent.precision, silent.recall) == (None, None)
+
+
+def test_a_machine_that_kept_up_is_not_overloaded() -> None:
+    load = load_of(CALM, Expectation(), (FLOW,), (DROP,))
+    assert not load.overloaded
+    assert load.sched_wait_share == pytest.approx(0.0099, abs=1e-4)
+
+
+BUSY = MachineCounts(0, 0, 0, 10**9, 10**9)
+
+
+def test_a_long_wait_for_a_core_is_a_warning_and_overload_where_a_time_is_judged() -> None:
+    load = load_of(BUSY, Expectation(), (FLOW,), (DROP,))
+    assert (load.overloaded, load.warnings) == (
+        False,
+        ("engines waited 50% of their time for a core: times say little, counts are right",),
+    )
+    judged = load_of(BUSY, Expectation(within_s=2), (FLOW,), (DROP,))
+    assert judged.overloaded
+    assert "within_s judges one" in judged.reasons[0]
+    missed = load_of(BUSY, Expectation(), (FLOW,), (DROP,), missed=True)
+    assert missed.overloaded
+    assert "a goodput was missed" in missed.reasons[0]
+    assert load_of(CALM, Expectation(within_s=2), (FLOW,), (DROP,)).warnings == ()
+
+
+FLAP = Injected("p1:h0>leaf0", "flap", 1.0, 1.0, "link", "scenario", 0, 9, None)
+DELAY = Injected(OTHER, "delay", None, None, "netem", "hand", 500, 0, None)
+NETEM_CORRUPT = Injected(OTHER, "corrupt", None, None, "netem", "hand", 500, 0, None)
+
+
+@pytest.mark.parametrize("fault", [FLAP, DELAY, NETEM_CORRUPT])
+def test_retransmissions_are_not_held_against_a_fault_that_costs_more_than_is_counted(fault: Injected) -> None:
+    flow = msgspec.structs.replace(FLOW, retransmissions=400, timeouts=30)
+    load = load_of(CALM, Expectation(), (flow,), (DROP, fault))
+    assert not load.overloaded
+    assert f"30 packets timed out; {fault.link} {fault.kind}" in load.warnings[0]
+    assert load.unexplained_losses > load.unexplained_limit
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (flow,), (DROP, fault))
+    (check,) = [check for check in checks if check.name == "retransmissions match the drops"]
+    assert check.ok
+    assert "not held against each other" in check.detail
+    by_ebpf = msgspec.structs.replace(NETEM_CORRUPT, mechanism="ebpf")
+    assert load_of(CALM, Expectation(), (flow,), (DROP, by_ebpf)).overloaded
+
+
+def test_to_name_what_may_have_dropped_is_right_and_not_to_name_it_is_no_miss() -> None:
+    possible = frozenset({OTHER, "p0:spine5>leaf3"})
+    detected = detected_of(concluded(LINK, OTHER), {LINK}, None, possible)
+    assert (detected.precision, detected.recall, detected.missed) == (1.0, 1.0, ())
+    assert all(named.right for named in detected.named)
+    checks = checks_of(Expectation(), {LINK}, detected, (FLOW,), (DROP,), possible)
+    assert all(check.ok for check in checks)
+    without = checks_of(Expectation(), {LINK}, detected, (FLOW,), (DROP,))
+    assert not all(check.ok for check in without)
+
+
+PACED = msgspec.structs.replace(FLOW, asked_bps=409_600.0)
+"""Asked for twice what it sent."""
+
+
+def test_a_rate_that_was_not_kept_is_overload_unless_something_else_may_have_held_it_back() -> None:
+    load = load_of(CALM, Expectation(), (PACED,), (DROP,))
+    assert load.reasons == ("1 flow did not keep the rate asked for: h3>h4 sent 0.2 of 0.4 Mb/s",)
+    assert load_of(CALM, Expectation(), (PACED,), (DROP,), steered=True).warnings == load.reasons
+    assert load_of(CALM, Expectation(), (PACED,), (DROP, DELAY)).warnings == load.reasons
+    kept = msgspec.structs.replace(PACED, asked_bps=FLOW.goodput_bps)
+    assert load_of(CALM, Expectation(), (kept,), (DROP,)).reasons == ()
+
+
+def test_records_that_had_to_go_are_a_warning() -> None:
+    load = load_of(replace(CALM, events_cut=1200), Expectation(), (FLOW,), (DROP,))
+    assert (load.events_cut, load.overloaded) == (1200, False)
+    assert "1,200 records of agents are not in agent.jsonl" in load.warnings[0]
+
+
+def test_packets_lost_by_the_machine_are_overload() -> None:
+    load = load_of(MachineCounts(1, 1, 0, 1, 0), Expectation(), (FLOW,), (DROP,))
+    assert load.overloaded
+    assert "lost 2 packets" in load.reasons[0]
+
+
+@pytest.mark.parametrize(
+    ("resent", "injected", "overloaded"),
+    [(105, (DROP,), False), (106, (DROP,), True), (3, (), False), (4, (), True)],
+)
+def test_retransmissions_that_nobody_caused_are_overload(
+    resent: int, injected: tuple[Injected, ...], overloaded: bool
+) -> None:
+    flow = msgspec.structs.replace(FLOW, retransmissions=resent)
+    assert load_of(CALM, Expectation(), (flow,), injected).overloaded is overloaded
+
+
+def test_without_faults_a_long_run_may_send_a_few_again() -> None:
+    flow = msgspec.structs.replace(FLOW, packets=1_000_000, retransmissions=100)
+    assert load_of(CALM, Expectation(), (flow,), ()).unexplained_limit == 100
+
+
+def test_a_mechanism_that_cannot_tell_writes_counts_all_drops() -> None:
+    netem = msgspec.structs.replace(DROP, dropped_writes=None)
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (netem,))
+    assert checks[-1].detail.startswith("100 resent, 103 packets dropped")
+
+
+def test_what_a_collective_sent_is_not_compared_byte_for_byte() -> None:
+    part = msgspec.structs.replace(FLOW, bytes_verified=0, workload="all-reduce")
+    assert failed(concluded(LINK), {LINK}, part) == {}
+    assert "all data is right" in failed(concluded(LINK), {LINK}, msgspec.structs.replace(part, acked_bytes=100))
+    assert "all data is right" in failed(concluded(LINK), {LINK}, msgspec.structs.replace(part, workload="write"))
+
+
+def test_one_wrong_number_or_a_program_that_stopped_fails() -> None:
+    assert collective_check([row(1024, 5.0, 0)], ()).ok
+    assert collective_check([row(1024, 5.0, 0), row(1024, 5.0, 3)], ()).detail == "all-reduce: 3 of 1024 numbers"
+    assert collective_check([], ("h3: queue pair 0x3001 has failed",)).detail == "h3: queue pair 0x3001 has failed"
+
+
+def test_one_flow_is_one_flow() -> None:
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (DROP,))
+    (data,) = (check for check in checks if check.name == "all data is right")
+    assert data.detail == "1 flow arrived complete, compared byte for byte"

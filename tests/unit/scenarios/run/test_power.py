@@ -1,0 +1,107 @@
+"""What a scenario's flows can show is known before the run."""
+
+from typing import Any
+
+import pytest
+
+from scenarios.file.model import Scenario
+from scenarios.file.plan import Plan, plan_of
+from scenarios.run.power import needed_for, power_of, warnings_of
+
+LINK = "p0:leaf3>spine5"
+
+
+def plan(packets: int = 32768, **parts: Any) -> Plan:
+    values = {
+        "version": 1, "name": "x", "workloads": ({"type": "write", "strides": (1, 3), "packets": packets},),
+        "faults": ({"link": LINK, "drop": "1%"},),
+    }  # fmt: skip
+    return plan_of(Scenario.model_validate(values | parts))
+
+
+@pytest.mark.parametrize(("spines", "needed"), [(8, 1799), (4, 1955), (2, 2835)])
+def test_packets_a_path_for_one_percent_are_those_of_the_documents(spines: int, needed: int) -> None:
+    small = plan(topology={"spines": spines}, faults=())
+    assert needed_for(small, 0.01) == needed
+
+
+def test_a_rate_that_no_flow_can_show_has_no_number() -> None:
+    assert needed_for(plan(transport={"spray": "random"}), 1e-5) is None
+    told = list(warnings_of(plan(transport={"spray": "random"}, detector={"min_rate": "0.1%"})))
+    assert "no flow can be long enough" in told[0]
+
+
+def test_long_flows_need_no_warning() -> None:
+    assert power_of(plan()).packets_a_path == 2048
+    assert list(warnings_of(plan())) == []
+
+
+def test_short_flows_are_told_what_they_need() -> None:
+    (told,) = warnings_of(plan(packets=2048))
+    assert "128 packets a path, but a drop of 1% (detector.min_rate) needs 1,799" in told
+    assert "send 28,784 packets a flow" in told
+
+
+def test_a_fault_below_the_asked_rate_may_be_missed() -> None:
+    (told,) = warnings_of(plan(faults=({"link": LINK, "drop": "0.5%"},)))
+    assert "the fault's drop of 0.5% needs 4,223" in told
+
+
+def test_links_of_hosts_are_named_by_declared_counts_only() -> None:
+    (told,) = warnings_of(plan(faults=({"link": "p0:h2>leaf2", "drop": "1%"},)))
+    assert told.startswith("p0:h2>leaf2: paths of flows that lose on a host's link may be `insufficient`")
+
+
+def test_an_expectation_that_the_faults_do_not_meet_is_told() -> None:
+    told = list(warnings_of(plan(expect={"detected": ("p1:leaf0>spine0",)})))
+    assert "names p1:leaf0>spine0, on which the scenario drops nothing" in told[0]
+    assert f"does not name {LINK}" in told[1]
+
+
+def test_flows_below_one_leaf_are_not_judged() -> None:
+    (told,) = warnings_of(plan(topology={"leaves": 8, "hosts_per_leaf": 2}, faults=(), workloads=(
+        {"type": "write", "pairs": ((0, 1),), "packets": 100},)))  # fmt: skip
+    assert "no flow crosses a spine" in told
+
+
+def test_where_detection_is_only_recorded_nobody_is_warned_of_it() -> None:
+    told = plan(packets=64, transport={"ev": {"loss_policy": "paper"}}, expect={"detection": "recorded"})
+    assert list(warnings_of(told)) == []
+
+
+@pytest.mark.parametrize(("policy", "retired"), [("paper", "its first loss"), ("threshold", "3 losses within 50 ms")])
+def test_paths_that_are_left_after_a_loss_may_not_get_the_packets_told(policy: str, retired: str) -> None:
+    transport = {"ev": {"loss_policy": policy, "active": 6, "bad_after": 3, "bad_window_ms": 50}}
+    settings: Any = {"transport": transport, "detector": {"expectation": "declared"}}
+    told = list(warnings_of(plan(**settings)))
+    assert any(f"an EV is retired at {retired}, so a path that drops is left early" in text for text in told)
+    assert any("transport.ev.active is 6 of 16: spares carry nothing" in text for text in told)
+    assert not any("is left early" in text for text in warnings_of(plan(**settings, faults=())))
+
+
+def test_a_transport_that_spreads_unevenly_is_told() -> None:
+    (told,) = warnings_of(plan(transport={"ev": {"loss_policy": "paper"}}, detector={"expectation": "uniform"}))
+    assert told.startswith("transport.ev.loss_policy is paper: when an EV is retired")
+
+
+@pytest.mark.parametrize(
+    ("fault", "switch"),
+    [
+        ({"target": "p0-spine2", "reboot": "300ms"}, "p0-spine2"),
+        ({"target": "p1-leaf3", "hang": True}, "p1-leaf3"),
+        ({"target": "p0:leaf*>spine4", "drop": "2%"}, "p0-spine4"),
+    ],
+)
+def test_faults_on_a_whole_switch_are_not_told_apart(fault: dict[str, Any], switch: str) -> None:
+    told = [text for text in warnings_of(plan(faults=(fault,))) if "on all of its links" in text]
+    assert [text.partition(":")[0] for text in told] == [switch]
+    assert "expect.detection: recorded" in told[0]
+    assert list(warnings_of(plan(faults=(fault,), expect={"detection": "recorded"}))) == []
+
+
+@pytest.mark.parametrize(
+    "fault", [{"target": "p0-spine2", "delay": "1ms"}, {"target": "p0:leaf*>spine4", "drop": "2%"}]
+)
+def test_what_loses_nothing_or_spares_a_link_is_not_a_switch_gone(fault: dict[str, Any]) -> None:
+    spared = fault if "delay" in fault else fault | {"target": "p0:leaf3>spine4, p0:leaf2>spine4"}
+    assert [text for text in warnings_of(plan(faults=(spared,))) if "on all of its links" in text] == []

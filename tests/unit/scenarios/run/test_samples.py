@@ -1,0 +1,54 @@
+"""Samples of a run: shares and rates are since the one before, every line is a record of the run."""
+
+from pathlib import Path
+
+from results.event_log import read_records
+from scenarios.run.samples import PROGRESS_EVERY_S, Samples, waits
+from scenarios.workload.traffic import FlowProgress, PortCounts, WorkerCounts
+
+
+def flow(sent: int, timeouts: int = 0) -> FlowProgress:
+    return FlowProgress(0, 1, "RTS", 1000, 400, sent, 1, 0, timeouts, None, None)
+
+
+def acked(count: int) -> FlowProgress:
+    return FlowProgress(0, 1, "RTS", 100, count, 9, count // 10, 0, 0, 1, None)
+
+
+def worker(ran: int, waited: int) -> WorkerCounts:
+    return WorkerCounts((PortCounts(0, 0, 2, 3),), {}, ran, waited, ())
+
+
+def test_shares_are_of_the_time_between_two_samples() -> None:
+    first, second = [(1000, 9000), (0, 0)], [(1300, 9100), (100, 100)]
+    assert waits([], first) == {"sched_wait_share": None, "sched_wait_worst": None}
+    assert waits(first, second) == {"sched_wait_share": round(200 / 600, 4), "sched_wait_worst": 0.5}
+    assert waits(second, second) == {"sched_wait_share": 0.0, "sched_wait_worst": 0.0}
+
+
+def test_a_sample_is_a_record_of_its_run(tmp_path: Path) -> None:
+    samples = Samples(tmp_path / "counters.jsonl", "20260304T050607Z-x-7", 7)
+    assert samples.due()
+    samples.take([flow(100)], [worker(10, 10)], ())
+    assert not samples.due()
+    assert not samples.due(ended=True), "too soon to say anything"
+    samples.take([flow(300, timeouts=2)], [worker(20, 40)], ())
+    first, second = read_records(samples.path)
+    assert (first["run"], first["seed"], first["event"]) == ("20260304T050607Z-x-7", 7, "LOAD")
+    assert (first["packets_per_s"], first["cpu_busy_share"], first["sched_wait_share"]) == (None, None, None)
+    assert (second["packets_sent"], second["timeouts"], second["ring_drops"], second["tx_errors"]) == (301, 2, 2, 3)
+    assert second["packets_per_s"] > 0
+    assert (second["sched_wait_share"], second["sched_wait_worst"]) == (0.75, 0.75)
+
+
+def test_progress_is_noted_now_and_then_and_at_the_end(tmp_path, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr("scenarios.run.samples.time.monotonic", lambda: now[0])
+    samples = Samples(tmp_path / "counters.jsonl", "x-7", 7)
+    for passed, done in ((0, 0), (0.1, 10), (PROGRESS_EVERY_S, 20), (0.01, 30), (0.01, 100)):
+        now[0] += passed
+        samples.note_progress([acked(done), acked(100)])
+    records = list(read_records(tmp_path / "counters.jsonl"))
+    assert [record["event"] for record in records] == ["PROGRESS"] * 3
+    assert [record["acked_bytes"] for record in records] == [[0, 100], [20, 100], [100, 100]]
+    assert (records[-1]["resent"], records[-1]["run"]) == ([10, 10], "x-7")

@@ -1,0 +1,92 @@
+"""A study goes on where it was broken off, and ends with tables and figures."""
+
+import csv
+from concurrent.futures import ThreadPoolExecutor
+
+import msgspec
+import pytest
+
+from scenarios.study.fabric import percent, scenario_of
+from scenarios.study.folder import RESULTS, StudyFolder
+from scenarios.study.model import Study, points_of
+from scenarios.study.run import finish, open_points, run_points, simulated
+from scenarios.study.score import Said, row_of
+from scenarios.study.simulate import simulate
+from tests.unit.scenarios.study.test_model import point
+
+STUDY = Study.model_validate(
+    {"version": 1, "name": "x", "rates": ("2%",), "packets": (300, 900), "expectation": ("declared",), "leaves": 4,
+     "spines": (4,), "seeds": 2, "healthy_seeds": 1, "miss": 0.01}
+)  # fmt: skip
+
+
+class Quiet:
+    def __init__(self):
+        self.heard = []
+
+    def begun(self, left, done):
+        self.heard.append((left, done))
+
+    def finished(self, row, at):
+        self.heard.append(at)
+
+
+def run(folder, most=None):
+    folder.begin(STUDY)
+    points = open_points(STUDY, folder, "simulated")[:most]
+    watcher = Quiet()
+    with ThreadPoolExecutor(1) as pool:
+        run_points(points, simulated(points, simulate, pool), folder, watcher, len(folder.done("simulated")))
+    return watcher.heard
+
+
+def test_a_study_goes_on_where_it_was_broken_off(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    assert run(folder, most=2) == [(2, 0), 1, 2]
+    with (folder.path / RESULTS).open("ab") as file:
+        file.write(b'{"half": ')
+    assert run(folder) == [(4, 2), 1, 2, 3, 4]
+    assert run(folder) == [(0, 6)]
+    assert {row["key"] for row in folder.rows()} == {each.key for each in points_of(STUDY)}
+
+
+def test_overloaded_points_are_run_again_and_the_last_word_counts(tmp_path):
+    folder = StudyFolder(tmp_path)
+    first = next(points_of(STUDY))
+    row = simulate(first)
+    folder.append(msgspec.structs.replace(row, outcome="overloaded"))
+    assert first in open_points(STUDY, folder, "simulated")
+    folder.append(row)
+    assert first not in open_points(STUDY, folder, "simulated")
+    assert len(folder.rows()) == 1
+
+
+def test_it_ends_with_tables_and_figures(tmp_path):
+    folder = StudyFolder(tmp_path)
+    run(folder)
+    cells = finish(folder, figures=True)
+    assert [(cell["packets"], cell["failure"], cell["runs"]) for cell in cells] == [
+        (300, "one", 2), (300, "none", 1), (900, "one", 2), (900, "none", 1),
+    ]  # fmt: skip
+    with (tmp_path / "runs.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == 6
+    assert lines[0]["links"]
+    assert len((tmp_path / "cells.csv").read_text().splitlines()) == 5
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {f"roc.{ending}" for ending in ("svg", "png")}
+
+
+def test_a_point_is_a_scenario_that_asks_for_what_the_point_asks():
+    scenario = scenario_of(point("same-spine", rate=0.0125, spines=4, planes=2))
+    assert scenario.workloads[0].packets == 1000 * 4 * 2
+    assert [fault.drop for fault in scenario.faults] == ["1.25%", "1.25%"]
+    assert scenario.expect.detected == tuple(fault.link for fault in scenario.faults)
+    host = scenario_of(point("host-link"))
+    assert (host.expect.detected, len(host.faults)) == ((), 1)
+    assert percent(0.001) == "0.1%"
+
+
+@pytest.mark.parametrize("failure", ["one", "none"])
+def test_a_run_without_any_word_is_scored_as_such(failure):
+    row = row_of(point(failure), "fabric", (), [], Said())
+    assert (row.state, row.named, row.paths, row.good_dispersion) == ("none", (), 0, None)

@@ -1,0 +1,110 @@
+"""The picture of a lab: it fits its terminal, is read without colour, and says what it leaves out."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from scenarios.watch.frame import LEAST_HEIGHT, LEAST_WIDTH, frame
+from scenarios.watch.grid import letter
+from scenarios.watch.view import FaultView, LinkView
+from tests.unit.scenarios.watch_readings import large_view
+
+NARROW = """\
+lab lab  05:06:12Z  run 3 going on  2 x 8 leaves x 8 spines, 8 hosts
+plane 0                                plane 1
+      s0  s1  s2  s3  s4  s5  s6  s7         s0  s1  s2  s3  s4  s5  s6  s7
+leaf0 ..  ..  ..  ..  ..  ..  ..  ..   leaf0 ..  ..  ..  ..  ..  ..  ..  ..
+leaf1 ..  ..  ..  ..  ..  ..  ..  ..   leaf1 ..  ..  ..  ..  ..  ..  ..  ..
+leaf2 ..  ..  ..  ..  ..  ..  ..  ..   leaf2 ..  ..  ..  ..  ..  ..  ..  ..
+leaf3 ..  ..  ..  ..  ..  ..  ..  ..   leaf3 ..  ..  ..  ..  ..  ..  ..  ..
+leaf4 ..  ..  ..  ..  ..  ..  ..  ..   leaf4 ..  ..  ..  ..  ..  ..  ..  ..
+leaf5 ..  ..  ..  ..  ..  ..  ..  ..   leaf5 ..  ..  ..  ..  ..  ..  ..  ..
+leaf6 ..  ..  ..  ..  ..  ..  ..  ..   leaf6 ..  ..  ..  ..  ..  ..  ..  ..
+leaf7 ..  ..  ..  ..  ..  ..  ..  ..   leaf7 ..  ..  ..  ..  ..  ..  ..  C.^
+link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
+^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.
+FLOWS measured over 1.0 s      EVs by state       FAULTS in force, kernel's cou…
+flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 random-drop 1%
+h0>h1       22.2   50%     40  h7     31   1   0    lost 80 of 8,194
+h1>h2       22.2   50%     40  h0     32   0   0  DETECTED in run 3
+h2>h3       22.2   50%     40  h1     32   0   0  verdicts: 2 failed, 254
+h3>h4       22.2   50%     40  h2     32   0   0    healthy
+h4>h5       22.2   50%     40  h3     32   0   0  05:06:11 monitor names
+h5>h6       22.2   50%     40  h4     32   0   0    p1:leaf7>spine7 (uniform)
+h6>h7       22.2   50%     40  h5     32   0   0
+h7>h0       22.2   50%     40  h6     32   0   0
+... 8 more
+"""
+
+
+def lines(view, width: int, height: int | None, age_s: int = 0) -> list[str]:
+    return frame(view, width, height, age_s).plain.splitlines()
+
+
+def test_the_picture_on_a_narrow_terminal() -> None:
+    assert lines(large_view(), 80, 24) == NARROW.splitlines()
+
+
+def test_a_wide_terminal_shows_numbers_of_links_and_all_flows() -> None:
+    shown = lines(large_view(), 200, 50)
+    assert sum("22.2 Mb/s" in line for line in shown) == 16
+    assert [line for line in shown if "p1:leaf7>spine7  C   0.980% of     8,192  fault, named" in line]
+    assert not [line for line in shown if "more" in line and "..." in line]
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.integers(1, 6), st.integers(1, 40), st.integers(1, 40), st.integers(0, 60), st.integers(1, 250),
+    st.integers(1, 80), st.booleans(),
+)  # fmt: skip
+def test_it_fits_and_shows_the_failing_link(planes, leaves, spines, flows, width, height, bad) -> None:
+    shown = lines(large_view(planes, leaves, spines, bad, flows), width, height)
+    assert len(shown) <= max(height, LEAST_HEIGHT)
+    assert max(map(len, shown)) <= max(width, LEAST_WIDTH)
+    picture = "\n".join(shown[:-1])
+    assert ("C.^" in picture) == bad
+    assert ("no room here for" in picture) <= (planes * leaves * spines > 1)
+
+
+def test_everything_is_there_when_no_height_is_given() -> None:
+    shown = lines(large_view(4, 20, 8, flows=50), 80, None)
+    assert sum(line.lstrip().startswith("h") for line in shown) == 50
+    assert sum("leaf19" in line for line in shown) >= 4
+
+
+def test_more_planes_than_fit_are_counted() -> None:
+    assert any("no room here for 2 planes, 4 leaves" in line for line in lines(large_view(8, 8, 8), 80, 30))
+
+
+@pytest.mark.parametrize(
+    ("loss", "named", "drawn"),
+    [
+        (None, False, "-"), (None, True, "#"), (0.0, False, "."), (0.0, True, "#"), (0.0001, False, "a"),
+        (0.001, False, "b"), (0.01, False, "c"), (0.01, True, "C"), (0.1, False, "d"), (1.0, False, "e"),
+        (1.0, True, "E"),
+    ],
+)  # fmt: skip
+def test_letters(loss: float | None, named: bool, drawn: str) -> None:
+    assert letter(LinkView("p0:leaf0>spine0", 0, 0, 0, True, 1, loss, 0, named))[0] == drawn
+
+
+def test_a_fault_that_the_kernel_does_not_hold_says_so() -> None:
+    lost = FaultView("p1:leaf7>spine7", "random-drop", "1%", "nothing", 0, 0, "hand")
+    shown = "\n".join(lines(replace(large_view(), faults=(lost,)), 200, 50))
+    assert "p1:leaf7>spine7 random-drop nothing no packet yet, asked 1%" in shown
+
+
+def test_a_lab_before_its_first_run_claims_nothing() -> None:
+    idle = replace(large_view(bad=False), run=0, running=False, links=(), flows=(), evs=(), verdicts={})
+    shown = "\n".join(lines(idle, 80, 24))
+    for text in ("no run yet", "no queue pair sends now", "none in use", "verdicts: none yet"):
+        assert text in shown
+    assert " .." not in shown
+
+
+def test_troubles_and_old_pictures_are_told() -> None:
+    shown = lines(replace(large_view(), troubles=("worker0 killed by SIGKILL",)), 80, 24, age_s=7)
+    assert "nothing read for 7 s" in shown[0]
+    assert shown[1].startswith("worker0 killed by SIGKILL")
