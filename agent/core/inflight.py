@@ -25,12 +25,13 @@ _NO_EVS = np.empty(0, np.uint16)
 class Tolerance(NamedTuple):
     """The generic rule: what was last sent `ns` before `news_ns`, and before `pkts` arrivals, is lost.
 
-    `ns` doubles with every copy, as timeouts do: each resend may stand in the very queue that made the first one late.
+    `ns` (e,) is that of each EV row. It doubles with every copy, as timeouts do: each resend may stand in the very
+    queue that made the first one late.
     """
 
     pkts: int
     news_ns: int
-    ns: int
+    ns: NDArray[np.int64]
 
 
 class InFlight:
@@ -201,7 +202,7 @@ class InFlight:
         if not len(slots) or len(self._newest_orders) < tolerance.pkts:
             return _NO_EVS
         doublings = np.minimum(self._copies[slots].astype(np.int64) - 1, _MOST_DOUBLINGS)
-        late = self._sent_ns[slots] + (tolerance.ns << doublings) <= tolerance.news_ns
+        late = self._sent_ns[slots] + (tolerance.ns[self._ev[slots]] << doublings) <= tolerance.news_ns
         late &= self._order[slots] < self._newest_orders.min()
         lost = slots[late]
         self._ambiguous[lost] = True

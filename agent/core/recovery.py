@@ -17,7 +17,7 @@ from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut
 from agent.core.inflight import InFlight, Tolerance
 from agent.core.probe import Prober
 from agent.core.retry import RetryTimer
-from agent.core.round_trip import RoundTrip
+from agent.core.round_trip import RoundTrip, RoundTrips
 from agent.core.rtt import elapsed_ns, is_valid
 from agent.core.sack_reader import SackNews
 from agent.core.send_window import SendWindow
@@ -35,7 +35,7 @@ _MOST_COPIES = 64
 """So many transmissions of the oldest packet, each proven lost: further ones use a retry each, or a path that carries
 probes but no data would be tried for ever. Our choice."""
 
-_RTT_PERIOD_NS = 1_000_000
+_RTT_PERIOD_NS, _RTT_SACKS = 1_000_000, 4
 """Round trips for loss detection are taken no more often. Our choice: a sample costs as much as a SACK's bitmap."""
 
 _TRIMS = (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP)
@@ -74,7 +74,7 @@ class Recovery:
         self._sampled_ns = -_RTT_PERIOD_NS
         self._late_ns: int | None = None
         self._tail_ns: int | None = None
-        self.rtt = RoundTrip()
+        self._trips = RoundTrips(sending.profile.planes)
         self.missing: NDArray[np.bool_] | None = None
         """What the newest SACK showed missing, from the cumulative point on; None: all that is not acknowledged."""
         self.news_ns = 0
@@ -83,6 +83,11 @@ class Recovery:
         """Lost packets wait until then: the responder is short of something."""
         if sending.config.loss_rule is not LossRule.SAME_EV:
             sending.flight.note_arrivals(sending.config.reorder_pkts)
+
+    @property
+    def rtt(self) -> RoundTrip:
+        """The round trip over all paths."""
+        return self._trips.all
 
     @property
     def deadline_ns(self) -> int | None:
@@ -137,23 +142,28 @@ class Recovery:
             self._probe_tail(now_ns)
 
     def sample_rtt(self, news: SackNews, now_ns: int) -> None:
-        """A round trip now and then, of the packet a drain's last SACK answers, by the table of send times.
+        """Round trips now and then, of the packets a drain's SACKs answer, by the table of send times.
 
         Valid if it is known which transmission is answered (UET); where it is not, the echoed timestamp tells: without
         it the estimate would stand still just when a queue makes all resends needless. Probes have their own.
         """
-        cols = news.cols
-        if now_ns - self._sampled_ns < _RTT_PERIOD_NS or cols.pr[-1]:
+        if now_ns - self._sampled_ns < _RTT_PERIOD_NS:
             return
-        self._sampled_ns = now_ns
-        sent = self._flight.sending_of(news.cack[-1] + int(cols.ack_psn_offset[-1]))
-        if sent is not None and is_valid(sent[1], bool(cols.rtx[-1])):
-            self._learn_rtt(now_ns - sent[0])
-        elif sent is not None:
-            self._learn_rtt(elapsed_ns(int(cols.tx_timestamp[-1]), now_ns))
+        cols, flight = news.cols, self._flight
+        answered = news.answered()
+        # A few turns, for SACKs all over the drain: a slow plane's may never be the last.
+        for number in range(len(answered) - 1, -1, -max(1, len(answered) // _RTT_SACKS)):
+            offset = answered[number]
+            sent = None if cols.pr[number] else flight.sending_of(offset)
+            if sent is None:
+                continue
+            self._sampled_ns = now_ns
+            is_clear = is_valid(sent[1], bool(cols.rtx[number]))
+            rtt_ns = now_ns - sent[0] if is_clear else elapsed_ns(int(cols.tx_timestamp[number]), now_ns)
+            self._learn_rtt(rtt_ns, int(flight.evs_of(np.array([offset]))[0]))
 
-    def _learn_rtt(self, rtt_ns: int) -> None:
-        self.rtt.add(rtt_ns)
+    def _learn_rtt(self, rtt_ns: int, row: int) -> None:
+        self._trips.add(rtt_ns, row)
         # A queue on the way is no failed probe.
         self._prober.wait_at_least(self.rtt.tolerance_ns(0))
 
@@ -163,7 +173,7 @@ class Recovery:
         for answer in self._prober.on_answers(cols.ack_psn_offset[rows], cols.m[rows], now_ns):
             self._flight.heard_of(answer.row, answer.order)
             self._ev_set.on_arrivals(np.array([answer.row], np.uint16))
-            self._learn_rtt(answer.rtt_ns)
+            self._learn_rtt(answer.rtt_ns, answer.row)
             self._counters.probes_answered += 1
 
     def find_lost(self, settled: bool, now_ns: int) -> None:
@@ -185,11 +195,11 @@ class Recovery:
     def _find_late(self, now_ns: int) -> None:
         """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
         flight = self._flight
-        tolerance_ns = self.rtt.tolerance_ns(self._config.reorder_floor_ns)
-        late = Tolerance(self._config.reorder_pkts, self.news_ns, tolerance_ns)
+        tolerances_ns = self._trips.tolerances_ns(self._config.reorder_floor_ns)
+        late = Tolerance(self._config.reorder_pkts, self.news_ns, tolerances_ns)
         self._report_lost(flight.infer_lost_late(self.missing, late), now_ns)
         waits = flight.sent and flight.base < flight.top
-        self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + tolerance_ns if waits else None
+        self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + int(tolerances_ns.max()) if waits else None
 
     def _ask_late(self, now_ns: int) -> None:
         """Packets are overdue and no SACK has come since: have one sent.
@@ -238,7 +248,7 @@ class Recovery:
 
     def on_ports(self, now_ns: int) -> None:
         """Ports changed: EVs came or went."""
-        self.rtt.forget_spread()
+        self._trips.forget_spread()
         self._prober.follow(now_ns)
 
     def rest(self) -> None:
@@ -270,7 +280,7 @@ class Recovery:
             before = self._ev_set.version
             self._ev_set.on_losses(evs, self._flight.newly_lost_unheard(self._profile.planes), now_ns)
             if self._ev_set.version != before:
-                self.rtt.forget_spread()
+                self._trips.forget_spread()
             self._prober.follow(now_ns)
 
     def _tally(

@@ -156,7 +156,7 @@ def test_state_file_and_folder_gone(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
-@pytest.mark.parametrize("moment", ["fabric:", "agents:", TRAFFIC])
+@pytest.mark.parametrize("moment", ["1 of 4, fabric:", "3 of 4, agents:", TRAFFIC])
 def test_interrupted_run(lab: Lab, long_run: str, number: signal.Signals, moment: str) -> None:
     run = lab.start("run", long_run)
     wait_for_line(run, moment)
@@ -214,7 +214,7 @@ def test_run_killed(lab: Lab, long_run: str) -> None:
 
 def test_interrupted_up(lab: Lab) -> None:
     up = lab.start("up", *SMALL)
-    wait_for_line(up, "agents:")
+    wait_for_line(up, "3 of 4, agents:")
     os.killpg(up.pid, signal.SIGINT)
     up.communicate(timeout=120)
     assert up.returncode == 130
@@ -231,6 +231,7 @@ def test_owner_asked_to_end_by_a_signal(lab: Lab) -> None:
 class _Deaf:
     def stage(self, name: str) -> None: ...
     def note(self, text: str) -> None: ...
+    def waiting(self, text: str) -> None: ...
     def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None: ...
 
 

@@ -135,6 +135,10 @@ def test_fifo_evs_are_judged_exactly_over_many_windows(seed):
         flight.acknowledge(base, None)
 
 
+HUNDRED = np.full(4, 100)
+"""Nanoseconds for each EV row."""
+
+
 def late_flight(evs):
     flight = InFlight(64, 4)
     flight.note_arrivals(1)
@@ -145,22 +149,30 @@ def late_flight(evs):
 def test_what_was_resent_for_being_late_proves_nothing():
     flight = late_flight([0, 1, 2])
     flight.acknowledge(0, received(flight, 2))
-    assert flight.infer_lost_late(None, Tolerance(1, 1100, 100)).tolist() == [0, 1]
+    assert flight.infer_lost_late(None, Tolerance(1, 1100, HUNDRED)).tolist() == [0, 1]
     flight.record_again(np.array([0, 1]), np.array([2, 2], np.uint16), 2000)
     flight.record_first(5, np.array([1, 3], np.uint16), 2000)
     flight.acknowledge(1, received(flight)[1:])
     # The first copy of packet 0 may be what has arrived: EV 2 and the new packets are above suspicion.
     assert not len(flight.infer_lost(None))
-    assert not len(flight.infer_lost_late(None, Tolerance(1, 9000, 100)))
+    assert not len(flight.infer_lost_late(None, Tolerance(1, 9000, HUNDRED)))
 
 
 def test_each_copy_is_given_twice_the_time():
     flight = late_flight([0, 1, 1])
     flight.acknowledge(0, received(flight, 1))
-    assert flight.infer_lost_late(None, Tolerance(1, 1099, 100)).tolist() == []
-    assert flight.infer_lost_late(None, Tolerance(1, 1100, 100)).tolist() == [0]
+    assert flight.infer_lost_late(None, Tolerance(1, 1099, HUNDRED)).tolist() == []
+    assert flight.infer_lost_late(None, Tolerance(1, 1100, HUNDRED)).tolist() == [0]
     flight.record_again(np.array([0]), np.array([2], np.uint16), 2000)
     flight.record_first(4, np.array([3], np.uint16), 2000)
     flight.acknowledge(0, received(flight, 3))
-    assert flight.infer_lost_late(None, Tolerance(1, 2199, 100)).tolist() == [1]
-    assert flight.infer_lost_late(None, Tolerance(1, 2200, 100)).tolist() == [2]
+    assert flight.infer_lost_late(None, Tolerance(1, 2199, HUNDRED)).tolist() == [1]
+    assert flight.infer_lost_late(None, Tolerance(1, 2200, HUNDRED)).tolist() == [2]
+
+
+def test_each_ev_row_has_a_patience_of_its_own():
+    flight = late_flight([0, 1, 2])
+    flight.acknowledge(0, received(flight, 2))
+    patience = np.array([100, 300, 100, 100])
+    assert flight.infer_lost_late(None, Tolerance(1, 1299, patience)).tolist() == [0]
+    assert flight.infer_lost_late(None, Tolerance(1, 1300, patience)).tolist() == [1]
