@@ -91,6 +91,8 @@ class Injected(msgspec.Struct, frozen=True):
     in_force_text: str = ""
     dropped_reverse: int | None = None
     """Packets that the other end could not send, as the port was shut; None for kinds that shut none."""
+    hit: int | None = None
+    """Packets to which the fault did what it does, dropped or not; None where the mechanism does not tell."""
 
 
 class Accusation(msgspec.Struct, frozen=True):
@@ -301,6 +303,7 @@ def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
 def _injected_text(fault: Injected) -> str:
     """What is said of a fault, but for its link."""
     writes = "" if fault.dropped_writes is None else f" ({count_text(fault.dropped_writes, 'write')})"
+    hit = f", {fault.hit:,} hit" if fault.hit and fault.hit != fault.dropped else ""
     reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
     told = f"{fault.kind} {fault.requested_text}".rstrip()
@@ -308,7 +311,7 @@ def _injected_text(fault: Injected) -> str:
     in_force = "in force as asked" if same else f"{fault.in_force_text} in force".lstrip()
     return (
         f"{told} by {fault.mechanism} ({in_force}, read back{set_by}): "
-        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}{reverse}"
+        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}{hit}{reverse}"
     )
 
 
@@ -336,7 +339,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         pairs = count_text(detected.unannounced, "queue pair")
         yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} judged"
+    judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} have a verdict"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     yield from _insufficient_lines(detected)
 

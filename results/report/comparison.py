@@ -84,7 +84,7 @@ def _came_out(run: RunData) -> Facts:
         "links missed": ", ".join(found.missed) or "none",
         "precision": found.precision,
         "recall": found.recall,
-        "seconds to the first right name": min(right, default=None),
+        "seconds from the first packet to a right name": min(right, default=None),
     }
     facts |= {f"paths judged {verdict}": count for verdict, count in sorted(found.verdicts.items())}
     facts |= {f"{one.link} {one.kind}: dropped": one.dropped for one in summary.injected}

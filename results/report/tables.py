@@ -85,7 +85,9 @@ def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]
         return NOTHING, NOTHING, "not counted"
     if not fault.words.startswith(("drop", "gemodel", "one-in", "loss")):
         reverse = counted.dropped_reverse
-        return f"{seen:,}", f"{dropped:,}", f"{reverse:,} more lost the other way" if reverse else NOTHING
+        hit = f"{during.hit:,} hit" if during and during.hit else ""
+        other = f"{reverse:,} more lost the other way" if reverse else ""
+        return f"{seen:,}", f"{dropped:,}", ", ".join(filter(None, (hit, other))) or NOTHING
     return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
 
 
@@ -116,13 +118,15 @@ def witnesses(data: RunData) -> Table:
     judged = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
     note = "* decides. Seconds and packets until the first right name: since the fault was in force and traffic went "
     note += "on; first transmissions on the paths that accuse the link. "
-    note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} judged: {judged}."
+    note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
     for reason, count in list(found.insufficient.items())[:4]:
         note += f" Insufficient, {count}: {reason}."
     return Table(columns, rows, "the run was made by a version that compared no witnesses", note)
 
 
 def _witness_row(witness: Witness) -> tuple[str, ...]:
+    if witness.state == "silent":
+        return witness.witness, *[NOTHING] * 8, witness.note or "said nothing"
     return (
         f"{witness.witness}{' *' if witness.decides else ''}",
         ", ".join(each.link for each in witness.named) or named_text(witness),

@@ -302,6 +302,7 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
         requested_text=fault.requested_text,
         in_force_text=fault.in_force_text,
         dropped_reverse=None if fault.dropped_reverse is None else grown("dropped_reverse"),
+        hit=None if fault.hit is None else grown("hit"),
     )
 
 

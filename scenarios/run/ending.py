@@ -23,7 +23,7 @@ from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios.file.plan import Plan
 from scenarios.run import collect
 from scenarios.run.ev_witness import conclusion_of_events, ev_paths
-from scenarios.run.expect import checks_of, collective_check, detected_of, load_of
+from scenarios.run.expect import checks_of, collective_check, detected_of, load_of, missed_times
 from scenarios.run.goodput import goodput_check
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
@@ -140,10 +140,9 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     if plan.scenario.expect.goodput is not None:
         goodput = (goodput_check(plan.scenario.expect, read_records(folder.counters), flows, first_ns),)
     steered = plan.scenario.transport.congestion.algorithm != "off"
-    missed = not all(check.ok for check in goodput)
-    load = load_of(machine, plan.scenario.expect, flows, drops, steered, missed)
     uneven = gets_uneven_parts(plan.scenario)
     checks = checks_of(plan.scenario.expect, wanted, detected, flows, drops, possible, uneven)
+    load = load_of(machine, plan.scenario.expect, flows, drops, steered, missed_times((*checks, *goodput)))
     outcomes = outcomes_of(recorded.flows, after.workers, read_records(folder.agent), plan.fabric)
     checks += (*path_checks(plan.scenario.expect, plan.retired, outcomes), *goodput)
     if plan.collectives:

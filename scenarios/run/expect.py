@@ -1,6 +1,6 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -25,6 +25,9 @@ engines, SprayCheck and the kernel share them; two busy programs beside them 50 
 LATE_SHARE, LATE_S = 0.05, 0.25
 """A flow keeps the rate it was asked to if it takes no longer than this share of its time more, and this for its first
 packet, its last acknowledgement and a turn of a busy engine (our choice)."""
+
+IN_TIME, KEEPS_GOODPUT = "named in time", "every flow keeps its goodput"
+"""Checks that judge times."""
 
 RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
@@ -137,14 +140,14 @@ def load_of(
     flows: tuple[FlowResult, ...],
     injected: tuple[Injected, ...],
     steered: bool = False,
-    missed: bool = False,
+    missed: tuple[str, ...] = (),
 ) -> Load:
     """Whether the machine kept up.
 
     Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
-    than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when a time
-    is judged, or a goodput was `missed`, and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a
-    warning: every other judgement rests on counts, and a machine that waits makes no flow faster. Retransmissions that
+    than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when checks
+    of times were `missed` and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every
+    other judgement rests on counts, and a machine that waits makes nothing faster. Retransmissions that
     a fault may have caused without its being counted are a warning, too. So is a flow that did not keep the rate asked
     for where a fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine
     was too slow for it.
@@ -162,9 +165,7 @@ def load_of(
         uncounted = _uncounted(injected)
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
     if counts.wait_share >= BUSY_SHARE:
-        timed = {"within_s judges one": expectation.within_s is not None, "a goodput was missed": missed}
-        judged = ", ".join(text for text, holds in timed.items() if holds)
-        (reasons if judged else warnings).append(_busy_text(counts.wait_share, judged))
+        (reasons if missed else warnings).append(_busy_text(counts.wait_share, missed))
     if slow := _slow_text(flows):
         (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
     if counts.events_cut:
@@ -195,9 +196,9 @@ def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...
     return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
 
 
-def _busy_text(share: float, judged: str) -> str:
+def _busy_text(share: float, missed: tuple[str, ...]) -> str:
     told = f"engines waited {share:.0%} of their time for a core: times say little"
-    return told + (f", and {judged}" if judged else ", counts are right")
+    return told + (f", and this fails: {', '.join(missed)}" if missed else ", counts are right")
 
 
 def _slow_text(flows: tuple[FlowResult, ...]) -> str:
@@ -301,11 +302,16 @@ def _data_check(flows: tuple[FlowResult, ...]) -> Check:
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
 
 
+def missed_times(checks: Iterable[Check]) -> tuple[str, ...]:
+    """Names of those checks that failed and judge times, which a slow machine may have made them do."""
+    return tuple(check.name for check in checks if check.name in (IN_TIME, KEEPS_GOODPUT) and not check.ok)
+
+
 def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
     times = {item.link: item.after_s for item in detected.named if item.link in wanted}
     late = [link for link in sorted(wanted) if (after := times.get(link)) is None or after > within_s]
     detail = f"{', '.join(late)} not within {within_s:g} s" if late else f"all within {within_s:g} s"
-    return Check("named in time", not late, detail)
+    return Check(IN_TIME, not late, detail)
 
 
 def _retransmission_check(allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> Check:

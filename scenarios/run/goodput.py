@@ -6,6 +6,7 @@ from faults.quantities import parse_bit_rate
 from results.event_log import Fields
 from results.summary import Check, FlowResult
 from scenarios.file.model import Expectation
+from scenarios.run.expect import KEEPS_GOODPUT
 
 _LEAST_NS = 500_000_000
 """A rate over less time says little: progress is recorded four times a second (our choice)."""
@@ -29,7 +30,7 @@ def goodput_check(
     slow = [f"{_text(rate)} ({flow})" for rate, flow in sorted(known) if rate < least_bps]
     right = f"at least {_text(min(known)[0])} a flow" if known else "no flow"
     wrong = "; ".join([*slow, *short][:3])
-    return Check("every flow keeps its goodput", not wrong, f"{wrong or right}, {wanted.goodput} wanted")
+    return Check(KEEPS_GOODPUT, not wrong, f"{wrong or right}, {wanted.goodput} wanted")
 
 
 def _rate_bps(points: Sequence[tuple[int, int]], flow: FlowResult) -> float | None:

@@ -24,6 +24,9 @@ T = TypeVar("T")
 _GOING_DOWN_S = 60.0
 """Within this an owner that answers no longer has taken its lab down, or never will (our choice)."""
 
+_REMOVED_WITHIN_S = 2.0
+"""The folder goes last, a moment after the owner has let go of its lock (our choice, with room)."""
+
 
 class LabReader:
     """Connections to a lab that is up. Use in a `with`; raises `LabStateError` when it is not."""
@@ -86,6 +89,9 @@ def ended_in_order(labdir: LabDir) -> bool:
     """
     until = time.monotonic() + _GOING_DOWN_S
     while (alive := owner_of(labdir) is not None) and time.monotonic() < until:
+        time.sleep(0.1)
+    until = time.monotonic() + _REMOVED_WITHIN_S
+    while not alive and labdir.path.exists() and time.monotonic() < until:
         time.sleep(0.1)
     if not alive and labdir.path.exists():
         raise LabStateError(not_up(labdir))
