@@ -49,7 +49,7 @@ def clear_command(labdir: LabDir, output: Output, link: str | None, everything: 
     """Allow LINK again, or all; shows what is still denied."""
     require_root()
     if (link is None) is not everything:
-        raise UsageError("name a link, or say --all")
+        raise UsageError("either name a link, or say --all")
     with Owner(labdir) as owner:
         _print(output, owner.ask(Allow(link), Denials).denials)
 

@@ -118,7 +118,7 @@ def clear_command(
 ) -> None:
     """Take the faults on TARGET away, or with --all every one, timelines too; prints the last counters."""
     if (target is None) != everything:
-        raise UsageError("say which link, port or node is to be mended, or --all")
+        raise UsageError("say either which link, port or node is to be mended, or --all")
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultClear(target, kind), Faults)

@@ -30,8 +30,12 @@ def find_run(text: str | None, runs: Path) -> RunDir:
 
 
 def require_run(folder: RunDir) -> RunDir:
-    """The folder itself. Raises `UsageError` for one that holds captures made by hand, and no run."""
+    """The folder itself. Raises `UsageError` for one that holds captures made by hand, or nothing of a run."""
     written = {folder.report.name, folder.figures.name}
+    told = (folder.scenario, folder.environment, folder.topology, folder.summary, folder.summary_text)
+    recorded = (folder.truth, folder.detect, folder.counters, folder.agent, folder.pcap)
+    if not any(part.exists() for part in told + recorded):
+        raise UsageError(f"{folder.path} holds no file of a run, such as {folder.summary.name}; name a run's folder")
     if {path.name for path in folder.path.iterdir()} - written == {folder.pcap.name}:
         raise UsageError(f"{folder.path} holds captures, not a run; open the files in {folder.pcap}")
     return folder

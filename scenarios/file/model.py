@@ -46,6 +46,11 @@ Link = Annotated[
         json_schema_extra={"format": "link"},
     ),
 ]
+LONGEST_S = 86_400
+"""A day: no run is longer (our choice)."""
+MOST_BYTES = 1 << 40
+"""A TiB of records or captures: more than a laptop keeps (our choice)."""
+
 HostPair = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
@@ -224,7 +229,7 @@ class Expectation(Part):
     """Links SprayCheck must name and no other; `[]`: none. Left out: those between switches that lost data by a fault
     during the run, whoever set it; links between hosts and leaves are left out; those up from a host are named
     apart, by `declared` only."""
-    within_s: float | None = Field(default=None, gt=0)
+    within_s: float | None = Field(default=None, gt=0, le=LONGEST_S)
     """Seconds from the first packet until all of them are named."""
     retransmissions_within: Rate = "5%"
     """How far retransmissions may differ from the data packets that the injector dropped; 3 packets always."""
@@ -238,16 +243,16 @@ class Expectation(Part):
     goodput: BitRate | None = None
     """Least payload rate of every flow, measured from `goodput_after_s` until it has sent all. It is this machine's
     rate unless links are shaped to less (`faults[].rate`)."""
-    goodput_after_s: float = Field(default=0, ge=0)
+    goodput_after_s: float = Field(default=0, ge=0, le=LONGEST_S)
     """Seconds from the first packet until `goodput` is measured."""
 
 
 class Limits(Part):
     """How much of a run is kept. What had to go is told: in the summary, in the report, beside each capture."""
 
-    events: Bytes = Field(default=256 << 20, ge=1 << 16)
+    events: Bytes = Field(default=256 << 20, ge=1 << 16, le=MOST_BYTES)
     """Most bytes of what the agents report, equal shares for all engine workers; the latest is kept."""
-    captures: Bytes = Field(default=1 << 30, ge=1 << 16)
+    captures: Bytes = Field(default=1 << 30, ge=1 << 16, le=MOST_BYTES)
     """Most bytes of all capture files together, in equal shares; a file that has its share ends."""
     snaplen: int = Field(default=256, ge=64, le=65535)
     """Bytes of each packet that captures hold; 256: all headers of a write and the first bytes of its data."""

@@ -10,6 +10,7 @@ import yaml
 
 from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
+from scenarios.errors import UsageError
 from scenarios.study.calibration import calibrations_of
 from scenarios.study.model import Study
 from scenarios.study.score import Mode, Row
@@ -26,12 +27,21 @@ class StudyFolder:
         self._invoker = invoker
 
     def begin(self, study: Study) -> None:
-        """Make the folder and write the study as it is run. Raises OSError."""
+        """Make the folder and write the study as it is run. Raises OSError, `UsageError` for one of another study."""
         self.path.mkdir(parents=True, exist_ok=True)
+        if (other := self._name()) not in (None, study.name):
+            raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
         text = yaml.safe_dump(study.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
         (self.path / "study.yaml").write_text(text, encoding="utf-8")
         self._cut_half_line()
         self._hand_over()
+
+    def _name(self) -> str | None:
+        """Of the study that the folder holds, if it does."""
+        with suppress(OSError, ValueError, yaml.YAMLError):
+            found = yaml.safe_load((self.path / "study.yaml").read_text(encoding="utf-8"))
+            return str(found["name"]) if isinstance(found, dict) and "name" in found else None
+        return None
 
     def rows(self) -> list[dict[str, Any]]:
         """Every finished run, the last word on each."""

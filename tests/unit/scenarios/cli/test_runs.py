@@ -128,3 +128,11 @@ def test_a_file_that_is_no_capture_is_3(tmp_path):
     (tmp_path / "x.pcap").write_text("no capture")
     result = spraylab("pcap", "merge", str(tmp_path / "x.pcap"))
     assert (result.exit_code, "not a pcap file" in result.stderr) == (3, True)
+
+
+@pytest.mark.parametrize("command", ["show", "report"])
+def test_a_folder_that_holds_nothing_of_a_run_is_refused(tmp_path, command):
+    (tmp_path / "notes.txt").write_text("mine")
+    result = spraylab(command, str(tmp_path))
+    assert (result.exit_code, "holds no file of a run" in result.stderr) == (2, True), result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]

@@ -51,6 +51,17 @@ def test_a_wrong_name_or_value_starts_nothing(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+def test_a_folder_of_another_study_is_refused_and_left_as_it_is(tmp_path):
+    file, folder = tmp_path / "small.yaml", tmp_path / "out"
+    file.write_text(FILE)
+    assert invoke(str(file), "--simulate", "--folder", str(folder), "--no-figures").exit_code == 0
+    before = (folder / "study.yaml").read_text()
+    refused = invoke("spines", "--simulate", "--folder", str(folder))
+    assert refused.exit_code == 2
+    assert "holds the study" in refused.stderr
+    assert (folder / "study.yaml").read_text() == before
+
+
 def test_tables_of_a_folder_without_runs_are_refused(tmp_path):
     refused = invoke("packets", "--tables-only", "--folder", str(tmp_path / "none"))
     assert refused.exit_code == 2

@@ -48,6 +48,20 @@ def test_when_and_how_fast_carry_units(key: str, value: str) -> None:
         scenario_from(TEXT.replace("packets: 512,", f"packets: 512, {key}: {value},"), "x")
 
 
+@pytest.mark.parametrize(
+    ("part", "place"),
+    [
+        ("expect: {within_s: .inf}", "expect.within_s"),
+        ("expect: {goodput: 1Mbit, goodput_after_s: 1e30}", "expect.goodput_after_s"),
+        ("limits: {captures: 99999999999999GiB}", "limits.captures"),
+        ("limits: {events: 99999999999999GiB}", "limits.events"),
+    ],
+)
+def test_what_no_run_can_reach_is_refused(part: str, place: str) -> None:
+    with pytest.raises(ScenarioRefusedError, match=place):
+        scenario_from(TEXT + part, "x")
+
+
 @pytest.mark.parametrize("key", ["at: 1s", "rate: 1Mbit"])
 def test_collectives_begin_at_once_and_as_fast_as_they_can(key: str) -> None:
     collective = f"workloads:\n  - {{group: dp, bytes: 64KiB, {key}}}"
