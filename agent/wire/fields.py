@@ -1,6 +1,6 @@
 """Which column is which bits of which header, for every packet and both ways: the one table behind all reading.
 
-decode.py reads many frames column by column by it, few.py reads and writes single frames number by number, control.py
+decode.py reads many frames column by column by it, read_few.py and write_few.py few frames number by number, control.py
 writes the packets that come seldom. Sources: MRC Tables 7-6, 7-12 to 7-22.
 """
 

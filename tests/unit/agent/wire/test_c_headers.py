@@ -11,41 +11,8 @@ from agent.wire import constants as c
 from agent.wire.c_headers import c_struct, mrc_header, wire_headers
 from agent.wire.dtypes import ANNOUNCE_FRAME, SHARE
 from agent.wire.layers import BTH, Announce
-from tests.unit.agent.wire.wire_frames import EVS, scapy_sack, scapy_tunnel, scapy_write
+from tests.unit.agent.wire.wire_frames import EVS, TOLD_SACK, TOLD_WRITE, scapy_sack, scapy_tunnel, scapy_write
 
-WRITE = {
-    "psn": 0xA1A2A3,
-    "opcode": 0xC9,
-    "flags": 0xA0,
-    "ev_index": 3,
-    "msn": 0xB1B2,
-    "rqmsn": 0xB3B4,
-    "va": 0xC1C2C3C4C5C6C7C8,
-    "rkey": 0xD1D2D3D4,
-    "dmalen": 0xD5D6D7D8,
-    "imm": 0xE1E2E3E4,
-    "source_offset": 0,
-    "payload_bytes": 8,
-}
-SACK = {
-    "cack_psn": 0xA1A2A3,
-    "ack_psn_offset": 0x3132,
-    "pr": 1,
-    "rtx": 1,
-    "m": 1,
-    "ev": 0xB1B2B3B4,
-    "spdcid": 0xC1C2,
-    "dpdcid": 0xC3C4,
-    "mpr": 0xC5,
-    "sack_offset": 0x4142,
-    "bitmap": 0xD1D2D3D4D5D6D7D8,
-    "tx_timestamp": 0xE1E2,
-    "ooo_count": 0x5152,
-    "restore_cwnd": 1,
-    "rcv_cwnd_pen": 0x41,
-    "rcvd_bytes": 0xF1F2F3,
-    "ev_index": 3,
-}
 ANNOUNCED = {
     name: 0x61 + i for i, name in enumerate(ANNOUNCE_FRAME["announce"].names) if name not in ("magic", "res41")
 }
@@ -81,7 +48,7 @@ def defines() -> dict[str, int]:
 )
 def test_c_offsets_point_into_scapys_write(name, size, value):
     offset = defines()[f"MRC_OFF_{name}"]
-    assert int.from_bytes(bytes(scapy_write(WRITE))[offset : offset + size], "big") == value
+    assert int.from_bytes(bytes(scapy_write(TOLD_WRITE))[offset : offset + size], "big") == value
 
 
 @pytest.mark.parametrize(
@@ -101,7 +68,7 @@ def test_c_offsets_point_into_scapys_write(name, size, value):
 )
 def test_c_offsets_point_into_scapys_sack(name, size, value):
     offset = defines()[f"MRC_OFF_{name}"]
-    assert int.from_bytes(bytes(scapy_sack(SACK))[offset : offset + size], "big") == value
+    assert int.from_bytes(bytes(scapy_sack(TOLD_SACK))[offset : offset + size], "big") == value
 
 
 @pytest.mark.parametrize("name", ANNOUNCED)

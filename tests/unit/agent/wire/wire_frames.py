@@ -201,3 +201,38 @@ def block_of(frames: list[bytes], stride: int | None = None) -> tuple[np.ndarray
     for row, frame in zip(rows, frames, strict=True):
         row[: len(frame)] = np.frombuffer(frame, np.uint8)
     return rows, lengths
+
+
+TOLD_WRITE = {
+    "psn": 0xA1A2A3,
+    "opcode": 0xC9,
+    "flags": 0xA0,
+    "ev_index": 3,
+    "msn": 0xB1B2,
+    "rqmsn": 0xB3B4,
+    "va": 0xC1C2C3C4C5C6C7C8,
+    "rkey": 0xD1D2D3D4,
+    "dmalen": 0xD5D6D7D8,
+    "imm": 0xE1E2E3E4,
+    "source_offset": 0,
+    "payload_bytes": 8,
+}
+TOLD_SACK = {
+    "cack_psn": 0xA1A2A3,
+    "ack_psn_offset": 0x3132,
+    "pr": 1,
+    "rtx": 1,
+    "m": 1,
+    "ev": 0xB1B2B3B4,
+    "spdcid": 0xC1C2,
+    "dpdcid": 0xC3C4,
+    "mpr": 0xC5,
+    "sack_offset": 0x4142,
+    "bitmap": 0xD1D2D3D4D5D6D7D8,
+    "tx_timestamp": 0xE1E2,
+    "ooo_count": 0x5152,
+    "restore_cwnd": 1,
+    "rcv_cwnd_pen": 0x41,
+    "rcvd_bytes": 0xF1F2F3,
+    "ev_index": 3,
+}
