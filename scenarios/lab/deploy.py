@@ -17,8 +17,8 @@ from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
-from testbed.kernel import bpf
-from testbed.kernel.netns import namespace_path
+from testbed.kernel import bpf, tcx
+from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
 from testbed.kernel.qdisc import Direction, attach_program
 from testbed.kernel.rtnl import Rtnl
@@ -169,12 +169,15 @@ def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tu
 
 
 def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject) -> None:
+    """By TCX, or in clsact where the kernel is too old for it."""
     by_peer = {role: program.program(name) for role, name in _PROGRAMS.items()}
-    with Rtnl.inside(str(leaf), namespace_path(namespace_name(lab, leaf))) as rtnl:
+    namespace = namespace_path(namespace_name(lab, leaf))
+    with inside(namespace), Rtnl.here(str(leaf)) as rtnl:
         for port in fabric.ports_of(leaf):
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
-            attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
+            if not tcx.attach(index, chosen.fd):
+                attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 
 
 _PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}

@@ -27,7 +27,10 @@ from agent.wire.encode import write_frame_bytes
 from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import EmulatedFabric
+from testbed.kernel import bpf, tcx
+from testbed.kernel.netns import inside
 from testbed.kernel.qdisc import remove_clsact
+from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.bench.subject import Goodput, measure
@@ -66,13 +69,21 @@ class Round:
 def counters(net: EmulatedFabric, labdir: LabDir) -> Iterator[tuple[MeasuredLeaf, ...]]:
     """SprayCheck on every leaf port, and off again."""
     with measured_leaves(net.fabric, labdir, narrow=False) as leaves:
+        held = {leaf.node: leaf.program for leaf in leaves}
         try:
             yield leaves
         finally:
             for leaf in net.fabric.leaves():
-                with net.rtnl(leaf) as rtnl:
+                with inside(net.netns_path(leaf)), Rtnl.here(str(leaf)) as rtnl:
                     for port in net.fabric.ports_of(leaf):
-                        remove_clsact(rtnl, ifindex_of(net.fabric, port))
+                        _take_off(rtnl, ifindex_of(net.fabric, port), held[leaf])
+
+
+def _take_off(rtnl: Rtnl, ifindex: int, loaded: bpf.BpfObject) -> None:
+    """Wherever it was put: by TCX or in clsact."""
+    for name in (dataplane.FROM_HOST, dataplane.FROM_SPINE):
+        tcx.detach(ifindex, loaded.program(name).fd)
+    remove_clsact(rtnl, ifindex)
 
 
 def one_round(

@@ -7,6 +7,7 @@ import pytest
 
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel import features, qdisc, requests, shaping
+from testbed.kernel.bpf_syscall import load_smallest_program
 from testbed.kernel.netns import create_namespaces, inside, namespace_path
 from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
@@ -55,7 +56,7 @@ def rtnl(namespace):
 
 @pytest.fixture
 def program():
-    descriptor = features._loaded_program()
+    descriptor = load_smallest_program()
     yield descriptor
     os.close(descriptor)
 

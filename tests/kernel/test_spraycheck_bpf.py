@@ -26,7 +26,8 @@ from agent.wire.decode import decode
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
 from agent.wire.rules import RejectReason
 from agent.wire.template import HostAddress, PortAddress
-from testbed.kernel import bpf, qdisc
+from testbed.kernel import bpf, qdisc, tcx
+from testbed.kernel.netns import inside
 from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import host_address, ifindex_of, mac_of
@@ -513,7 +514,8 @@ def test_a_map_of_another_layout_or_none_is_an_error(leaf):
         KernelCounters(2**31 - 1, 1, 1, 1).__enter__()
 
 
-def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object_file):
+@pytest.mark.parametrize("place", ["tcx", "clsact"])
+def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object_file, place):
     """From a TX ring, whose packets have almost nothing in linear memory, through three routers of the kernel."""
     psns = range(400)
     with ExitStack() as held:
@@ -522,9 +524,12 @@ def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object
         loaded = {leaf: held.enter_context(bpf.load(object_file)) for leaf in (source, sink)}
         for port in (port for leaf in loaded for port in net.fabric.ports_of(leaf)):
             name = dataplane.FROM_HOST if port.peer.role is Role.HOST else dataplane.FROM_SPINE
-            with net.rtnl(port.node) as rtnl:
-                fd = loaded[port.node].program(name).fd
-                qdisc.attach_program(rtnl, ifindex_of(net.fabric, port), Direction.INGRESS, 1, fd, name)
+            fd, ifindex = loaded[port.node].program(name).fd, ifindex_of(net.fabric, port)
+            with inside(net.netns_path(port.node)), Rtnl.here(str(port.node)) as rtnl:
+                if place == "clsact":
+                    qdisc.attach_program(rtnl, ifindex, Direction.INGRESS, 1, fd, name)
+                elif not tcx.attach(ifindex, fd):
+                    pytest.skip("this kernel has no TCX (Linux 6.6)")
         ends = [host_of(net.fabric, number) for number in range(2)]
         frames = [announcement(packets=400, start_psn=0, last_psn=399, ends=ends)]
         frames += write_frames(psns[::2], spine=0, ends=ends) + write_frames(psns[1::2], spine=1, ends=ends)

@@ -1,0 +1,58 @@
+"""eBPF programs on a port's way in without a qdisc: TCX, since Linux 6.6.
+
+clsact looks at every packet on both ways through a port and asks a classifier to run the program; TCX runs the program.
+The programs of a port run in the order in which they were attached, each after one that returned TC_ACT_UNSPEC, and
+before those of clsact. Everything here is about the namespace that the calling thread is in. Source: linux/bpf.h
+(BPF_TCX_INGRESS, struct bpf_mprog).
+"""
+
+import ctypes
+import errno
+import struct
+
+from testbed.errors import KernelError
+from testbed.kernel.bpf_syscall import bpf_syscall, program_id
+
+_PROG_ATTACH, _PROG_DETACH, _PROG_QUERY = 8, 9, 16
+_TCX_INGRESS = 46
+_MOST = 64  # BPF_MPROG_MAX, linux/bpf_mprog.h
+
+
+def attach(ifindex: int, fd: int) -> bool:
+    """Put a loaded classifier behind the others of a port and read back that it is there.
+
+    False: this kernel has no TCX, and nothing was done. Raises KernelError.
+    """
+    try:
+        bpf_syscall(_PROG_ATTACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS):  # a kind of place that the kernel does not know
+            return False
+        raise KernelError(f"port {ifindex}", "attach a program by TCX", error.errno or 0) from error
+    if program_id(fd) not in attached(ifindex):
+        raise KernelError(f"port {ifindex}", "read back a program attached by TCX", errno.ENOENT)
+    return True
+
+
+def detach(ifindex: int, fd: int) -> None:
+    """Take a program off a port; one that is not there, or a port that is gone, is no error. Raises KernelError."""
+    try:
+        bpf_syscall(_PROG_DETACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.ENOSYS):
+            raise KernelError(f"port {ifindex}", "detach a program by TCX", error.errno or 0) from error
+
+
+def attached(ifindex: int) -> tuple[int, ...]:
+    """Ids of the programs on a port's way in, in the order they run; empty without TCX. Raises KernelError."""
+    ids = (ctypes.c_uint32 * _MOST)()
+    query = struct.pack("=IIIIQII", ifindex, _TCX_INGRESS, 0, 0, ctypes.addressof(ids), _MOST, 0)
+    answer = ctypes.create_string_buffer(query + bytes(32), len(query) + 32)
+    try:
+        bpf_syscall(_PROG_QUERY, answer)
+    except OSError as error:
+        if error.errno in (errno.EINVAL, errno.ENOSYS, errno.ENOENT):
+            return ()
+        raise KernelError(f"port {ifindex}", "read its programs", error.errno or 0) from error
+    (count,) = struct.unpack_from("=I", answer, 24)
+    return tuple(ids[:count])
