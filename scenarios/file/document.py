@@ -14,6 +14,9 @@ DEEPEST = 32
 
 _TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys, which are few levels deep")
 
+_LONGEST_SHOWN = 40
+"""Characters of the text in a complaint (our choice)."""
+
 Place = tuple[str | int, ...]
 """Keys and list positions from the top of the document."""
 
@@ -37,15 +40,28 @@ class Document:
     flaws: tuple[Flaw, ...]
 
     def line_of(self, place: Place) -> int:
-        """Line of the key at `place`, or of the nearest thing around it that exists; lines count from 1."""
+        """Line of the flaw or key at `place`, or of what is around it most closely; lines count from 1."""
+        flawed = next((flaw.line for flaw in self.flaws if flaw.place == place), None)
+        if flawed is not None:
+            return flawed
         while place and place not in self.lines:
             place = place[:-1]
         return self.lines.get(place, 1)
 
 
+class _Loader(yaml.SafeLoader):
+    """Dates stay text: a scenario has none, and a run may well be called by one."""
+
+    yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own shape
+        letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+        for letter, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
 @dataclass
 class _Reading:
-    loader: yaml.SafeLoader
+    loader: _Loader
+    text: str
     lines: dict[Place, int] = field(default_factory=dict)
     flaws: list[Flaw] = field(default_factory=list)
     visited: set[int] = field(default_factory=set)
@@ -64,12 +80,32 @@ class _Reading:
             return dict(self._entries(node, place))
         if isinstance(node, yaml.SequenceNode):
             return tuple(self.value(item, (*place, at)) for at, item in enumerate(node.value))
-        return self.loader.construct_object(node)
+        return self._scalar(node, place)
+
+    def _scalar(self, node: yaml.Node, place: Place) -> Any:
+        try:
+            return self.loader.construct_object(node)
+        except (AttributeError, LookupError, ValueError):  # what PyYAML makes of `!!int x`, and of too many digits
+            kind = node.tag.rpartition(":")[2]
+            wrong = f"{self._source(node)} cannot be read as !!{kind}"
+            self.flaws.append(Flaw(place, self.lines[place], wrong, "write a plain word or number"))
+            return None
+
+    def _source(self, node: yaml.Node) -> str:
+        """A node as it is written, cut to a few words."""
+        written = " ".join(self.text[node.start_mark.index : node.end_mark.index].split())
+        return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}..."
 
     def _entries(self, node: yaml.MappingNode, place: Place) -> Iterator[tuple[str, Any]]:
         seen: dict[str, int] = {}
         for key_node, value_node in node.value:
-            key, line = str(key_node.value), key_node.start_mark.line + 1
+            line = key_node.start_mark.line + 1
+            if not isinstance(key_node, yaml.ScalarNode):
+                kind = "a list" if isinstance(key_node, yaml.SequenceNode) else "keys and values"
+                wrong = f"{kind} where a key should be"
+                self.flaws.append(Flaw((*place, self._source(key_node)), line, wrong, "a key is one word, as `name`"))
+                continue
+            key = str(key_node.value)
             if key in seen:
                 self.flaws.append(
                     Flaw((*place, key), line, f"key given twice, first in line {seen[key]}", "keep one of them")
@@ -96,12 +132,12 @@ def read_document(text: str) -> Document:
 
 
 def _read(text: str) -> Document:
-    loader = yaml.SafeLoader(text)
+    loader = _Loader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return Document(None, {}, (Flaw((), 1, "the file is empty", "see docs/scenarios.md for the keys"),))
-        reading = _Reading(loader)
+        reading = _Reading(loader, text)
         values = reading.value(node, ())
         return Document(values, reading.lines, tuple(reading.flaws))
     finally:

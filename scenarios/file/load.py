@@ -13,10 +13,12 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from faults.errors import QuantityError
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
 from scenarios.file.document import Document, Place, read_document
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Complaint, complaints_of, parts_of
+from scenarios.file.written import written
 
 _MANUAL = "see docs/scenarios.md"
 _EXAMPLES = {
@@ -26,6 +28,9 @@ _EXAMPLES = {
     "tuple": "a list, in square brackets or one `- item` a line",
     "model": "keys and values, one a line",
 }
+_NO_QUANTITIES = (bool, Mapping, tuple)
+"""What is no text with a unit, and is not to be told as one."""
+
 _RANGES = {
     "greater_than": ("too small", "more than {gt}"),
     "greater_than_equal": ("too small", "at least {ge}"),
@@ -85,8 +90,7 @@ def _sense(document: Document) -> Iterator[Complaint]:
 
 def _problems(complaints: list[Complaint], document: Document, name: str) -> list[Problem]:
     """In the order of the file, one problem a place and text."""
-    lines = {flaw.place: flaw.line for flaw in document.flaws}
-    placed = [(lines.get(c.place, document.line_of(c.place)), c) for c in dict.fromkeys(complaints)]
+    placed = [(document.line_of(c.place), c) for c in dict.fromkeys(complaints)]
     placed.sort(key=lambda pair: pair[0])
     return [Problem(f"{name}:{line}", ".".join(map(str, c.place)), c.wrong, c.right) for line, c in placed]
 
@@ -97,19 +101,22 @@ def _translated(detail: ErrorDetails) -> Complaint:
     if kind == "extra_forbidden":
         return _unknown_key(place)
     if kind == "missing":
-        return Complaint(place, "missing", f"add {place[-1]!r} here ({_meaning(place)})")
+        what = f"item {place[-1]}" if isinstance(place[-1], int) else repr(place[-1])
+        return Complaint(place, "missing", f"add {what} here ({_meaning(place)})")
     if kind == "literal_error":
         return _unknown_word(place, detail["input"])
     if kind == "value_error":
         wrong, _, right = str(context["error"]).partition("; ")
+        if isinstance(context["error"], QuantityError) and isinstance(detail["input"], _NO_QUANTITIES):
+            wrong = f"{written(detail['input'])} is of the wrong kind"
         return Complaint(place, wrong, right or _meaning(place))
     if kind.endswith(("_type", "_parsing")):
         wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0], "another kind of value")
-        return Complaint(place, f"{_shown(detail['input'])} is of the wrong kind", f"write {wanted}")
+        return Complaint(place, f"{written(detail['input'])} is of the wrong kind", f"write {wanted}")
     if kind in _RANGES:
         wrong, right = _RANGES[kind]
-        return Complaint(place, f"{_shown(detail['input'])} is {wrong}", right.format_map(context))
-    return Complaint(place, f"{_shown(detail['input'])} is not allowed", _meaning(place))
+        return Complaint(place, f"{written(detail['input'])} is {wrong}", right.format_map(context))
+    return Complaint(place, f"{written(detail['input'])} is not allowed", _meaning(place))
 
 
 def _unknown_key(place: Place) -> Complaint:
@@ -124,7 +131,7 @@ def _unknown_word(place: Place, given: Any) -> Complaint:
     words = list(_words_in(field.annotation)) if field else []
     near = difflib.get_close_matches(str(given), words, n=1)
     right = f"did you mean {near[0]}? ({', '.join(words)})" if near else f"write {' or '.join(words)}"
-    return Complaint(place, f"{_shown(given)} is not known", right)
+    return Complaint(place, f"{written(given)} is not known", right)
 
 
 def _words_in(annotation: Any) -> Iterator[str]:
@@ -134,11 +141,6 @@ def _words_in(annotation: Any) -> Iterator[str]:
     else:
         for part in get_args(annotation):
             yield from _words_in(part)
-
-
-def _shown(value: Any) -> str:
-    text = "nothing" if value is None else repr(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def _meaning(place: Place) -> str:

@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, Field, WithJsonSchema
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from scenarios.file.transport import Transport
 from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate
+from scenarios.file.written import written
 
 
 def _text(value: Any) -> str:
@@ -18,7 +19,7 @@ def _text(value: Any) -> str:
     if isinstance(value, dict):
         return ",".join(f"{key}={_text(each)}" for key, each in value.items())
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ValueError(f"{value!r} is of the wrong kind; write a word, a number or a quantity with its unit")
+        raise ValueError(f"{written(value)} is of the wrong kind; write a word, a number or a quantity with its unit")
     return str(value).strip()
 
 

@@ -7,10 +7,20 @@ from scenarios.errors import UsageError
 
 CATALOG = Path(__file__).parents[1] / "catalog"
 
+_MOST_NAMED = 5
+"""Files of a folder in a message (our choice)."""
+
 
 def catalog_names() -> tuple[str, ...]:
     """Names of the scenarios that come with the program."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.yaml")))
+
+
+def is_a_folder(path: Path, wanted: str) -> str:
+    """Says so of a folder in whose place a file is `wanted`, and which files in it may be meant."""
+    inside = sorted(each for each in path.glob("*.y*ml") if each.is_file())
+    named = ", ".join(map(str, inside[:_MOST_NAMED])) + (", ..." if len(inside) > _MOST_NAMED else "")
+    return f"is a folder, not {wanted} file; " + (f"in it: {named}" if named else "no YAML file is in it")
 
 
 def find_scenario(text: str) -> Path:
@@ -20,8 +30,10 @@ def find_scenario(text: str) -> Path:
     path = Path(text)
     if path.is_file():
         return path
-    if path.exists() and (path.parent != Path() or path.suffix in (".yaml", ".yml") or not path.is_dir()):
-        raise UsageError(f"{text} is {'a folder' if path.is_dir() else 'not a regular file'}, not a scenario file")
+    if path.is_dir():
+        raise UsageError(f"{text} {is_a_folder(path, 'a scenario')}")
+    if path.exists():
+        raise UsageError(f"{text} is not a regular file, not a scenario file")
     if path.suffix in (".yaml", ".yml") or path.parent != Path():
         raise UsageError(f"there is no file {text}")
     near = difflib.get_close_matches(text, catalog_names(), n=3, cutoff=0.4)

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
 from scenarios.file.document import read_document
 from scenarios.file.plan import Complaint
-from scenarios.file.scenario_files import CATALOG
+from scenarios.file.scenario_files import CATALOG, is_a_folder
 from scenarios.study.model import Study, study_complaints
 
 STUDIES = CATALOG / "studies"
@@ -27,6 +27,8 @@ def find_study(text: str) -> Path:
         return STUDIES / f"{text}.yaml"
     if Path(text).is_file():
         return Path(text)
+    if Path(text).is_dir():
+        raise UsageError(f"{text} {is_a_folder(Path(text), 'a study')}")
     near = difflib.get_close_matches(text, study_names(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(study_names())}"
     raise UsageError(f"there is no study {text!r} and no such file; {hint}")

@@ -78,6 +78,12 @@ def test_sizes_carry_units() -> None:
         ("x: !!python/object:os.system y", "not YAML"),
         ("a: &x [*x]", "alias"),
         ("name: \x00", "not YAML"),
+        (
+            "version: 1\nname: !!int x",
+            r"x\.yaml:2: name: !!int x cannot be read as !!int; write a plain word or number",
+        ),
+        ("version: 1\nseed: !!bool maybe", r"x\.yaml:2: seed: !!bool maybe cannot be read as !!bool"),
+        (f"version: 1\nseed: {'9' * 5000}", r"x\.yaml:2: seed: 9{40}\.\.\. cannot be read as !!int"),
     ],
 )
 def test_text_that_is_no_scenario_is_refused(text: str, told: str) -> None:
@@ -86,8 +92,37 @@ def test_text_that_is_no_scenario_is_refused(text: str, told: str) -> None:
 
 
 def test_no_type_is_silently_converted() -> None:
-    with pytest.raises(ScenarioRefusedError, match=r"x\.yaml:3: seed: True is of the wrong kind"):
+    with pytest.raises(ScenarioRefusedError, match=r"x\.yaml:3: seed: true is of the wrong kind"):
         scenario_from("version: 1\nname: x\nseed: true\nworkloads: [{strides: [1], packets: 1}]", "x.yaml")
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("? [a, b]\n: 1", r"x\.yaml:5: \[a, b\]: a list where a key should be; a key is one word, as `name`"),
+        ("? {a: 1}\n: 1", r"x\.yaml:5: \{a: 1\}: keys and values where a key should be"),
+        ("topology:\n  ? - a\n  : 1", r"x\.yaml:6: topology\.- a: a list where a key should be"),
+        ("seed: [1, [2, a]]", r"seed: \[1, \[2, a\]\] is of the wrong kind; write a whole number"),
+        ("events: {a: true}", r"events: \{a: true\} is not known; write off or default"),
+        ("detector: {min_rate: [1%]}", r"min_rate: \[1%\] is of the wrong kind; write it as 1%"),
+        ("faults: [{link: x, drop: [1%]}]", r"faults\.0\.drop: \[1%\] is of the wrong kind; write it as 1%"),
+        ("faults: [{link: x, delay: [1, 2]}]", r"faults\.0\.delay: \[1, 2\] is of the wrong kind; write a word"),
+        ("seed: 2024-01-01", r"x\.yaml:5: seed: '2024-01-01' is of the wrong kind; write a whole number"),
+        ("workloads:\n - {type: write, packets: 8, pairs: [[1]]}", r"pairs\.0\.1: missing; add item 1 here"),
+    ],
+)
+def test_what_is_wrong_is_told_as_it_is_written(written: str, told: str) -> None:
+    text = LEAST.replace("strides: [1]", "strides: [1, 3]")
+    if written.startswith("workloads"):
+        text = "version: 1\nname: x\n"
+    with pytest.raises(ScenarioRefusedError, match=told) as refused:
+        scenario_from(f"{text}{written}\n", "x.yaml")
+    assert not re.search(r"Node\(|tag:yaml|,\)|datetime|True", str(refused.value))
+
+
+@pytest.mark.parametrize("name", ["2024-01-01", "2024-99-99"])
+def test_a_name_like_a_date_is_a_name(name: str) -> None:
+    assert scenario_from(LEAST.replace("least", name), "x.yaml").name == name
 
 
 def test_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
@@ -120,7 +155,7 @@ def test_schema_refuses_what_the_loader_refuses() -> None:
     assert len(list(jsonschema.Draft202012Validator(schema).iter_errors(broken))) >= 6
 
 
-def test_names_are_found_in_catalog_and_file_system(tmp_path: Path) -> None:
+def test_names_are_found_in_catalog_and_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert find_scenario("gray-link") == CATALOG / "gray-link.yaml"
     own = tmp_path / "own.yaml"
     own.write_text(LEAST)
@@ -129,6 +164,12 @@ def test_names_are_found_in_catalog_and_file_system(tmp_path: Path) -> None:
         find_scenario("grey-link")
     with pytest.raises(UsageError, match="there is no file"):
         find_scenario("nowhere/x.yaml")
+    with pytest.raises(UsageError, match=f"{tmp_path} is a folder, not a scenario file; in it: {own}$"):
+        find_scenario(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    Path("bare").mkdir()
+    with pytest.raises(UsageError, match=r"^bare is a folder, not a scenario file; no YAML file is in it$"):
+        find_scenario("bare")
 
 
 @pytest.mark.parametrize(("written", "meant"), [("off", "off"), ('"off"', "off"), ("detail", "detail")])
