@@ -30,7 +30,7 @@ class FabricError(TestbedError):
 
 
 class UnknownNameError(TestbedError):
-    """A name that no node or link of the fabric has; `near` are the most similar right ones, at most five."""
+    """A name that no node or link of the fabric has; `near` are the right ones spelt most alike, at most three."""
 
     def __init__(self, kind: str, text: str, reason: str, near: tuple[str, ...] = ()) -> None:
         self.kind, self.text, self.reason, self.near = kind, text, reason, near

@@ -2,11 +2,12 @@
 
 import os
 import platform
+import pwd
 
 import click
 
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import told
+from scenarios.cli.options import invoker, told
 from scenarios.cli.output import Output
 from scenarios.doctor import examine
 
@@ -22,10 +23,23 @@ def command(context: click.Context, output: Output) -> None:
         output.document({"kernel": platform.release(), "fit": fit, "findings": findings})
     else:
         rows = [(_state(f.present, f.needed), f.name, f.use, f.advice or f.detail) for f in findings]
-        output.text(f"kernel {platform.release()} on {platform.machine()}, user {os.geteuid()}")
+        output.text(f"kernel {platform.release()} on {platform.machine()}, run by {who()}")
         output.table(("state", "what", "for", "do or found"), rows, "nothing to examine")
         output.text("everything needed is here" if fit else "something needed is missing: `run` and `up` will fail")
     context.exit(ExitCode.OK if fit else ExitCode.ENVIRONMENT)
+
+
+def who() -> str:
+    """The user by name; behind sudo the one who is to own what is written, too."""
+    behind = invoker()
+    return _name_of(os.geteuid()) + (f" for {_name_of(behind.uid)} (sudo)" if behind is not None else "")
+
+
+def _name_of(uid: int) -> str:
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return f"user {uid}"
 
 
 def _state(present: bool, needed: bool) -> str:

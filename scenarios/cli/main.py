@@ -123,11 +123,22 @@ def _open_standard_files() -> None:
         try:
             os.fstat(fd)
         except OSError:
-            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # takes the lowest free number
+            _take_place_of(fd)
     if sys.stdout is None:
         sys.stdout = os.fdopen(1, "w", closefd=False)
     if sys.stderr is None:
         sys.stderr = os.fdopen(2, "w", closefd=False)
+
+
+def _take_place_of(fd: int) -> None:
+    """Of a closed standard file, whose number is the lowest that is free."""
+    if fd == 1:  # results that nobody can get are no success: writing them fails as into a pipe that nobody reads
+        read_end, write_end = os.pipe()
+        os.close(read_end)
+        os.dup2(write_end, fd, inheritable=True)
+        os.close(write_end)
+    else:
+        os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
 
 
 @click.command(cls=Cli, context_settings={"help_option_names": ["-h", "--help"]})
