@@ -185,7 +185,7 @@ def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...]) -> str:
 
 def _word(value: Any) -> str:
     if isinstance(value, float):
-        return f"{value:.3g}".rstrip("0").rstrip(".") if value > 1 else f"{100 * value:g} %"
+        return f"{value:.3g}".rstrip("0").rstrip(".") if value > 1 else f"{100 * value:.4g} %"
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.metrics import Totals
 from results.witnesses import Witness, witness_lines
-from results.wording import count_text
+from results.wording import count_text, share_text
 
 VERSION = 1
 """Of the schema of `summary.json`."""
@@ -283,7 +283,7 @@ def _traffic_lines(totals: Totals) -> list[str]:
     return [
         f"{count_text(totals.flows, 'flow')}, {data} {ended}{rate}",
         f"{totals.retransmissions:,} of {count_text(totals.packets, 'packet')} resent "
-        f"({totals.retransmission_share:.4%}), {count_text(totals.timeouts, 'timeout')}; "
+        f"({share_text(totals.retransmission_share)}), {count_text(totals.timeouts, 'timeout')}; "
         f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong",
     ]
 

@@ -222,7 +222,7 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
         return LOST_ALIKE
     miss = declared_miss(sent, all_sent, asked)
     if miss > asked.miss:
-        return f"a drop of {asked.min_rate:.4%} of {sent} packets would be missed with probability {miss:.2g}"
+        return f"a drop of {100 * asked.min_rate:.4g}% of {sent} packets would be missed with probability {miss:.2g}"
     return None
 
 
@@ -235,9 +235,9 @@ def _source_verdict(
         return Verdict.INSUFFICIENT, "most paths failed by themselves: they may have one cause"
     if p_value > asked.test_level:
         miss = at_most(least_loss(sent, 1.0, asked) - 1, sent, asked.min_rate)
-        weak = (
-            f"a drop of {asked.min_rate:.4%} would be missed with probability {miss:.2g}" if miss > asked.miss else None
-        )
+        weak = None
+        if miss > asked.miss:
+            weak = f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}"
         return Verdict.INSUFFICIENT if weak else Verdict.HEALTHY, weak
     if alike < ALIKE_ALARM:
         return Verdict.INSUFFICIENT, "packets were lost on some paths more than on others, but on none clearly"

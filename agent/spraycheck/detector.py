@@ -255,5 +255,7 @@ def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked
     if margin < calibration.end_effect_pkts:
         return f"margin of {margin:.1f} packets is within the end effect of {calibration.end_effect_pkts}"
     if miss > asked.miss:
-        return f"a drop of {asked.min_rate:.4%} would be missed with probability {miss:.2g}, above {asked.miss:g}"
+        return (
+            f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}, above {asked.miss:g}"
+        )
     return None

@@ -11,6 +11,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from results.wording import share_text
 from scenarios.cli.options import invoker, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.run import Listener
@@ -75,7 +76,7 @@ def command(
         output.document(cells)
     else:
         _print(cells, output)
-        output.text(f"in {kept.path}: results.jsonl, runs.csv, cells.csv, roc.csv{'' if no_figures else ', figures/'}")
+        output.text(f"in {kept.path}: {', '.join(kept.holds())}")
 
 
 def _instead(seeds: int | None, rates: Sequence[str], packets: Sequence[int], **lists: Sequence[Any]) -> dict[str, Any]:
@@ -135,7 +136,7 @@ class _Watcher:
 
 
 def _told(row: Row) -> str:
-    what = "no failure" if row.failure == "none" else f"{row.failure} at {100 * row.rate:g}%"
+    what = "no failure" if row.failure == "none" else f"{row.failure} at {share_text(row.rate)}"
     named = ", ".join(row.named) or row.state
     return (
         f"{row.spray}, {row.expectation}, {row.packets} packets x {row.spines} spines, {what}, seed {row.seed}: {named}"
@@ -144,13 +145,13 @@ def _told(row: Row) -> str:
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     columns = (
-        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISSED", "INSUFFICIENT",
-        "FALSE A FLOW", "NAMED", "WRONG",
+        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISS", "INSUFFICIENT",
+        "FALSE_FLOW", "FOUND", "WRONG",
     )  # fmt: skip
     rows = [
         (
             cell["mode"], cell["spray"], cell["expectation"], str(cell["spines"]), str(cell["packets"]),
-            f"{100 * cell['rate']:g}%", cell["failure"], str(cell["runs"]), _share(cell, "miss"),
+            share_text(cell["rate"]), cell["failure"], str(cell["runs"]), _share(cell, "miss"),
             _share(cell, "insufficient"), _share(cell, "false_flow"),
             "-" if cell["failure"] == "none" else _share(cell, "found"), _share(cell, "wrong"),
         )
@@ -159,13 +160,13 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     output.table(columns, rows, "nothing is done yet")
     if any(cell["insufficient"] for cell in cells):
         output.text(
-            "INSUFFICIENT: paths with too few packets for a sure verdict; a bad one among them counts as missed "
+            "insufficient: paths with too few packets for a sure verdict; a bad one among them counts as missed "
             "(docs/detector.md#compared-with-the-paper)"
         )
 
 
 def _share(cell: dict[str, Any], name: str) -> str:
-    """`3/320 (<2.7%)`: what happened, of how many, and the upper bound of its rate."""
+    """`3/320 (0.19-2.7%)`: what happened, of how many, and the bounds of its rate."""
     if not cell[f"{name}_of"]:
         return "-"
     low, high = 100 * cell[f"{name}_low"], 100 * cell[f"{name}_high"]

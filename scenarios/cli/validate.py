@@ -3,7 +3,8 @@
 import click
 
 from agent.host.programs.patterns import ELEMENT_BYTES
-from results.wording import count_text
+from faults.quantities import render_rate
+from results.wording import count_text, share_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import scenarios_like, told
 from scenarios.cli.output import Output
@@ -58,7 +59,8 @@ def _document(plan: Plan) -> dict[str, object]:
         "captures": [str(link) for link in plan.captures],
         "memory_bytes": plan.region_bytes,
         "packets_a_path": power.packets_a_path,
-        "packets_needed": {power.min_rate: power.needed} | dict(power.for_faults),
+        "packets_needed": {power.min_rate: power.needed}
+        | {render_rate(rate): needed for rate, needed in power.for_faults},
         "warnings": list(warnings_of(plan)),
     }
 
@@ -86,6 +88,6 @@ def _collective_text(each: PlannedCollective) -> str:
 
 
 def _power_text(power: Power) -> str:
-    needs = {power.min_rate: power.needed} | dict(power.for_faults)
-    told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs.items()]
+    needs = [(power.min_rate, power.needed), *((share_text(float(rate)), n) for rate, n in power.for_faults)]
+    told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs]
     return f"{count_text(power.packets_a_path, 'packet')} a path; to find a drop of " + ", of ".join(told)

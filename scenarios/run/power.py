@@ -13,9 +13,9 @@ from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from faults.accounting import SHUT
 from faults.model import Fault, Hang
-from faults.quantities import parse_rate, render_rate
+from faults.quantities import parse_rate
 from faults.traits import drop_rate_of, only_of
-from results.wording import count_text
+from results.wording import count_text, share_text
 from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Flow, Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
@@ -33,8 +33,8 @@ class Power:
     min_rate: str
     needed: int | None
     """Packets a path for a sure verdict at `min_rate`; None when no flow can be long enough."""
-    for_faults: tuple[tuple[str, int | None], ...]
-    """The same for each drop rate of the scenario's faults on fabric links."""
+    for_faults: tuple[tuple[Fraction, int | None], ...]
+    """The same for each other drop rate of the scenario's faults on fabric links."""
 
 
 def power_of(plan: Plan) -> Power:
@@ -42,12 +42,13 @@ def power_of(plan: Plan) -> Power:
     measured = [packets_a_path(plan, flow) for flow in plan.flows if _is_measured(plan, flow)]
     paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
     measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
-    rates = {render_rate(rate): rate for _, _, rate in _fabric_drops(plan)}
+    asked = parse_rate(plan.scenario.detector.min_rate)
+    rates = dict.fromkeys(rate for _, _, rate in _fabric_drops(plan) if rate != asked)
     return Power(
         min(measured, default=0),
         plan.scenario.detector.min_rate,
-        needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate))),
-        tuple((text, needed_for(plan, float(rate))) for text, rate in rates.items()),
+        needed_for(plan, float(asked)),
+        tuple((rate, needed_for(plan, float(rate))) for rate in rates),
     )
 
 
@@ -131,9 +132,9 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
             f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
         )
     for rate, needed in power.for_faults:
-        if rate != power.min_rate and (needed is None or power.packets_a_path < needed):
+        if needed is None or power.packets_a_path < needed:
             wants = "more than a flow can have" if needed is None else f"{needed:,}"
-            yield f"{has}, but the fault's drop of {rate} needs {wants}: it may be missed"
+            yield f"{has}, but the fault's drop of {share_text(float(rate))} needs {wants}: it may be missed"
 
 
 def _collective_warnings(plan: Plan) -> Iterator[str]:

@@ -19,6 +19,12 @@ RESULTS = "results.jsonl"
 """One line a finished run; a study that is run again goes on where it ends."""
 
 
+CONTENTS = (
+    "study.yaml", RESULTS, "runs.csv", "cells.csv", "cells.jsonl", "roc.csv", "calibration.jsonl", "figures/", "runs/",
+)  # fmt: skip
+"""All that a study's folder can hold, in the order of docs/studies.md."""
+
+
 class StudyFolder:
     """One study's folder; appended to, never rewritten but for tables and figures."""
 
@@ -77,6 +83,10 @@ class StudyFolder:
         drawn = draw_figures(cells, roc, self.path / "figures")
         self._hand_over()
         return drawn
+
+    def holds(self) -> tuple[str, ...]:
+        """Names of what is in the folder by now, as docs/studies.md tells them; folders with a stroke."""
+        return tuple(name for name in CONTENTS if (self.path / name).exists())
 
     def _write_lines(self, name: str, lines: Iterable[Any]) -> None:
         (self.path / name).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))

@@ -1,12 +1,16 @@
+"""Rates for people have four digits that say something, however small they are."""
+
 import pytest
 
-from results.wording import count_text
+from results.wording import share_text
 
 
 @pytest.mark.parametrize(
-    ("count", "words", "text"),
-    [(1, ("flow",), "1 flow"), (0, ("flow",), "0 flows"), (2000, ("flow",), "2,000 flows"),
-     (1, ("leaf", "leaves"), "1 leaf"), (3, ("leaf", "leaves"), "3 leaves")],
+    ("share", "text"),
+    [
+        (0, "0%"), (1, "100%"), (0.01, "1%"), (1 / 11, "9.091%"), (0.999999, "100%"), (0.123456, "12.35%"),
+        (1e-7, "0.00001%"), (2.3283064365386963e-10, "0.00000002328%"),
+    ],
 )  # fmt: skip
-def test_one_is_told_in_the_singular(count: int, words: tuple[str, ...], text: str) -> None:
-    assert count_text(count, *words) == text
+def test_a_share(share: float, text: str) -> None:
+    assert share_text(share) == text

@@ -30,9 +30,14 @@ def test_a_small_study_runs_and_is_told_in_a_table(tmp_path):
     assert first.exit_code == 0, first.output
     assert "3 runs to do" in first.stderr
     assert "2/2" in first.stdout
+    last = first.stdout.splitlines()[-1]
+    assert last.startswith(f"in {tmp_path / 'out'}: ")
+    assert sorted(last.partition(": ")[2].split(", ")) == sorted(each.name for each in (tmp_path / "out").iterdir())
     again = invoke(*words, "--json")
     assert "0 runs to do, 3 runs found done" in again.stderr
-    assert [cell["runs"] for cell in json.loads(again.stdout)] == [2, 1]
+    cells = json.loads(again.stdout)
+    assert [cell["runs"] for cell in cells] == [2, 1]
+    assert [name for name in first.stdout.splitlines()[0].split() if name not in cells[0]] == []
 
 
 def test_options_take_the_place_of_the_files_lists(tmp_path):
@@ -62,6 +67,15 @@ def test_a_folder_of_another_study_is_refused_and_left_as_it_is(tmp_path):
     assert (folder / "study.yaml").read_text() == before
 
 
+def test_a_folder_in_place_of_a_study_is_told(tmp_path):
+    (tmp_path / "mine.yaml").write_text(FILE)
+    refused = invoke(str(tmp_path), "--simulate")
+    assert (refused.exit_code, refused.stderr) == (
+        2,
+        f"spraylab: {tmp_path} is a folder, not a study file; in it: {tmp_path}/mine.yaml\n",
+    )
+
+
 def test_tables_of_a_folder_without_runs_are_refused(tmp_path):
     refused = invoke("packets", "--tables-only", "--folder", str(tmp_path / "none"))
     assert refused.exit_code == 2
@@ -77,7 +91,7 @@ def test_verdicts_that_say_nothing_are_counted_and_healthy_runs_name_nobody(tmp_
     head, bad, healthy, *_ = (line.split("  ") for line in done.stdout.splitlines())
     columns = [cell.strip() for cell in head if cell.strip()]
     cells = [[cell.strip() for cell in row if cell.strip()] for row in (bad, healthy)]
-    named, unsure = columns.index("named"), columns.index("insufficient")
+    named, unsure = columns.index("found"), columns.index("insufficient")
     assert [row[named] == "-" for row in cells] == [False, True]
     assert all(not row[unsure].startswith("0/") for row in cells)
     assert "detector.md#compared-with-the-paper" in done.stdout

@@ -72,7 +72,7 @@ def test_no_word_from_the_monitor_is_silence() -> None:
 
 def test_insufficient_verdicts_are_grouped_by_reason() -> None:
     weak = [
-        detect(1, 4, "insufficient") | {"lambda": 128.0, "reason": f"a drop of 1.0000% would be missed with {odds}"}
+        detect(1, 4, "insufficient") | {"lambda": 128.0, "reason": f"a drop of 1% would be missed with {odds}"}
         for odds in (0.5, 0.6)
     ]
     short = detect(2, 4, "insufficient") | {"reason": "short, but not more than the flow's other paths may be: ..."}
@@ -95,7 +95,7 @@ def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
 
 
 def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
-    odds = "a drop of 1.0000% would be missed with probability 0.0013"
+    odds = "a drop of 1% would be missed with probability 0.0013"
     records = [
         detect(qpn, 4, "insufficient") | {"lambda": has, "reason": odds} for qpn, has in ((1, 15116.0), (2, 90.0))
     ]

@@ -1,5 +1,6 @@
 """What a scenario's flows can show is known before the run."""
 
+from fractions import Fraction
 from typing import Any
 
 import pytest
@@ -45,6 +46,16 @@ def test_short_flows_are_told_what_they_need() -> None:
 def test_a_fault_below_the_asked_rate_may_be_missed() -> None:
     (told,) = warnings_of(plan(faults=({"link": LINK, "drop": "0.5%"},)))
     assert "the fault's drop of 0.5% needs 4,223" in told
+
+
+def test_rates_are_told_with_four_digits_and_kept_exactly() -> None:
+    counted = plan(packets=2048, faults=({"link": LINK, "one_in": 11},))
+    assert [rate for rate, _ in power_of(counted).for_faults] == [Fraction(1, 11)]
+    assert any("the fault's drop of 9.091% needs" in told for told in warnings_of(counted))
+
+
+def test_a_fault_of_the_asked_rate_is_not_told_twice() -> None:
+    assert power_of(plan(faults=({"link": LINK, "drop": "100bp"},))).for_faults == ()
 
 
 def test_links_of_hosts_are_named_by_declared_counts_only() -> None:
