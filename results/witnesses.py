@@ -8,7 +8,7 @@ MRC = "MRC events"
 UNIFORM, DECLARED = "SprayCheck uniform", "SprayCheck declared"
 
 HEADER = (
-    f"{'witness':<22}{'named':<27}{'right':>6}{'wrong':>7}{'missed':>8}{'seconds':>9}{'packets':>11}"
+    f"{'witness':<22}{'named':<27}{'right':>6}{'wrong':>7}{'missed':>8}{'seconds':>9}{'packets':>11}{'paths':>7}"
     f"{'precision':>11}{'recall':>9}"
 )
 NOTHING = "-"
@@ -68,7 +68,7 @@ def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
         right = sum(link.right for link in each.named)
         yield (
             f"{name:<22}{named_text(each):<27}{right:>6}{each.false_alarms:>7}{len(each.missed):>8}"
-            f"{seconds_text(each):>9}{packets_text(each):>11}{share_text(each.precision):>11}"
+            f"{seconds_text(each):>9}{packets_text(each):>11}{paths_text(each):>7}{share_text(each.precision):>11}"
             f"{share_text(each.recall):>9}"
         )
         if each.note:
@@ -91,6 +91,13 @@ def seconds_text(witness: Witness) -> str:
 def packets_text(witness: Witness) -> str:
     """Packets of the first right name."""
     return NOTHING if witness.packets is None else f"{witness.packets:,}"
+
+
+def paths_text(witness: Witness) -> str:
+    """On how many paths those packets were."""
+    right = [link for link in witness.named if link.right and link.after_s is not None]
+    first = min(right, key=lambda link: link.after_s or 0.0, default=None)
+    return NOTHING if first is None else f"{first.paths:,}"
 
 
 def share_text(share: float | None) -> str:

@@ -117,18 +117,20 @@ def _place(fabric: Fabric, node: NodeId) -> tuple[float, float]:
     return (node.index + 0.5) / count, _Y[node.role]
 
 
+def _apart(fabric: Fabric) -> float:
+    return _APART / max(8, fabric.spec.leaves, fabric.spec.spines)
+
+
 def _draw_way(
     axes: Axes, fabric: Fabric, way: DirectedLink, plane: int, colour: str, dashes: object, side: int
 ) -> None:
     """One direction beside its link, with an arrow in it."""
     if way.plane != plane:
         return
-    most = max(8, fabric.spec.leaves, fabric.spec.spines)
     start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
     along = end - start
-    across = (
-        np.array([along[1], -along[0]]) / np.hypot(*along) * _APART / most * side * (1 if start[1] < end[1] else -1)
-    )
+    upward = 1 if start[1] < end[1] else -1
+    across = np.array([along[1], -along[0]]) / np.hypot(*along) * _apart(fabric) * side * upward
     start, end = start + across, end + across
     axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, zorder=3)
     tip = start + (end - start) * 0.62
@@ -154,7 +156,7 @@ class _Row:
 
 _ROWS = (
     _Row(Role.SPINE, "s", 40, (0.0, 0.16), "center"),
-    _Row(Role.LEAF, "s", 40, (0.018, -0.09), "left"),
+    _Row(Role.LEAF, "s", 40, (0.01, -0.09), "left"),
     _Row(Role.HOST, "o", 16, (0.0, -0.16), "center"),
 )
 
@@ -164,6 +166,7 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
     for row in _ROWS:
         mine = [node for node in nodes if node.role is row.role and node.plane in (None, plane)]
         x, y = np.array([_place(fabric, node) for node in mine]).T
+        beside = _apart(fabric) if row.role is Role.LEAF else 0.0  # a host's marked link goes down from its leaf
         size = row.size * min(1.0, MOST_NODES_NAMED / len(mine))
         axes.scatter(x, y, s=size, marker=row.marker, color=style.PAPER, edgecolors=style.QUIET, zorder=5)
         step = 1
@@ -171,7 +174,7 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
             step *= 2
         for at in range(0, len(mine), step):
             text = mine[at].short if at == 0 else str(mine[at].index)
-            off, align = (row.name_off[0], row.align) if at or len(mine) <= ROOMY else (0.012, "right")
+            off, align = (row.name_off[0] + beside, row.align) if at or len(mine) <= ROOMY else (0.012, "right")
             place = x[at] + off, y[at] + row.name_off[1]
             axes.text(*place, text, ha=align, va="center", fontsize=7, color=style.QUIET, zorder=6)
 

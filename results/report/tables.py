@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.summary import CaptureResult, FlowResult, Injected, Load, Summary, size_text
-from results.witnesses import Witness, named_text, packets_text, seconds_text, share_text
+from results.witnesses import Witness, named_text, packets_text, paths_text, seconds_text, share_text
 from results.wording import count_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
@@ -15,9 +15,13 @@ CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 MOST_ROWS = 64
 """Of flows and faults; the rest is in the run's files (our choice)."""
 MOST_LOST_PATHS = 10
+MOST_IN_ONE_LINE = 22
+"""Characters of a cell that are never broken: a link's name, a rate with its interval."""
 
 _NO_SUMMARY = "the run left no summary (summary.json)"
 NOTHING = "–"
+_DROPPING, _HITTING = ("drop", "gemodel", "one-in", "loss"), ("corrupt", "duplicate", "reorder")
+"""Faults that were asked for as a rate: of packets dropped, and of packets that something else was done to."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,14 @@ class Table:
     empty: str = ""
     """What to say when there are no rows."""
     note: str = ""
+
+    def look_of(self, column: int, cell: str) -> str:
+        """How a cell is set: `number` to the right, `short` in one line, `text` in as many as it takes, `nothing`."""
+        if cell in ("", NOTHING):
+            return "number nothing" if self.columns[column].startswith("#") else "nothing"
+        if self.columns[column].startswith("#"):
+            return "number"
+        return "short" if len(cell) <= MOST_IN_ONE_LINE else "text"
 
 
 def checks(data: RunData) -> Table:
@@ -58,7 +70,8 @@ def broken(data: RunData) -> Table:
                 fault.mechanism,
             )
         )
-    note = f"“Measured” is dropped of seen, with the interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
+    note = "“Measured” is dropped of seen, or hit of seen where a fault spoils, copies or reorders packets, with the "
+    note += f"interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
     if len(data.faults) > MOST_ROWS:
         note += f" In truth.jsonl: {count_text(len(data.faults) - MOST_ROWS, 'more fault')}."
     columns = ("direction", "asked for", "in force, read back", "from, to (s)", "#seen", "#dropped", "measured", "by")
@@ -83,12 +96,13 @@ def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]
     seen, dropped = counted.seen, counted.dropped
     if seen is None or dropped is None:
         return NOTHING, NOTHING, "not counted"
-    if not fault.words.startswith(("drop", "gemodel", "one-in", "loss")):
-        reverse = counted.dropped_reverse
-        hit = f"{during.hit:,} hit" if during and during.hit else ""
-        other = f"{reverse:,} more lost the other way" if reverse else ""
-        return f"{seen:,}", f"{dropped:,}", ", ".join(filter(None, (hit, other))) or NOTHING
-    return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
+    if fault.words.startswith(_DROPPING):
+        return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
+    if fault.words.startswith(_HITTING) and counted.hit is not None:
+        return f"{seen:,}", f"{dropped:,}", f"{counted.hit:,} hit, {rate_text(counted.hit, seen)}"
+    hit = f"{counted.hit:,} hit" if counted.hit and counted.hit != dropped else ""
+    other = f"{counted.dropped_reverse:,} lost the other way" if counted.dropped_reverse else ""
+    return f"{seen:,}", f"{dropped:,}", ", ".join(filter(None, (hit, other))) or NOTHING
 
 
 def rate_text(hits: int, trials: int) -> str:
@@ -112,12 +126,25 @@ def witnesses(data: RunData) -> Table:
     """Who named what, when, after how many packets, and how much of it was right."""
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
-    columns = ("witness", "named", "#right", "#wrong", "missed", "#seconds", "#packets", "#precision", "#recall", "")
+    columns = (
+        "witness",
+        "named",
+        "#right",
+        "#wrong",
+        "missed",
+        "#seconds",
+        "#packets",
+        "#paths",
+        "#precision",
+        "#recall",
+        "",
+    )
     rows = [_witness_row(each) for each in data.summary.witnesses]
     found = data.summary.detected
     judged = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
-    note = "* decides. Seconds and packets until the first right name: since the fault was in force and traffic went "
-    note += "on; first transmissions on the paths that accuse the link. "
+    note = "* decides. Seconds until the first right name, since the fault was in force and traffic went on. Packets: "
+    note += "first transmissions on the paths that accused that link by then, of as many flows as there are paths; "
+    note += "SprayCheck counts what a path should have brought, MRC what was sent on it until it was given up. "
     note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
     for reason, count in list(found.insufficient.items())[:4]:
         note += f" Insufficient, {count}: {reason}."
@@ -126,14 +153,14 @@ def witnesses(data: RunData) -> Table:
 
 def _witness_row(witness: Witness) -> tuple[str, ...]:
     if witness.state == "silent":
-        return witness.witness, *[NOTHING] * 8, witness.note or "said nothing"
+        return witness.witness, *[NOTHING] * 9, witness.note or "said nothing"
     return (
         f"{witness.witness}{' *' if witness.decides else ''}",
         ", ".join(each.link for each in witness.named) or named_text(witness),
         f"{sum(each.right for each in witness.named)}",
         f"{witness.false_alarms}",
         ", ".join(witness.missed) or NOTHING,
-        *(text.replace("-", NOTHING) for text in (seconds_text(witness), packets_text(witness))),
+        *(text.replace("-", NOTHING) for text in (seconds_text(witness), packets_text(witness), paths_text(witness))),
         *(share_text(each).replace("-", NOTHING) for each in (witness.precision, witness.recall)),
         witness.note,
     )
@@ -161,7 +188,17 @@ def flows(data: RunData) -> Table:
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
     found = data.summary.flows
-    columns = ("flow", "#QP", "#data", "#packets", "#resent", "#timeouts", "#seconds", "#goodput, Mb/s", "data right")
+    columns = (
+        "flow",
+        "#to QP",
+        "#data",
+        "#packets",
+        "#resent",
+        "#timeouts",
+        "#seconds",
+        "#goodput, Mb/s",
+        "data right",
+    )
     note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS} more are in summary.json."
     return Table(columns, [_flow_row(flow) for flow in found[:MOST_ROWS]], "no flow", note)
 

@@ -148,7 +148,7 @@ def _goodput(axes: Axes, data: RunData, end: float) -> None:
 
 def _losses(axes: Axes, data: RunData, end: float) -> None:
     """Packets that agents counted as lost, and resent packets, in columns of equal time."""
-    axes.set_title("packets lost, as agents saw it (bars), resent so far (line)")
+    axes.set_title("packets lost, as agents saw it (bars, left), resent so far (line, right)")
     edges = np.linspace(0, end, COLUMNS + 1)
     bottom = np.zeros(COLUMNS)
     agents = data.agents

@@ -1,6 +1,6 @@
 """What was broken in a run, from when to when, as `truth.jsonl` has it."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 
@@ -26,6 +26,8 @@ class FaultSpan:
     dropped: int | None
     dropped_reverse: int | None = None
     """Packets that the other end of a shut port could not send."""
+    hit: int | None = None
+    """Packets to which it did what it does, dropped or not."""
 
 
 class _Line(msgspec.Struct):
@@ -40,6 +42,7 @@ class _Line(msgspec.Struct):
     seen: int | None = None
     dropped: int | None = None
     dropped_reverse: int | None = None
+    hit: int | None = None
 
 
 def read_truth(lines: Lines) -> list[FaultSpan]:
@@ -54,17 +57,12 @@ def read_truth(lines: Lines) -> list[FaultSpan]:
             spans.append(FaultSpan(line.link, words, in_force, line.mechanism, line.by, line.mono_ns, None, None, None))
         elif line.event == "FAULT_CLEAR" and key in open_:
             at = open_.pop(key)
-            was = spans[at]
-            spans[at] = FaultSpan(
-                was.link,
-                was.words,
-                was.in_force,
-                was.mechanism,
-                was.by,
-                was.since_ns,
-                line.mono_ns,
-                line.seen,
-                line.dropped,
-                line.dropped_reverse,
+            spans[at] = replace(
+                spans[at],
+                until_ns=line.mono_ns,
+                seen=line.seen,
+                dropped=line.dropped,
+                dropped_reverse=line.dropped_reverse,
+                hit=line.hit,
             )
     return spans

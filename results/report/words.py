@@ -98,7 +98,7 @@ def _how_many(data: RunData, right: int) -> str:
     if right >= failed:
         return "exactly that" if failed == 1 else "exactly those"
     missed = data.summary is not None and data.summary.detected.missed
-    return f"{right} of them" + ("" if missed else ", all that took data between switches")
+    return f"{right} of them" + ("" if missed else ", all that dropped data between switches,")
 
 
 def _arrived(summary: Summary) -> str:

@@ -3,6 +3,7 @@
 Reads files and records; judges nothing.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -24,6 +25,8 @@ from testbed.model.ids import DirectedLink, NodeId, Role
 _SOFTNET = Path("/proc/net/softnet_stat")
 _SOFTNET_DROPPED = 1
 """Column of packets dropped because a core's backlog was full (net/core/net-procfs.c)."""
+
+_PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
 _Counter = tuple[str, int, int]
 """A leaf, a destination queue pair, an arrival spine: what one verdict is about."""
@@ -261,14 +264,16 @@ def _last_state(was: Fields, cleared: Fields) -> FaultState:
         dropped_reverse=cleared["dropped_reverse"],
         overlimits=cleared["overlimits"],
         requested_text=_amount(was["fault"]),
-        in_force_text=_amount(was["fault"] if _same_rate(was) else was["fault_in_force"]),
+        in_force_text=_amount(was["fault"] if _is_as_asked(was) else was["fault_in_force"]),
     )
 
 
-def _same_rate(record: Fields) -> bool:
-    """Whether the drop rate in force is the asked one, up to the step of the kernel's numbers."""
-    asked, found = record["requested"], record["in_force"]
-    return asked is not None and found is not None and abs(asked - found) <= TOLERANCE
+def _is_as_asked(record: Fields) -> bool:
+    """Whether what is in force is what was asked for, word for word, each percentage up to the step of the kernel's."""
+    asked, found = record["fault"], record["fault_in_force"]
+    steps = zip(_PERCENT.findall(asked), _PERCENT.findall(found), strict=False)
+    alike = _PERCENT.sub("%", asked) == _PERCENT.sub("%", found)
+    return alike and all(abs(float(a) - float(b)) <= 100 * TOLERANCE for a, b in steps)
 
 
 def _identity(record: Fields) -> tuple[str, str]:

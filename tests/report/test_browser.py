@@ -3,6 +3,7 @@
 import pytest
 
 from results.report.page import write_report
+from tests.report.layout import SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.run_folder import write_run
 
@@ -11,10 +12,6 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 FIGURES = ["fabric", "arrivals", "arrivals-all", "timeline", "reordering"]
-SEEN = """[...document.querySelectorAll('figure[data-figure]')].map(figure => {
-    const box = figure.querySelector('svg')?.getBoundingClientRect();
-    return [figure.dataset.figure, Boolean(box && box.width > 300 && box.height > 100)];
-})"""
 
 
 def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
@@ -32,10 +29,18 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert shown.messages() == [], name
                 assert [url for url in shown.requests() if not url.startswith("data:")] == [run.report.as_uri()], name
                 assert shown.value(SEEN) == [[figure, True] for figure in FIGURES], (name, width)
-                wider = shown.value("document.documentElement.scrollWidth - innerWidth")
-                assert wider <= 0, f"{name}: {wider} pixels wider than {width}"
+                assert shown.value(TOO_WIDE) == [], (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_what_is_too_wide_would_be_noticed(tmp_path):
+    file = tmp_path / "wide.html"
+    cells = "<td style='white-space: nowrap'>" + "word " * 60
+    file.write_text(f"<div style='overflow: hidden; width: 50%'><table>{cells}</table></div><pre>{'x' * 400}</pre>")
+    with page() as shown:
+        shown.show(file, 1280)
+        assert {found.partition(" ")[0] for found in shown.value(TOO_WIDE)} >= {"HTML", "DIV", "TABLE", "TD"}
 
 
 def test_a_page_that_asks_for_something_would_be_noticed(tmp_path):

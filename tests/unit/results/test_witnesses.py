@@ -17,10 +17,10 @@ def test_each_witness_has_a_line_and_the_one_that_decides_a_star() -> None:
         )
     )
     assert [line.split() for line in lines] == [
-        ["witness", "named", "right", "wrong", "missed", "seconds", "packets", "precision", "recall"],
+        ["witness", "named", "right", "wrong", "missed", "seconds", "packets", "paths", "precision", "recall"],
         ["MRC", "events", "no", "events", "(loss", "policy", "off)"],
-        f"SprayCheck uniform * {UP} and 1 more 1 1 0 5.95 8,192 50% 100%".split(),
-        ["SprayCheck", "declared", "no", "link", "0", "0", "1", "-", "-", "-", "0%"],
+        f"SprayCheck uniform * {UP} and 1 more 1 1 0 5.95 8,192 2 50% 100%".split(),
+        ["SprayCheck", "declared", "no", "link", "0", "0", "1", "-", "-", "-", "-", "0%"],
         ["2", "of", "8", "verdicts"],
     ]
     assert max(map(len, lines)) <= 120

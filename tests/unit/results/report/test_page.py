@@ -49,7 +49,7 @@ def test_the_verdict_is_one_sentence(gray_page):
 def test_the_tables_say_what_was_asked_for_and_measured(gray_page):
     text = text_of(gray_page)
     assert "p0:leaf3>spine5 drop 1% drop 1% before traffic, 6.20 8,194 80 0.98% (0.79% to 1.21%) ebpf" in text
-    assert "SprayCheck uniform * p0:leaf3>spine5 1 0 – 5.95 8,192 100% 100%" in text
+    assert "SprayCheck uniform * p0:leaf3>spine5 1 0 – 5.95 8,192 2 100% 100%" in text
     assert "p0:leaf3>spine5>… 80" in text
     assert "h3 > h4 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
     assert "losses unexplained 0 resent without an injected drop; at most 4" in text
@@ -60,7 +60,7 @@ def test_the_figures_mark_what_failed_and_who_was_accused(gray_page):
     text = text_of(gray_page)
     assert "p0:leaf3>spine5: failed and accused" in text
     assert "p0 leaf3 > leaf4" in text
-    assert "MRC events – – – – – – – – no events (loss policy off)" in text
+    assert "MRC events – – – – – – – – – no events (loss policy off)" in text
     assert "what agents and witnesses said" in text
     assert "1,048,576 first transmissions of 16 flows; the furthest came 15 packets late" in text
 
@@ -191,7 +191,16 @@ def test_what_a_shut_port_cost_the_other_way_is_told(tmp_path):
     summary = msgspec.json.decode(run.summary.read_bytes())
     summary["injected"] = []
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "8,194 80 76 more lost the other way ebpf" in text_of(page(run))
+    assert "8,194 80 76 lost the other way ebpf" in text_of(page(run))
+
+
+def test_what_a_fault_hit_is_told_beside_what_was_asked_for(tmp_path):
+    run = write_run(tmp_path / "x")
+    run.truth.write_text(run.truth.read_text().replace("drop 1%", "corrupt 1%"))
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["injected"] = []
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "8,194 80 80 hit, 0.98% (0.79% to 1.21%) ebpf" in text_of(page(run))
 
 
 def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):

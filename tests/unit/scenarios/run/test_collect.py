@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from results.summary import Injected
 from scenarios.lab.protocol import FaultState
 from scenarios.run import collect
@@ -175,6 +177,27 @@ def test_a_fault_cleared_during_the_run_keeps_what_it_did() -> None:
     before = (FaultState(UP, "random-drop", 0.01, 0.01, "ebpf", "hand", "t6", 1000, 10, 10),)
     (injected,) = collect.injected_since(before, (), (gone,))
     assert (injected.link, injected.seen, injected.dropped, injected.dropped_writes) == (UP, 2000, 21, 20)
+
+
+@pytest.mark.parametrize(
+    ("asked", "found", "told"),
+    [
+        ("corrupt 4%", "corrupt 4.0000000037%", "4%"),
+        ("gemodel p=1%,r=20%", "gemodel p=1.0000000009%,r=19.9999999953%", "p=1%,r=20%"),
+        ("duplicate 2% of what goes to h1", "duplicate 2.0000000019% of what goes to h1", "2% of what goes to h1"),
+        ("corrupt 4%", "corrupt 4.001%", "4.001%"),
+        ("duplicate 2% of what goes to h1", "duplicate 2%", "2%"),
+        ("delay 10ms", "delay 11ms", "11ms"),
+    ],
+)
+def test_a_cleared_fault_was_as_asked_up_to_the_step_of_the_kernels_rates(asked: str, found: str, told: str) -> None:
+    counts = {"seen": 163, "dropped": 0, "dropped_writes": 0, "hit": 7, "dropped_reverse": None, "overlimits": 0}
+    record = {"link": UP, "kind": "k", "mechanism": "ebpf", "by": "hand", "fault": asked, "ts": "t"}
+    rates = {"fault_in_force": found, "requested": None, "in_force": None}
+    records = [record | rates | {"event": "FAULT_SET", "mono_ns": 1}]
+    records += [record | counts | {"event": "FAULT_CLEAR", "mono_ns": 20}]
+    (gone,) = collect.gone_between(records, 10)
+    assert (gone.in_force_text, gone.hit) == (told, 7)
 
 
 def test_what_is_spoilt_or_lost_the_other_way_explains_retransmissions() -> None:
