@@ -56,7 +56,7 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
 
 def roc_figure(roc: Sequence[Line]) -> Figure | None:
     """Misses a failed path against false alarms a healthy flow, over all thresholds; of many curves a choice."""
-    curves = _telling(_grouped(roc, ("spray", "expectation", "asked_rate", "packets", "spines")))
+    curves = _telling(_grouped(roc, ("spray", "expectation", "loss_policy", "asked_rate", "packets", "spines")))
     if not curves:
         return None
     figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
@@ -91,19 +91,19 @@ def _area(points: Sequence[tuple[float, float]]) -> float:
 
 def misses_figure(cells: Sequence[Line]) -> Figure | None:
     """False-negative rate against packets a spine, one curve a drop rate (SprayCheck E3)."""
-    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "rate", "spines", "failure"))
+    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "loss_policy", "rate", "spines", "failure"))
     return _curves(curves, "packets", "packets on each spine", "misses a failed path", "miss")
 
 
 def spines_figure(cells: Sequence[Line]) -> Figure | None:
     """Share of failed links that are named against the number of spines (SprayCheck S8)."""
-    curves = _varying(_failing(cells), "spines", ("spray", "expectation", "rate", "packets", "failure"))
+    curves = _varying(_failing(cells), "spines", ("spray", "expectation", "loss_policy", "rate", "packets", "failure"))
     return _curves(curves, "spines", "spines", "failed links named", "link_found", base=2)
 
 
 def time_figure(cells: Sequence[Line]) -> Figure | None:
     """When a failure is named: the share of runs that named all, by packets a spine that they had been given."""
-    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "rate", "spines", "failure"))
+    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "loss_policy", "rate", "spines", "failure"))
     return _curves(curves, "packets", "packets on each spine so far", "runs with every link named", "found")
 
 
@@ -115,7 +115,8 @@ def failures_figure(cells: Sequence[Line]) -> Figure | None:
         return None
     figure, axes = _axes("", "share")
     groups = _grouped(
-        [cell for cell in failing if cell["link_found_of"]], ("spray", "expectation", "rate", "packets", "spines")
+        [cell for cell in failing if cell["link_found_of"]],
+        ("spray", "expectation", "loss_policy", "rate", "packets", "spines"),
     )
     for at, (key, lines) in enumerate(groups.items()):
         by_kind = {line["failure"]: line for line in lines}

@@ -19,7 +19,10 @@ Row = Mapping[str, Any]
 CONFIDENCE = 0.95
 """Of every interval."""
 
-CELL = ("mode", "spray", "expectation", "planes", "leaves", "spines", "asked_rate", "rate", "packets", "failure")
+CELL = (
+    "mode", "spray", "expectation", "loss_policy", "planes", "leaves", "spines", "asked_rate", "rate", "packets",
+    "failure",
+)  # fmt: skip
 """What the runs of one cell have in common."""
 
 _LISTS = ("bad_scores", "good_scores", "key")
@@ -94,7 +97,7 @@ def _rate(name: str, happened: int, of: int) -> dict[str, Any]:
     }
 
 
-ROC = ("mode", "spray", "expectation", "spines", "asked_rate", "packets")
+ROC = ("mode", "spray", "expectation", "loss_policy", "spines", "asked_rate", "packets")
 """What the runs of one ROC curve have in common: one failed link, and healthy ones of the same size."""
 
 

@@ -21,10 +21,10 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
 from scenarios.study.model import Study
-from scenarios.study.run import finish, open_points, run_points, simulated
+from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
 
-SPRAYS, EXPECTATIONS = ("rotation", "random"), ("uniform", "declared")
+SPRAYS, EXPECTATIONS, LOSS_POLICIES = ("rotation", "random"), ("uniform", "declared"), ("off", "paper")
 
 
 def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -42,6 +42,7 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 @click.option("--spines", multiple=True, type=int, help="Spines instead of the study's; can be repeated.")
 @click.option("--spray", multiple=True, type=click.Choice(SPRAYS), help="Spray policy instead of the study's.")
 @click.option("--expectation", multiple=True, type=click.Choice(EXPECTATIONS), help="Instead of the study's.")
+@click.option("--loss-policy", multiple=True, type=click.Choice(LOSS_POLICIES), help="Instead of the study's.")
 @click.option("--tables-only", is_flag=True, help="Run nothing: tables and figures of what is done.")
 @click.option("--no-figures", is_flag=True, help="Tables only at the end.")
 @of_lab
@@ -68,6 +69,8 @@ def command(
     else:
         if not simulate:
             require_root()
+        elif chosen.loss_policy != ("off",):
+            raise UsageError("a model has no senders that retire paths; --loss-policy off, or a fabric")
         kept.begin(chosen)
         with interrupts_raise():
             (_simulate if simulate else _on_fabric)(chosen, kept, labdir, output)
@@ -110,7 +113,7 @@ def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output
     points = open_points(study, folder, "fabric")
     listener = Listener(Output(quiet=not output.verbose))
     with StudyLab(labdir, folder.path / "runs", invoker(), listener) as lab:
-        rows = (lab.run(point) for point in points)
+        rows = (row for run in runs_of(points) for row in lab.run(run))
         run_points(points, rows, folder, _Watcher(output, "measured", 1), len(folder.done("fabric")))
 
 

@@ -95,7 +95,7 @@ class StudyFolder:
         with suppress(FileNotFoundError), (self.path / RESULTS).open("rb") as file:
             for line in file:
                 if line.endswith(b"\n"):
-                    yield msgspec.json.decode(line)
+                    yield {"loss_policy": "off"} | msgspec.json.decode(line)  # what folders of old do not say
 
     def _cut_half_line(self) -> None:
         """What a killed run left of a line would otherwise spoil the next one."""

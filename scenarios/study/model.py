@@ -22,6 +22,7 @@ from testbed.model.ids import DirectedLink, NodeId
 
 Spray = Literal["rotation", "random"]
 Expectation = Literal["uniform", "declared"]
+LossPolicy = Literal["off", "paper"]
 Failure = Literal["none", "one", "same-spine", "same-leaf", "disjoint", "four-of-plane", "two-of-pair", "host-link"]
 Count = Annotated[int, Field(ge=1, le=MAX_INDEX)]
 Packets = Annotated[int, Field(ge=1, le=MAX_PACKETS)]
@@ -57,6 +58,8 @@ class Study(Part):
     """How entropy values are drawn."""
     expectation: tuple[Expectation, ...] = Field(default=("uniform",), min_length=1)
     """What counts are compared with: an equal share, or what the sender declared."""
+    loss_policy: tuple[LossPolicy, ...] = Field(default=("off",), min_length=1)
+    """What senders do about a lost packet: nothing, or retire its path as in MRC's paper. A model knows `off` only."""
     rates: tuple[Rate, ...] = ()
     """Drop rates, crossed with `packets`."""
     packets: tuple[Packets, ...] = ()
@@ -79,7 +82,7 @@ class Study(Part):
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One run of a study."""
+    """One run of a study, as one expectation has it."""
 
     spray: Spray
     expectation: Expectation
@@ -94,16 +97,23 @@ class Point(msgspec.Struct, frozen=True):
     miss: float
     false_alarm: float
     seed: int
+    loss_policy: LossPolicy = "off"
 
     @property
     def key(self) -> str:
-        """Tells it from every other point."""
-        return msgspec.json.encode(self).decode()
+        """Tells it from every other point. Without `loss_policy` when that is `off`, as before there were others."""
+        values = {name: value for name, value in msgspec.structs.asdict(self).items() if value != "off"}
+        return msgspec.json.encode(values).decode()
 
     @property
     def cell_seed(self) -> tuple[int, int]:
-        """For random draws: other points with the same seed draw otherwise, the same point never."""
-        return self.seed, crc32(msgspec.json.encode(msgspec.structs.replace(self, seed=0)))
+        """For random draws: other runs with the same seed draw otherwise, the same run never."""
+        return self.seed, crc32(msgspec.structs.replace(self.run, seed=0).key.encode())
+
+    @property
+    def run(self) -> "Point":
+        """The same for the points that one run on a fabric can answer: its records hold every expectation."""
+        return msgspec.structs.replace(self, expectation="uniform")
 
     @property
     def fabric(self) -> Fabric:
@@ -115,15 +125,15 @@ def points_of(study: Study) -> Iterator[Point]:
     """Every run, seed by seed, so that a study cut short has something of everything."""
     pairs = [(pair.rate, pair.packets) for pair in study.pairs] or list(product(study.rates, study.packets))
     for seed in range(1, max(study.seeds, study.healthy_seeds) + 1):
-        for spray, expectation, spines, (rate, packets), failure in product(
-            study.spray, study.expectation, study.spines, pairs, (*study.failures, "none")
+        for spray, policy, spines, (rate, packets), failure, expectation in product(
+            study.spray, study.loss_policy, study.spines, pairs, (*study.failures, "none"), study.expectation
         ):
             if seed <= (study.healthy_seeds if failure == "none" else study.seeds):
                 fraction = float(parse_rate(rate))
                 asked = fraction if study.asked_rate is None else float(parse_rate(study.asked_rate))
                 yield Point(
                     spray, expectation, study.planes, study.leaves, spines, study.strides, fraction, packets, failure,
-                    asked, study.miss, study.false_alarm, seed,
+                    asked, study.miss, study.false_alarm, seed, policy,
                 )  # fmt: skip
 
 

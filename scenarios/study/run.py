@@ -3,7 +3,8 @@
 A study that was broken off goes on where it was; points run again only where the machine did not keep up.
 """
 
-from collections.abc import Callable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from itertools import islice
 from typing import Any, Protocol
@@ -31,6 +32,14 @@ def open_points(study: Study, folder: StudyFolder, mode: Mode) -> list[Point]:
     done = folder.done(mode)
     left = [point for point in dict.fromkeys(points_of(study)) if point.key not in done]
     return sorted(left, key=lambda point: (point.planes, point.leaves, point.spines)) if mode == "fabric" else left
+
+
+def runs_of(points: Iterable[Point]) -> list[tuple[Point, ...]]:
+    """The points that one run on a fabric answers, together."""
+    runs: dict[Point, list[Point]] = defaultdict(list)
+    for point in points:
+        runs[point.run].append(point)
+    return [tuple(each) for each in runs.values()]
 
 
 def run_points(points: list[Point], rows: Iterator[Row], folder: StudyFolder, watcher: Watcher, found: int) -> None:

@@ -12,7 +12,7 @@ import msgspec
 
 from agent.spraycheck.detector import Verdict
 from agent.spraycheck.paths import FabricPath
-from scenarios.study.model import Expectation, Failure, Point, Spray
+from scenarios.study.model import Expectation, Failure, LossPolicy, Point, Spray
 from testbed.model.ids import DirectedLink
 
 Mode = Literal["simulated", "fabric"]
@@ -52,6 +52,7 @@ class Row(msgspec.Struct, frozen=True):
     mode: Mode
     spray: Spray
     expectation: Expectation
+    loss_policy: LossPolicy
     planes: int
     leaves: int
     spines: int
@@ -124,6 +125,7 @@ def row_of(
         mode=mode,
         spray=point.spray,
         expectation=point.expectation,
+        loss_policy=point.loss_policy,
         planes=point.planes,
         leaves=point.leaves,
         spines=point.spines,

@@ -23,6 +23,7 @@ name: both
 leaves: 4
 spines: [{SPINES}]
 spray: [rotation, random]
+expectation: [uniform, declared]
 rates: [{100 * RATE:g}%]
 packets: [{PACKETS}]
 seeds: 1
@@ -38,6 +39,8 @@ def test_fabric_and_model_agree(tmp_path):
     assert "both" not in labs_up()
     rows = [json.loads(line) for line in (tmp_path / "out" / "results.jsonl").read_text().splitlines()]
     assert {row["outcome"] for row in rows} == {"ok"}, "this machine did not keep up"
+    assert len(rows) == 8
+    assert len(list((tmp_path / "out" / "runs").glob("*-study-*"))) == 4, "a run answers both expectations"
     for row in rows:
         model = msgspec.json.decode(msgspec.json.encode(simulate(msgspec.json.decode(row["key"], type=Point))))
         same = ("links", "flows", "paths", "bad", "good", "good_flows")

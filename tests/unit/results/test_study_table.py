@@ -12,6 +12,7 @@ def row(**parts):
         "mode": "simulated",
         "spray": "rotation",
         "expectation": "uniform",
+        "loss_policy": "off",
         "planes": 1,
         "leaves": 8,
         "spines": 8,

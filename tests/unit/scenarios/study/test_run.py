@@ -8,8 +8,8 @@ import pytest
 
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
-from scenarios.study.model import Study, points_of
-from scenarios.study.run import finish, open_points, run_points, simulated
+from scenarios.study.model import Study, failed_links, points_of
+from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Said, row_of
 from scenarios.study.simulate import simulate
 from tests.unit.scenarios.study.test_model import point
@@ -84,6 +84,26 @@ def test_a_point_is_a_scenario_that_asks_for_what_the_point_asks():
     host = scenario_of(point("host-link"))
     assert (host.expect.detected, len(host.faults)) == ((), 1)
     assert percent(0.001) == "0.1%"
+    assert scenario_of(point(loss_policy="paper")).transport.ev.loss_policy == "paper"
+
+
+def test_one_run_on_a_fabric_answers_every_expectation():
+    study = STUDY.model_copy(update={"expectation": ("uniform", "declared"), "loss_policy": ("off", "paper")})
+    runs = runs_of(points_of(study))
+    assert len(runs) == 2 * len(list(points_of(STUDY)))
+    for points in runs:
+        assert [each.expectation for each in points] == ["uniform", "declared"]
+        assert len({failed_links(each) for each in points}) == 1
+        assert len({scenario_of(each).model_copy(update={"detector": None}) for each in points}) == 1
+
+
+def test_a_folder_of_before_loss_policies_is_read(tmp_path):
+    folder = StudyFolder(tmp_path)
+    old = msgspec.to_builtins(simulate(next(points_of(STUDY))))
+    del old["loss_policy"]
+    (tmp_path / RESULTS).write_bytes(msgspec.json.encode(old) + b"\n")
+    assert folder.write_tables()[0][0]["loss_policy"] == "off"
+    assert old["key"] in folder.done("simulated")
 
 
 @pytest.mark.parametrize("failure", ["one", "none"])
