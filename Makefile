@@ -40,7 +40,8 @@ test-vm: setup ## eBPF and faults with netem, in the kernel and on a fabric, und
 	$(BIN)/python -m compileall -q agent faults results scenarios testbed tests
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_spraycheck_bpf.py tests/kernel/test_qdisc.py tests/kernel/test_faults.py
 	$(VM) $(PYTEST) -q -p no:cacheprovider tests/kernel/test_fault_kinds.py tests/kernel/test_delay_distributions.py
-	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_faults.py tests/fabric/test_stock_kernel.py
+	$(VM) $(PYTEST) -q -p no:cacheprovider tests/fabric/test_faults.py tests/fabric/test_stock_kernel.py \
+		tests/fabric/test_hard_faults.py::test_ten_milliseconds_of_delay_are_accused_by_nobody
 
 install: setup ## the command spraylab for every user: a link in /usr/local/bin
 	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
