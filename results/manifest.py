@@ -66,9 +66,11 @@ class Manifest(msgspec.Struct, frozen=True):
     tools: dict[str, str]
     repeats_with_seed: tuple[str, ...]
     varies: tuple[str, ...]
+    attached: bool | None = None
+    """Whether the lab was up before; None where an older version did not tell."""
 
 
-def manifest(started: str, command: Sequence[str], scenario: str, seed: int) -> Manifest:
+def manifest(started: str, command: Sequence[str], scenario: str, seed: int, attached: bool = False) -> Manifest:
     """Describe this machine and this run."""
     uname = platform.uname()
     return Manifest(
@@ -90,6 +92,7 @@ def manifest(started: str, command: Sequence[str], scenario: str, seed: int) -> 
         tools={name: _tool(command) for name, command in TOOLS},
         repeats_with_seed=REPEATS,
         varies=VARIES,
+        attached=attached,
     )
 
 

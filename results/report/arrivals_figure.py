@@ -46,7 +46,7 @@ class _Pair:
         return f"p{self.plane}  leaf{self.src_leaf} > leaf{self.dst_leaf}"
 
 
-def draw(data: RunData) -> list[style.Drawn]:
+def draw(data: RunData, width_in: float = style.WIDTH_IN) -> list[style.Drawn]:
     """Panels of the pairs that stand out, and one map of all."""
     verdicts = data.verdicts
     usable = np.flatnonzero(verdicts.expected > 0)
@@ -55,7 +55,7 @@ def draw(data: RunData) -> list[style.Drawn]:
         return [style.Drawn(name, title, "", absent=why)
                 for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
     pairs = _pairs(verdicts, usable)
-    return [_draw_pairs(verdicts, pairs), _draw_all(verdicts, pairs)]
+    return [_draw_pairs(verdicts, pairs, width_in), _draw_all(verdicts, pairs, width_in)]
 
 
 def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -79,12 +79,12 @@ def _pairs(verdicts: Verdicts, usable: NDArray[np.intp]) -> list[_Pair]:
     return sorted(found, key=lambda pair: (pair.least, pair.plane, pair.src_leaf, pair.dst_leaf))
 
 
-def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair]) -> style.Drawn:
+def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> style.Drawn:
     shown = pairs[:MOST_PAIRS]
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
     with style.styled():
-        figure = style.blank(0.75 + 1.75 * rows)
+        figure = style.blank(0.75 + 1.75 * rows, width_in)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes in grid.flat[len(shown) :]:
             axes.axis("off")
@@ -137,12 +137,12 @@ def _worst(verdicts: Verdicts, pairs: list[_Pair]) -> tuple[NDArray[np.float64],
     return missing, codes
 
 
-def _draw_all(verdicts: Verdicts, pairs: list[_Pair]) -> style.Drawn:
+def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> style.Drawn:
     shown = sorted(pairs[:MOST_ROWS], key=lambda pair: (pair.plane, pair.src_leaf, pair.dst_leaf))
     missing, codes = _worst(verdicts, shown)
     spines = missing.shape[1]
     with style.styled():
-        figure = style.blank(1.0 + 0.155 * len(shown))
+        figure = style.blank(1.0 + 0.155 * len(shown), width_in)
         axes = figure.subplots()
         axes.set_facecolor(style.CELL)
         image = axes.pcolormesh(

@@ -1,12 +1,13 @@
 """Several runs beside each other, what differs first."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from results.report.page import figures_of, rendered
 from results.report.run_data import RunData
-from results.report.style import Drawn
+from results.report.style import BESIDE_IN, Drawn
 from results.report.tables import NOTHING, Table
 from results.report.words import sentence_of
 from results.summary import Summary
@@ -35,6 +36,8 @@ class Difference:
 class Comparison:
     """What differs in what was asked for, what came out and what it ran on; and how many things are the same."""
 
+    remarks: list[str]
+    """What the scenarios do not tell of how runs were made; whose is told by their letter."""
     asked: list[Difference]
     came_out: list[Difference]
     ran_on: list[Difference]
@@ -44,12 +47,37 @@ class Comparison:
 Facts = Mapping[str, Any]
 
 
+class Share(float):
+    """A part of a whole, to be told in percent, and how it changed in points of a percent."""
+
+
 def compare(runs: Sequence[RunData]) -> Comparison:
     """Everything of two or more runs that has a name and a value."""
     asked, came_out, ran_on = (_rows(runs, facts_of) for facts_of in (_asked, _came_out, _ran_on))
     same = sum(not row.differs for row in (*asked, *came_out, *ran_on))
     settings, machines = ([replace(row, change="") for row in rows if row.differs] for rows in (asked, ran_on))
-    return Comparison(settings, [row for row in came_out if row.differs], machines, same)
+    remarks = [
+        f"{face}: {remark}" for face, run in zip(faces(len(runs)), runs, strict=True) for remark in _remarks(run)
+    ]
+    return Comparison(remarks, settings, [row for row in came_out if row.differs], machines, same)
+
+
+def _remarks(run: RunData) -> list[str]:
+    """What is to be known of a run that its scenario does not say."""
+    by_hand = _by_hand(run)
+    said = [f"with faults that were set by hand and are not in its scenario: {'; '.join(by_hand)}"] if by_hand else []
+    if _was_attached(run):
+        said.append("on a lab that was up before (--attach, or a study's): its topology and state are the lab's")
+    return said
+
+
+def _by_hand(run: RunData) -> list[str]:
+    return list(dict.fromkeys(f"{fault.link} {fault.words}" for fault in run.faults if fault.by == "hand"))
+
+
+def _was_attached(run: RunData) -> bool:
+    env = run.environment
+    return env is not None and ("--attach" in env.command if env.attached is None else env.attached)
 
 
 def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list[Difference]:
@@ -59,7 +87,12 @@ def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list
 
 
 def _asked(run: RunData) -> Facts:
-    return {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
+    facts: dict[str, Any] = {
+        "faults set by hand": "; ".join(_by_hand(run)) or "none",
+        "lab": "was up before" if _was_attached(run) else "its own",
+        "fabric": run.summary.fabric if run.summary else None,
+    }
+    return facts | {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
 
 
 def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -68,7 +101,7 @@ def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
         return [leaf for key, inner in value.items() for leaf in _flat(inner, f"{path}.{key}" if path else str(key))]
     if isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
         return [leaf for at, inner in enumerate(value) for leaf in _flat(inner, f"{path}.{at}")]
-    return [(path, ", ".join(map(str, value)) if isinstance(value, list) else value)] if path else []
+    return [(path, (", ".join(map(str, value)) or "none") if isinstance(value, list) else value)] if path else []
 
 
 def _came_out(run: RunData) -> Facts:
@@ -82,12 +115,12 @@ def _came_out(run: RunData) -> Facts:
     facts |= {
         "links named": ", ".join(one.link for one in found.named) or "none",
         "links missed": ", ".join(found.missed) or "none",
-        "precision": found.precision,
-        "recall": found.recall,
+        "precision": _share(found.precision),
+        "recall": _share(found.recall),
         "seconds from the first packet to a right name": min(right, default=None),
     }
     facts |= {f"paths judged {verdict}": count for verdict, count in sorted(found.verdicts.items())}
-    facts |= {f"{one.link} {one.kind}: dropped": one.dropped for one in summary.injected}
+    facts |= _did(summary)
     facts |= {
         "flows": totals.flows,
         "payload bytes": totals.payload_bytes,
@@ -97,13 +130,30 @@ def _came_out(run: RunData) -> Facts:
         "timeouts": totals.timeouts,
         "seconds": totals.seconds,
         "goodput, Mb/s": None if totals.goodput_bps is None else totals.goodput_bps / 1e6,
-        "packets in order": _in_order(summary),
+        "packets in order": _share(_in_order(summary)),
         "losses unexplained": load.unexplained_losses,
         "ring drops": load.ring_drops,
         "softnet drops": load.softnet_drops,
-        "engines waited, share": load.sched_wait_share,
+        "engines waited for a core": _share(load.sched_wait_share),
     }
     return facts
+
+
+def _did(summary: Summary) -> dict[str, int]:
+    """What the faults of each direction and kind did, all times together that they were in force."""
+    done: Counter[str] = Counter()
+    for one in summary.injected:
+        name = f"{one.link} {one.kind}"
+        done[f"{name}: dropped"] += one.dropped
+        if one.hit is not None and one.hit != one.dropped:
+            done[f"{name}: hit"] += one.hit
+        if one.dropped_reverse:
+            done[f"{name}: lost the other way"] += one.dropped_reverse
+    return dict(done)
+
+
+def _share(value: float | None) -> Share | None:
+    return None if value is None else Share(value)
 
 
 def _in_order(summary: Summary) -> float | None:
@@ -128,14 +178,25 @@ def _row(name: str, values: Sequence[Any]) -> Difference:
 def _text(value: Any) -> str:
     if value is None:
         return NOTHING
-    if isinstance(value, float):
-        return f"{value:,.4g}"
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)
+    match value:
+        case Share():
+            return f"{value:.1%}"
+        case float():
+            return f"{value:,.4g}"
+        case bool():
+            return "yes" if value else "no"
+        case int():
+            return f"{value:,}"
+    return str(value)
 
 
 def _change(first: Any, last: Any) -> str:
     both = [value for value in (first, last) if isinstance(value, int | float) and not isinstance(value, bool)]
-    if len(both) < 2 or not first or first == last:
+    if len(both) < 2 or first == last:
+        return ""
+    if isinstance(first, Share) and isinstance(last, Share):
+        return f"{100 * (last - first):+.1f} points"
+    if not first:
         return ""
     return f"{last / first - 1:+.1%}"
 
@@ -156,16 +217,16 @@ def table_of(differences: Sequence[Difference], count: int, empty: str) -> Table
 def comparison_page(runs: Sequence[RunData]) -> str:
     """HTML that needs nothing else."""
     found, count = compare(runs), len(runs)
-    drawn = [figures_of(run) for run in runs]
+    drawn = [figures_of(run, BESIDE_IN) for run in runs]
     rows: list[tuple[Drawn, ...]] = list(zip(*drawn, strict=True))
     return rendered(
         "comparison.html.j2",
         title=" / ".join(dict.fromkeys(str(run.scenario.get("name") or run.name) for run in runs)) + ", compared",
         runs=list(zip(faces(count), runs, map(sentence_of, runs), strict=True)),
+        remarks=found.remarks,
         came_out=table_of(found.came_out, count, "the same in all"),
         asked=table_of(found.asked, count, "the same in all"),
         ran_on=table_of(found.ran_on, count, "the same in all"),
         same=found.same,
         rows=rows,
-        faces=faces(count),
     )

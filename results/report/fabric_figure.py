@@ -33,7 +33,7 @@ _LINKS_IN_FULL = 128
 """In a plane; with more, their lines are thinner."""
 
 
-def draw(data: RunData) -> style.Drawn:
+def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
     """Everything in one figure."""
     if data.fabric is None:
         return style.Drawn(NAME, TITLE, "", absent="the folder does not tell the fabric (topology.json)")
@@ -43,7 +43,7 @@ def draw(data: RunData) -> style.Drawn:
     rows = (len(shown) + 1) // 2
     most_told = max(sum(way.plane == plane for way in failed | named) for plane in shown)
     with style.styled():
-        figure = style.blank(0.55 + 2.45 * rows)
+        figure = style.blank(0.55 + 2.45 * rows, width_in)
         grid = figure.subplots(rows, min(2, len(shown)), squeeze=False)
         for axes in grid.flat:
             axes.axis("off")

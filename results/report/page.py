@@ -20,6 +20,8 @@ from results.report import (
 from results.report.run_data import RunData, read_run
 from results.run_dir import RunDir
 
+_INTERVAL = r"\([\d.]+% to [\d.]+%\)"
+
 
 def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> RunData:
     """Read a run's folder and write `report.html` and `figures/` into it; `told` of each step.
@@ -38,13 +40,13 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> Ru
     return data
 
 
-def figures_of(data: RunData) -> list[style.Drawn]:
+def figures_of(data: RunData, width_in: float = style.WIDTH_IN) -> list[style.Drawn]:
     """All figures, in the order of the page."""
     return [
-        fabric_figure.draw(data),
-        *arrivals_figure.draw(data),
-        timeline_figure.draw(data),
-        reordering_figure.draw(data),
+        fabric_figure.draw(data, width_in),
+        *arrivals_figure.draw(data, width_in),
+        timeline_figure.draw(data, width_in),
+        reordering_figure.draw(data, width_in),
     ]
 
 
@@ -76,8 +78,11 @@ def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
 
 
 def _breakable(text: str) -> Markup:
-    """Text that may go on in a new line after a comma, too, so that `p=1%,r=20%,bad=80%` makes no table wide."""
-    return Markup("<wbr>").join(re.split(r"(?<=,)(?=[^\d\s])", text))
+    """Text that may be broken after a comma, too (`p=1%,r=20%`), but not within an interval (`(1% to 2%)`)."""
+    parts = re.split(rf"({_INTERVAL})", text)
+    free = [Markup("<wbr>").join(re.split(r"(?<=,)(?=[^\d\s])", part)) for part in parts[::2]]
+    whole = [Markup('<span class="whole">{}</span>').format(part) for part in parts[1::2]] + [Markup("")]
+    return Markup("").join(part for pair in zip(free, whole, strict=True) for part in pair)
 
 
 def rendered(template: str, **values: object) -> str:

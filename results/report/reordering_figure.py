@@ -9,7 +9,7 @@ from results.wording import count_text
 NAME, TITLE = "reordering", "Reordering"
 
 
-def draw(data: RunData) -> style.Drawn:
+def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
     """The histogram, or why there is none."""
     told = [flow.reordering for flow in (data.summary.flows if data.summary else ()) if flow.reordering is not None]
     if not told:
@@ -21,7 +21,7 @@ def draw(data: RunData) -> style.Drawn:
     labels = ["in order", *(_range_text(power) for power in range(width))]
     total = counts.sum()
     with style.styled():
-        figure = style.blank(2.3)
+        figure = style.blank(2.3, width_in)
         axes = figure.subplots()
         style.quiet_axes(axes)
         bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)

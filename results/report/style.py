@@ -41,6 +41,8 @@ ROLES: Mapping[str, str] = {
 
 WIDTH_IN = 8.6
 """Of all figures, so that their text has one size on the page."""
+BESIDE_IN = 6.0
+"""Of a figure beside that of another run: two fill a page, with text that can be read (our choice)."""
 
 _DPI = 130
 _SETTINGS: Any = {
@@ -100,11 +102,11 @@ def _unsized(found: "re.Match[str]") -> str:
     return "<svg " + (found[1] or found[2] or "")
 
 
-def blank(height_in: float) -> Figure:
-    """An empty figure of the width of all others."""
+def blank(height_in: float, width_in: float = WIDTH_IN) -> Figure:
+    """An empty figure."""
     with matplotlib.rc_context(_SETTINGS):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.05)  # a browser's texts may be a little wider
-        return Figure(figsize=(WIDTH_IN, height_in), layout=layout, facecolor="none")
+        return Figure(figsize=(width_in, height_in), layout=layout, facecolor="none")
 
 
 def styled() -> AbstractContextManager[None]:

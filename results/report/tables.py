@@ -15,6 +15,8 @@ CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 MOST_ROWS = 64
 """Of flows and faults; the rest is in the run's files (our choice)."""
 MOST_LOST_PATHS = 10
+MOST_ANYWHERE, MOST_ON_HALF, MOST_WORDS_BESIDE = 2, 5, 7
+"""Columns on a phone and in half a window of 1280 pixels; columns of words in a whole one (tried in a browser)."""
 MOST_IN_ONE_LINE = 22
 """Characters of a cell that are never broken: a link's name, a rate with its interval."""
 
@@ -33,6 +35,14 @@ class Table:
     empty: str = ""
     """What to say when there are no rows."""
     note: str = ""
+
+    @property
+    def room(self) -> str:
+        """What it needs: `pair` fits a phone, `few` half a window, `many` a whole one, `crowded` fits nowhere."""
+        words = sum(not name.startswith("#") for name in self.columns)
+        if words > MOST_WORDS_BESIDE:
+            return "crowded"
+        return "many" if len(self.columns) > MOST_ON_HALF else "few" if len(self.columns) > MOST_ANYWHERE else "pair"
 
     def look_of(self, column: int, cell: str) -> str:
         """How a cell is set: `number` to the right, `short` in one line, `text` in as many as it takes, `nothing`."""
@@ -67,7 +77,7 @@ def broken(data: RunData) -> Table:
                 _in_force(fault, during),
                 _when(data, fault),
                 *_measured(fault, during),
-                fault.mechanism,
+                fault.mechanism + (", set by hand" if fault.by == "hand" else ""),
             )
         )
     note = "“Measured” is dropped of seen, or hit of seen where a fault spoils, copies or reorders packets, with the "

@@ -22,6 +22,8 @@ MOST_FLOWS = 32
 """Lines; of more flows the range is shown."""
 COLUMNS = 120
 """Of the bars of losses (our choice)."""
+_BESIDE_AXIS_IN, _LETTERS_AN_INCH = 1.8, 15
+"""Width that the axis of time leaves to labels, and letters of names of faults along it (tried in a browser)."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ class _Panel:
     draw: Callable[[Axes, RunData, float], None]
 
 
-def draw(data: RunData) -> style.Drawn:
+def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
     """All panels for which the folder has something, or why there is none."""
     end = _end(data)
     if end is None:
@@ -46,7 +48,7 @@ def draw(data: RunData) -> style.Drawn:
         panels.append(_Panel(0.95, _machine))
     heights = [panel.height for panel in panels]
     with style.styled():
-        figure = style.blank(0.5 + sum(heights) + 0.22 * len(panels))
+        figure = style.blank(0.5 + sum(heights) + 0.22 * len(panels), width_in)
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
         for axes, panel in zip(grid.flat, panels, strict=True):
             style.quiet_axes(axes, "x")
@@ -71,18 +73,28 @@ def _faults(axes: Axes, data: RunData, end: float) -> None:
     axes.spines["left"].set_visible(False)
     shown = data.faults[:MOST_FAULTS]
     if not shown:
-        axes.text(0.5, 0.5, "none", transform=axes.transAxes, ha="center", va="center", color=style.QUIET)
+        axes.text(0.008, 0.5, "none", transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
         return
     for row, fault in enumerate(shown):
         since = data.seconds(fault.since_ns)
         until = end if fault.until_ns is None else min(end, data.seconds(fault.until_ns))
         axes.barh(row, until - since, left=since, height=0.62, color=style.FAULT, alpha=0.28)
         axes.plot([since, since], [row - 0.31, row + 0.31], color=style.FAULT, linewidth=2)
-        inside = max(since, min(0.0, since)) if since > 0 else 0.0
-        axes.text(inside + 0.008 * end, row, f"{fault.link}  {fault.words}", va="center", fontsize=7.5, clip_on=True)
+        _name_fault(axes, row, f"{fault.link}  {fault.words}", max(0.0, since), end)
     if len(data.faults) > MOST_FAULTS:
         axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults)})")
     axes.set_ylim(len(shown) - 0.4, -0.6)
+
+
+def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> None:
+    """In a bar, or before it where there is more room; cut where there is too little."""
+    before = since > 0.6 * end
+    room = (since if before else end - since) / end
+    inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_AXIS_IN
+    most = int(room * inches * _LETTERS_AN_INCH)
+    told = text if len(text) <= most else f"{text[: most - 2]} …"
+    at, side = (since - 0.008 * end, "right") if before else (since + 0.008 * end, "left")
+    axes.text(at, row, told, ha=side, va="center", fontsize=7.5)
 
 
 LABEL_SHARE = 0.4
@@ -187,6 +199,14 @@ def _machine(axes: Axes, data: RunData, end: float) -> None:
     axes.set_title("machine: busy share of all cores (line), engines' wait for a core (dashes)")
     seconds = _seconds(data, data.load.at_ns)
     axes.plot(seconds, 100 * data.load.cpu_busy_share, color=style.INK, linewidth=1.2, marker=".", markersize=4)
-    axes.plot(seconds, 100 * data.load.sched_wait_share, color=style.WARN, linewidth=1.2, linestyle=(0, (4, 2)))
+    axes.plot(
+        seconds,
+        100 * data.load.sched_wait_share,
+        color=style.WARN,
+        linewidth=1.2,
+        linestyle=(0, (4, 2)),
+        marker="x",
+        markersize=4,
+    )
     axes.set_ylim(0, 105)
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:.0f}%")

@@ -37,7 +37,7 @@ def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> No
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed)
+    facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed, order.attach)
     folder.environment.write_bytes(_json(facts))
     folder.topology.write_bytes(_json(topology_document(plan.fabric, order.labdir.lab)))
 

@@ -2,10 +2,12 @@
 
 import pytest
 
+from results.report import comparison
 from results.report.page import write_report
+from results.report.run_data import read_run
 from tests.report.layout import SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
-from tests.support.run_folder import write_run
+from tests.support.run_folder import LINK, write_run
 
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (apt install chromium)"),
@@ -32,6 +34,23 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert shown.value(TOO_WIDE) == [], (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_comparisons_of_any_number_of_runs_fit_their_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(comparison, "figures_of", lambda *_: [])  # they have a test of their own
+    runs = []
+    for at in range(10):
+        run = write_run(tmp_path / f"run-{at}", link=LINK if at % 2 else None)
+        run.scenario.write_text(f"name: a-name-of-{at}\nwords: {'many-words-' * 6}{at}\ndrop: {at}%")
+        runs.append(read_run(run))
+    with page() as shown:
+        for count in (2, 6, 7, 10):
+            file = tmp_path / f"{count}.html"
+            file.write_text(comparison.comparison_page(runs[:count]))
+            for width in (1280, 800, 400):
+                shown.show(file, width)
+                assert shown.messages() == []
+                assert shown.value(TOO_WIDE) == [], (count, width)
 
 
 def test_what_is_too_wide_would_be_noticed(tmp_path):

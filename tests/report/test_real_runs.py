@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from results.report.comparison import comparison_page
+from results.report.run_data import read_run
 from results.run_dir import RunDir
 from tests.report.layout import OVERLAPS, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
@@ -80,5 +82,14 @@ def test_they_open_without_a_word_and_show_every_figure(runs: dict[str, RunDir])
                 assert shown.value(OVERLAPS) == [], (name, width)
             boxes[name] = shown.value("document.querySelector('.verdict').innerText")
     assert "did not keep up" in boxes["overloaded"]
+    compared = runs["gray"].path.parent / "compared.html"
+    compared.write_text(comparison_page([read_run(runs["gray"]), read_run(runs["three-faults"])]))
+    with page() as shown:
+        for width in (1280, 400):
+            shown.show(compared, width)
+            assert shown.messages() == []
+            assert len(seen := shown.value(SEEN)) == 10
+            assert all(there for _, there in seen), (width, seen)
+            assert (shown.value(TOO_WIDE), shown.value(OVERLAPS)) == ([], []), width
     for link in ("p0:leaf2>spine1", "p1:spine0>leaf3", "p1:leaf0>spine2"):
         assert escape(link) in runs["three-faults"].report.read_text()

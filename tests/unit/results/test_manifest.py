@@ -17,6 +17,7 @@ def test_manifest_tells_kernel_versions_and_command() -> None:
     assert told.repeats_with_seed
     assert told.varies
     assert msgspec.json.decode(msgspec.json.encode(told), type=Manifest) == told
+    assert told.attached is False
 
 
 def test_only_drops_without_a_seed_are_said_to_vary() -> None:

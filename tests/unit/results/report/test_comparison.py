@@ -2,7 +2,7 @@
 
 import msgspec
 
-from results.report.comparison import Difference, compare, table_of
+from results.report.comparison import Difference, compare, comparison_page, table_of
 from results.report.run_data import read_run
 from tests.support.run_folder import SCENARIO, environment, write_run
 
@@ -39,6 +39,47 @@ def test_results_differ_with_their_change(tmp_path):
     assert told["goodput, Mb/s"].change == "-50.0%"
     assert table_of(found.came_out, 2, "").columns == ("", "A", "B", "#A to B")
     assert table_of(found.asked, 3, "the same").columns == ("", "A", "B", "C")
+
+
+def test_shares_are_told_in_percent_and_change_by_points(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
+    summary = msgspec.json.decode(runs[1].summary.read_bytes())
+    summary["load"]["sched_wait_share"] = 0.502148
+    summary["detected"]["precision"] = 0.5
+    runs[1].summary.write_bytes(msgspec.json.encode(summary))
+    told = {one.name: one for one in compare([read_run(run) for run in runs]).came_out}
+    before = msgspec.json.decode(runs[0].summary.read_bytes())["load"]["sched_wait_share"]
+    waited = told["engines waited for a core"]
+    assert waited.values == (f"{before:.1%}", "50.2%")
+    assert waited.change == f"{50.2148 - 100 * before:+.1f} points"
+    assert (told["precision"].values, told["precision"].change) == (("100.0%", "50.0%"), "-50.0 points")
+
+
+def test_faults_set_by_hand_and_attached_labs_are_told_first(tmp_path):
+    runs = [write_run(tmp_path / name) for name in "abc"]
+    runs[1].truth.write_text(runs[1].truth.read_text().replace('"by":"scenario"', '"by":"hand"'))
+    env = environment()
+    runs[1].environment.write_bytes(msgspec.json.encode(msgspec.structs.replace(env, attached=True)))
+    older = msgspec.structs.replace(env, attached=None, command=("spraylab", "run", "--attach", "gray-link"))
+    runs[2].environment.write_bytes(msgspec.json.encode(older))
+    found = compare([read_run(run) for run in runs])
+    assert [remark.partition(" ")[0] for remark in found.remarks] == ["B:", "B:", "C:"]
+    assert "p0:leaf3>spine5 drop 1%" in found.remarks[0]
+    assert "--attach" in found.remarks[1]
+    assert Difference("faults set by hand", ("none", "p0:leaf3>spine5 drop 1%", "none")) in found.asked
+    assert Difference("lab", ("its own", "was up before", "was up before")) in found.asked
+    html = comparison_page([read_run(run) for run in runs])
+    assert html.index('id="remarks"') < html.index('id="came-out"')
+    assert "remarks" not in comparison_page([read_run(runs[0]), read_run(runs[0])])
+
+
+def test_what_a_fault_did_in_all_its_times_is_one_difference(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
+    summary = msgspec.json.decode(runs[1].summary.read_bytes())
+    summary["injected"] = [summary["injected"][0] | {"kind": "corrupt", "dropped": 0, "hit": 7}] * 2
+    runs[1].summary.write_bytes(msgspec.json.encode(summary))
+    found = compare([read_run(run) for run in runs]).came_out
+    assert Difference("p0:leaf3>spine5 corrupt: hit", ("–", "14")) in found
 
 
 def test_a_run_without_summary_can_be_compared(tmp_path):

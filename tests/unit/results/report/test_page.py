@@ -1,14 +1,16 @@
 """The report says what the folder says, of any folder, and nothing else; it needs nothing but itself."""
 
+import dataclasses
 import re
 import shutil
 
 import msgspec
 import pytest
 
+from results.report import timeline_figure
 from results.report.page import figures_of, page_of, write_report
 from results.report.run_data import read_run
-from results.report.style import Drawn
+from results.report.style import BESIDE_IN, WIDTH_IN, Drawn
 from results.report.words import sentence_of
 from results.run_dir import RunDir
 from results.summary import CaptureResult, Summary, summary_json
@@ -201,6 +203,22 @@ def test_what_a_fault_hit_is_told_beside_what_was_asked_for(tmp_path):
     summary["injected"] = []
     run.summary.write_bytes(msgspec.json.encode(summary))
     assert "8,194 80 80 hit, 0.98% (0.79% to 1.21%) ebpf" in text_of(page(run))
+
+
+def test_a_fault_set_by_hand_is_told(tmp_path):
+    run = write_run(tmp_path / "x")
+    run.truth.write_text(run.truth.read_text().replace('"by":"scenario"', '"by":"hand"'))
+    assert "0.98% (0.79% to 1.21%) ebpf, set by hand" in text_of(page(run))
+
+
+def test_long_names_of_faults_are_cut_where_the_timeline_has_no_room(gray):
+    data = read_run(gray)
+    words = "gemodel p=1%,r=20%,bad=80%,good=0.1% of 200-4000 B, first transmissions"
+    long = dataclasses.replace(data, faults=[dataclasses.replace(data.faults[0], words=words)])
+    whole, cut = (timeline_figure.draw(long, width).svg for width in (WIDTH_IN, BESIDE_IN))
+    assert words in whole
+    assert words not in cut
+    assert words[:30] in cut
 
 
 def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from scenarios.cli.compare import page_name
 from scenarios.cli.main import main
 from tests.support.run_folder import write_run
 from tests.unit.results.test_pcap_merge import UPLINK, captured, frame_from
@@ -59,8 +60,18 @@ def test_the_page_of_a_comparison_lies_beside_the_runs(tmp_path):
     write_run(tmp_path / "runs/gray")
     write_run(tmp_path / "runs/healthy")
     result = spraylab("compare", "gray", "healthy", "--runs", str(tmp_path / "runs"))
-    assert result.output.splitlines()[-1] == str(tmp_path / "runs/compare.html")
-    assert "<html" in (tmp_path / "runs/compare.html").read_text()
+    page = tmp_path / "runs/compare-gray-with-healthy.html"
+    assert result.output.splitlines()[-1] == str(page)
+    assert "<html" in page.read_text()
+
+
+def test_pages_of_different_runs_have_different_names_that_any_file_system_takes():
+    long = [f"20260304T050607Z-{at:0100}" for at in range(26)]
+    names = [page_name(runs) for runs in (["a", "b"], ["a", "c"], ["b", "a"], long[:2], long[:3], long, long[::-1])]
+    assert names[0] == "compare-a-with-b.html"
+    assert len(set(names)) == len(names)
+    assert max(map(len, names)) < 255
+    assert names[5] == page_name(long)
 
 
 def test_one_run_cannot_be_compared(tmp_path):
