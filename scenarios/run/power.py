@@ -12,7 +12,7 @@ from math import ceil
 from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from faults.accounting import SHUT
-from faults.model import Fault, Hang
+from faults.model import BlackHole, Fault, Hang
 from faults.quantities import parse_rate
 from faults.traits import drop_rate_of, only_of
 from results.wording import count_text, share_text
@@ -21,6 +21,7 @@ from scenarios.file.plan import Flow, Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.small_flows import POLICIES, add_up
+from scenarios.run.undecided import undecided_warnings
 from testbed.model.ids import DirectedLink, Role
 
 
@@ -118,6 +119,7 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     yield from _host_link_warnings(plan)
     yield from _switch_warnings(plan)
     yield from _expectation_warnings(plan)
+    yield from _localisation_warnings(plan)
 
 
 def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
@@ -172,6 +174,32 @@ def _switch_warnings(plan: Plan) -> Iterator[str]:
                 f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
                 "check of the named links will hardly hold; write expect.detection: recorded"
             )
+
+
+def _localisation_warnings(plan: Plan) -> Iterator[str]:
+    """Links that stay `ambiguous` however long the flows are; those of a whole switch are told already."""
+    if any(_switch_warnings(plan)) or any(not _hits_all_flows(fault) for _, fault, _ in _fabric_drops(plan)):
+        return
+    faulty = {way for way, _, _ in _fabric_drops(plan)}
+    wanted = faulty if plan.detected is None else faulty.intersection(plan.detected)
+    yield from undecided_warnings(plan.fabric, _judged_pairs(plan), faulty, wanted)
+
+
+def _hits_all_flows(fault: Fault) -> bool:
+    only = only_of(fault)
+    return not isinstance(fault, BlackHole) and only.qpn is None and only.ev is None and only.host is None
+
+
+def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
+    """Leaves, from and to, of the flows that are long enough for a verdict, alone or together."""
+    asked, leaf_of = float(parse_rate(plan.scenario.detector.min_rate)), plan.fabric.leaf_of
+    needed = needed_for(plan, asked)
+    together = plan.scenario.judged_by == "uniform" and add_up(plan)
+    ends = announced_ends(plan)
+    for flow in plan.flows:
+        if _is_measured(plan, flow) and (together or (needed is not None and packets_a_path(plan, flow) >= needed)):
+            ends.append((flow.source, flow.destination))
+    return {(leaf_of(source), leaf_of(destination)) for source, destination in ends}
 
 
 def _loses(fault: Fault) -> bool:

@@ -1,0 +1,115 @@
+"""Links that no number of packets would name are told before the run, with the flow that would."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.spraycheck.detector import Verdict
+from agent.spraycheck.localize import Evidence, localize
+from agent.spraycheck.paths import FabricPath
+from scenarios.file.model import Scenario
+from scenarios.file.plan import plan_of
+from scenarios.run.power import warnings_of
+from scenarios.run.undecided import MOST_TOLD, undecided_warnings
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import parse_link
+
+FABRIC = Fabric.of(FabricSpec(2, 5, 3, 1))
+WAYS = [way for link in FABRIC.links() for way in link.directions if "spine" in str(way)]
+OPEN = "p0:leaf3>spine5: only flows from leaf3 to leaf4 cross it, so it stays open whether it fails or p0:spine5>leaf4"
+
+
+def told(pairs: tuple[tuple[int, int], ...] = (), **parts: Any) -> list[str]:
+    work: dict[str, Any] = {"type": "write", "packets": 32768}
+    work |= {"pairs": pairs} if pairs else {"strides": (1,)}
+    values = {"version": 1, "name": "x", "workloads": (work,), "faults": ({"link": "p0:leaf3>spine5", "drop": "1%"},)}
+    return list(warnings_of(plan_of(Scenario.model_validate(values | parts))))
+
+
+def test_one_leaf_pair_leaves_both_links_of_its_path_open() -> None:
+    (warning,) = told()
+    assert warning.startswith(OPEN)
+    assert warning.endswith("write strides: [1, 3], or one more flow, as from h0 to h4")
+
+
+def test_the_flow_that_is_told_settles_it() -> None:
+    ring = tuple((host, (host + 1) % 8) for host in range(8))
+    assert told((*ring, (0, 4))) == []
+
+
+@pytest.mark.parametrize(
+    ("parts", "ending"),
+    [
+        ({"topology": {"leaves": 2, "spines": 6}}, "ask for more leaves, or write expect.detection: recorded"),
+        ({"topology": {"leaves": 3, "spines": 6}}, "write one more flow, as from h0 to h2"),
+    ],
+)
+def test_where_the_fabric_is_small_other_help_is_told(parts: dict[str, Any], ending: str) -> None:
+    (warning,) = told(faults=({"link": "p0:spine5>leaf1", "drop": "1%"},), **parts)
+    assert warning.endswith(ending)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"expect": {"detection": "recorded"}},
+        {"faults": ({"link": "p0:leaf3>spine5", "drop": "1%", "only_to": "h4"},)},
+        {"workloads": ({"type": "write", "strides": (1, 3), "packets": 32768},)},
+    ],
+    ids=["recorded", "some flows only", "two strides"],
+)
+def test_what_needs_no_name_or_gets_one_is_not_told(parts: dict[str, Any]) -> None:
+    assert [text for text in told(**parts) if "stays open" in text] == []
+
+
+def test_flows_that_are_too_short_settle_nothing() -> None:
+    short = {"type": "write", "pairs": ((0, 4),), "packets": 64}
+    long = {"type": "write", "strides": (1,), "packets": 32768}
+    assert any(text.startswith(OPEN) for text in told(workloads=(long, short)))
+
+
+def test_a_link_that_will_be_named_wrongly_is_told() -> None:
+    faults = tuple({"link": f"p0:spine5>leaf{leaf}", "drop": "1%"} for leaf in (1, 2))
+    missed, also_missed, wrong = told(((0, 1), (0, 2), (3, 4)), faults=faults)
+    assert wrong.startswith("p0:leaf0>spine5 will be named, which drops nothing")
+    assert "will be missed" in missed
+    assert "will be missed" in also_missed
+
+
+def test_many_are_told_together() -> None:
+    faults = ({"link": "p0:leaf3>spine*", "drop": "1%"}, {"link": "p0:leaf5>spine1", "drop": "1%"})
+    several = ({"link": f"p0:leaf3>spine{spine}", "drop": "1%"} for spine in range(5))
+    warnings = told(faults=tuple(several))
+    assert len(warnings) == MOST_TOLD + 1
+    assert warnings[-1] == "2 more links with faults stay open likewise"
+    assert not any("stays open" in text for text in told(faults=faults))  # the whole switch is told instead
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda p: p[0] != p[1]), min_size=1),
+       st.sets(st.sampled_from(WAYS), min_size=1, max_size=3))  # fmt: skip
+def test_silence_means_that_localisation_names_all_that_fails_and_is_crossed(pairs, faulty) -> None:
+    if list(undecided_warnings(FABRIC, pairs, faulty, faulty)):
+        return
+    broken, paths = set(map(str, faulty)), [FabricPath(p, a, s, b) for p in (0, 1) for s in range(3) for a, b in pairs]
+    evidence = [
+        Evidence(path, Verdict.HEALTHY if broken.isdisjoint(map(str, path.links)) else Verdict.FAILED, 0)
+        for path in paths
+    ]
+    found = localize(evidence)
+    assert found.candidates == ()
+    assert set(map(str, found.links)) == broken.intersection(str(link) for path in paths for link in path.links)
+
+
+def test_a_link_behind_another_that_fails_is_told() -> None:
+    faults = ({"link": "p0:leaf0>spine5", "drop": "1%"}, {"link": "p0:spine5>leaf1", "drop": "1%"})
+    (warning,) = told(((0, 1), (0, 2), (3, 2)), faults=faults)
+    assert warning.startswith("p0:spine5>leaf1 will be missed")
+
+
+def test_a_link_that_is_not_wanted_is_not_told() -> None:
+    (way,) = parse_link("p0:leaf1>spine0", FABRIC)
+    assert list(undecided_warnings(FABRIC, {(1, 2)}, {way}, ())) == []
+    assert len(list(undecided_warnings(FABRIC, {(1, 2)}, {way}, {way}))) == 1
