@@ -176,6 +176,8 @@ class CaptureResult(msgspec.Struct, frozen=True):
     """Bytes of each packet that it holds."""
     full: bool = False
     """It ended before the run, since it had its share of `limits.captures`."""
+    ended: str = ""
+    """How tcpdump ended, as `killed by SIGKILL`, if not as it was meant to."""
 
 
 class StageTime(msgspec.Struct, frozen=True):
@@ -370,7 +372,8 @@ def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Se
 
 def _capture_lines(capture: CaptureResult) -> Iterator[str]:
     if capture.captured is None:
-        yield f"{capture.file}: tcpdump did not say how much it got"
+        how = f": it was {capture.ended}, and the file ends there" if capture.ended else ""
+        yield f"{capture.file}: tcpdump did not say how much it got{how}"
         return
     cut = "" if capture.snaplen is None else f" of up to {capture.snaplen} bytes"
     yield f"{capture.file}: {count_text(capture.captured, 'packet')}{cut}, {capture.dropped} dropped by the kernel"

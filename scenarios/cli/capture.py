@@ -97,7 +97,8 @@ def flaw_of(capture: CaptureState) -> str | None:
     if not file.exists():
         return f"{end}: the file {file} is gone"
     if capture.captured is None:
-        return f"{end}: tcpdump died before the end, {file} is incomplete"
+        how = f"was {capture.ended}" if capture.ended.startswith("killed") else capture.ended or "died"
+        return f"{end}: tcpdump {how} before the end, {file} is incomplete"
     try:
         written = packets_in(file)
     except (ResultsError, OSError) as error:

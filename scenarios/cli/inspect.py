@@ -8,7 +8,7 @@ from scenarios.cli.output import Output, counted
 from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.protocol import LabStatus, Status
+from scenarios.lab.protocol import RUNNING, LabStatus, Status
 
 
 @click.command("inspect")
@@ -60,8 +60,8 @@ def _lab(labdir: LabDir, output: Output) -> None:
     processes = [(child.name, str(child.process.pid), child.state) for child in status.children]
     output.table(("process", "PID", "state"), processes, "no processes")
     show_faults(output, status)
-    captures = [(capture.link, capture.node, capture.file) for capture in status.captures]
-    output.table(("captured", "node", "file"), captures, "no captures")
+    captures = [(c.link, c.node, c.ended or ("full" if c.full else RUNNING), c.file) for c in status.captures]
+    output.table(("captured", "node", "state", "file"), captures, "no captures")
 
 
 def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:

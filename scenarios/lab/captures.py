@@ -22,7 +22,7 @@ from results.pcap import (
 )
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.processes import spawn
+from scenarios.lab.processes import spawn, told_end
 from scenarios.lab.protocol import CaptureState
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import namespace_name
@@ -56,7 +56,7 @@ class _Running:
     """After so many it ends by itself."""
 
     def state(self) -> CaptureState:
-        counts = counts_from(self.said.read_bytes())
+        counts, code = counts_from(self.said.read_bytes()), self.process.poll()
         return CaptureState(
             str(self.end.link),
             str(self.end.node),
@@ -67,6 +67,7 @@ class _Running:
             counts.dropped if counts else None,
             self.snaplen,
             counts is not None and counts.captured >= self.packets,
+            told_end(code) if code else "",
         )
 
 

@@ -4,7 +4,6 @@ One owner, one thread. A child that ends by itself is remembered with how it end
 """
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -16,8 +15,8 @@ import msgspec
 
 from scenarios.errors import OwnerFailedError
 from scenarios.lab.lab_dir import ChildState, LabDir
-from scenarios.lab.processes import ProcessId, identify, spawn
-from scenarios.lab.protocol import ChildStatus
+from scenarios.lab.processes import ProcessId, identify, spawn, told_end
+from scenarios.lab.protocol import RUNNING, ChildStatus
 
 START_TIMEOUT_S = 60.0
 """Importing numpy and scipy on a slow, emulated machine takes several seconds."""
@@ -34,9 +33,7 @@ class _Child:
     def told_state(self) -> str:
         """`running`, `exited 1`, `killed by SIGKILL`."""
         code = self.process.poll()
-        if code is None:
-            return "running"
-        return f"exited {code}" if code >= 0 else f"killed by {signal.Signals(-code).name}"
+        return RUNNING if code is None else told_end(code)
 
 
 class Children:

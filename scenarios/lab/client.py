@@ -4,10 +4,8 @@ One request at a time, one line each way; an error reply becomes an exception of
 """
 
 import logging
-import os
-import socket
 import time
-from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -16,106 +14,21 @@ import msgspec
 from agent.host import requests as worker
 from scenarios.errors import LabStateError, OwnerFailedError, ScenariosError, WorkerFailedError
 from scenarios.lab.lab_dir import LabDir, labs_up, owner_of, read_state
+from scenarios.lab.line_socket import ANSWER_TIMEOUT_S, PATIENCE_S, LineSocket
 from scenarios.lab.processes import is_stopped
-from scenarios.lab.protocol import Answer, FaultEvent, FaultShow, Request, Shutdown, Status
+from scenarios.lab.protocol import RUNNING, Answer, FaultEvent, FaultShow, LabStatus, Request, Shutdown, Status
 
 R = TypeVar("R")
 
 _log = logging.getLogger("spraylab")
 
-ANSWER_TIMEOUT_S = 120.0
-"""Longer than anything that is asked takes on a slow machine; the other side died silently if this passes."""
-
 QUICK_TIMEOUT_S = 20.0
 """For requests that take no time themselves; the owner may still be busy with somebody else's (our choice)."""
 
-PATIENCE_S = 5.0
-"""After this the user hears what is waited for, and a process that is stopped is not waited for any longer."""
+_ENDING_S = 1.0
+"""Within this a process that has closed its connections is gone (our choice)."""
 
 _QUICK = (Status, FaultShow, FaultEvent, Shutdown)
-
-
-def _dead(path: Path, what: str) -> str:
-    """Says of the process that answers at `path`, in its lab's folder, what became of it, and how to go on."""
-    labdir = LabDir(path.parent.name, path.parent.parent)
-    then = f"see {path.with_suffix('.log')}, then `{labdir.down_command}` and up again"
-    return f"{path.stem} {what}; if lab {labdir.lab!r} is still up, {then}"
-
-
-class LineSocket:
-    """A connected unix socket that carries lines. Use in a `with`.
-
-    A request that is broken off, by a signal or for want of an answer, leaves its answer on the way: the next one
-    goes over a fresh connection, so that it cannot be given the wrong answer.
-    """
-
-    def __init__(self, path: Path, gone: type[ScenariosError]) -> None:
-        self._path = path
-        self._gone = gone
-        self._socket: socket.socket | None = None
-        self._received = b""
-        self._broken_off = False
-
-    def __enter__(self) -> "LineSocket":
-        """Connect. Raises OSError."""
-        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        try:
-            link.settimeout(ANSWER_TIMEOUT_S)
-            link.connect(os.fspath(self._path))
-        except OSError:
-            link.close()
-            raise
-        self._socket = link
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Disconnect."""
-        if self._socket is not None:
-            self._socket.close()
-            self._socket = None
-
-    def ask(self, line: bytes, timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None) -> bytes:
-        """Send one line, return the line that answers it; `waiting` is called when it takes long, and may raise."""
-        if self._socket is None:
-            raise self._gone(f"{self._path.name} is not connected")
-        try:
-            if self._broken_off:
-                self._connect_again()
-            self._broken_off = True
-            answer = self._exchange(self._socket, line, timeout_s, waiting)
-            self._broken_off = False
-        except TimeoutError as error:
-            raise self._gone(f"{self._path.stem} did not answer for {timeout_s:.0f} s") from error
-        except OSError as error:
-            raise self._gone(_dead(self._path, f"is gone: {error.strerror}")) from error
-        return answer
-
-    def _connect_again(self) -> None:
-        self.__exit__()
-        self._received = b""
-        self.__enter__()
-
-    def _exchange(
-        self, link: socket.socket, line: bytes, timeout_s: float, waiting: Callable[[], None] | None
-    ) -> bytes:
-        until = time.monotonic() + timeout_s
-        link.settimeout(min(PATIENCE_S, timeout_s) if waiting else timeout_s)
-        link.sendall(line + b"\n")
-        while b"\n" not in self._received:
-            try:
-                data = link.recv(1 << 16)
-            except TimeoutError:
-                if waiting is None or time.monotonic() >= until:
-                    raise
-                waiting()
-                waiting = None
-                link.settimeout(max(0.1, until - time.monotonic()))
-                continue
-            if not data:
-                raise self._gone(_dead(self._path, "ended without an answer"))
-            self._received += data
-        answer, _, self._received = self._received.partition(b"\n")
-        return answer
 
 
 class Owner:
@@ -123,7 +36,7 @@ class Owner:
 
     def __init__(self, labdir: LabDir) -> None:
         self._labdir = labdir
-        self._line = LineSocket(labdir.socket, OwnerFailedError)
+        self._line = LineSocket(labdir.socket, self._gone)
 
     def __enter__(self) -> "Owner":
         """Connect. Raises `LabStateError` when the lab is not up."""
@@ -146,6 +59,9 @@ class Owner:
             raise answer.refusal.blame.error(answer.refusal.error)
         return msgspec.json.decode(answer.result, type=reply)
 
+    def _gone(self, seen: str) -> OwnerFailedError:
+        return OwnerFailedError(lab_end(self._labdir) or f"the owner of lab {self._labdir.lab!r} {seen}")
+
     def _takes_long(self) -> None:
         owner = owner_of(self._labdir)
         if owner is not None and is_stopped(owner):
@@ -154,6 +70,27 @@ class Owner:
                 f"`kill -CONT {owner.pid}` wakes it, `{self._labdir.down_command}` removes the lab"
             )
         _log.warning("the owner of lab %r has not answered for %.0f s; waiting", self._labdir.lab, PATIENCE_S)
+
+
+def lab_end(labdir: LabDir) -> str:
+    """What became of a lab whose owner has hung up; empty when it lives and is not at its end."""
+    if not labdir.path.exists():
+        return f"lab {labdir.lab!r} was taken down meanwhile"
+    if owner_of(labdir) is None:
+        return (
+            f"the owner of lab {labdir.lab!r} has died, killed or by an error ({labdir.log('owner')}), and all of the "
+            f"lab's processes with it; `{labdir.down_command}` removes what is left of it"
+        )
+    if not labdir.socket.exists() or not _answers(labdir):
+        return f"lab {labdir.lab!r} is being taken down, by `{labdir.down_command}` or a signal to its owner"
+    return ""
+
+
+def _answers(labdir: LabDir) -> bool:
+    """Whether the owner takes connections; it stops that first when it ends."""
+    with suppress(LabStateError), Owner(labdir):
+        return True
+    return False
 
 
 def not_up(labdir: LabDir) -> str:
@@ -170,19 +107,31 @@ def not_up(labdir: LabDir) -> str:
     return f"lab {labdir.lab!r} is not up{hint}"
 
 
+def _state_of(labdir: LabDir, child: str) -> str:
+    """How a process of the lab that has hung up is; its connections end a moment before it does."""
+    until = time.monotonic() + _ENDING_S
+    with Owner(labdir) as owner:
+        while True:
+            children = owner.ask(Status(), LabStatus).children
+            state = next((each.state for each in children if each.name == child), RUNNING)
+            if state != RUNNING or time.monotonic() > until:
+                return state
+            time.sleep(0.02)
+
+
 class Worker:
     """One engine worker. Use in a `with`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._line = LineSocket(path, WorkerFailedError)
+        self._line = LineSocket(path, self._gone)
 
     def __enter__(self) -> "Worker":
         """Connect. Raises `WorkerFailedError`."""
         try:
             self._line.__enter__()
         except OSError as error:
-            raise WorkerFailedError(_dead(self._path, f"is gone: {error.strerror}")) from error
+            raise self._gone(f"is gone ({error.strerror})") from error
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -195,3 +144,16 @@ class Worker:
         if not reply.pop("ok"):
             raise WorkerFailedError(f"{self._path.stem}: {type(request).__name__}: {reply['error']}")
         return reply
+
+    def _gone(self, seen: str) -> WorkerFailedError:
+        """The cause, as far as the owner knows it, instead of what a broken connection looks like."""
+        labdir, name = LabDir(self._path.parent.name, self._path.parent.parent), self._path.stem
+        try:
+            state = _state_of(labdir, name)
+        except ScenariosError:
+            return WorkerFailedError(lab_end(labdir) or f"{name} {seen}, and the owner does not answer either")
+        what = seen if state == RUNNING else f"was {state}" if state.startswith("killed") else state
+        return WorkerFailedError(
+            f"{name} {what}; if lab {labdir.lab!r} is still up, see {labdir.log(name)}, "
+            f"then `{labdir.down_command}` and up again"
+        )

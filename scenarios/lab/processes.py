@@ -46,6 +46,14 @@ def identify(pid: int) -> ProcessId | None:
     return None if fields[0] in (b"Z", b"X") else ProcessId(pid, int(fields[19]))
 
 
+def told_end(code: int) -> str:
+    """How a process ended, by its return code as `subprocess` tells it: `exited 1`, `killed by SIGKILL`."""
+    if code >= 0:
+        return f"exited {code}"
+    names = {number.value: number.name for number in signal.Signals}
+    return f"killed by {names.get(-code, f'signal {-code}')}"
+
+
 def is_alive(process: ProcessId) -> bool:
     """Whether that very process still runs."""
     return identify(process.pid) == process

@@ -227,6 +227,12 @@ class CaptureState(msgspec.Struct, frozen=True):
     """Bytes of each packet that it holds."""
     full: bool = False
     """It ended before it was told to, since it had its share of bytes."""
+    ended: str = ""
+    """`killed by SIGKILL`, `exited 1`: how it ended, if not as it was meant to."""
+
+
+RUNNING = "running"
+"""State of a process that lives."""
 
 
 class ChildStatus(msgspec.Struct, frozen=True):

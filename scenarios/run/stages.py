@@ -141,7 +141,8 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResu
         return ()
     ended = lab.owner.ask(protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
     return tuple(
-        CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full) for c in ended.captures
+        CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full, c.ended)
+        for c in ended.captures
     )
 
 
@@ -222,9 +223,13 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
 def wait_ended(
     lab: LabInUse, plan: Plan, traffic: Traffic, folder: RunDir, listener: Listener
 ) -> tuple[FlowProgress, ...]:
-    """Wait until every flow is acknowledged or has failed, with samples meanwhile. Raises `RunStalledError`."""
+    """Wait until every flow is acknowledged or has failed, with samples meanwhile.
+
+    Raises `RunStalledError`, and `OwnerFailedError` when one of the lab's processes has died.
+    """
     acked, since = -1, time.monotonic()
     samples = Samples(folder.counters, folder.name, plan.scenario.seed)
+    ended_captures = set[str]()
     while True:
         due_ns = traffic.post_due(time.monotonic_ns())
         over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
@@ -232,8 +237,10 @@ def wait_ended(
         samples.note_progress(progress)
         ended = over and traffic.ended(progress)
         if samples.due(ended):
-            told = lab.owner.ask(protocol.FaultShow(), protocol.Faults)
-            samples.take(progress, traffic.counters(), told.faults)
+            status = lab.owner.ask(protocol.Status(), protocol.LabStatus)
+            _require_running(status)
+            _note_ended(status, folder, listener, ended_captures)
+            samples.take(progress, traffic.counters(), status.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
         listener.progress(
             now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)
@@ -246,6 +253,14 @@ def wait_ended(
             waiting = sum(not flow.ended for flow in progress)
             raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
         time.sleep(POLL_S if due_ns is None else min(POLL_S, max(0.0, due_ns / 1e9 - time.monotonic())))
+
+
+def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, told: set[str]) -> None:
+    """Tell, once each, of the run's captures that have ended as they should not; the run does not hang on them."""
+    for each in status.captures:
+        if each.ended and each.file not in told and Path(each.file).parent == folder.pcap.absolute():
+            told.add(each.file)
+            listener.note(f"tcpdump of {each.link} at {each.node}: {each.ended}; its file ends there")
 
 
 def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
@@ -271,7 +286,7 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
         ):
             return tuple(found)
         if settled_at is None and now > until:
-            _require_running(lab.owner)
+            _require_running(lab.owner.ask(protocol.Status(), protocol.LabStatus))
             listener.note(f"only {collect.verdict_count(found, decides)} of {wanted} paths were judged")
             return tuple(found)
         if settled_at is None:
@@ -279,8 +294,8 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
         time.sleep(POLL_S)
 
 
-def _require_running(owner: Owner) -> None:
+def _require_running(status: protocol.LabStatus) -> None:
     """Raises `OwnerFailedError` when one of the lab's processes has ended."""
-    for child in owner.ask(protocol.Status(), protocol.LabStatus).children:
-        if child.state != "running":
-            raise OwnerFailedError(f"{child.name} {child.state}; see logs/{child.name}.log in the run's folder")
+    if dead := [f"{child.name} {child.state}" for child in status.children if child.state != protocol.RUNNING]:
+        said = "what was said last, if anything, is in the run's folder, in logs/"
+        raise OwnerFailedError(f"{' and '.join(dead)} while the run went on; {said}")

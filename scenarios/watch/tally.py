@@ -7,7 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
 from results.event_log import Fields
-from scenarios.lab.protocol import FaultState, LabStatus
+from scenarios.lab.protocol import RUNNING, FaultState, LabStatus
 from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.states import StateChanges, place_of
 from scenarios.watch.view import (
@@ -199,6 +199,6 @@ def _accusation(record: Fields) -> str:
 
 
 def _troubles(reading: Reading) -> Iterator[str]:
-    dead = {each.name: each.state for each in reading.status.children if each.state != "running"}
+    dead = {each.name: each.state for each in reading.status.children if each.state != RUNNING}
     yield from (f"{name} {state}" for name, state in dead.items())
     yield from (f"{name} does not answer" for name in reading.silent if name not in dead)

@@ -2,6 +2,7 @@
 
 import os
 import random
+import re
 import signal
 import subprocess
 import time
@@ -92,12 +93,12 @@ def wait_for_line(process: "subprocess.Popen[str]", beginning: str) -> None:
     raise AssertionError(f"ended without saying {beginning!r}")
 
 
-def killed_at(lab: Lab, process: "subprocess.Popen[str]", line: str, chance: random.Random) -> None:
-    """kill -9 of the owner at a random moment after it said `line`."""
+def killed_at(lab: Lab, process: "subprocess.Popen[str]", line: str, chance: random.Random) -> str:
+    """kill -9 of the owner at a random moment after it said `line`; what it said from there on."""
     wait_for_line(process, line)
     time.sleep(chance.uniform(0, 0.2))  # the moment is what is tested: no condition to wait for
     os.kill(owner_of(lab), signal.SIGKILL)
-    process.communicate(timeout=120)
+    return process.communicate(timeout=120)[1]
 
 
 @pytest.mark.parametrize("moment", [f"{step} of 4, " for step in (1, 2, 3, 4)])
@@ -115,8 +116,9 @@ def test_owner_killed_in_full_traffic(lab: Lab, long_run: str) -> None:
     lab("fault", "set", "p*:leaf0>spine*", "--drop", "1%")
     lab("capture", "start", "p0:leaf1-spine1")
     run = lab.start("run", "--attach", long_run)
-    killed_at(lab, run, TRAFFIC, random.Random())
+    run_said = killed_at(lab, run, TRAFFIC, random.Random())
     assert run.returncode == 4
+    assert "has died" in run_said
     assert "no living owner; `spraylab down" in lab("inspect", code=4).stderr
     assert "left behind" in lab("up", *SMALL, code=4).stderr
     removed = lab.json("down")
@@ -140,11 +142,30 @@ def test_a_process_of_the_lab_killed(lab: Lab, long_run: str, name: str) -> None
     os.kill(pids[name], signal.SIGKILL)
     _, said = run.communicate(timeout=120)
     assert run.returncode == 4
-    assert name in said
+    assert re.search(f"{name} (was )?killed by SIGKILL", said), said
     states = {child["name"]: child["state"] for child in lab.json("inspect")["children"]}
     assert states[name] == "killed by SIGKILL"
     lab("down")
     assert lab.left() == []
+
+
+def test_a_lab_taken_down_under_a_run_and_a_capture_killed_are_told(lab: Lab, long_run: str) -> None:
+    lab("up", *SMALL)
+    run = lab.start("run", "--attach", long_run)
+    wait_for_line(run, TRAFFIC)
+    tcpdumps = [process.pid for process in marked(lab.name) if runs_tcpdump(process.pid)]
+    os.kill(tcpdumps[0], signal.SIGKILL)
+    assert run.stderr is not None
+    wait_for_line(run, "tcpdump of ")
+    lab("down")
+    _, said = run.communicate(timeout=120)
+    assert run.returncode == 4
+    assert re.search(f"lab '{lab.name}' (was taken down meanwhile|is being taken down)", said), said
+    assert lab.left() == []
+
+
+def runs_tcpdump(pid: int) -> bool:
+    return Path(f"/proc/{pid}/comm").read_text().strip() == "tcpdump"
 
 
 def test_state_file_and_folder_gone(lab: Lab) -> None:

@@ -2,42 +2,101 @@
 
 import socket
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from threading import Thread
 
+import msgspec
 import pytest
 
 from agent.host.requests import Progress
-from scenarios.errors import WorkerFailedError
-from scenarios.lab.client import Worker, not_up
+from scenarios.errors import OwnerFailedError, WorkerFailedError
+from scenarios.lab.client import Owner, Worker, lab_end, not_up
 from scenarios.lab.lab_dir import LabDir, owned
+from scenarios.lab.processes import ProcessId
+from scenarios.lab.protocol import Answer, ChildStatus, LabStatus, Status
+from scenarios.lab.serve import listening, serve
+
+STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, 1, (), (), ())
 
 
 @pytest.fixture
-def listening(tmp_path: Path) -> Iterator[socket.socket]:
+def red(tmp_path: Path) -> LabDir:
     (tmp_path / "red").mkdir()
-    with socket.socket(socket.AF_UNIX) as listener:
-        listener.bind(str(tmp_path / "red/worker1.sock"))
-        yield listener
+    return LabDir("red", tmp_path)
 
 
-def test_a_dead_worker_is_told_with_its_log_and_the_way_on(tmp_path: Path, listening: socket.socket) -> None:
-    log = tmp_path / "red/worker1.log"
-    with pytest.raises(WorkerFailedError) as told, Worker(tmp_path / "red/worker1.sock"):
-        pass
-    assert str(told.value) == (
-        f"worker1 is gone: Connection refused; if lab 'red' is still up, see {log}, "
-        "then `spraylab down --lab red` and up again"
+@contextmanager
+def owner_says(labdir: LabDir, state: str) -> Iterator[None]:
+    """An owner that lives in this process, of whose children worker1 is in `state`."""
+    status = msgspec.structs.replace(STATUS, children=(ChildStatus("worker1", ProcessId(2, 2), state),))
+    answer = Answer(result=msgspec.Raw(msgspec.json.encode(status)))
+    done, stop = socket.socketpair()
+    with owned(labdir), listening(labdir.socket) as at, done, stop:
+        served = Thread(target=serve, args=(at, lambda *_: answer, done))
+        served.start()
+        try:
+            yield
+        finally:
+            stop.close()
+            served.join()
+
+
+def dead_worker(labdir: LabDir) -> socket.socket:
+    link = socket.socket(socket.AF_UNIX)
+    link.bind(str(labdir.worker_socket(1)))
+    return link
+
+
+@pytest.mark.parametrize(
+    ("state", "told"),
+    [("killed by SIGKILL", "was killed by SIGKILL"), ("exited 1", "exited 1"), ("running", "is gone (Connection re")],
+)
+def test_a_worker_that_is_gone_is_told_with_its_end_its_log_and_the_way_on(red: LabDir, state: str, told: str) -> None:
+    with owner_says(red, state), dead_worker(red), pytest.raises(WorkerFailedError) as error:
+        Worker(red.worker_socket(1)).__enter__()
+    assert str(error.value).startswith(f"worker1 {told}")
+    assert str(error.value).endswith(
+        f"; if lab 'red' is still up, see {red.log('worker1')}, then `spraylab down --lab red` and up again"
     )
 
 
-def test_a_worker_that_dies_before_it_answers_is_told(tmp_path: Path, listening: socket.socket) -> None:
-    listening.listen()
-    with Worker(tmp_path / "red/worker1.sock") as worker:
-        listening.accept()[0].close()
-        with pytest.raises(
-            WorkerFailedError, match=r"worker1 .*; .* see .*worker1.log, then `spraylab down --lab red`"
-        ):
-            worker.ask(Progress())
+def test_a_worker_that_dies_before_it_answers_is_told(red: LabDir) -> None:
+    with owner_says(red, "killed by signal 40"), dead_worker(red) as link:
+        link.listen()
+        with Worker(red.worker_socket(1)) as worker:
+            link.accept()[0].close()
+            with pytest.raises(WorkerFailedError, match=r"^worker1 was killed by signal 40; "):
+                worker.ask(Progress())
+
+
+def test_a_worker_that_went_with_its_lab_is_not_blamed(red: LabDir) -> None:
+    with dead_worker(red) as link:
+        link.listen()
+        with Worker(red.worker_socket(1)) as worker:
+            link.accept()[0].close()
+            with pytest.raises(WorkerFailedError, match=r"^the owner of lab 'red' has died, killed or by an error"):
+                worker.ask(Progress())
+        red.remove()
+        with pytest.raises(WorkerFailedError, match=r"^lab 'red' was taken down meanwhile$"):
+            Worker(red.worker_socket(1)).__enter__()
+
+
+def test_a_lab_at_its_end_is_told(red: LabDir) -> None:
+    assert lab_end(red).startswith("the owner of lab 'red' has died")
+    with owner_says(red, "running"):
+        assert lab_end(red) == ""
+    assert lab_end(red) == "lab 'red' was taken down meanwhile"
+    with owned(red):
+        assert lab_end(red).startswith("lab 'red' is being taken down, by `spraylab down --lab red` or a signal")
+
+
+def test_an_owner_that_hangs_up_is_told_with_what_became_of_the_lab(red: LabDir) -> None:
+    with listening(red.socket) as at, Owner(red) as owner:
+        at.accept()[0].close()
+        red.remove()
+        with pytest.raises(OwnerFailedError, match=r"^lab 'red' was taken down meanwhile$"):
+            owner.ask(Status(), LabStatus)
 
 
 @pytest.mark.parametrize(

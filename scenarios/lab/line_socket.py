@@ -1,0 +1,92 @@
+"""A unix socket that carries lines, one each way at a time. Knows nothing of who answers, or of why nobody does."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from scenarios.errors import ScenariosError
+
+ANSWER_TIMEOUT_S = 120.0
+"""Longer than anything that is asked takes on a slow machine; the other side died silently if this passes."""
+
+PATIENCE_S = 5.0
+"""After this the user hears what is waited for, and a process that is stopped is not waited for any longer."""
+
+
+class LineSocket:
+    """A connected unix socket that carries lines. Use in a `with`.
+
+    A request that is broken off, by a signal or for want of an answer, leaves its answer on the way: the next one
+    goes over a fresh connection, so that it cannot be given the wrong answer.
+    """
+
+    def __init__(self, path: Path, gone: Callable[[str], ScenariosError]) -> None:
+        """`gone` makes the error of what was seen at the socket: it may look for the cause."""
+        self._path = path
+        self._gone = gone
+        self._socket: socket.socket | None = None
+        self._received = b""
+        self._broken_off = False
+
+    def __enter__(self) -> "LineSocket":
+        """Connect. Raises OSError."""
+        link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            link.settimeout(ANSWER_TIMEOUT_S)
+            link.connect(os.fspath(self._path))
+        except OSError:
+            link.close()
+            raise
+        self._socket = link
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Disconnect."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def ask(self, line: bytes, timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None) -> bytes:
+        """Send one line, return the line that answers it; `waiting` is called when it takes long, and may raise."""
+        if self._socket is None:
+            raise self._gone("is not connected")
+        try:
+            if self._broken_off:
+                self._connect_again()
+            self._broken_off = True
+            answer = self._exchange(self._socket, line, timeout_s, waiting)
+            self._broken_off = False
+        except TimeoutError as error:
+            raise self._gone(f"did not answer for {timeout_s:.0f} s") from error
+        except OSError as error:
+            raise self._gone(f"is gone ({error.strerror})") from error
+        return answer
+
+    def _connect_again(self) -> None:
+        self.__exit__()
+        self._received = b""
+        self.__enter__()
+
+    def _exchange(
+        self, link: socket.socket, line: bytes, timeout_s: float, waiting: Callable[[], None] | None
+    ) -> bytes:
+        until = time.monotonic() + timeout_s
+        link.settimeout(min(PATIENCE_S, timeout_s) if waiting else timeout_s)
+        link.sendall(line + b"\n")
+        while b"\n" not in self._received:
+            try:
+                data = link.recv(1 << 16)
+            except TimeoutError:
+                if waiting is None or time.monotonic() >= until:
+                    raise
+                waiting()
+                waiting = None
+                link.settimeout(max(0.1, until - time.monotonic()))
+                continue
+            if not data:
+                raise self._gone("ended without an answer")
+            self._received += data
+        answer, _, self._received = self._received.partition(b"\n")
+        return answer
