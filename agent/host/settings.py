@@ -10,6 +10,7 @@ from agent.wire.constants import UDP_PORT_MRC
 from agent.wire.template import HostAddress, PortAddress
 
 RX_SLOTS = 2048
+TX_SLOTS = 1024
 """Frames that a port can hold. Our choice: 9 MB a port, and more than four windows of 256 packets."""
 
 
@@ -87,7 +88,7 @@ class WorkerSettings(_Record, frozen=True):
     """Longest packet payload; sizes the rings."""
     rx_slots: int = RX_SLOTS
     """Frames a port can hold until they are looked at; more than the windows of all peers that send to it."""
-    tx_slots: int = 1024
+    tx_slots: int = TX_SLOTS
     check_icrc: bool = True
 
     def peer_addresses(self) -> dict[int, HostAddress]:

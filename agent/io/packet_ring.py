@@ -46,6 +46,9 @@ _OFFSET_STATUS, _OFFSET_LENGTH, _OFFSET_SNAPLEN = 0, 4, 8  # struct tpacket2_hdr
 TX_DATA = 32  # sizeof(struct tpacket2_hdr), aligned to 16
 RX_DATA = 66  # align16(32 + sizeof(struct sockaddr_ll) + 16) - ETH_HLEN
 
+LONGEST_FRAME = 4242
+"""Bytes: a write of 4096 with its headers, with room."""
+
 _SLOT_ALIGN = 64  # ours: a cache line, so that small slots do not share one
 _BLOCK_LIMIT = 1 << 21  # ours: one order-9 allocation of the kernel at most
 _FIRST_LOOK = 16  # ours: status words lie a slot apart, so looking at a thousand costs as many cache misses
@@ -77,6 +80,12 @@ class RingGeometry:
         unit = math.lcm(slot_bytes, mmap.PAGESIZE)
         block_bytes = unit * max(1, min(_BLOCK_LIMIT, _up(slots * slot_bytes, unit)) // unit)
         return cls(slot_bytes, _up(slots * slot_bytes, block_bytes) // slot_bytes, block_bytes)
+
+
+def rings_bytes(rx_slots: int, tx_slots: int, frame_bytes: int = LONGEST_FRAME) -> int:
+    """Bytes of memory of a port's two rings."""
+    rx = RingGeometry.holding(rx_slots, frame_bytes, RX_DATA)
+    return rx.total_bytes + RingGeometry.holding(tx_slots, frame_bytes, TX_DATA).total_bytes
 
 
 def _run_of_ours(status: NDArray[np.uint32]) -> int:
@@ -251,7 +260,7 @@ def open_packet_ring(
     plane: int,
     *,
     netns: str | None = None,
-    frame_bytes: int = 4242,
+    frame_bytes: int = LONGEST_FRAME,
     rx_slots: int = 2048,
     tx_slots: int = 1024,
 ) -> PacketRingPort:

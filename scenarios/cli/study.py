@@ -18,11 +18,13 @@ from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
 from scenarios.study.model import Study
 from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
+from testbed.model.fabric import Fabric, FabricSpec
 
 SPRAYS, EXPECTATIONS, LOSS_POLICIES = ("rotation", "random"), ("uniform", "declared"), ("off", "paper")
 
@@ -111,6 +113,8 @@ def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output
     from scenarios.study.fabric import StudyLab
 
     points = open_points(study, folder, "fabric")
+    sizes = dict.fromkeys(FabricSpec(point.planes, point.leaves, point.spines) for point in points)
+    require(lack for spec in sizes for lack in lacks_of_lab(Fabric.of(spec)))
     listener = Listener(Output(quiet=not output.verbose))
     with StudyLab(labdir, folder.path / "runs", invoker(), listener) as lab:
         rows = (row for run in runs_of(points) for row in lab.run(run))

@@ -15,6 +15,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.launch import OwnerSettings, launch
 from scenarios.lab.protocol import LabStatus, Status
+from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.run.measuring import measuring_of
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -45,6 +46,7 @@ def command(
     given = {name: count for name, count in counts.items() if count is not None}
     fabric = Fabric.of(FabricSpec(**base | given, host_stack=host_stack))
     require_root()
+    require(lacks_of_lab(fabric, workers))
     with interrupts_raise():
         launch(_settings(labdir, fabric.spec, chosen, workers), output.say).release()
     with Owner(labdir) as owner:

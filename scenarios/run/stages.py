@@ -4,11 +4,12 @@ What a stage changes it registers to be undone, so that an error or a Ctrl-C in 
 """
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
+from faults.errors import MechanismError
 from faults.schedule import Event
 from faults.traits import amount_of, name_of
 from results import run_dir
@@ -24,13 +25,15 @@ from scenarios.lab.client import Owner, Worker, not_up
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, busy, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
-from scenarios.memory_room import require_room
+from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
+from scenarios.memory_room import no_room
 from scenarios.run import collect
 from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import announced_ends, least_packets, warnings_of
 from scenarios.run.samples import Samples
 from scenarios.workload.traffic import FlowProgress, Traffic
+from testbed.errors import MissingFeatureError
 
 STALLED_AFTER_S = 60.0
 """Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
@@ -55,8 +58,8 @@ def moment() -> Moment:
 def plan_for(order: RunOrder) -> Plan:
     """The plan on the lab's fabric, or on the scenario's own.
 
-    Raises `ScenarioRefusedError` when the scenario does not fit the lab, `EnvironmentLackingError` when its data does
-    not fit this machine's memory.
+    Raises `ScenarioRefusedError` when the scenario does not fit the lab, `EnvironmentLackingError` with all that this
+    machine lacks for it.
     """
     scenario = order.scenario
     if order.attach:
@@ -66,15 +69,26 @@ def plan_for(order: RunOrder) -> Plan:
         counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
         scenario = checked_on(scenario, counts)
     plan = plan_of(scenario)
-    require_room(plan.region_bytes, "the flows' data")
+    require(_lacks(order, plan))
     return plan
 
 
-def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
-    """Connect to the lab that is up, or build one that ends with this run.
+def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
+    yield from lacks_of_folder(order.runs)
+    if no_data := no_room(plan.region_bytes, "the flows' data"):
+        yield no_data
+    if order.attach:
+        yield from lacks_of_capture() if plan.captures else ()
+        return
+    yield from lacks_of_lab(plan.fabric, order.workers, 0 if no_data else plan.region_bytes, bool(plan.captures))
+    try:
+        require_makers_here(plan.faults, order.mechanism)
+    except (MechanismError, MissingFeatureError) as error:
+        yield str(error)
 
-    Raises `MechanismError`, before anything is built, when this machine cannot make the scenario's faults.
-    """
+
+def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
+    """Connect to the lab that is up, or build one that ends with this run."""
     for text in warnings_of(plan):
         listener.note(f"warning: {text}")
     if order.attach:
@@ -84,7 +98,6 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
                 "packets a path and links that drop are those of the lab, and so the result may differ"
             )
     else:
-        require_makers_here(plan.faults, order.mechanism)
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
     owner = undo.enter_context(Owner(order.labdir))

@@ -1,0 +1,67 @@
+"""All that this machine lacks for what is asked, found before anything is started and told at once.
+
+Tries things as `spraylab doctor` does; changes nothing. Needs root.
+"""
+
+import errno
+import os
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from scenarios.doctor import examine
+from scenarios.errors import EnvironmentLackingError
+from scenarios.lab.deploy import worker_count
+from scenarios.memory_room import no_room_for_fabric
+from testbed.model.fabric import Fabric
+
+TCPDUMP = "tcpdump"
+"""Needed by those only who capture."""
+
+
+def require(lacks: Iterable[str]) -> None:
+    """Raises `EnvironmentLackingError` with every line of `lacks`, each told once."""
+    if told := "\n".join(dict.fromkeys(filter(None, lacks))):
+        raise EnvironmentLackingError(told)
+
+
+def lacks_of_lab(
+    fabric: Fabric, workers: int | Literal["per-host"] | None = None, data_bytes: int = 0, capturing: bool = False
+) -> Iterator[str]:
+    """What is missing for a lab of this fabric that is to hold so much data: features, tools, memory."""
+    for finding in examine():
+        if finding.needed and not finding.present and (capturing or finding.name != TCPDUMP):
+            yield f"{finding.name} is missing: {finding.advice}"
+    count = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
+    yield no_room_for_fabric(fabric.spec, count, data_bytes)
+
+
+def lacks_of_capture() -> Iterator[str]:
+    """What is missing for captures in a lab that is up."""
+    for finding in examine():
+        if finding.name == TCPDUMP and not finding.present:
+            yield f"{finding.name} is missing: {finding.advice}"
+
+
+def lacks_of_folder(folder: Path) -> Iterator[str]:
+    """Why nothing can be written into a folder, which need not be there yet. Makes nothing that stays."""
+    place = folder.absolute()
+    try:
+        while not _is_there(place):
+            place = place.parent
+        if not place.is_dir():
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+        with tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
+            pass
+    except OSError as error:
+        yield f"{folder}: results cannot be written there; making a folder in {place}: {error.strerror or error}"
+
+
+def _is_there(place: Path) -> bool:
+    """Raises OSError for a path that cannot be."""
+    try:
+        place.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    return True
