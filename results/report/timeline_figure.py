@@ -110,11 +110,7 @@ def _said(axes: Axes, data: RunData, end: float) -> None:
     axes.set_ylim(len(_LANES) - 0.4, -0.6)
     accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
     axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
-    for each in [one for one in data.accusations if one.links][-1:]:
-        text = ", ".join(each.links[:2]) + (" ..." if len(each.links) > 2 else "")
-        before = min(accused) > LABEL_SHARE * end  # beside all stars, on the side that has room
-        at, off, side = (min(accused), -7, "right") if before else (max(accused), 7, "left")
-        axes.annotate(text, (at, 0), xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
+    _name_accused(axes, data, accused, end)
     failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
     axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
     for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):
@@ -129,6 +125,19 @@ def _said(axes: Axes, data: RunData, end: float) -> None:
         axes.set_title(
             f"what agents and witnesses said (the first {len(data.agents.changes):,} changes of entropy values)"
         )
+
+
+def _name_accused(axes: Axes, data: RunData, accused: list[float], end: float) -> None:
+    """The last names beside a star, where no other star is; nowhere if there is no such place: tables have them."""
+    links = next((each.links for each in reversed(data.accusations) if each.links), ())
+    edges = [0.0, *sorted(accused), end]
+    gaps = [at for at in range(len(edges) - 1) if edges[at + 1] - edges[at] > LABEL_SHARE * end]
+    if not links or not gaps:
+        return
+    text = ", ".join(links[:2]) + (" ..." if len(links) > 2 else "")
+    after = gaps[-1] == len(edges) - 2
+    at, off, side = (edges[gaps[-1]], 7, "left") if after else (edges[gaps[-1] + 1], -7, "right")
+    axes.annotate(text, (at, 0), xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
 
 
 def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -83,13 +83,21 @@ def _noticed(data: RunData, summary: Summary) -> str:
         when = f" {max(times):.2f} s after the first packet" if times else ""
         said.append(f"SprayCheck named {_how_many(data, len(right))}{when}")
     if wrong:
-        said.append(f"SprayCheck named {_listed(wrong)}, which did not drop")
+        said += [f"SprayCheck named {names}, which {why}" for names, why in _wrong(data, wrong)]
     if found.missed:
         said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
     if open_ended := (*found.candidates, *found.common_candidates):
         said.append(f"{count_text(len(open_ended), 'set')} of links could not be told apart")
     told = ", ".join(said) or "nobody was accused"
     return told if found.decides else f"{told}, which is recorded and decides nothing"
+
+
+def _wrong(data: RunData, links: list[str]) -> list[tuple[str, str]]:
+    """Links that were named and dropped nothing, and what else was wrong with them."""
+    words = {fault.link: fault.words for fault in data.faults}
+    sound = [link for link in links if link not in words]
+    spoilt = [(link, f"had {words[link]} and dropped nothing") for link in links if link in words]
+    return spoilt + ([(_listed(sound), "did not drop")] if sound else [])
 
 
 def _how_many(data: RunData, right: int) -> str:

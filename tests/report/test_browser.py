@@ -1,10 +1,13 @@
 """The report in a browser: no message, no request but for itself, every figure to be seen, at two widths."""
 
+import msgspec
 import pytest
 
 from results.report import comparison
+from results.report import page as report_page
 from results.report.page import write_report
 from results.report.run_data import read_run
+from results.report.style import Drawn
 from tests.report.layout import SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.run_folder import LINK, write_run
@@ -14,6 +17,8 @@ pytestmark = [
     pytest.mark.timeout(120),
 ]
 FIGURES = ["fabric", "arrivals", "arrivals-all", "timeline", "reordering"]
+
+NOT_DRAWN = [Drawn(name, name, "", absent="not drawn") for name in FIGURES]
 
 
 def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
@@ -34,6 +39,26 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert shown.value(TOO_WIDE) == [], (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_tables_of_many_long_names_fit_their_page(tmp_path, monkeypatch):
+    monkeypatch.setattr(report_page, "figures_of", lambda _: NOT_DRAWN)
+    run = write_run(tmp_path / "long")
+    told = msgspec.json.decode(run.summary.read_bytes())
+    named = [told["witnesses"][1]["named"][0] | {"link": f"p{at}:leaf12>spine{at}3"} for at in range(5)]
+    missed = [f"p{at}:spine12>leaf13" for at in range(5)]
+    full = told["witnesses"][1] | {"named": named, "missed": missed, "note": "12 of 64 verdicts are insufficient"}
+    told["witnesses"] = [full | {"packets": 1_048_576, "seconds": 1234.56, "witness": "SprayCheck declared"}] * 3
+    told["injected"][0] |= {"requested_text": "p=1%,r=20%,bad=80%,good=0.1% of what goes to h12, first transmissions"}
+    run.summary.write_bytes(msgspec.json.encode(told))
+    words = "gemodel p=1%,r=20%,bad=80%,good=0.1% of what goes to h12, first transmissions"
+    run.truth.write_text(run.truth.read_text().replace("drop 1%", words).replace('"by":"scenario"', '"by":"hand"'))
+    report_page.write_report(run)
+    with page() as shown:
+        for width in (1280, 1024, 800, 400):
+            shown.show(run.report, width)
+            assert "gemodel" in shown.value("document.querySelector('#broken').innerText")
+            assert shown.value(TOO_WIDE) == [], width
 
 
 def test_comparisons_of_any_number_of_runs_fit_their_page(tmp_path, monkeypatch):

@@ -205,6 +205,30 @@ def test_what_a_fault_hit_is_told_beside_what_was_asked_for(tmp_path):
     assert "8,194 80 80 hit, 0.98% (0.79% to 1.21%) ebpf" in text_of(page(run))
 
 
+def test_a_link_named_for_what_is_no_drop_is_not_called_sound(tmp_path):
+    run = write_run(tmp_path / "x")
+    run.truth.write_text(run.truth.read_text().replace("drop 1%", "corrupt 1%"))
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    (named,) = summary["detected"]["named"]
+    other = named | {"link": "p1:leaf0>spine0", "right": False}
+    summary["detected"]["named"] = [named | {"right": False}, other]
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    text = sentence_of(read_run(run)).text
+    assert f"SprayCheck named {LINK}, which had corrupt 1% and dropped nothing" in text
+    assert "SprayCheck named p1:leaf0>spine0, which did not drop;" in text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"), [((5.9,), True), ((0.1,), True), ((0.1, 5.9), True), ((0.1, 2, 4, 5.9), False)]
+)
+def test_names_of_the_accused_stand_where_no_star_is(gray, seconds, shown):
+    data = read_run(gray)
+    last = next(each for each in reversed(data.accusations) if each.links)
+    said = [dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9)) for at in seconds]
+    svg = timeline_figure.draw(dataclasses.replace(data, accusations=said, faults=[])).svg
+    assert (LINK.replace(">", "&gt;") in svg) == shown
+
+
 def test_a_fault_set_by_hand_is_told(tmp_path):
     run = write_run(tmp_path / "x")
     run.truth.write_text(run.truth.read_text().replace('"by":"scenario"', '"by":"hand"'))
