@@ -219,6 +219,8 @@ def test_corruption_turns_one_bit_behind_the_outer_header(tmp_path):
     with broken(tmp_path, fault(corrupt="100%"), mechanism="ebpf") as (a, b, injector):
         arrived = captured(a, b, [WRITE] * 200)
         assert injector.status()[0].tally.hit == 200
+        (cleared,) = injector.clear_all()
+        assert (cleared.seen, cleared.hit, cleared.dropped) == (200, 200, 0)
     turned = [int.from_bytes(frame, "big") ^ int.from_bytes(WRITE, "big") for frame in arrived]
     assert len(arrived) == 200
     assert {bits.bit_count() for bits in turned} == {1}

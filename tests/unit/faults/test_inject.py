@@ -59,14 +59,14 @@ class FakeFault:
         return True
 
     def tally(self):
-        return Tally(1000, 10, 9)
+        return Tally(1000, 10, 9, 12)
 
     def revert(self):
         self._kernel.acts.append(("revert", self._key[0]))
         if self._kernel.fail_revert:
             raise KernelError("p0-leaf3", "detach", 16)
         self._kernel.rates.pop(self._key, None)
-        return Tally(1000, 10, 9)
+        return Tally(1000, 10, 9, 12)
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def test_set_then_clear_gives_both_records(journal):
     )
     (cleared,) = injector.clear(UP.link)
     assert isinstance(cleared, FaultClear)
-    assert (cleared.seen, cleared.dropped, cleared.dropped_writes) == (1000, 10, 9)
+    assert (cleared.seen, cleared.dropped, cleared.dropped_writes, cleared.hit) == (1000, 10, 9, 12)
     assert made.mono_ns == cleared.set_mono_ns <= cleared.mono_ns
     assert acts(journal) == ["applying", "in-force", "cleared"]
     assert msgspec.json.decode(msgspec.json.encode(made))["event"] == "FAULT_SET"
