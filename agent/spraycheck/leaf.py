@@ -4,8 +4,10 @@ Sees only its own leaf's counters; its clock is an argument. SprayCheck D2 to D5
 """
 
 import logging
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -131,13 +133,13 @@ class LeafDetector:
         self._judged: set[tuple[Key, Expectation]] = set()
         self._tested: set[Key] = set()
         self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
-        self._pending: tuple[tuple[MeasuredFlow, Expectation], ...] = ()
+        self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
         self._chosen: set[Key] = set()
 
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
         """Flows announced to this leaf that had no verdict at the last poll, and by what they will be judged."""
-        return self._pending
+        return tuple(chain.from_iterable(self._waiting.values()))
 
     def chosen(self) -> list[ChosenFlow]:
         """Flows that this leaf, as their source, has begun to measure since last asked; none where it measures all.
@@ -163,19 +165,31 @@ class LeafDetector:
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""
         reports = list[FlowReport]()
-        pending = list[tuple[MeasuredFlow, Expectation]]()
-        for record in self._counters.flows():
-            key = int(record["dqpn"]), int(record["epoch"])
+        records = self._counters.flows()
+        before, self._waiting = self._waiting, {}
+        keys = zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True)
+        # Most flows only go on, and there may be thousands of them.
+        for record, key, is_due in zip(records, keys, self._are_due(records, now_ns), strict=True):
+            if not is_due and key in before:
+                self._waiting[key] = before[key]
+                continue
             if record["announced_ns"]:
-                for found in self._judge(key, record, now_ns):
-                    if isinstance(found, FlowReport):
-                        reports.append(found)
-                    else:
-                        pending.append((_flow_of(record), found))
+                found = list(self._judge(key, record, now_ns))
+                reports += [each for each in found if isinstance(each, FlowReport)]
+                if owed := [(_flow_of(record), each) for each in found if isinstance(each, Expectation)]:
+                    self._waiting[key] = tuple(owed)
             self._expire(record, key, now_ns)
         self._counters.erase_marks(now_ns - self.rules.erase_after_ns)
-        self._pending = tuple(pending)
         return reports
+
+    def _are_due(self, records: NDArray[np.void], now_ns: int) -> list[bool]:
+        """Which records have ended in some way, so that there may be something to judge or to erase."""
+        seen_ns = records["seen_ns"].astype(np.int64)
+        due = (records["stopped_ns"] > 0) | (now_ns - seen_ns > self.rules.erase_after_ns)
+        if not self.rules.narrow:
+            due |= records["closed_ns"] > 0
+        told: list[bool] = due.tolist()
+        return told
 
     def _judge(self, key: Key, record: np.void, now_ns: int) -> Iterator[FlowReport | Expectation]:
         """What is due of a flow: its reports, or by what it is still to be judged."""
@@ -328,11 +342,14 @@ def _over_used(test: FlowTest, arrived: NDArray[np.int64], used: NDArray[np.bool
     return tuple(judged.get(each.path, each) for each in idle)
 
 
-def pending_paths(detector: LeafDetector) -> Iterator[tuple[tuple[int, Expectation], FabricPath]]:
-    """Epoch, expectation and path of every verdict that this leaf still owes."""
-    for flow, expectation in detector.pending:
-        for spine in detector.rules.spines:
-            yield (flow.epoch, expectation), flow.path(spine)
+def pending_paths(detector: LeafDetector) -> Counter[tuple[tuple[int, Expectation], FabricPath]]:
+    """How many verdicts this leaf still owes on a path, by epoch and expectation."""
+    sources = Counter((flow.epoch, expectation, flow.src_leaf) for flow, expectation in detector.pending)
+    rules, owed = detector.rules, Counter[tuple[tuple[int, Expectation], FabricPath]]()
+    for (epoch, expectation, src_leaf), flows in sources.items():
+        for spine in rules.spines:
+            owed[(epoch, expectation), FabricPath(rules.plane, src_leaf, spine, rules.leaf)] = flows
+    return owed
 
 
 def _flow_of(record: np.void) -> MeasuredFlow:

@@ -1,12 +1,14 @@
 """The drive loop of the counter process: poll every leaf, write verdicts, localise, wait. Owns no policy."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector, pending_paths
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.monitor import Matter, Monitor
+from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, select_record
 
 
@@ -32,10 +34,18 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
     for report in reports:
         for record in detect_records(report, stamp):
             log.append(record)
-    pending = [owed for detector in detectors for owed in pending_paths(detector)]
+    pending = _owed(detectors)
     accusations = monitor.observe(reports, pending, stamp.mono_ns)
     for sum_of_flows in monitor.drain_added_up():
         for total in added_up_records(sum_of_flows, stamp):
             log.append(total)
     for accusation in accusations:
         log.append(localize_record(accusation, stamp))
+
+
+def _owed(detectors: Sequence[LeafDetector]) -> Counter[tuple[Matter, FabricPath]]:
+    """Verdicts that all leaves still owe."""
+    owed = Counter[tuple[Matter, FabricPath]]()
+    for detector in detectors:
+        owed.update(pending_paths(detector))
+    return owed

@@ -5,8 +5,8 @@ Each epoch and expectation is a matter of its own.
 Progressive: says something whenever the accusation changes, and once more when no verdict is owed. Pure but for memory.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.spraycheck.aggregate import LeafPair, PairTotals, Total
@@ -74,15 +74,15 @@ class Monitor:
         self._added_up = list[AddedUp]()
 
     def observe(
-        self, reports: Iterable[FlowReport], pending: Iterable[tuple[Matter, FabricPath]], now_ns: int
+        self, reports: Iterable[FlowReport], pending: Mapping[tuple[Matter, FabricPath], int], now_ns: int
     ) -> list[Accusation]:
         """Take new reports in; the accusations that differ from what was said before.
 
-        `pending` holds the matter and path of all verdicts still owed.
+        `pending` holds how many verdicts are still owed by matter and path.
         """
-        owed: dict[Matter, list[FabricPath]] = defaultdict(list)
-        for matter, path in pending:
-            owed[matter].append(path)
+        owed: dict[Matter, Counter[FabricPath]] = defaultdict(Counter)
+        for (matter, path), flows in pending.items():
+            owed[matter][path] = flows
         for report in reports:
             self._take(report)
         changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
@@ -132,7 +132,7 @@ class Monitor:
             return None
         return judge_entered(sum(report.sent), report.entered, self._asked)
 
-    def _accuse(self, matter: Matter, known: _Known, owed: list[FabricPath], now_ns: int) -> Accusation | None:
+    def _accuse(self, matter: Matter, known: _Known, owed: Counter[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(known.evidence), frozenset(owed)
         if situation == known.situation:
             return None
@@ -150,7 +150,7 @@ class Monitor:
             return None
         known.said = saying
         unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
-        return Accusation(*matter, found, len(owed), unsure, known.first_named_ns)
+        return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """The same with the packets it needs, if it is judged as the flows so far were."""

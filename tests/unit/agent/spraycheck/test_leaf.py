@@ -1,5 +1,6 @@
 """One leaf's detector over made-up flow records: when it judges, what it refuses to judge, what it forgets."""
 
+from collections import Counter as Count
 from dataclasses import replace
 
 import numpy as np
@@ -84,14 +85,31 @@ def test_a_flow_is_judged_once_after_its_last_psn_has_settled():
     detector = LeafDetector(RULES, counters)
     assert detector.poll(2 * SECOND) == []
     owed = [((7, each), FabricPath(0, 3, spine, 4)) for each in (UNIFORM, DECLARED) for spine in range(4)]
-    assert list(pending_paths(detector)) == owed
+    assert pending_paths(detector) == Count(owed)
     counters.records[0]["stopped_ns"] = 3 * SECOND
     assert detector.poll(3 * SECOND + RULES.settle_ns - 1) == []
     (report,) = detector.poll(3 * SECOND + RULES.settle_ns)
     assert verdicts(report) == [Verdict.HEALTHY] * 4
     assert (report.flow.epoch, report.flow.qpn, report.flow.packets) == (7, 0x1001, 4 * LAMBDA)
-    assert list(pending_paths(detector)) == owed[4:], "the sender has not closed it"
+    assert pending_paths(detector) == Count(owed[4:]), "the sender has not closed it"
     assert detector.poll(4 * SECOND) == []
+
+
+def test_verdicts_owed_are_counted_by_path_while_flows_of_a_pair_go_on_and_end():
+    counters = Counters(flow(), flow(dqpn=0x1002), flow(dqpn=0x1003, src_leaf=1))
+    detector = LeafDetector(RULES, counters)
+    path, other = FabricPath(0, 3, 2, 4), FabricPath(0, 1, 2, 4)
+    for now in (2, 3):
+        detector.poll(now * SECOND)
+        owed = pending_paths(detector)
+        assert (owed[(7, UNIFORM), path], owed[(7, DECLARED), path], owed[(7, UNIFORM), other]) == (2, 2, 1)
+    counters.records[1]["stopped_ns"] = 3 * SECOND
+    assert len(detector.poll(4 * SECOND)) == 1
+    owed = pending_paths(detector)
+    assert (owed[(7, UNIFORM), path], owed[(7, DECLARED), path], owed[(7, UNIFORM), other]) == (1, 2, 1)
+    counters.records.pop(0)
+    detector.poll(5 * SECOND)
+    assert (7, UNIFORM) not in {matter for matter, at in pending_paths(detector) if at == path}
 
 
 def test_the_short_path_is_flagged_by_its_spine():
@@ -160,7 +178,7 @@ def test_marked_packets_without_an_announcement_are_waited_for_and_then_erased(c
     counters = Counters(flow(announced_ns=0, epoch=0))
     detector = LeafDetector(RULES, counters)
     assert detector.poll(2 * SECOND) == []
-    assert list(pending_paths(detector)) == []
+    assert not pending_paths(detector)
     detector.poll(62 * SECOND)
     assert counters.records == []
     assert "not announced" in caplog.text

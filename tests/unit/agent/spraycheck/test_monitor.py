@@ -27,7 +27,8 @@ def report(src, dst, failed=(), epoch=1, verdict=Verdict.HEALTHY, expectation=Ex
 
 
 def owed(*pairs, epoch=1):
-    return [((epoch, Expectation.UNIFORM), report(src, dst).flow.path(spine)) for src, dst in pairs for spine in SPINES]
+    paths = [report(src, dst).flow.path(spine) for src, dst in pairs for spine in SPINES]
+    return dict.fromkeys((((epoch, Expectation.UNIFORM), path) for path in paths), 1)
 
 
 def said(accusations):
@@ -44,26 +45,26 @@ def test_the_accusation_narrows_as_reports_come():
     assert (first.pending, first.first_named_ns) == (16, None)
     (second,) = monitor.observe([report(1, 4)], owed((3, 6)), 200)
     assert said([second]) == [(Finding.NAMED, ["p0:leaf3>spine5"])]
-    (third,) = monitor.observe([report(3, 6, {5})], [], 300)
+    (third,) = monitor.observe([report(3, 6, {5})], {}, 300)
     assert (third.pending, third.first_named_ns) == (0, 200)
-    assert monitor.observe([], [], 400) == []
+    assert monitor.observe([], {}, 400) == []
 
 
 def test_nothing_flagged_is_said_once_and_only_when_all_is_known():
     monitor = Monitor()
     assert monitor.observe([report(1, 2)], owed((2, 3)), 1) == []
-    assert said(monitor.observe([report(2, 3)], [], 2)) == [(Finding.NONE, [])]
-    assert monitor.observe([], [], 3) == []
+    assert said(monitor.observe([report(2, 3)], {}, 2)) == [(Finding.NONE, [])]
+    assert monitor.observe([], {}, 3) == []
 
 
 def test_insufficient_verdicts_are_counted():
-    (only,) = Monitor().observe([report(1, 2, verdict=Verdict.INSUFFICIENT)], [], 1)
+    (only,) = Monitor().observe([report(1, 2, verdict=Verdict.INSUFFICIENT)], {}, 1)
     assert (only.localization.finding, only.insufficient) == (Finding.NONE, 8)
 
 
 def test_epochs_do_not_mix():
     monitor = Monitor()
-    accusations = monitor.observe([report(3, 4, {5}, epoch=1), report(3, 6, {5}, epoch=2)], [], 1)
+    accusations = monitor.observe([report(3, 4, {5}, epoch=1), report(3, 6, {5}, epoch=2)], {}, 1)
     assert [each.epoch for each in accusations] == [1, 2]
     assert {each.localization.finding for each in accusations} == {Finding.AMBIGUOUS}
 
@@ -71,7 +72,7 @@ def test_epochs_do_not_mix():
 def test_expectations_do_not_mix():
     monitor = Monitor()
     declared = [report(3, dst, {5}, expectation=Expectation.DECLARED) for dst in (4, 6)]
-    accusations = monitor.observe([report(3, 4), report(3, 6), *declared], [], 1)
+    accusations = monitor.observe([report(3, 4), report(3, 6), *declared], {}, 1)
     told = {each.expectation: each.localization.finding for each in accusations}
     assert told == {Expectation.UNIFORM: Finding.NONE, Expectation.DECLARED: Finding.NAMED}
 
@@ -79,7 +80,7 @@ def test_expectations_do_not_mix():
 def test_memory_of_old_epochs_is_bounded():
     monitor = Monitor()
     for epoch in range(200):
-        monitor.observe([report(1, 2, epoch=epoch)], [], epoch)
+        monitor.observe([report(1, 2, epoch=epoch)], {}, epoch)
     assert len(monitor._known) == 128
 
 
@@ -94,7 +95,7 @@ def declared(src, dst, lost, source=Verdict.HEALTHY, entered=None):
 
 def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
     monitor = Monitor(ASKED)
-    (only,) = monitor.observe([declared(3, 4, {5: 20}), declared(1, 2, {})], [], 1)
+    (only,) = monitor.observe([declared(3, 4, {5: 20}), declared(1, 2, {})], {}, 1)
     found = only.localization
     assert [each.likelihood for each in found.estimates] == [0.5, 0.5]
     (flow,) = found.deciding
@@ -104,7 +105,7 @@ def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
 def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
     monitor = Monitor(ASKED)
     alike = dict.fromkeys(SPINES, 12)
-    (only,) = monitor.observe([declared(3, 4, alike, entered=8000 - 96), declared(3, 6, alike)], [], 1)
+    (only,) = monitor.observe([declared(3, 4, alike, entered=8000 - 96), declared(3, 6, alike)], {}, 1)
     assert only.localization.finding is Finding.NONE
     assert [str(each) for each in only.localization.common.causes] == ["p0:h3>leaf3"]
 
@@ -112,10 +113,10 @@ def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
 def test_uplinks_that_lose_alike_are_told_from_the_hosts_link_by_the_source_leaf():
     alike = dict.fromkeys(SPINES, 12)
     flows = [declared(3, dst, alike, entered=8000) for dst in (4, 6)] + [declared(1, 4, {}), declared(1, 6, {})]
-    (only,) = Monitor(ASKED).observe(flows, [], 1)
+    (only,) = Monitor(ASKED).observe(flows, {}, 1)
     assert [str(each) for each in only.localization.common.causes] == ["p0:leaf3>spine*"]
     unknown = [replace(each, entered=None) for each in flows]
-    (only,) = Monitor(ASKED).observe(unknown, [], 1)
+    (only,) = Monitor(ASKED).observe(unknown, {}, 1)
     assert [list(map(str, each)) for each in only.localization.common.candidates] == [
         ["p0:h3>leaf3", "p0:leaf3>spine*"]
     ]
@@ -125,7 +126,7 @@ def test_uniform_counts_under_rotation_give_rates_to_the_paths_favour():
     test = plan_test(FlowShape(SprayPolicyCode.ROTATION, 8 * 4096, 8), ASKED)
     counts = np.array([4096] * 7 + [4000])
     base = replace(report(3, 4), test=test, verdicts=judge(test, counts))
-    (only,) = Monitor(ASKED).observe([base, report(1, 2)], [], 1)
+    (only,) = Monitor(ASKED).observe([base, report(1, 2)], {}, 1)
     assert only.localization.estimates[0].rate == pytest.approx(94 / 4096, rel=1e-3)
     assert only.localization.deciding[0].packets is not None
 
@@ -152,7 +153,7 @@ def test_small_flows_of_a_pair_are_judged_together_once_they_are_enough():
     monitor = Monitor(ASKED)
     flows = [small(*pair, 16 * pair[1] + at, 900 if pair[0] == 3 else 0) for at in range(10) for pair in PAIRS]
     assert {each.verdict for flow in flows for each in flow.verdicts} == {Verdict.INSUFFICIENT}
-    accusations = [found for flow in flows for found in monitor.observe([flow], [], 1)]
+    accusations = [found for flow in flows for found in monitor.observe([flow], {}, 1)]
     added_up = monitor.drain_added_up()
     assert said(accusations[-1:]) == [(Finding.NAMED, ["p0:leaf3>spine5"])]
     assert {(each.total.pair.src_leaf, each.total.pair.dst_leaf) for each in added_up} == set(PAIRS)
@@ -166,7 +167,7 @@ def test_under_rotation_sums_clear_what_small_flows_leave_open():
     monitor = Monitor(ASKED)
     flows = [small(3, 4, at, lost=1, policy=SprayPolicyCode.ROTATION, each=700) for at in range(10)]
     assert {each.verdict for flow in flows for each in flow.verdicts} == {Verdict.INSUFFICIENT}
-    monitor.observe(flows, [], 1)
+    monitor.observe(flows, {}, 1)
     sums = monitor.drain_added_up()
     assert {each.verdict for found in sums for each in found.total.verdicts} == {Verdict.HEALTHY}
 
@@ -175,11 +176,11 @@ def test_flows_that_were_not_shared_as_announced_are_not_added_up():
     monitor = Monitor(ASKED)
     odd = [small(3, 4, at, lost=-9) for at in range(20)]
     assert all("packets counted, 800000 announced" in each.reason for flow in odd for each in flow.verdicts)
-    monitor.observe(odd, [], 1)
+    monitor.observe(odd, {}, 1)
     assert monitor.drain_added_up() == []
 
 
 def test_declared_flows_are_not_added_up_here():
     monitor = Monitor(ASKED)
-    monitor.observe([declared(3, 4, {}) for _ in range(20)], [], 1)
+    monitor.observe([declared(3, 4, {}) for _ in range(20)], {}, 1)
     assert monitor.drain_added_up() == []

@@ -92,7 +92,7 @@ def test_an_insufficient_verdict_without_a_test_has_nulls_and_a_reason():
 
 
 def test_localize_refers_to_its_evidence():
-    (accusation,) = Monitor().observe([short_report()], [], 7)
+    (accusation,) = Monitor().observe([short_report()], {}, 7)
     record = as_dict(localize_record(accusation, STAMP))
     assert record["state"] == "ambiguous"
     assert record["candidates"] == [["p0:leaf3>spine5", "p0:spine5>leaf4"]]
@@ -165,7 +165,7 @@ def test_the_start_says_how_much_a_leaf_keeps_of_a_flow():
 
 def test_a_sum_tells_its_flows_and_what_it_rests_on():
     monitor = Monitor(ASKED)
-    monitor.observe([small(3, 4, at, lost=900) for at in range(10)], [], 1)
+    monitor.observe([small(3, 4, at, lost=900) for at in range(10)], {}, 1)
     (first, *_) = monitor.drain_added_up()
     records = [msgspec.to_builtins(each) for each in added_up_records(first, STAMP)]
     flows = first.total.test.shape.flows
