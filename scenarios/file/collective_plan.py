@@ -34,6 +34,10 @@ class Sending(NamedTuple):
     destination: int
     packets: int
     bytes: int
+    place: int
+    """Which of the queue pairs of these two hosts."""
+    collective: int = 0
+    """Which of the plan's collectives."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +90,7 @@ class PlannedCollective:
                 packets[peer, 0] += BARRIERS
             for hosts in self.groups:
                 for (peer, place), count in packets.items():
-                    yield Sending(hosts[rank], hosts[peer], count, sent[peer, place])
+                    yield Sending(hosts[rank], hosts[peer], count, sent[peer, place], place)
 
 
 def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:

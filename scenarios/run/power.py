@@ -9,18 +9,22 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked, uniform_packets_needed
 from faults.accounting import SHUT
 from faults.model import BlackHole, Fault, Hang
 from faults.quantities import parse_rate
 from faults.traits import drop_rate_of, only_of
 from results.wording import count_text, share_text
-from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Flow, Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
+from scenarios.run.announcing import (
+    announced_ends,
+    announced_sendings,
+    crossing_sendings,
+    least_packets,
+    needed_for,
+)
 from scenarios.run.measuring import gets_uneven_parts
-from scenarios.run.small_flows import POLICIES, add_up
+from scenarios.run.small_flows import add_up
 from scenarios.run.undecided import undecided_warnings
 from testbed.model.ids import DirectedLink, Role
 
@@ -57,39 +61,6 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
     """First transmissions of a flow on each path."""
     spec = plan.fabric.spec
     return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
-
-
-def crossing_sendings(plan: Plan) -> Iterator[Sending]:
-    """What queue pairs of collectives send between hosts below different leaves."""
-    leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
-    for collective in plan.collectives:
-        for sent in collective.sendings(pmtu):
-            if leaf_of(sent.source) != leaf_of(sent.destination):
-                yield sent
-
-
-def announced_ends(plan: Plan) -> list[tuple[int, int]]:
-    """Hosts, from and to, of the queue pairs of collectives that SprayCheck is told of."""
-    least = least_packets(plan)
-    return [(sent.source, sent.destination) for sent in crossing_sendings(plan) if least and sent.packets >= least]
-
-
-def least_packets(plan: Plan) -> int | None:
-    """Packets from which on a queue pair of a collective is measured; None when none is long enough.
-
-    Its messages are given by what it computes, so one that is too short for a verdict is not announced to the leaves.
-    """
-    needed = needed_for(plan, float(parse_rate(plan.scenario.detector.min_rate)))
-    return None if needed is None else needed * plan.fabric.spec.planes * plan.fabric.spec.spines
-
-
-def needed_for(plan: Plan, rate: float) -> int | None:
-    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
-    transport = plan.scenario.transport
-    spines = plan.fabric.spec.spines
-    if plan.scenario.judged_by == "declared":
-        return declared_packets_needed(spines, Asked(rate))
-    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, Asked(rate))
 
 
 def warnings_of(plan: Plan) -> Iterator[str]:
@@ -141,8 +112,8 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
 
 def _collective_warnings(plan: Plan) -> Iterator[str]:
     """Which queue pairs of collectives SprayCheck cannot judge."""
-    sent, least = [each.packets for each in crossing_sendings(plan)], least_packets(plan)
-    short = [packets for packets in sent if least is None or packets < least]
+    sent, announced, least = list(crossing_sendings(plan)), set(announced_sendings(plan)), least_packets(plan)
+    short = [each.packets for each in sent if each not in announced]
     if short:
         needs = "more than one can have" if least is None else f"{least:,}"
         yield (

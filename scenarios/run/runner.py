@@ -10,9 +10,9 @@ from typing import ParamSpec, TypeVar
 from results.summary import StageTime, Summary
 from scenarios.interrupts import undoing
 from scenarios.run import ending, stages
+from scenarios.run.announcing import announced_ends
 from scenarios.run.measuring import verdicts_wanted
 from scenarios.run.order import Listener, Recorded, RunOrder
-from scenarios.run.power import announced_ends
 
 P = ParamSpec("P")
 T = TypeVar("T")

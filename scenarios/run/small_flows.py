@@ -14,18 +14,27 @@ POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RAND
 
 def add_up(plan: Plan) -> bool:
     """Whether every measured write is judged by equal shares, alone or in a sum, if they end in the plan's order."""
-    asked = Asked(float(parse_rate(plan.scenario.detector.min_rate)))
+    asked = _asked(plan)
     waiting: dict[tuple[int, int], FlowShape] = defaultdict(_nothing)
     for flow in plan.flows:
         pair = plan.fabric.leaf_of(flow.source), plan.fabric.leaf_of(flow.destination)
         if pair[0] == pair[1]:
             continue
-        shape = _shape_of(plan, flow.payload_bytes)
-        if plan_test(shape, asked).weakness is not None:
+        if is_weak(plan, flow.payload_bytes):
+            shape = _shape_of(plan, flow.payload_bytes)
             before = waiting[pair]
             grown = replace(shape, packets=before.packets + shape.packets, flows=before.flows + 1)
             waiting[pair] = grown if plan_test(grown, asked).weakness is not None else _nothing()
     return all(not shape.packets for shape in waiting.values())
+
+
+def is_weak(plan: Plan, payload_bytes: int) -> bool:
+    """Whether a write of so many bytes says nothing alone."""
+    return plan_test(_shape_of(plan, payload_bytes), _asked(plan)).weakness is not None
+
+
+def _asked(plan: Plan) -> Asked:
+    return Asked(float(parse_rate(plan.scenario.detector.min_rate)))
 
 
 def _shape_of(plan: Plan, payload_bytes: int) -> FlowShape:

@@ -28,9 +28,10 @@ from scenarios.lab.launch import Launched, OwnerSettings, launch
 from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
 from scenarios.memory_room import no_room
 from scenarios.run import collect
+from scenarios.run.announcing import announced_ends, announced_sendings
 from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
-from scenarios.run.power import announced_ends, least_packets, warnings_of
+from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
 from scenarios.workload.traffic import FlowProgress, Traffic
 from testbed.errors import MissingFeatureError
@@ -229,7 +230,7 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
     """Start all flows under a fresh epoch, which is returned."""
     epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
     lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
-    traffic.post(epoch, time.monotonic_ns(), least_packets(plan))
+    traffic.post(epoch, time.monotonic_ns(), announced_sendings(plan))
     return epoch
 
 

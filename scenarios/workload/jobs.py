@@ -4,7 +4,7 @@ Speaks the workers' requests; knows neither patterns nor tables.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
@@ -125,16 +125,19 @@ class Job:
             rank = program.CreateRank(seat.host, seat.cq, number, len(self._seats), seat.links, memory)
             self._ask(seat.host, rank)
 
-    def start(self, order: program.Order, epoch: int | None = None, least_packets: int = 1) -> Started:
+    def start(
+        self, order: program.Order, epoch: int | None = None, chosen: Collection[tuple[int, int, int]] = ()
+    ) -> Started:
         """Start a program on all ranks.
 
-        With `epoch` its packets are announced to the leaves, those of queue pairs that send at least `least_packets`;
-        the program must not end by time then.
+        With `epoch` the packets of `chosen` queue pairs are announced to the leaves: from host, to host, and which of
+        the queue pairs of these two. The program must not end by time then.
         """
         packets: dict[int, int] = {}
         announced: set[int] = set()
         for seat in self._seats:
-            reply = self._ask(seat.host, program.StartProgram(seat.host, seat.cq, order, epoch, least_packets))
+            request = program.StartProgram(seat.host, seat.cq, order, epoch, self._chosen(seat, chosen))
+            reply = self._ask(seat.host, request)
             packets |= {int(qpn): count for qpn, count in (reply["packets"] or {}).items()}
             announced |= set(reply["announced"])
         return Started(packets, frozenset(announced))
@@ -202,6 +205,15 @@ class Job:
 
     def _connect(self, own: ask.PeerEnd, peer: ask.PeerEnd) -> None:
         self._ask(own.host, ask.ConnectQp(own.host, own.qpn, peer))
+
+    def _chosen(self, seat: _Seat, chosen: Collection[tuple[int, int, int]]) -> tuple[int, ...]:
+        """Numbers of those of the chosen queue pairs that begin at this rank."""
+        return tuple(
+            qpn
+            for rank, ends in seat.links.items()
+            for place, qpn in enumerate(ends.qpns)
+            if (seat.host, self.shape.hosts[rank], place) in chosen
+        )
 
     def _place(self, host: int) -> int:
         return worker_of(host, len(self._workers))

@@ -1,6 +1,6 @@
 """The collectives of a run on the engine workers: opened, started, watched, their numbers compared, closed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -11,7 +11,7 @@ from agent.host.programs.requests import CollectiveOrder
 from results.collective_rows import CollectiveRow
 from results.perf_rows import Cost
 from scenarios.errors import WorkerFailedError
-from scenarios.file.collective_plan import PlannedCollective
+from scenarios.file.collective_plan import PlannedCollective, Sending
 from scenarios.workload.jobs import Asked, Job, Report, Way
 from scenarios.workload.perf_collectives import CollectiveTest, jobs_of, row_of
 
@@ -63,13 +63,14 @@ class RunningJobs:
             for job in jobs:
                 job.open()
 
-    def start(self, epoch: int, least_packets: int | None) -> None:
-        """Start all; queue pairs that send at least so many packets are announced under `epoch`, with None none."""
-        for each in self._running:
+    def start(self, epoch: int, announced: Collection[Sending]) -> None:
+        """Start all; what is in `announced` is announced to the leaves under `epoch`."""
+        for number, each in enumerate(self._running):
+            ends = {(sent.source, sent.destination, sent.place) for sent in announced if sent.collective == number}
             test = each.test
             order = CollectiveOrder(test.pattern, each.planned.count, test.iterations, test.warmup, True, test.seed)
             for job in each.jobs:
-                started = job.start(order, None if least_packets is None else epoch, least_packets or 1)
+                started = job.start(order, epoch, ends)
                 each.packets |= started.packets
                 each.announced |= started.announced
 

@@ -3,13 +3,14 @@
 Speaks the workers' requests; decides nothing about success.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import msgspec
 
 from agent.host import requests as ask
+from scenarios.file.collective_plan import Sending
 from scenarios.file.model import Events
 from scenarios.file.plan import Flow, Plan
 from scenarios.lab.client import Worker
@@ -148,15 +149,15 @@ class Traffic:
             self._flows.append(OpenFlow(flow, own, source, destination))
         self.jobs.open(plan.collectives, settings, scenario.seed)
 
-    def post(self, epoch: int, now_ns: int, least_packets: int | None = None) -> None:
+    def post(self, epoch: int, now_ns: int, announced: Collection[Sending] = ()) -> None:
         """Start everything that does not begin later, announced to the leaves under `epoch`.
 
-        Of programs only queue pairs that send at least `least_packets`; with None none of them.
+        Of collectives only what is in `announced`.
         """
         self._epoch = epoch
         self._later = sorted(((now_ns + item.flow.at_ns, item) for item in self._flows), key=lambda due: -due[0])
         self.post_due(now_ns)
-        self.jobs.start(epoch, least_packets)
+        self.jobs.start(epoch, announced)
 
     def post_due(self, now_ns: int) -> int | None:
         """Start what begins by now; when the next flow does, None if none is left."""

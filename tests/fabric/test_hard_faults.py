@@ -140,3 +140,18 @@ def test_flows_too_small_for_a_verdict_name_the_link_when_they_are_added_up(runs
     assert all(accused(witness) == ([], []) for witness in summary["witnesses"])
     assert {each["verdict"] for each in runs.records("DETECT", "uniform")} == {"insufficient"}
     assert summary["detected"]["verdicts"] == {"healthy": 4 * SMALL_FLOWS * SPINES}
+
+
+def test_small_queue_pairs_of_collectives_are_announced_and_added_up(runs: Runs) -> None:
+    """Eight queue pairs of every two hosts send 130 packets a path each; alone it takes 400."""
+    parts = {
+        "transport": {"pmtu": 256},
+        "workloads": [{"type": "all-to-all", "bytes": "416KiB", "iterations": 9, "qps": 8}],
+        "detector": {"min_rate": "20%"},
+    }
+    summary = runs("exchange", **parts, faults=[{"link": LINK, "drop": "20%"}])
+    assert [each["link"] for each in summary["detected"]["named"]] == [LINK]
+    assert summary["detected"]["unannounced"] == 0
+    lossy = 3 * 8
+    assert summary["detected"]["verdicts"] == {"healthy": 12 * 8 * SPINES - lossy, "failed": lossy}
+    assert "insufficient" in {each["verdict"] for each in runs.records("DETECT", "uniform")}

@@ -91,15 +91,15 @@ Order = WriteBwOrder | WriteLatOrder | CollectiveOrder
 class StartProgram(_Request, frozen=True, tag="start_program"):
     """Start a program on a rank; it waits for the others itself: {packets, announced}.
 
-    `packets` are those of each queue pair, if known. With `epoch` those that send at least `least_packets` are
-    announced to the leaves first; `announced` are their numbers.
+    `packets` are those of each queue pair, if known. With `epoch` the queue pairs numbered `announce` are announced to
+    the leaves first, those of them that send anything; `announced` are their numbers.
     """
 
     host: int
     cq: int
     order: Order
     epoch: int | None = None
-    least_packets: int = 1
+    announce: tuple[int, ...] = ()
 
 
 class ProgramResult(_Request, frozen=True, tag="program_result"):

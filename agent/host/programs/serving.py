@@ -71,11 +71,11 @@ class ProgramCommands:
         return {"packets": packets, "announced": announced}
 
     def _announce(self, request: ask.StartProgram, epoch: int, packets: dict[int, int] | None) -> list[int]:
-        """Announce the queue pairs that send enough; their numbers."""
+        """Announce the queue pairs asked for; the numbers of those that send anything."""
         if packets is None:
             raise RequestError("a program that ends by time cannot be announced: its packets are not known")
         runtime = self.engine.hosts[request.host]
-        chosen = [qpn for qpn, count in packets.items() if count >= request.least_packets]
+        chosen = [qpn for qpn in request.announce if packets.get(qpn)]
         for qpn in chosen:
             self.wiring.declarations.announce(runtime, runtime.channels[qpn], epoch, packets[qpn])
         return chosen

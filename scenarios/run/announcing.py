@@ -1,0 +1,162 @@
+"""Which queue pairs of collectives SprayCheck is told of. Pure: plans and statistics.
+
+What they send is given by what is computed, so many are too short for a verdict. Such are announced only where, with
+others of their pair of leaves, they are enough for certain: an announcement that can but end `insufficient` is a cost
+without a gain, and would fail the run.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from functools import cache
+from math import ceil, sqrt
+
+from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.detector import Asked, plan_test, uniform_packets_needed
+from agent.wire.constants import SprayPolicyCode
+from faults.quantities import parse_rate
+from scenarios.file.collective_plan import Sending
+from scenarios.file.plan import Plan
+from scenarios.run.small_flows import POLICIES, is_weak
+
+LEAST_PACKETS_A_PATH = 64
+"""Of a small flow that is announced: one opening and three closing frames a path are a sixteenth of it. Our choice."""
+
+MOST_SMALL_FLOWS = 512
+"""Of one leaf in a run, either way. A leaf holds 4 096 flows and keeps them for some runs, and judging one takes some
+0.3 ms of one core. Our choice."""
+
+LeafPair = tuple[int, int]
+
+
+def crossing_sendings(plan: Plan) -> Iterator[Sending]:
+    """What queue pairs of collectives send between hosts below different leaves."""
+    return (sent for sent in _sendings(plan) if _crosses(plan, sent))
+
+
+def announced_sendings(plan: Plan) -> list[Sending]:
+    """Those that are announced: long enough alone, or together with others of their pair of leaves."""
+    least = least_packets(plan)
+    long = [sent for sent in _sendings(plan) if least is not None and sent.packets >= least]
+    return [*long, *_enough_together(plan, least)]
+
+
+def announced_ends(plan: Plan) -> list[tuple[int, int]]:
+    """Hosts, from and to, of the queue pairs of collectives between leaves that SprayCheck is told of."""
+    return [(sent.source, sent.destination) for sent in announced_sendings(plan) if _crosses(plan, sent)]
+
+
+def least_packets(plan: Plan) -> int | None:
+    """Packets from which on a queue pair of a collective is judged alone; None when none is long enough."""
+    needed = needed_for(plan, _min_rate(plan))
+    return None if needed is None else needed * plan.fabric.spec.planes * plan.fabric.spec.spines
+
+
+def needed_for(plan: Plan, rate: float) -> int | None:
+    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
+    transport = plan.scenario.transport
+    spines = plan.fabric.spec.spines
+    if plan.scenario.judged_by == "declared":
+        return declared_packets_needed(spines, Asked(rate))
+    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, Asked(rate))
+
+
+def _enough_together(plan: Plan, least: int | None) -> list[Sending]:
+    """Small ones that fill sums of their pair of leaves, in whatever order they end (S6)."""
+    if plan.scenario.judged_by != "uniform" or plan.scenario.detector.select != "all":
+        return []
+    pairs = _small_by_pair(plan, least)
+    chosen = {pair: _that_fill_sums(plan, sorted(small, key=_packets)) for pair, small in pairs.items()}
+    leaving, arriving = Counter[int](), Counter[int]()
+    for (source, destination), sent in chosen.items():
+        leaving[source] += len(sent)
+        arriving[destination] += len(sent)
+    if max((*leaving.values(), *arriving.values()), default=0) > MOST_SMALL_FLOWS:
+        return []
+    return [sent for small in chosen.values() for sent in small]
+
+
+def _small_by_pair(plan: Plan, least: int | None) -> dict[LeafPair, list[Sending]]:
+    """Without pairs of leaves between which small writes are added up, since these would get into the same sums."""
+    leaf_of, spec = plan.fabric.leaf_of, plan.fabric.spec
+    writes = {
+        (leaf_of(flow.source), leaf_of(flow.destination)) for flow in plan.flows if is_weak(plan, flow.payload_bytes)
+    }
+    smallest, pairs = LEAST_PACKETS_A_PATH * spec.planes * spec.spines, defaultdict[LeafPair, list[Sending]](list)
+    for sent in crossing_sendings(plan):
+        pair = leaf_of(sent.source), leaf_of(sent.destination)
+        if smallest <= sent.packets and (least is None or sent.packets < least) and pair not in writes:
+            pairs[pair].append(sent)
+    return pairs
+
+
+def _that_fill_sums(plan: Plan, small: Sequence[Sending]) -> Sequence[Sending]:
+    """As many of them, the larger ones, as fill whole sums; `small` are sorted."""
+    for first in range(len(small)):
+        if first and small[first].packets == small[first - 1].packets:
+            continue
+        in_sum = _flows_a_sum(plan, small[first].packets, small[-1].packets, len(small) - first)
+        if in_sum is not None:
+            return small[len(small) - (len(small) - first) // in_sum * in_sum :]
+    return ()
+
+
+def _flows_a_sum(plan: Plan, fewest: int, most: int, flows: int) -> int | None:
+    """How many flows of `fewest` to `most` packets are enough together while one less is not, however they mix.
+
+    None if that depends on the mixture, or more than `flows` are needed.
+    """
+    spec, transport = plan.fabric.spec, plan.scenario.transport
+    low, high = fewest // spec.planes, -(-most // spec.planes)
+    shape = FlowShape(POLICIES[transport.spray], 1, spec.spines, transport.copies)
+    if _is_weak_sum(shape, flows * high, flows, _min_rate(plan)):
+        return None
+    for count in range(1, flows + 1):
+        margin = _differs_by(shape, count, high, spec.planes)
+        totals = _spread(max(1, count * low - margin), count * high + margin)
+        weak = {_is_weak_sum(shape, total, count, _min_rate(plan)) for total in totals}
+        if weak != {True}:
+            return count if weak == {False} and count > 1 else None
+    return None
+
+
+def _differs_by(shape: FlowShape, flows: int, share: int, planes: int) -> int:
+    """Packets by which what flows put into a plane may differ from their shares, `share` each.
+
+    Under rotation by a pass over the plane's entropy values at both ends; under random spraying by five deviations.
+    """
+    if planes == 1:
+        return 0
+    if shape.policy is SprayPolicyCode.RANDOM:
+        return ceil(5 * sqrt(flows * share * (1 - 1 / planes)))
+    return 2 * flows * shape.paths * shape.copies
+
+
+def _spread(low: int, high: int) -> Iterator[int]:
+    """Both, and up to 64 numbers between them, of all remainders: tests change with the fraction of N/k."""
+    yield from range(low, high, (high - low) // 64 | 1)
+    yield high
+
+
+@cache
+def _is_weak_sum(shape: FlowShape, packets: int, flows: int, rate: float) -> bool:
+    """Whether so many packets of so many flows of one plane do not tell the rate."""
+    whole = FlowShape(shape.policy, packets, shape.paths, shape.copies, flows)
+    return plan_test(whole, Asked(rate)).weakness is not None
+
+
+def _sendings(plan: Plan) -> Iterator[Sending]:
+    for number, collective in enumerate(plan.collectives):
+        yield from (sent._replace(collective=number) for sent in collective.sendings(plan.scenario.transport.pmtu))
+
+
+def _crosses(plan: Plan, sent: Sending) -> bool:
+    return plan.fabric.leaf_of(sent.source) != plan.fabric.leaf_of(sent.destination)
+
+
+def _packets(sent: Sending) -> int:
+    return sent.packets
+
+
+def _min_rate(plan: Plan) -> float:
+    return float(parse_rate(plan.scenario.detector.min_rate))
