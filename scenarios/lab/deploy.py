@@ -33,6 +33,10 @@ SPRAYCHECK = "spraycheck"
 DETECTOR_PRIORITY = 10
 """Of SprayCheck's programs among those on a port; faults sit on the other side, at egress (our choice)."""
 
+MOST_BY_TCX = 64
+"""Ports of leaves. By TCX counting costs less, but the kernel takes 12 ms a port (measured) to attach, as long again to
+take a lab down, and lets nobody else configure a network meanwhile. So large labs use clsact. Our choice."""
+
 ERASE_AFTER_S = 600
 """A flow on a slow, emulated machine may take minutes; a leaf has memory for all of them (our choice)."""
 
@@ -159,24 +163,25 @@ def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tu
     first = ifindex_of(fabric, PortId(NodeId.leaf(0, 0), NodeId.spine(0, 0), 0))
     counting = dataplane.Counting(fabric.spec.spines, narrow)
     compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first, counting), labdir.bpf)
+    few = sum(len(fabric.ports_of(leaf)) for leaf in fabric.leaves()) <= MOST_BY_TCX
     with ExitStack() as held:
         leaves = []
         for node in fabric.leaves():
             program = held.enter_context(bpf.load(compiled))
-            _attach(fabric, labdir.lab, node, program)
+            _attach(fabric, labdir.lab, node, program, few)
             leaves.append(MeasuredLeaf(node, program))
         yield tuple(leaves)
 
 
-def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject) -> None:
-    """By TCX, or in clsact where the kernel is too old for it."""
+def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject, few: bool) -> None:
+    """By TCX where ports are few and the kernel knows it, else in clsact."""
     by_peer = {role: program.program(name) for role, name in _PROGRAMS.items()}
     namespace = namespace_path(namespace_name(lab, leaf))
     with inside(namespace), Rtnl.here(str(leaf)) as rtnl:
         for port in fabric.ports_of(leaf):
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
-            if not tcx.attach(index, chosen.fd):
+            if not (few and tcx.attach(index, chosen.fd)):
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 
 

@@ -5,13 +5,19 @@ from collections.abc import Iterator
 
 import pytest
 
+from agent.spraycheck import dataplane
+from scenarios.lab import deploy
+from scenarios.lab.lab_dir import LabDir
 from testbed.errors import KernelError
 from testbed.kernel import qdisc, tcx
 from testbed.kernel.bpf_syscall import load_smallest_program, program_id
 from testbed.kernel.netns import inside
 from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
-from tests.support.namespaces import needs_root
+from testbed.model.addressing import ifindex_of
+from testbed.model.fabric import FabricSpec
+from testbed.model.ids import Role
+from tests.support.namespaces import built, needs_root
 from tests.support.veth_pair import End, veth_pair
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -86,3 +92,20 @@ def test_a_kernel_without_it_is_told_from_a_refusal(monkeypatch, programs):
     assert not tcx.attach(1, programs[0])
     assert tcx.attached(1) == ()
     tcx.detach(1, programs[0])
+
+
+@pytest.mark.parametrize("most", [0, 64])
+def test_a_lab_counts_by_tcx_while_its_ports_are_few(monkeypatch, tmp_path, port, most):
+    monkeypatch.setattr(deploy, "MOST_BY_TCX", most)
+    with built(FabricSpec(planes=1, leaves=2, spines=2, hosts_per_leaf=1)) as net:
+        labdir = LabDir(net.lab, tmp_path)
+        labdir.path.mkdir()
+        with deploy.measured_leaves(net.fabric, labdir, narrow=False) as leaves:
+            for leaf in leaves:
+                wanted = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
+                for each in net.fabric.ports_of(leaf.node):
+                    number = leaf.program.program(wanted[each.peer.role]).id
+                    with inside(net.netns_path(leaf.node)), Rtnl.here(str(leaf.node)) as rtnl:
+                        ifindex = ifindex_of(net.fabric, each)
+                        by_tc = [one.id for one in qdisc.attached_programs(rtnl, ifindex, Direction.INGRESS)]
+                        assert (list(tcx.attached(ifindex)), by_tc) == (([number], []) if most else ([], [number]))

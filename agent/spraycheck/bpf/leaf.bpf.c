@@ -62,10 +62,19 @@ struct {
 	__type(value, struct flow);
 } blank SEC(".maps");
 
-/* The UDP destination port of a datagram that crosses the fabric, whose first bytes are now in `frame`, or 0. */
-static __always_inline __u32 load_frame(struct __sk_buff *skb, __u8 *frame)
+/*
+ * The first FRAME_BYTES of a packet, in place, or 0 where it is shorter. On its first hop a packet from a TX ring has
+ * nothing but its Ethernet header in linear memory; the next router would have to fetch the rest anyway.
+ */
+static __always_inline __u8 *frame_of(struct __sk_buff *skb)
 {
-	return bpf_skb_load_bytes(skb, 0, frame, FRAME_BYTES) ? 0 : udp_port(frame);
+	if (skb->len < FRAME_BYTES)
+		return 0;
+	if (skb->data_end - skb->data < FRAME_BYTES && bpf_skb_pull_data(skb, FRAME_BYTES))
+		return 0;
+	if ((void *)(long)skb->data + FRAME_BYTES > (void *)(long)skb->data_end)
+		return 0;
+	return (void *)(long)skb->data;
 }
 
 /* Whether a PSN belongs to the announced flow, modulo 2^24; flows are shorter than that. */
@@ -195,18 +204,17 @@ static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 
 SEC("classifier")
 int from_host(struct __sk_buff *skb)
 {
-	__u8 frame[FRAME_BYTES], body[ANNOUNCE_BYTES];
-	__u32 port = load_frame(skb, frame);
+	__u8 *frame = frame_of(skb), body[ANNOUNCE_BYTES];
+	__u32 port = frame ? udp_port(frame) : 0;
 
-	if (is_write(port, frame)) {
+	if (port && is_write(port, frame)) {
 		__u32 dqpn = dqpn_of(frame), psn = psn_of(frame), zero = 0;
-		__u8 var_res = frame[MRC_OFF_BTH_VAR_RES] | MRC_SPRAYCHECK_MARK;
 		struct mark *mark = bpf_map_lookup_elem(&measured, &dqpn);
 		struct selected *now = bpf_map_lookup_elem(&selection, &zero);
 
 		if (!mark || !now)
 			return TC_ACT_UNSPEC;
-		bpf_skb_store_bytes(skb, MRC_OFF_BTH_VAR_RES, &var_res, 1, 0); /* no ICRC or UDP checksum covers it */
+		frame[MRC_OFF_BTH_VAR_RES] |= MRC_SPRAYCHECK_MARK; /* no ICRC or UDP checksum covers it */
 		if (now->priority)
 			skb->priority = now->priority;
 		if (!(frame[MRC_OFF_BTH_FLAGS] & MRC_FLAG_RTX) && in_flow(psn, mark->start_psn, mark->end_psn))
@@ -394,10 +402,10 @@ static __always_inline void count(const __u8 *frame, __u32 spine)
 SEC("classifier")
 int from_spine(struct __sk_buff *skb)
 {
-	__u8 frame[FRAME_BYTES], body[ANNOUNCE_BYTES];
-	__u32 port = load_frame(skb, frame), spine = skb->ifindex - FIRST_SPINE_IFINDEX;
+	__u8 *frame = frame_of(skb), body[ANNOUNCE_BYTES];
+	__u32 port = frame ? udp_port(frame) : 0, spine = skb->ifindex - FIRST_SPINE_IFINDEX;
 
-	if (is_write(port, frame)) {
+	if (port && is_write(port, frame)) {
 		if (frame[MRC_OFF_BTH_VAR_RES] & MRC_SPRAYCHECK_MARK)
 			count(frame, spine);
 	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body) && *FIELD(MEASURED)) {
