@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How an eBPF program reads an MRC frame that crosses the fabric: IPv6 in IPv6, UDP, BTH. `frame` is a copy of its first
- * FRAME_BYTES, zeros where the packet ends before. Copied rather than read in place: on its first hop a packet from a TX
- * ring has nothing but its Ethernet header in linear memory.
+ * How an eBPF program reads an MRC frame that crosses the fabric: IPv6 in IPv6, UDP, BTH. `frame` are its first
+ * FRAME_BYTES: in place, or copied with zeros where the packet ends before.
  */
 #ifndef SPRAYLAB_MRC_FRAME_H
 #define SPRAYLAB_MRC_FRAME_H
