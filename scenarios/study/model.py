@@ -16,7 +16,7 @@ from agent.spraycheck.detector import MAX_PACKETS
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
 from scenarios.file.plan import Complaint
-from scenarios.file.values import Part, Rate
+from scenarios.file.values import OffIsAWord, Part, Rate
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, NodeId
 
@@ -58,7 +58,7 @@ class Study(Part):
     """How entropy values are drawn."""
     expectation: tuple[Expectation, ...] = Field(default=("uniform",), min_length=1)
     """What counts are compared with: an equal share, or what the sender declared."""
-    loss_policy: tuple[LossPolicy, ...] = Field(default=("off",), min_length=1)
+    loss_policy: tuple[Annotated[LossPolicy, OffIsAWord], ...] = Field(default=("off",), min_length=1)
     """What senders do about a lost packet: nothing, or retire its path as in MRC's paper. A model knows `off` only."""
     rates: tuple[Rate, ...] = ()
     """Drop rates, crossed with `packets`."""
