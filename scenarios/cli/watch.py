@@ -19,7 +19,7 @@ from scenarios.cli.output import Output
 from scenarios.errors import InterruptedRunError
 from scenarios.interrupts import keyboard_interrupts
 from scenarios.lab.lab_dir import LabDir
-from scenarios.watch.frame import STALE_S, frame
+from scenarios.watch.frame import STALE_S, frame, whole_frame
 from scenarios.watch.read import ANSWERS_NO_MORE, LabReader, ended_in_order
 from scenarios.watch.tally import Tally
 from scenarios.watch.view import View
@@ -62,7 +62,10 @@ def _show(reader: LabReader, output: Output, once: bool) -> None:
     if output.as_json:
         for view in _views(reader, once):
             output.line(view)
-    elif once or not console.is_terminal or console.is_dumb_terminal:
+    elif not console.is_terminal or console.is_dumb_terminal:
+        for view in _views(reader, once=True):
+            console.print(whole_frame(view), soft_wrap=True)
+    elif once:
         for view in _views(reader, once=True):
             console.print(frame(view, console.width, None), soft_wrap=True)
     else:

@@ -46,7 +46,7 @@ class Grid:
 
 
 def grid(view: View, width: int, height: int | None) -> Grid:
-    """All planes in so many columns and at most so many lines, as far as that goes; None: as many as it takes."""
+    """All planes in so many columns and at most so many lines, as far as that goes; None: all that there is."""
     cells: dict[tuple[int, int, int], Cell] = {}
     for link in view.links:
         key = link.plane, link.leaf, link.spine
@@ -67,7 +67,8 @@ def _fitting(view: View, cells: dict[tuple[int, int, int], Cell], width: int, he
         return lambda index: max((w for key, w in weight.items() if key[place] == index), default=0.0)
 
     label = _label_width(view)
-    spines = _chosen(view.spines, (width - label + 1) // _CELL, by(2))
+    room = view.spines if height is None else (width - label + 1) // _CELL
+    spines = _chosen(view.spines, room, by(2))
     per_row = max(1, (width + _GAP) // (label + _CELL * len(spines) + _GAP))
     rows = -(-view.planes // per_row)
     if height is None:
@@ -98,7 +99,7 @@ def _plane(plane: int, shown: Shown, cells: dict[tuple[int, int, int], Cell], vi
     label = _label_width(view)
     width = label + _CELL * len(shown.spines) - 1
     head = Text(f"plane {plane}".ljust(width), "bold")
-    names = "".join(f"s{spine}".ljust(_CELL) for spine in shown.spines)[:-1]
+    names = "".join((f"s{spine}" if spine < 100 else str(spine)).ljust(_CELL) for spine in shown.spines)[:-1]
     rows = [_row(f"leaf{leaf}".ljust(label), [cells.get((plane, leaf, spine)) for spine in shown.spines])
             for leaf in shown.leaves]  # fmt: skip
     return [head, Text(" " * label + names, "dim"), *rows]

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scenarios.watch.frame import LEAST_HEIGHT, LEAST_WIDTH, frame
+from scenarios.watch.frame import LEAST_HEIGHT, LEAST_WIDTH, frame, too_small, whole_frame
 from scenarios.watch.grid import letter
-from scenarios.watch.view import FaultView, LinkView
+from scenarios.watch.view import Detection, FaultView, LinkView, View
 from tests.unit.scenarios.watch_readings import large_view
 
 NARROW = """\
@@ -25,7 +25,7 @@ leaf6 ..  ..  ..  ..  ..  ..  ..  ..   leaf6 ..  ..  ..  ..  ..  ..  ..  ..
 leaf7 ..  ..  ..  ..  ..  ..  ..  ..   leaf7 ..  ..  ..  ..  ..  ..  ..  C.^
 link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 ^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.
-FLOWS measured over 1.0 s      EVs by state       FAULTS in force, kernel's cou…
+FLOWS measured over 1.0 s      EVs by state       FAULTS, counted by the kernel
 flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 random-drop 1%
 h0>h1       22.2   50%     40  h7     31   1   0    lost 80 of 8,194
 h1>h2       22.2   50%     40  h0     32   0   0  DETECTED in run 3
@@ -50,22 +50,82 @@ def test_the_picture_on_a_narrow_terminal() -> None:
 def test_a_wide_terminal_shows_numbers_of_links_and_all_flows() -> None:
     shown = lines(large_view(), 200, 50)
     assert sum("22.2 Mb/s" in line for line in shown) == 16
-    assert [line for line in shown if "p1:leaf7>spine7  C   0.980% of     8,192  fault, named" in line]
+    assert [line for line in shown if "p1:leaf7>spine7   C   0.980% of     8,192  fault, named" in line]
     assert not [line for line in shown if "more" in line and "..." in line]
 
 
+SIZES = {"width": st.integers(80, 250), "height": st.integers(24, 80)}
+COUNTS = {"planes": st.integers(1, 6), "leaves": st.integers(1, 40), "spines": st.integers(1, 40)}
+
+
 @settings(max_examples=150, deadline=None)
-@given(
-    st.integers(1, 6), st.integers(1, 40), st.integers(1, 40), st.integers(0, 60), st.integers(1, 250),
-    st.integers(1, 80), st.booleans(),
-)  # fmt: skip
-def test_it_fits_and_shows_the_failing_link(planes, leaves, spines, flows, width, height, bad) -> None:
+@given(**SIZES, **COUNTS, flows=st.integers(0, 60), bad=st.booleans())
+def test_it_fits_and_shows_the_failing_link(width, height, planes, leaves, spines, flows, bad) -> None:
     shown = lines(large_view(planes, leaves, spines, bad, flows), width, height)
-    assert len(shown) <= max(height, LEAST_HEIGHT)
-    assert max(map(len, shown)) <= max(width, LEAST_WIDTH)
+    assert len(shown) <= height
+    assert max(map(len, shown)) <= width
     picture = "\n".join(shown[:-1])
     assert ("C.^" in picture) == bad
     assert ("no room here for" in picture) <= (planes * leaves * spines > 1)
+
+
+def wordy() -> View:
+    """The longest words that a lab has."""
+    link, other = "p15:leaf255>spine255", "p15:spine255>leaf254"
+    faults = (
+        FaultView(link, "flap", "period=2s,duty=50%,count=10,jitter=100ms", "nothing", 8194, 80, "hand"),
+        FaultView(other, "burst-drop", "1%", "p=12.3456%,r=10%,bad=100%,good=0.00001%", 81_944_444, 80_000, "scenario"),
+    )
+    said = tuple(Detection("2026-03-04T05:06:11.500000Z", "p15-leaf255", f"names one of {link}, {other} ({how})")
+                 for how in ("uniform", "declared, preliminary"))  # fmt: skip
+    view = large_view(4, 16, 8, flows=3)
+    evs = replace(view.evs[0], not_good=tuple(f"p{plane}:spine255 ASSUMED_BAD" for plane in range(16)))
+    far = replace(view.flows[0], source="h65534", destination="h65535", resent=12_345_678, goodput_bps=12_345_678_901)
+    return replace(view, lab="abcdefghij", evs=(evs, *view.evs[1:9]), flows=(far, *view.flows), faults=faults,
+                   detections=said, troubles=("spraycheck killed by SIGKILL", "worker255 does not answer"))  # fmt: skip
+
+
+WORDY = wordy()
+
+
+@settings(max_examples=60, deadline=None)
+@given(**SIZES)
+def test_nothing_is_cut_inside_a_word(width, height) -> None:
+    for text in (frame(WORDY, width, height, age_s=1000), frame(large_view(), width, height)):
+        assert "…" not in text.plain
+        assert max(map(len, text.plain.splitlines())) <= width
+
+
+def test_a_pipe_gets_everything_a_thing_a_line() -> None:
+    shown = whole_frame(WORDY).plain.splitlines()
+    assert sum(line.startswith("h65534>h65535") for line in shown) == 1
+    assert [line for line in shown if line.endswith("p15:spine255 ASSUMED_BAD")]
+    for fault in WORDY.faults:
+        assert any(fault.link in line and fault.in_force in line and f"{fault.seen:,}" in line for line in shown)
+    for said in WORDY.detections:
+        assert any(line.endswith(said.text) for line in shown)
+    grid = [line for line in shown if line.startswith(("plane ", "leaf15 "))]
+    assert " ".join(grid).count("plane") == " ".join(grid).count("leaf15") == 4
+    assert "…" not in "".join(shown)
+    assert not any("more" in line and "..." in line for line in shown)
+
+
+def test_a_pipe_gets_all_spines() -> None:
+    shown = whole_frame(large_view(1, 2, 250)).plain.splitlines()
+    assert shown[2].split()[-1] == "249"
+    assert shown[4].endswith("C.^")
+
+
+@pytest.mark.parametrize(("width", "height"), [(60, 15), (79, 24), (80, 23), (20, 50), (1, 1)])
+def test_a_terminal_that_is_too_small_is_told_so_in_one_line(width: int, height: int) -> None:
+    (line,) = lines(large_view(), width, height)
+    assert line == f"watch needs 80x24, this is {width}x{height}"[:width]
+
+
+def test_one_frame_needs_columns_only() -> None:
+    assert too_small(LEAST_WIDTH, None) == ""
+    assert too_small(LEAST_WIDTH, LEAST_HEIGHT) == ""
+    assert lines(large_view(), 60, None) == ["watch needs 80 columns, this has 60; a pipe takes all"]
 
 
 def test_everything_is_there_when_no_height_is_given() -> None:
@@ -107,4 +167,5 @@ def test_a_lab_before_its_first_run_claims_nothing() -> None:
 def test_troubles_and_old_pictures_are_told() -> None:
     shown = lines(replace(large_view(), troubles=("worker0 killed by SIGKILL",)), 80, 24, age_s=7)
     assert "nothing read for 7 s" in shown[0]
-    assert shown[1].startswith("worker0 killed by SIGKILL")
+    assert shown[1] == "  spines, 8 hosts"
+    assert shown[2].startswith("worker0 killed by SIGKILL")

@@ -1,0 +1,31 @@
+"""Lines that are too long for their place go on in the next one, at a blank or behind a comma. Pure."""
+
+import re
+from collections.abc import Iterator
+
+from rich.text import Text
+
+_INDENT = "  "
+_BEHIND_COMMA = re.compile(r"(?<=,)(?=\S)")
+
+
+def folded(line: Text, width: int | None) -> list[Text]:
+    """As many lines as it takes, the later ones set in; one for a width of None. A longer word stays whole."""
+    if width is None or len(line.plain) <= width:
+        return [line]
+    lines, now = list[str](), ""
+    for gap, piece in _pieces(line.plain, width - len(_INDENT)):
+        if now.strip() and len(now) + len(gap) + len(piece) > width:
+            lines.append(now)
+            now, gap = _INDENT, ""
+        now += gap + piece
+    return [Text(part, line.style) for part in (*lines, now)]
+
+
+def _pieces(text: str, width: int) -> Iterator[tuple[str, str]]:
+    """Words with the blank before them; a word that no line holds in its parts behind commas."""
+    for at, word in enumerate(text.split(" ")):
+        gap = " " if at else ""
+        for part in _BEHIND_COMMA.split(word) if len(word) > width else (word,):
+            yield gap, part
+            gap = ""

@@ -1,0 +1,90 @@
+"""What stands below the grid: flows, hosts' entropy values, faults and detections, each as lines of text. Pure.
+
+Two forms: narrow for a small terminal, wide with more columns and the paths in question.
+"""
+
+from rich.text import Text
+
+from scenarios.watch.folding import folded
+from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, View
+
+Lines = list[Text]
+
+_STATES = ("GOOD", "ASSUMED_BAD", "DENIED", "SKIP")
+
+
+def part(lines: Lines, height: int | None) -> Lines:
+    """As many lines as there is room for; the last one says how many are missing."""
+    if height is None or len(lines) <= height:
+        return lines
+    kept = max(0, height - 1)
+    return [*lines[:kept], Text(f"... {len(lines) - kept} more", "dim")][:height]
+
+
+def flow_lines(view: View, wide: bool) -> Lines:
+    """A line a queue pair that sends."""
+    over = f" over {view.seconds:.1f} s" if view.seconds else ""
+    title = f"FLOWS, measured{over}" if wide else f"FLOWS measured{over}"
+    if not view.flows:
+        return [Text(title, "bold"), Text("no queue pair sends now")]
+    names = f"{'':11}{'qp':<9}{'goodput':>12}{'done':>6}{'resent':>9}" if wide else "flow        Mb/s  done resent"
+    return [Text(title, "bold"), Text(names, "dim"), *(_flow(flow, wide) for flow in view.flows)]
+
+
+def _flow(flow: FlowView, wide: bool) -> Text:
+    done = flow.acked_bytes / flow.posted_bytes
+    way = f"{flow.source}>{flow.destination}"
+    style = "bold red" if flow.state == "ERROR" else ""
+    rate = "-" if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:.1f}"
+    share = flow.state if flow.state == "ERROR" else f"{done:.0%}"
+    if wide:
+        return Text(f"{way:<10} {flow.qpn:<#9x}{f'{rate} Mb/s':>12}{share:>6} {flow.resent:>8,}", style)
+    return Text(f"{way:<9} {rate:>6} {share:>5} {flow.resent:>6}", style)
+
+
+def host_lines(view: View, wide: bool, width: int | None) -> Lines:
+    """A line a host, those with paths out of use first; on a wide terminal these paths, too."""
+    title = "PATHS (EVs) by state, as agents say" if wide else "EVs by state"
+    if not view.evs:
+        return [Text(title, "bold"), Text("none in use")]
+    names = "".join(f"{name:>7}" for name in ("good", "bad", "denied", "skip")) if wide else "good bad den"
+    hosts = sorted(view.evs, key=lambda each: not each.not_good)
+    lines = [Text(title, "bold"), Text(f"{'':5}{names}", "dim")]
+    return lines + [line for each in hosts for line in _host(each, wide, width)]
+
+
+def _host(evs: HostEvs, wide: bool, width: int | None) -> Lines:
+    good, bad, denied, skipped = (evs.states.get(name, 0) for name in _STATES)
+    style = "bold red" if bad or denied else ""
+    if not wide:
+        return [Text(f"{evs.host:<5}{good:>4}{bad:>4}{denied:>4}", style)]
+    counts = f"{evs.host:<5}{good:>7}{bad:>7}{denied:>7}{skipped:>7}"
+    out = ", ".join(evs.not_good)
+    if width is None or len(counts) + 2 + len(out) <= width:
+        return [Text(f"{counts}  {out}".rstrip(), style)]
+    return [Text(counts, style), *folded(Text(f"  {out}", style), width)]
+
+
+def fault_lines(view: View, width: int | None) -> Lines:
+    """What is in force, as the kernel holds it."""
+    faults = [line for fault in view.faults for line in folded(_fault(fault), width)]
+    return [*folded(Text("FAULTS, counted by the kernel", "bold"), width), *(faults or [Text("none")])]
+
+
+def _fault(fault: FaultView) -> Text:
+    held = " ".join(filter(None, (fault.link, fault.kind, fault.in_force)))
+    counts = f"lost {fault.dropped:,} of {fault.seen:,}" if fault.seen else "no packet yet"
+    asked = "" if fault.in_force == fault.requested else f", asked {fault.requested or fault.kind}"
+    return Text(f"{held} {counts}{asked}", "bold red" if fault.in_force in ("nothing", "removed") else "cyan")
+
+
+def detection_lines(view: View, width: int | None) -> Lines:
+    """Verdicts by kind, then what is accused, the latest first."""
+    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(view.verdicts.items()))
+    lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
+    lines += folded(Text(f"verdicts: {verdicts or 'none yet'}", "dim"), width)
+    return lines + [line for said in reversed(view.detections) for line in folded(_detection(said), width)]
+
+
+def _detection(said: Detection) -> Text:
+    return Text(f"{said.ts[11:19]} {said.node} {said.text}", "" if " no link" in said.text else "bold")
