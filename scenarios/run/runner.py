@@ -47,6 +47,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         plan = stage("plan", stages.plan_for, order)
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
+        epoch = stage("epoch", stages.new_epoch, lab, plan)
         folder = stage("run folder", stages.new_folder, order, plan, undo)
         unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
         stage("describe", ending.describe, order, plan, folder, started)
@@ -55,7 +56,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         unfinished.has_begun = True
         traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
         before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
-        epoch = stage("write", stages.start_writing, lab, plan, traffic)
+        stage("write", stages.start_writing, lab, plan, traffic, epoch)
         progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener)
         verified = stage("verify", traffic.verify)
         verdicts = stage("detection", stages.wait_judged, lab, order.labdir, plan, epoch, listener)

@@ -226,12 +226,18 @@ def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> 
     return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
 
 
-def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic) -> int:
-    """Start all flows under a fresh epoch, which is returned."""
-    epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+def new_epoch(lab: LabInUse, plan: Plan) -> int:
+    """A number for what will be announced, once SprayCheck is ready.
+
+    Before any fault: the owner may have to start SprayCheck anew, and keeps no fault's times meanwhile.
+    """
+    return lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+
+
+def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic, epoch: int) -> None:
+    """Start all flows, announced under an epoch."""
     lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
     traffic.post(epoch, time.monotonic_ns(), announced_sendings(plan))
-    return epoch
 
 
 def wait_ended(
