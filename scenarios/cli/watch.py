@@ -1,6 +1,7 @@
 """`spraylab watch`: a live view of the lab that is up, on a terminal; one frame or JSON elsewhere."""
 
 import logging
+import os
 import select
 import time
 from collections.abc import Iterator
@@ -58,6 +59,8 @@ def command(labdir: LabDir, output: Output, once: bool) -> None:
 
 
 def _show(reader: LabReader, output: Output, once: bool) -> None:
+    for name in ("COLUMNS", "LINES"):  # what the terminal was when the shell began; Rich would believe it for ever
+        os.environ.pop(name, None)
     console = Console(no_color=output.color is False or None, highlight=False)
     if output.as_json:
         for view in _views(reader, once):

@@ -19,9 +19,10 @@ class Terminal:
         self._socket, self._folder = socket, folder
 
     def start(self, words: Sequence[str], width: int, height: int) -> None:
-        """Start a program; the terminal's settings before and after it, and its exit code, are kept."""
+        """Start a program as from a shell that exports its size; the terminal's settings and its exit code are kept."""
         kept = {name: shlex.quote(str(self._folder / name)) for name in ("before", "after", "code")}
-        line = f"stty -g > {kept['before']}; {shlex.join(words)}; echo $? > {kept['code']}; stty -g > {kept['after']}"
+        line = f"export COLUMNS={width} LINES={height}; stty -g > {kept['before']}; "
+        line += f"{shlex.join(words)}; echo $? > {kept['code']}; stty -g > {kept['after']}"
         self._tmux("new-session", "-d", "-x", str(width), "-y", str(height), f"{line}; exec sleep 600")
 
     def screen(self) -> list[str]:
