@@ -29,7 +29,20 @@ def level_against(mild: float, sent: Counts, lost: Counts, stray_rate: float, st
 
 
 def apart(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
-    """Paths of a group that loses more than the rest of its flow: several failed paths hide one another's share.
+    """Paths of groups that lose more than the rest of their flow: several failed paths hide one another's share.
+
+    Once a group is found, the rest is looked at as a flow of its own: a path that loses much hides one that loses
+    little. What is common to all paths of a flow is common to those of the rest, too, so each look has the stated
+    level, and a second one is taken only after a first group.
+    """
+    flags = np.zeros(np.broadcast_shapes(sent.shape, lost.shape), np.bool_)
+    while (found := _worst_group(np.where(flags, 0, sent), np.where(flags, 0, lost), stray_rate, strict)).any():
+        flags |= found
+    return flags
+
+
+def _worst_group(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
+    """The group that loses most, if it loses more than the rest; a path on which nothing was sent is in none.
 
     The group is the best split by loss rate. A tail bound (Chernoff) times the number of groups of that size and of
     sizes keeps the chance that losses common to all paths split anyhow below the level: GROUP_ALARM a flow if the rest
@@ -49,8 +62,8 @@ def apart(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags
     splits = np.take_along_axis(chances, best, -1) + log(paths - 1) <= np.log(level)
     above_rest = all_at_least(lost, lost + rest_lost, sent / np.maximum(sent + rest_sent, 1)) <= level
     inside = np.argsort(order, axis=-1, kind="stable") <= best
-    flags: Flags = splits & inside & above_rest
-    return flags
+    found: Flags = splits & inside & above_rest & (lost > 0)
+    return found
 
 
 def _divergence(part: Counts, whole: Counts, share: NDArray[np.float64]) -> NDArray[np.float64]:

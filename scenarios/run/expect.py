@@ -33,7 +33,7 @@ RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
 
 
-SHORT_ALIKE = "short on all paths alike: the loss may lie before the first leaf (a host link?)"
+SHORT_ALIKE = "short, and so may be other paths of the flow: lost before they part (a host link?) or on several"
 ALIKE = (LOST_ALIKE, SHORT_ALIKE)
 """Reasons of insufficient verdicts that a common cause of losses explains once it is named."""
 

@@ -113,11 +113,11 @@ def test_page_sets_the_scenarios_word_beside_the_truth() -> None:
 
 
 def test_page_groups_why_verdicts_say_nothing() -> None:
-    why = {"128 packets a path, a drop of 1% needs about 1,799": 252, "short on all paths alike": 8}
+    why = {"128 packets a path, a drop of 1% needs about 1,799": 252, "short, and so may be other paths": 8}
     said = Detected("none", (), (), (), {"insufficient": 260}, 260, None, None, None, why)
     page = summary_text(msgspec.structs.replace(summary(), detected=said))
     assert "insufficient: 252: 128 packets a path, a drop of 1% needs about 1,799" in page
-    assert "insufficient: 8: short on all paths alike" in page
+    assert "insufficient: 8: short, and so may be other paths" in page
 
 
 def test_many_flows_are_left_to_the_json() -> None:

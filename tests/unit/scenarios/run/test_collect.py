@@ -81,7 +81,7 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
     told = collect.conclusion_of([short, *weak], None, 3, "uniform", "a drop of 1% needs about 1,799").insufficient
     assert list(told.items()) == [
         ("128 packets a path, a drop of 1% needs about 1,799", 2),
-        ("short on all paths alike: the loss may lie before the first leaf (a host link?)", 1),
+        ("short, and so may be other paths of the flow: lost before they part (a host link?) or on several", 1),
     ]
 
 
