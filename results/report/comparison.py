@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any
 
 from results.report.page import figures_of, rendered
@@ -172,17 +173,24 @@ def _ran_on(run: RunData) -> Facts:
 
 
 def _row(name: str, values: Sequence[Any]) -> Difference:
-    return Difference(name, tuple(map(_text, values)), _change(values[0], values[-1]))
+    decimals = max((_decimals(value) for value in values if isinstance(value, float)), default=0)
+    return Difference(name, tuple(_text(value, decimals) for value in values), _change(values[0], values[-1]))
 
 
-def _text(value: Any) -> str:
+def _decimals(value: float) -> int:
+    """Digits behind the point that four significant ones leave, without zeros at the end."""
+    exponent = Decimal(f"{value:.4g}").normalize().as_tuple().exponent
+    return max(0, -exponent) if isinstance(exponent, int) else 0
+
+
+def _text(value: Any, decimals: int) -> str:
     if value is None:
         return NOTHING
     match value:
         case Share():
             return f"{value:.1%}"
         case float():
-            return f"{value:,.4g}"
+            return f"{value:,.{decimals}f}"
         case bool():
             return "yes" if value else "no"
         case int():

@@ -44,7 +44,8 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
         output.text(remark)
     differences = [*found.came_out, *found.asked, *found.ran_on]
     table = table_of(differences, len(data), "")
-    output.table([name.lstrip("#") for name in table.columns], table.rows, "the runs do not differ")
+    columns = [name.lstrip("#") for name in table.columns]
+    output.table(columns, table.rows, "the runs do not differ", as_named=True)
     output.text(str(out))
 
 

@@ -154,7 +154,9 @@ def _common(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _deciding(record: dict[str, Any]) -> Iterator[str]:
-    """The flows to send next."""
+    """The flows to send next; while verdicts are owed, one of them may tell as much."""
+    if record["pending"]:
+        return
     for flow in record["deciding"]:
         length = f" with {counted(flow['packets'], 'packet')} a path" if flow["packets"] else ""
         yield f"a flow from leaf{flow['src_leaf']} to leaf{flow['dst_leaf']}{length} would tell"

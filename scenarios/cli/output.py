@@ -66,21 +66,24 @@ class Output:
         """One line of JSON Lines."""
         click.echo(msgspec.json.encode(value).decode())
 
-    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str) -> None:
-        """A table, or `empty` when it has no rows. A column named in capitals holds numbers and is set to the right."""
+    def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str, as_named: bool = False) -> None:
+        """A table, or `empty` when it has no rows. A column named in capitals holds numbers and is set to the right.
+
+        Heads are in small letters, or with `as_named` as they come.
+        """
         if not rows:
             self.text(empty)
             return
         console = self._console()
-        names = [name.lower() for name in columns]
+        names = list(columns) if as_named else [name.lower() for name in columns]
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
         if sum(widths) + 2 * len(widths) > console.width:
             self.text(_blocks(names, rows))
             return
         plain = self.color is False or bool(os.environ.get("NO_COLOR"))
         table = Table(box=None, pad_edge=False, header_style="" if plain else "bold")
-        for name in columns:
-            table.add_column(name.lower(), justify="right" if name.isupper() else "left", overflow="fold")
+        for name, column in zip(names, columns, strict=True):
+            table.add_column(name, justify="right" if column.isupper() else "left", overflow="fold")
         for row in rows:
             table.add_row(*row)
         with console.capture() as drawn:

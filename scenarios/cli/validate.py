@@ -4,6 +4,7 @@ import click
 
 from agent.host.programs.patterns import ELEMENT_BYTES
 from faults.quantities import render_rate
+from results.summary import size_text
 from results.wording import count_text, share_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import scenarios_like, told
@@ -13,7 +14,7 @@ from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.load import load_scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.run.power import Power, power_of, warnings_of
+from scenarios.run.power import power_of, too_few_for, warnings_of
 
 
 @click.command("validate")
@@ -67,27 +68,38 @@ def _document(plan: Plan) -> dict[str, object]:
 
 def _lines(plan: Plan) -> list[str]:
     scenario, fabric = plan.scenario, plan.fabric
-    detected, written = plan.detected, sum(flow.payload_bytes for flow in plan.flows)
+    written = sum(flow.payload_bytes for flow in plan.flows)
     return [
         f"{scenario.name}: ok",
         f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}",
-        f"  traffic   {count_text(len(plan.flows), 'flow')}, {written:,} bytes, PMTU {scenario.transport.pmtu}",
+        f"  traffic   {count_text(len(plan.flows), 'flow')}, {size_text(written)}, PMTU {scenario.transport.pmtu}",
         *[f"  rounds    {_collective_text(each)}" for each in plan.collectives],
-        *[f"  fault     {link} {fault}" for link, fault in plan.fault_texts],
+        *[f"  fault     {line}" for line in plan.fault_lines],
         *[f"  capture   {link}" for link in plan.captures],
-        f"  expected  {'the links that drop' if detected is None else ', '.join(map(str, detected)) or 'no link'}",
-        f"  detector  {_power_text(power_of(plan))}",
+        f"  expected  {_expected_text(plan)}",
+        f"  detector  {_power_text(plan)}",
         *[f"  warning   {text}" for text in warnings_of(plan)],
     ]
 
 
 def _collective_text(each: PlannedCollective) -> str:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in each.groups)
-    size = f"{count_text(each.count * ELEMENT_BYTES, 'byte')} a host"
+    size = f"{size_text(each.count * ELEMENT_BYTES)} a host"
     return f"{each.name} among {groups}, {size}, {count_text(each.iterations, 'round')} and one that is checked"
 
 
-def _power_text(power: Power) -> str:
+def _expected_text(plan: Plan) -> str:
+    if plan.scenario.expect.detection == "recorded":
+        return "of SprayCheck nothing: detection is recorded and decides nothing"
+    if plan.detected is None:
+        return "the links that drop"
+    return ", ".join(map(str, plan.detected)) or "no link"
+
+
+def _power_text(plan: Plan) -> str:
+    power = power_of(plan)
     needs = [(power.min_rate, power.needed), *((share_text(float(rate)), n) for rate, n in power.for_faults)]
     told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs]
-    return f"{count_text(power.packets_a_path, 'packet')} a path; to find a drop of " + ", of ".join(told)
+    has = f"{count_text(power.packets_a_path, 'packet')} a path; to find a drop of " + ", of ".join(told)
+    missed = list(too_few_for(plan, power)) if plan.scenario.expect.detection == "recorded" else []
+    return f"{has}: a drop of {' or '.join(missed)} would not be told" if missed else has

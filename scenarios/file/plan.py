@@ -96,6 +96,15 @@ class Plan:
         )
 
     @property
+    def fault_lines(self) -> tuple[str, ...]:
+        """The same for people: a line a fault of an order, with its directions counted where they are many."""
+        return tuple(
+            f"{_target_text(order.chosen)} {fault}{_when(order.words)}{_count_of(order.chosen)}"
+            for order in self.faults
+            for fault in order.worded.faults
+        )
+
+    @property
     def region_bytes(self) -> int:
         """Memory that the flows' source and destination regions and those of collectives take together."""
         collectives = sum(collective.memory_bytes for collective in self.collectives)
@@ -158,6 +167,17 @@ def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
         _ways(scenario.expect.detected, fabric),
         _ways(scenario.expect.retired, fabric),
     )
+
+
+def _target_text(chosen: Chosen) -> str:
+    """As written, unless it is one direction or left to chance."""
+    if len(chosen.ways) == 1:
+        return str(chosen.ways[0])
+    return str(chosen) if chosen.by_chance else chosen.text
+
+
+def _count_of(chosen: Chosen) -> str:
+    return f" ({len(chosen.ways)} directions)" if len(chosen.ways) > 1 else ""
 
 
 def _ways(texts: tuple[str, ...] | None, fabric: Fabric) -> tuple[DirectedLink, ...] | None:

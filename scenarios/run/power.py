@@ -57,6 +57,19 @@ def power_of(plan: Plan) -> Power:
     )
 
 
+def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
+    """Drop rates, in words, that flows of this length do not tell."""
+    if power.needed is None or (power.packets_a_path < power.needed and not _adds_up(plan)):
+        yield power.min_rate
+    for rate, needed in power.for_faults:
+        if needed is None or power.packets_a_path < needed:
+            yield share_text(float(rate))
+
+
+def _adds_up(plan: Plan) -> bool:
+    return plan.scenario.judged_by == "uniform" and add_up(plan)
+
+
 def packets_a_path(plan: Plan, flow: Flow) -> int:
     """First transmissions of a flow on each path."""
     spec = plan.fabric.spec
@@ -97,7 +110,7 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
         yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
-    elif power.packets_a_path < power.needed and not (plan.scenario.judged_by == "uniform" and add_up(plan)):
+    elif power.packets_a_path < power.needed and not _adds_up(plan):
         spec = plan.fabric.spec
         flow = ceil(power.needed * spec.planes * spec.spines)
         yield (
@@ -165,7 +178,7 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
     """Leaves, from and to, of the flows that are long enough for a verdict, alone or together."""
     asked, leaf_of = float(parse_rate(plan.scenario.detector.min_rate)), plan.fabric.leaf_of
     needed = needed_for(plan, asked)
-    together = plan.scenario.judged_by == "uniform" and add_up(plan)
+    together = _adds_up(plan)
     ends = announced_ends(plan)
     for flow in plan.flows:
         if _is_measured(plan, flow) and (together or (needed is not None and packets_a_path(plan, flow) >= needed)):

@@ -77,7 +77,7 @@ def _joined(lines: Sequence[Text]) -> Text:
 
 
 def _head(view: View, age_s: int, width: int | None) -> Lines:
-    state = f"run {view.run} {'going on' if view.running else 'ended'}" if view.run else "no run yet"
+    state = f"run {view.run} {'going on' if view.running else 'ended, last reading'}" if view.run else "no run yet"
     if view.running and not view.run:
         state = "in use"
     stale = f", nothing read for {age_s} s" if age_s >= STALE_S else ""
@@ -94,14 +94,14 @@ def _with_worst(lines: Sequence[Text], view: View, width: int) -> Lines:
     room = width - taken - _SPACE
     if room < _widest(worst):
         return list(lines)
-    return list(_beside(((taken, list(lines)), (room, part(worst, len(lines))))))
+    return list(_beside(((taken, list(lines)), (room, part(worst, len(lines), "links")))))
 
 
 def _links(view: View) -> Lines:
     """Links that lose, the worst first."""
     lossy = sorted((link for link in view.links if link.loss), key=lambda link: -(link.loss or 0))
     return [
-        Text("LINKS by loss, estimated, of packets sent", "bold"),
+        Text("LINKS by loss: least of any path, estimated", "bold"),
         *(map(_link, lossy) if lossy else [Text("none")]),
     ]
 
@@ -109,7 +109,7 @@ def _links(view: View) -> Lines:
 def _link(link: LinkView) -> Text:
     marks = ", ".join(text for text, on in (("fault", link.faults), ("named", link.named)) if on)
     return Text(
-        f"{link.link:<17} {letter(link)[0]}{100 * (link.loss or 0):>8.3f}% of {link.sent:>9,}  {marks}".rstrip()
+        f"{link.link:<17} {letter(link)[0]}{100 * (link.loss or 0):>8.3f}% {link.sent:>9,} sent  {marks}".rstrip()
     )
 
 
@@ -117,7 +117,8 @@ def _tables(view: View, width: int, height: int | None) -> Lines:
     """Flows, hosts, and what is broken and who says so, side by side; no column is narrower than its lines."""
     wide = width >= _WIDE
     least = _WIDE_TABLES if wide else _TABLES
-    flows, hosts = part(flow_lines(view, wide), height), part(host_lines(view, wide, least[1]), height)
+    flows = part(flow_lines(view, wide), height, "flows")
+    hosts = part(host_lines(view, wide, least[1]), height, "lines" if wide else "hosts")
     first, second = max(least[0], _widest(flows)), max(least[1], _widest(hosts))
     rest = width - first - second - 2 * _SPACE
     return list(_beside(((first, flows), (second, hosts), (rest, _news(view, height, rest)))))

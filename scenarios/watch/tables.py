@@ -13,12 +13,12 @@ Lines = list[Text]
 _STATES = ("GOOD", "ASSUMED_BAD", "DENIED", "SKIP")
 
 
-def part(lines: Lines, height: int | None) -> Lines:
-    """As many lines as there is room for; the last one says how many are missing."""
+def part(lines: Lines, height: int | None, what: str = "lines") -> Lines:
+    """As many lines as there is room for; the last one says how many are missing, and of what."""
     if height is None or len(lines) <= height:
         return lines
     kept = max(0, height - 1)
-    return [*lines[:kept], Text(f"... {len(lines) - kept} more", "dim")][:height]
+    return [*lines[:kept], Text(f"... {len(lines) - kept} more {what}", "dim")][:height]
 
 
 def flow_lines(view: View, wide: bool) -> Lines:
@@ -27,7 +27,7 @@ def flow_lines(view: View, wide: bool) -> Lines:
     title = f"FLOWS, measured{over}" if wide else f"FLOWS measured{over}"
     if not view.flows:
         return [Text(title, "bold"), Text("no queue pair sends now")]
-    names = f"{'':11}{'qp':<9}{'goodput':>12}{'done':>6}{'resent':>9}" if wide else "flow        Mb/s  done resent"
+    names = f"{'':11}{'own qp':<9}{'goodput':>12}{'done':>6}{'resent':>9}" if wide else "flow        Mb/s  done resent"
     return [Text(title, "bold"), Text(names, "dim"), *(_flow(flow, wide) for flow in view.flows)]
 
 
@@ -43,8 +43,8 @@ def _flow(flow: FlowView, wide: bool) -> Text:
 
 
 def host_lines(view: View, wide: bool, width: int | None) -> Lines:
-    """A line a host, those with paths out of use first; on a wide terminal these paths, too."""
-    title = "PATHS (EVs) by state, as agents say" if wide else "EVs by state"
+    """A line a host, those with EVs out of use first; on a wide terminal the paths of these, too."""
+    title = "EVs of all sending queue pairs by state" if wide else "EVs by state"
     if not view.evs:
         return [Text(title, "bold"), Text("none in use")]
     names = "".join(f"{name:>7}" for name in ("good", "bad", "denied", "skip")) if wide else "good bad den"
@@ -73,7 +73,7 @@ def fault_lines(view: View, width: int | None) -> Lines:
 
 def _fault(fault: FaultView) -> Text:
     held = " ".join(filter(None, (fault.link, fault.kind, fault.in_force)))
-    counts = f"lost {fault.dropped:,} of {fault.seen:,}" if fault.seen else "no packet yet"
+    counts = f"dropped {fault.dropped:,} of {fault.seen:,}" if fault.seen else "no packet yet"
     asked = "" if fault.in_force == fault.requested else f", asked {fault.requested or fault.kind}"
     return Text(f"{held} {counts}{asked}", "bold red" if fault.in_force in ("nothing", "removed") else "cyan")
 

@@ -76,7 +76,7 @@ def test_a_run_is_watched_on_a_narrow_and_a_wide_terminal_to_the_end_of_the_lab(
             assert max(map(len, screen)) <= size[0]
             assert "…" not in "".join(screen)
         text = "\n".join(wide.screen())
-        assert f"{BAD} random-drop 20% lost " in text
+        assert f"{BAD} random-drop 20% dropped " in text
         assert f"names {BAD} (uniform)" in text
         assert any(line.split()[-2:] == ["fault,", "named"] for line in wide.screen() if BAD in line)
 
@@ -99,7 +99,7 @@ def test_without_a_terminal_one_plain_frame_and_json(lab: Lab) -> None:
     shown = lab("watch").stdout
     assert "\x1b" not in shown
     assert "leaf1 --  --" in shown
-    assert [line for line in shown.splitlines() if line.startswith(("LINKS", "FLOWS", "PATHS", "FAULTS", "DETECTED"))]
+    assert [line for line in shown.splitlines() if line.startswith(("LINKS", "FLOWS", "EVs", "FAULTS", "DETECTED"))]
     with watching(lab, (60, 15)) as small:
         shown_small = small.wait(lambda text: "watch needs" in text, 20, "that it is too small")
         assert [line for line in shown_small if line] == ["watch needs 80x24, this is 60x15"]

@@ -1,8 +1,9 @@
 """What differs between runs, and what is not a difference."""
 
 import msgspec
+import pytest
 
-from results.report.comparison import Difference, compare, comparison_page, table_of
+from results.report.comparison import Difference, _row, compare, comparison_page, table_of
 from results.report.run_data import read_run
 from tests.support.run_folder import SCENARIO, environment, write_run
 
@@ -87,3 +88,15 @@ def test_a_run_without_summary_can_be_compared(tmp_path):
     runs[1].summary.unlink()
     found = compare([read_run(run) for run in runs])
     assert Difference("outcome", ("pass", "no summary")) in found.came_out
+
+
+@pytest.mark.parametrize(
+    ("values", "shown"),
+    [
+        ((18.4, 20.54), ("18.40", "20.54")),
+        ((0.5, 0.25), ("0.50", "0.25")),
+        ((5000.0, 1234567.0), ("5,000", "1,234,567")),
+    ],
+)
+def test_values_beside_each_other_have_as_many_digits(values: tuple[float, float], shown: tuple[str, str]) -> None:
+    assert _row("seconds", values).values == shown

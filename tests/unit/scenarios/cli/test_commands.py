@@ -101,9 +101,31 @@ def test_problems_as_json_are_for_programs() -> None:
 def test_validate_shows_the_plan() -> None:
     result = spraylab("validate", "gray-link")
     assert result.exit_code == 0
-    assert "16 flows" in result.stdout
+    assert "16 flows, 256 MiB, PMTU 256" in result.stdout
+    assert "  fault     p0:leaf3>spine5 drop 1%\n" in result.stdout
+    assert "  expected  p0:leaf3>spine5\n" in result.stdout
     told = json.loads(spraylab("validate", "gray-link", "--json").stdout)
     assert told["plan"]["faults"] == [{"link": "p0:leaf3>spine5", "fault": "drop 1%"}]
+
+
+@pytest.mark.parametrize(
+    ("name", "faults", "too_few"),
+    [
+        ("nic-port-flap", ["p*:leaf1>h1 rate 20Mbit queue 125000 B (4 directions)", "p1:h0>leaf0 flap ",
+                           "p2:h1>leaf1 down "], ""),
+        ("dead-plane-at-start", ["p3 drop 100% (24 directions)"], ": a drop of 1% would not be told"),
+        ("hung-spine", ["p1-spine2 hang at 1s on traffic (4 directions)"], ": a drop of 1% would not be told"),
+    ],
+)  # fmt: skip
+def test_validate_says_that_detection_decides_nothing(name: str, faults: list[str], too_few: str) -> None:
+    lines = spraylab("validate", name).stdout.splitlines()
+    shown = [line.removeprefix("  fault     ") for line in lines if line.startswith("  fault")]
+    assert len(shown) == len(faults)
+    assert all(line.startswith(start) for line, start in zip(shown, faults, strict=True))
+    assert "  expected  of SprayCheck nothing: detection is recorded and decides nothing" in lines
+    detector = next(line for line in lines if line.startswith("  detector"))
+    assert detector.endswith(too_few)
+    assert ("would not be told" in detector) == bool(too_few)
 
 
 @pytest.mark.parametrize(

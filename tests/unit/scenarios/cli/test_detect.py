@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from scenarios.cli.detect import latest_run, lines_of
 
 WEAK = "12 packets a path, a drop of 1% needs about 1,799"
@@ -49,3 +51,15 @@ def test_what_was_denied_before_the_latest_run_and_still_is_is_shown():
         "run 1  p0:leaf0>spine1 is denied by hand",
         "run 2  p1:spine0>leaf1 is denied by hand",
     ]
+
+
+@pytest.mark.parametrize(("pending", "told"), [(0, True), (24, False)])
+def test_a_flow_that_would_decide_is_named_when_no_verdict_is_owed(pending: int, told: bool) -> None:
+    record = {
+        "event": "LOCALIZE", "ts": "2026-03-04T05:06:07Z", "epoch": 1, "expectation": "uniform", "state": "ambiguous",
+        "links": [], "candidates": [["p0:leaf0>spine1", "p0:spine1>leaf1"]], "common": [], "common_candidates": [],
+        "deciding": [{"src_leaf": 0, "dst_leaf": 1, "packets": None}], "pending": pending,
+    }  # fmt: skip
+    (line,) = lines_of([record], everything=False)
+    assert ("a flow from leaf0 to leaf1 would tell" in line) == told
+    assert ("24 verdicts still owed" in line) != told

@@ -42,3 +42,10 @@ def test_one_is_not_many() -> None:
 def test_a_broken_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", _Broken())
     echo_aside("x")
+
+
+@pytest.mark.usefixtures("width")
+@pytest.mark.parametrize("width", [80], indirect=True)
+def test_heads_stay_as_they_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(("", "A", "A to B"), [("seconds", "7.5", "+1%")], "nothing", as_named=True)
+    assert capsys.readouterr().out.splitlines() == ["           A  A to B", "seconds  7.5  +1%"]

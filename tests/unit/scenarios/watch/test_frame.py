@@ -27,7 +27,7 @@ link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 ^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.
 FLOWS measured over 1.0 s      EVs by state       FAULTS, counted by the kernel
 flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 random-drop 1%
-h0>h1       22.2   50%     40  h7     31   1   0    lost 80 of 8,194
+h0>h1       22.2   50%     40  h7     31   1   0    dropped 80 of 8,194
 h1>h2       22.2   50%     40  h0     32   0   0  DETECTED in run 3
 h2>h3       22.2   50%     40  h1     32   0   0  verdicts: 2 failed, 254
 h3>h4       22.2   50%     40  h2     32   0   0    healthy
@@ -35,7 +35,7 @@ h4>h5       22.2   50%     40  h3     32   0   0  05:06:11 monitor names
 h5>h6       22.2   50%     40  h4     32   0   0    p1:leaf7>spine7 (uniform)
 h6>h7       22.2   50%     40  h5     32   0   0
 h7>h0       22.2   50%     40  h6     32   0   0
-... 8 more
+... 8 more flows
 """
 
 
@@ -50,7 +50,7 @@ def test_the_picture_on_a_narrow_terminal() -> None:
 def test_a_wide_terminal_shows_numbers_of_links_and_all_flows() -> None:
     shown = lines(large_view(), 200, 50)
     assert sum("22.2 Mb/s" in line for line in shown) == 16
-    assert [line for line in shown if "p1:leaf7>spine7   C   0.980% of     8,192  fault, named" in line]
+    assert [line for line in shown if "p1:leaf7>spine7   C   0.980%     8,192 sent  fault, named" in line]
     assert not [line for line in shown if "more" in line and "..." in line]
 
 
@@ -169,3 +169,7 @@ def test_troubles_and_old_pictures_are_told() -> None:
     assert "nothing read for 7 s" in shown[0]
     assert shown[1] == "  spines, 8 hosts"
     assert shown[2].startswith("worker0 killed by SIGKILL")
+
+
+def test_what_stays_of_a_run_that_ended_is_called_its_last_reading() -> None:
+    assert "run 3 ended, last reading" in lines(replace(large_view(), running=False), 80, 24)[0]
