@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from agent.spraycheck.declared import NOTHING_SENT
 from faults.accounting import SHUT
 from faults.model import Corrupt
 from faults.traits import TOLERANCE
@@ -17,7 +18,7 @@ from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.lab.protocol import FaultState
-from scenarios.run.expect import SHORT_ALIKE, Accused, Conclusion, MachineCounts
+from scenarios.run.expect import NOT_ADDED_UP, SHORT_ALIKE, Accused, Conclusion, MachineCounts
 from scenarios.workload.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
@@ -141,7 +142,12 @@ def conclusion_of(
     )
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
-    reasons = [_why(detect, asked, needed) for detect in detects if detect.verdict == "insufficient"]
+    lacking = {detect.counter[:2] for detect in detects if detect.reason == NOTHING_SENT}
+    reasons = [
+        _why(detect, asked, needed, detect.counter[:2] in lacking)
+        for detect in detects
+        if detect.verdict == "insufficient"
+    ]
     return Conclusion(
         state=last.state if last else "silent",
         accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
@@ -171,12 +177,15 @@ def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
     return (record for record in records if record.get("expectation") == expectation)
 
 
-def _why(detect: _Detect, asked: str, needed: int | None) -> str:
-    """Why a verdict says nothing, alike for all paths of which the same holds."""
+def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:
+    """Why a verdict says nothing, alike for all paths of which the same holds; `lacking`: its flow lacks a path."""
     reason = detect.reason or "no reason given"
     if reason.startswith("short, but not more than"):
         return SHORT_ALIKE
-    if asked and detect.expected is not None and reason.startswith(("a drop of", "margin of")):
+    is_weak = reason.startswith(("a drop of", "margin of"))
+    if is_weak and lacking:
+        return NOT_ADDED_UP
+    if asked and detect.expected is not None and is_weak:
         has = f"{detect.expected:,.0f} packets a path"
         return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"
     return reason

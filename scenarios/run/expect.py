@@ -34,6 +34,7 @@ RETRANSMISSION_SLACK = 3
 
 
 SHORT_ALIKE = "short, and so may be other paths of the flow: lost before they part (a host link?) or on several"
+NOT_ADDED_UP = "too few packets for a verdict alone, and not added up to others while a path of the flow is out of use"
 ALIKE = (LOST_ALIKE, SHORT_ALIKE)
 """Reasons of insufficient verdicts that a common cause of losses explains once it is named."""
 
@@ -261,10 +262,13 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     named = [cause.link for cause in detected.common if cause.right]
     alike = sum(detected.insufficient.get(reason, 0) for reason in ALIKE) if named else 0
     idle = detected.insufficient.get(NOTHING_SENT, 0)
-    counted = judged if uneven else judged - unsure + alike + idle
+    alone = detected.insufficient.get(NOT_ADDED_UP, 0)
+    counted = judged if uneven else judged - unsure + alike + idle + alone
     unsure_text = f", {unsure} insufficient" if unsure else ""
     if idle:
         unsure_text += f", {idle} of them out of use"
+    if alone:
+        unsure_text += f", {alone} of them too small alone, which are not added up while a path of theirs is out of use"
     if alike:
         unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
     return Check(

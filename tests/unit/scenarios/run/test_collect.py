@@ -4,9 +4,11 @@ from typing import Any
 
 import pytest
 
+from agent.spraycheck.declared import NOTHING_SENT
 from results.summary import Injected
 from scenarios.lab.protocol import FaultState
 from scenarios.run import collect
+from scenarios.run.expect import NOT_ADDED_UP
 from scenarios.workload.traffic import PortCounts, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -94,6 +96,15 @@ def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
     assert sum(said.insufficient.values()) == 1
     elsewhere = [*small, told | {"qpns": [1, 2], "verdict": "failed", "spine": 4}]
     assert collect.conclusion_of(elsewhere, None, 3, "uniform").verdicts == {"insufficient": 3}
+
+
+def test_a_small_flow_that_lacks_a_path_is_told_to_be_added_to_none() -> None:
+    weak = {"reason": "a drop of 1% would be missed with probability 0.5", "lambda": 90.0}
+    idle = {"reason": NOTHING_SENT}
+    lacking = [detect(1, 4, "insufficient", 0) | idle, detect(1, 4, "insufficient", 1) | weak]
+    whole = [detect(2, 4, "insufficient", spine) | weak for spine in (0, 1)]
+    told = collect.conclusion_of([*lacking, *whole], None, 4, "uniform").insufficient
+    assert (told[NOT_ADDED_UP], told[NOTHING_SENT], told[weak["reason"]]) == (1, 1, 2)
 
 
 def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:

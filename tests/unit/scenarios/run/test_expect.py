@@ -5,9 +5,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
+from agent.spraycheck.declared import NOTHING_SENT
 from results.summary import Check, FlowResult, Injected
 from scenarios.file.model import Expectation
 from scenarios.run.expect import (
+    NOT_ADDED_UP,
     Accused,
     Conclusion,
     MachineCounts,
@@ -61,6 +63,15 @@ def test_paths_without_a_sure_verdict_fail() -> None:
         in failed(concluded(LINK, failed=2, healthy=10, insufficient=4), {LINK})["every path is judged"]
     )
     assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"
+
+
+def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
+    said = replace(
+        concluded(LINK, failed=2, healthy=10, insufficient=4), insufficient={NOTHING_SENT: 1, NOT_ADDED_UP: 3}
+    )
+    assert failed(said, {LINK}) == {}
+    other = replace(said, insufficient={NOTHING_SENT: 1, NOT_ADDED_UP: 2, "a drop of 1% would be missed": 1})
+    assert "15 of 16 paths" in failed(other, {LINK})["every path is judged"]
 
 
 @pytest.mark.parametrize(
