@@ -7,9 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 from matplotlib.axes import Axes
@@ -35,6 +37,14 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 
 _MARKERS = "osD^vPX"
 
+_TITLE_LETTERS = 52
+"""In a line of a legend's title, by the width of a figure."""
+
+_OF_CELL = ("spray", "expectation", "loss_policy", "rate", "packets", "spines", "failure")
+_OF_ROC = ("spray", "expectation", "loss_policy", "asked_rate", "packets", "spines")
+_POINTS = 3
+"""Of a curve at least: two make a line of anything (our choice)."""
+
 
 def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> list[Path]:
     """Every figure that these tables have something for; the files written. Raises OSError."""
@@ -42,6 +52,7 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
         "roc": lambda: roc_figure(roc),
         "misses": lambda: misses_figure(cells),
         "spines": lambda: spines_figure(cells),
+        "named": lambda: named_figure(cells),
         "time-to-detect": lambda: time_figure(cells),
         "failures": lambda: failures_figure(cells),
     }
@@ -55,18 +66,24 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
 
 
 def roc_figure(roc: Sequence[Line]) -> Figure | None:
-    """Misses a failed path against false alarms a healthy flow, over all thresholds; of many curves a choice."""
-    curves = _telling(_grouped(roc, ("spray", "expectation", "loss_policy", "asked_rate", "packets", "spines")))
+    """Misses a failed path against false alarms a healthy flow, over all thresholds; of many curves a choice.
+
+    Dotted is a test that tells nothing: it misses one path as often as it accuses none of k, so 1 - x = y^k.
+    """
+    curves = _telling(_grouped(roc, _OF_ROC))
     if not curves:
         return None
     figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
-    axes.plot((0, 1), (1, 0), ":", color="0.6", linewidth=0.8)
+    spines = {key[_OF_ROC.index("spines")] for key in curves}
+    if len(spines) == 1:
+        alarms = np.linspace(0, 1, 201)
+        axes.plot(alarms, (1 - alarms) ** (1 / spines.pop()), ":", color="0.6", linewidth=0.8)
     for at, (key, lines) in enumerate(curves.items()):
         style = "-" if key[0] == "rotation" else "--"
         x, y = zip(*_by_alarms(lines), strict=True)
         axes.plot(x, y, style, color=_color(at), label=_label(curves, key), drawstyle="steps-post")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    return _legend(figure, axes)
+    return _legend(figure, axes, _shared(curves, _OF_ROC))
 
 
 def _by_alarms(lines: Iterable[Line]) -> list[tuple[float, float]]:
@@ -91,20 +108,40 @@ def _area(points: Sequence[tuple[float, float]]) -> float:
 
 def misses_figure(cells: Sequence[Line]) -> Figure | None:
     """False-negative rate against packets a spine, one curve a drop rate (SprayCheck E3)."""
-    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "loss_policy", "rate", "spines", "failure"))
-    return _curves(curves, "packets", "packets on each spine", "misses a failed path", "miss")
+    names, curves = _varying(_failing(cells), "packets")
+    return _curves(names, curves, "packets", "packets on each spine", "misses a failed path", "miss")
 
 
 def spines_figure(cells: Sequence[Line]) -> Figure | None:
     """Share of failed links that are named against the number of spines (SprayCheck S8)."""
-    curves = _varying(_failing(cells), "spines", ("spray", "expectation", "loss_policy", "rate", "packets", "failure"))
-    return _curves(curves, "spines", "spines", "failed links named", "link_found", base=2)
+    names, curves = _varying(_failing(cells), "spines")
+    return _curves(names, curves, "spines", "spines", "failed links named", "link_found", base=2)
+
+
+def named_figure(cells: Sequence[Line]) -> Figure | None:
+    """The share of runs that named every failed link, by packets a spine that they were given."""
+    names, curves = _varying(_failing(cells), "packets")
+    return _curves(names, curves, "packets", "packets on each spine", "runs with every link named", "found")
 
 
 def time_figure(cells: Sequence[Line]) -> Figure | None:
-    """When a failure is named: the share of runs that named all, by packets a spine that they had been given."""
-    curves = _varying(_failing(cells), "packets", ("spray", "expectation", "loss_policy", "rate", "spines", "failure"))
-    return _curves(curves, "packets", "packets on each spine so far", "runs with every link named", "found")
+    """Seconds until every link was named for good, median and longest, by packets a spine; measured on a fabric."""
+    timed = [cell for cell in _failing(cells) if cell["mode"] == "fabric" and cell["seconds_median"] is not None]
+    names, curves = _varying(timed, "packets")
+    if not curves:
+        return None
+    figure, axes = _axes("packets on each spine", "seconds until named: median, longest")
+    for at, (key, lines) in enumerate(curves.items()):
+        ordered = sorted(lines, key=lambda line: int(line["packets"]))
+        medians = [line["seconds_median"] for line in ordered]
+        above = [max(line["seconds_max"] - line["seconds_median"], 0.0) for line in ordered]
+        axes.errorbar(
+            [line["packets"] for line in ordered], medians, ([0.0] * len(above), above), fmt=f"{_marker(at)}-",
+            color=_color(at), label=_label(curves, key), elinewidth=0.7, capsize=1.5,
+        )  # fmt: skip
+    axes.set_xscale("log")
+    axes.set_ylim(bottom=0)
+    return _legend(figure, axes, _shared(curves, names))
 
 
 def failures_figure(cells: Sequence[Line]) -> Figure | None:
@@ -114,10 +151,8 @@ def failures_figure(cells: Sequence[Line]) -> Figure | None:
     if len(kinds) < 2:
         return None
     figure, axes = _axes("", "share")
-    groups = _grouped(
-        [cell for cell in failing if cell["link_found_of"]],
-        ("spray", "expectation", "loss_policy", "rate", "packets", "spines"),
-    )
+    names = [name for name in _OF_CELL if name != "failure"]
+    groups = _grouped([cell for cell in failing if cell["link_found_of"]], names)
     for at, (key, lines) in enumerate(groups.items()):
         by_kind = {line["failure"]: line for line in lines}
         shift = (at - (len(groups) - 1) / 2) * 0.8 / max(len(groups), 1)
@@ -127,10 +162,11 @@ def failures_figure(cells: Sequence[Line]) -> Figure | None:
         axes.plot(places, wrong, "x", color=_color(at), markersize=4)
     axes.set_xticks(range(len(kinds)), [kind.replace("-", "\n", 1) for kind in kinds])
     axes.plot([], [], "x", color="0.3", label="runs that accused a healthy link")
-    return _legend(figure, axes)
+    return _legend(figure, axes, _shared(groups, names))
 
 
 def _curves(
+    names: Sequence[str],
     curves: Mapping[tuple[Any, ...], Sequence[Line]],
     x: str,
     x_label: str,
@@ -146,7 +182,7 @@ def _curves(
         _with_bars(axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key), "-", _marker(at))
     axes.set_xscale("log", base=base)
     axes.set_ylim(-0.03, 1.03)
-    return _legend(figure, axes)
+    return _legend(figure, axes, _shared(curves, names))
 
 
 def _with_bars(
@@ -165,9 +201,11 @@ def _failing(cells: Iterable[Line]) -> list[Line]:
     return [cell for cell in cells if cell["failure"] not in ("none", "host-link") and cell["runs"]]
 
 
-def _varying(lines: Iterable[Line], x: str, names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
-    """Curves along `x` with three points at least."""
-    return {key: part for key, part in _grouped(lines, names).items() if len({line[x] for line in part}) > 2}
+def _varying(lines: Iterable[Line], x: str) -> tuple[list[str], dict[tuple[Any, ...], list[Line]]]:
+    """Curves along `x` with _POINTS points at least, and the names of what each is of."""
+    names = [name for name in _OF_CELL if name != x]
+    groups = _grouped(lines, names)
+    return names, {key: part for key, part in groups.items() if len({line[x] for line in part}) >= _POINTS}
 
 
 def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
@@ -180,8 +218,23 @@ def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...
 def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...]) -> str:
     """What tells this group from the others; rates in per cent."""
     all_keys = list(groups)
-    differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1] or [0]
-    return ", ".join(_word(key[at]) for at in differing)
+    differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1]
+    return ", ".join(_word(key[at]) for at in differing) or "measured"
+
+
+_UNITS = {
+    "rate": "{} dropped", "asked_rate": "{} asked for", "packets": "{} packets", "spines": "{} spines",
+    "loss_policy": "loss policy {}", "failure": "failure: {}",
+}  # fmt: skip
+
+
+def _shared(groups: Iterable[tuple[Any, ...]], names: Sequence[str]) -> str:
+    """What all groups have in common, for the title of a legend; what differs is in their labels."""
+    said = []
+    for name, values in zip(names, zip(*groups, strict=True), strict=True):
+        if len(set(values)) == 1:
+            said.append(_UNITS.get(name, "{}").format(_word(values[0])))
+    return "\n".join(wrap(", ".join(said), _TITLE_LETTERS))
 
 
 def _word(value: Any) -> str:
@@ -197,13 +250,17 @@ def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:
     return figure, axes
 
 
-def _legend(figure: Figure, axes: Axes) -> Figure:
+def _legend(figure: Figure, axes: Axes, title: str) -> Figure:
     """Below the axes, where it hides nothing; a figure grows by its lines."""
     handles, labels = axes.get_legend_handles_labels()
     columns = 2 if max(map(len, labels), default=0) > 18 else 3
     width, height = _SIZE_IN
-    figure.set_size_inches(width, height + _LEGEND_LINE_IN * -(-len(labels) // columns))
-    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.6)
+    lines = -(-len(labels) // columns) + len(title.splitlines())
+    figure.set_size_inches(width, height + _LEGEND_LINE_IN * lines)
+    figure.legend(
+        handles, labels, loc="outside lower center", ncols=columns, frameon=False, handlelength=1.6, title=title,
+        title_fontsize=7,
+    )  # fmt: skip
     return figure
 
 

@@ -167,7 +167,8 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     output.table(columns, rows, "nothing is done yet")
     if any(cell["insufficient"] for cell in cells):
         output.text(
-            "insufficient: paths with too few packets for a sure verdict; a bad one among them counts as missed "
+            "insufficient: paths that are not judged (too few packets for a sure verdict, or counts that do not fit "
+            "together; `spraylab detect RUN` tells why); a bad one among them counts as missed "
             "(docs/detector.md#compared-with-the-paper)"
         )
 

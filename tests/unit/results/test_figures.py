@@ -2,7 +2,9 @@
 
 from xml.etree import ElementTree
 
-from results.figures import draw_figures
+import numpy as np
+
+from results.figures import draw_figures, roc_figure, time_figure
 from results.study_table import cells_table, roc_table
 from tests.unit.results.test_study_table import row
 
@@ -20,12 +22,50 @@ def test_what_varies_is_drawn_and_repeats_byte_by_byte(tmp_path):
     ]  # fmt: skip
     tables = cells_table(rows), roc_table(rows)
     first, second = (draw_figures(*tables, tmp_path / name) for name in ("a", "b"))
-    assert {path.stem for path in first} == {"roc", "misses", "spines", "time-to-detect", "failures"}
+    assert {path.stem for path in first} == {"roc", "misses", "spines", "named", "failures"}
     for one, other in zip(first, second, strict=True):
         assert one.read_bytes() == other.read_bytes()
     svg = ElementTree.parse(tmp_path / "a" / "misses.svg").getroot()
     texts = " ".join(text for text in svg.itertext())
     assert "packets on each spine" in texts
+
+
+def texts_of(svg):
+    return " ".join(ElementTree.parse(svg).getroot().itertext())
+
+
+def test_seconds_are_drawn_of_fabric_cells_only(tmp_path):
+    rows = [
+        row(mode=mode, packets=packets, seconds=None if mode == "simulated" else packets / 100 + late)
+        for mode in ("simulated", "fabric") for packets in (100, 300, 1000) for late in (0, 1, 5)
+    ]  # fmt: skip
+    figure = time_figure(cells_table(rows))
+    ((line, _, (bars,)),) = figure.axes[0].containers
+    assert line.get_xydata().tolist() == [[100, 2], [300, 4], [1000, 11]]
+    assert [float(bar[1][1]) for bar in bars.get_segments()] == [6, 8, 15]
+    assert time_figure(cells_table(rows[:9])) is None
+    assert time_figure(cells_table(rows[-6:])) is None
+
+
+def test_a_legend_says_what_all_curves_share_and_what_they_do_not(tmp_path):
+    rows = [row(expectation=expectation) for expectation in ("uniform", "declared")]
+    draw_figures(cells_table(rows), roc_table(rows), tmp_path)
+    text = texts_of(tmp_path / "roc.svg")
+    assert "rotation, loss policy off" in text
+    assert {"uniform", "declared"} <= set(text.split())
+    draw_figures([], roc_table(rows[:1]), tmp_path)
+    assert "rotation, uniform, loss policy off" in texts_of(tmp_path / "roc.svg")
+
+
+def test_a_test_that_tells_nothing_is_the_dotted_line():
+    rng = np.random.default_rng(7)
+    rows = [
+        row(spines=4, bad_scores=rng.random(20_000).tolist(), good_scores=rng.random((20_000, 4)).max(axis=1).tolist())
+    ]
+    none, curve = (line.get_xydata() for line in roc_figure(roc_table(rows)).axes[0].lines)
+    assert np.abs(np.interp(curve[:, 0], *none.T) - curve[:, 1])[curve[:, 0] < 0.95].max() < 0.02
+    other = [*rows, row(spines=8)]
+    assert len(roc_figure(roc_table(other)).axes[0].lines) == 2
 
 
 def test_nothing_done_draws_nothing(tmp_path):
