@@ -75,12 +75,24 @@ def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
             yield f"{'':<22}{each.note}"
 
 
+def first_right(witness: Witness) -> WitnessedLink | None:
+    """The right link that was named first, of which `seconds`, `packets` and the paths are told."""
+    right = [link for link in witness.named if link.right and link.after_s is not None]
+    return min(right, key=lambda link: link.after_s or 0.0, default=None)
+
+
+def named_links(witness: Witness) -> list[str]:
+    """All it named, the first right one at the head."""
+    first = first_right(witness)
+    return [each.link for each in sorted(witness.named, key=lambda link: link is not first)]
+
+
 def named_text(witness: Witness) -> str:
-    """The first name and how many more; or why there is none."""
+    """The first right name, or any where none is right, and how many more; or why there is none."""
     if not witness.named:
         return "one of several" if witness.candidates else "no link"
-    more = len(witness.named) - 1
-    return witness.named[0].link + (f" and {more} more" if more else "")
+    head, *more = named_links(witness)
+    return head + (f" and {len(more)} more" if more else "")
 
 
 def seconds_text(witness: Witness) -> str:
@@ -95,8 +107,7 @@ def packets_text(witness: Witness) -> str:
 
 def paths_text(witness: Witness) -> str:
     """On how many paths those packets were."""
-    right = [link for link in witness.named if link.right and link.after_s is not None]
-    first = min(right, key=lambda link: link.after_s or 0.0, default=None)
+    first = first_right(witness)
     return NOTHING if first is None else f"{first.paths:,}"
 
 

@@ -19,13 +19,18 @@ MOST_PAIRS = 8
 MOST_ROWS = 48
 """Of the figure of all pairs; with more, those with the least arrivals."""
 
-_MISSING = LinearSegmentedColormap.from_list("missing", [to_rgba(style.FAULT, 0.0), to_rgba(style.FAULT, 1.0)])
-"""From nothing missing to most missing: one colour that fills up, so that it works on a light and on a dark page."""
+_STEPS = 24
+"""Of colour: from 50 on a bar would be a picture, whose colours a dark page cannot change."""
+_MISSING = LinearSegmentedColormap.from_list("missing", [to_rgba(style.FAULT, 0.0), to_rgba(style.FAULT, 1.0)], _STEPS)
+"""From nothing missing to most missing: one colour laid over CELL, so that it works on a light and on a dark page."""
+PALE = 0.7
+"""Of most missing: up to there a mark is in ink, above in the colour of paper. Ink stands out from a field of more than
+that by less than three to one on a dark page, paper from a field of less by less than that on a light one."""
 
 _MARKS = {
     Verdict.HEALTHY: ("o", style.GOOD, "healthy"),
     Verdict.FAILED: ("X", style.FAULT, "failed"),
-    Verdict.INSUFFICIENT: ("^", style.WARN, "insufficient"),
+    Verdict.INSUFFICIENT: ("^", style.WARN, "not judged (insufficient)"),
     Verdict.OTHER: ("D", style.QUIET, "other"),
 }
 
@@ -145,22 +150,29 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> style.
         figure = style.blank(1.0 + 0.155 * len(shown), width_in)
         axes = figure.subplots()
         axes.set_facecolor(style.CELL)
-        image = axes.pcolormesh(
-            missing, cmap=_MISSING, vmin=0, vmax=max(0.05, float(missing.max())), edgecolors=style.PAPER, lw=0.8
-        )
-        for verdict in (Verdict.FAILED, Verdict.INSUFFICIENT):
-            rows, columns = np.nonzero(codes == verdict)
-            marker, _, _ = _MARKS[verdict]
-            axes.scatter(columns + 0.5, rows + 0.5, marker=marker, s=26, color="white", edgecolors="black", lw=0.6)
+        most = max(0.05, float(missing.max()))
+        image = axes.pcolormesh(missing, cmap=_MISSING, vmin=0, vmax=most, edgecolors=style.PAPER, lw=0.8)
+        _mark(axes, codes, missing > PALE * most)
         axes.set_yticks(np.arange(len(shown)) + 0.5, [pair.name for pair in shown], fontsize=7)
         step = max(1, spines // 16)
         axes.set_xticks(np.arange(0, spines, step) + 0.5, [str(spine) for spine in range(0, spines, step)])
         axes.set_xlabel("spine")
         axes.invert_yaxis()
         axes.tick_params(length=0)
-        figure.colorbar(image, ax=axes, label="% missing", pad=0.01, aspect=40, fraction=0.04)
+        bar = figure.colorbar(image, ax=axes, label="% missing", pad=0.01, aspect=40, fraction=0.04)
+        bar.ax.set_facecolor(style.CELL)  # as below the fields
         caption = (
-            f"{len(shown)} of {len(pairs)} pairs of leaves. The fuller a field, the more of the expected is missing; "
-            "a cross marks a path judged as failed, a triangle one with too few packets to judge."
+            f"{len(shown)} of {len(pairs)} pairs of leaves. The stronger the colour of a field, the more of the "
+            "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
+            "is not judged (insufficient; spraylab detect tells why)."
         )
         return style.drawn(ALL_NAME, ALL_TITLE, caption, figure)
+
+
+def _mark(axes: Axes, codes: NDArray[np.int64], strong: NDArray[np.bool_]) -> None:
+    """Verdicts other than healthy, in what stands out from their field."""
+    for verdict in (Verdict.FAILED, Verdict.INSUFFICIENT):
+        marker, _, _ = _MARKS[verdict]
+        for fields, colour in ((~strong, style.INK), (strong, style.PAPER)):
+            rows, columns = np.nonzero((codes == verdict) & fields)
+            axes.scatter(columns + 0.5, rows + 0.5, marker=marker, s=26, color=colour, linewidths=0)

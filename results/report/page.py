@@ -59,6 +59,7 @@ def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
         "lost_paths": tables.lost_paths,
         "flows": tables.flows,
         "machine": tables.machine,
+        "environment": tables.environment,
     }
     environment = data.environment
     return rendered(

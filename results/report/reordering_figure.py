@@ -25,7 +25,7 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         axes = figure.subplots()
         style.quiet_axes(axes)
         bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)
-        axes.bar_label(bars, [_share_text(count, total) for count in counts], fontsize=7.5, padding=1)
+        axes.bar_label(bars, [f"{count:,.0f}" if count else "" for count in counts], fontsize=7.5, padding=1)
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(0, counts.max() * 8)
         axes.set_ylabel("packets")
@@ -33,17 +33,12 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         axes.tick_params(axis="x", labelsize=7.5)
         most = max(one.most for one in told)
         caption = (
-            f"{count_text(round(total), 'first transmission')} of {count_text(len(told), 'flow')}; the furthest came "
+            f"{count_text(round(total), 'first transmission')} of {count_text(len(told), 'flow')}, "
+            f"{counts[0] / max(1.0, total):.1%} of them in order; the furthest came "
             f"{count_text(most, 'packet')} late. Agents read their ports in turn, so packets of different planes are "
             "apart however fast the fabric is."
         )
         return style.drawn(NAME, TITLE, caption, figure)
-
-
-def _share_text(count: float, total: float) -> str:
-    if not count:
-        return ""
-    return f"{count / total:.1%}" if count / total >= 0.0005 else f"{count:,.0f}"
 
 
 def _range_text(power: int) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.summary import CaptureResult, FlowResult, Injected, Load, Summary, size_text
-from results.witnesses import Witness, named_text, packets_text, paths_text, seconds_text, share_text
+from results.witnesses import Witness, named_links, named_text, packets_text, paths_text, seconds_text, share_text
 from results.wording import count_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
@@ -152,8 +152,11 @@ def witnesses(data: RunData) -> Table:
     rows = [_witness_row(each) for each in data.summary.witnesses]
     found = data.summary.detected
     judged = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
-    note = "* decides. Seconds until the first right name, since the fault was in force and traffic went on. Packets: "
-    note += "first transmissions on the paths that accused that link by then, of as many flows as there are paths; "
+    note = "* decides. Seconds, packets and paths are of the first right name, which stands first. Seconds: since the "
+    note += (
+        "fault was in force and traffic went on. Packets: first transmissions on the paths that accused it by then, "
+    )
+    note += "of as many flows as there are paths; "
     note += "SprayCheck counts what a path should have brought, MRC what was sent on it until it was given up. "
     note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
     for reason, count in list(found.insufficient.items())[:4]:
@@ -166,10 +169,10 @@ def _witness_row(witness: Witness) -> tuple[str, ...]:
         return witness.witness, *[NOTHING] * 9, witness.note or "said nothing"
     return (
         f"{witness.witness}{' *' if witness.decides else ''}",
-        ", ".join(each.link for each in witness.named) or named_text(witness),
+        ", ".join(named_links(witness)) or named_text(witness),
         f"{sum(each.right for each in witness.named)}",
         f"{witness.false_alarms}",
-        ", ".join(witness.missed) or NOTHING,
+        ", ".join(witness.missed) or "none",
         *(text.replace("-", NOTHING) for text in (seconds_text(witness), packets_text(witness), paths_text(witness))),
         *(share_text(each).replace("-", NOTHING) for each in (witness.precision, witness.recall)),
         witness.note,
@@ -189,7 +192,10 @@ def lost_paths(data: RunData) -> Table:
         (f"p{plane}:leaf{leaf}>spine{spine}>…", f"{packets:,}")
         for (plane, leaf, spine), packets in by_uplink.most_common(MOST_LOST_PATHS)
     ]
-    note = f"By the senders' own count of losses, timeouts and refusals; starts of paths with any: {len(by_uplink)}."
+    note = "By the senders' own count of losses, timeouts and refusals, which were on paths that begin with "
+    note += f"{count_text(len(by_uplink), 'uplink')}."
+    if len(by_uplink) > MOST_LOST_PATHS:
+        note += " Those with the most are shown."
     return Table(("paths that begin with", "#packets lost"), rows, "no sender lost a packet", note if rows else "")
 
 
@@ -230,19 +236,24 @@ def _flow_row(flow: FlowResult) -> tuple[str, ...]:
 
 
 def machine(data: RunData) -> Table:
-    """What the machine lost by itself, and what it is."""
-    rows: list[tuple[str, str, str]] = []
-    if data.summary is not None:
-        rows += _load_rows(data.summary)
+    """What the machine lost by itself."""
+    rows = _load_rows(data.summary) if data.summary is not None else []
+    return Table(("", "measured", "means"), rows, _NO_SUMMARY)
+
+
+def environment(data: RunData) -> Table:
+    """On what the run was made."""
+    rows: list[tuple[str, str]] = []
     if (env := data.environment) is not None:
+        packages = ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))
         rows += [
-            ("kernel", f"{env.kernel} {env.machine}", env.distribution),
-            ("cores", f"{env.cpus_usable} of {env.cpus}", env.cpu),
-            ("memory", size_text(env.memory_bytes // 2**20 * 2**20), ""),
-            ("Python", env.python, ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))),
-            ("tools", f"{len(env.tools)}", "; ".join(f"{name}: {said}" for name, said in sorted(env.tools.items()))),
+            ("kernel", f"{env.kernel} {env.machine}, {env.distribution}"),
+            ("cores", f"{env.cpus_usable} of {env.cpus}, {env.cpu}"),
+            ("memory", size_text(env.memory_bytes // 2**20 * 2**20)),
+            ("Python", f"{env.python}, with {packages}" if packages else env.python),
+            *sorted(env.tools.items()),
         ]
-    return Table(("", "measured", "means"), rows, "neither summary.json nor env.json is there")
+    return Table(("", "of this run"), rows, "the run left no record of its machine (env.json)")
 
 
 def _kept_up(load: Load) -> str:
@@ -253,7 +264,7 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
     load = summary.load
     return [
         ("overload", "yes" if load.overloaded else "no", "; ".join(load.reasons) or _kept_up(load)),
-        *(("warning", "!", text) for text in load.warnings),
+        *(("warning", "", text) for text in load.warnings),
         (
             "losses unexplained",
             f"{load.unexplained_losses:,}",

@@ -20,6 +20,9 @@ MOST_FAULTS = 12
 """Bars; more are in the table of what was broken."""
 MOST_FLOWS = 32
 """Lines; of more flows the range is shown."""
+SHORT = 0.5
+"""Of the usual time between records: a last one that comes sooner is taken together with the one before, since a rate
+over so little time says nothing. Our choice."""
 COLUMNS = 120
 """Of the bars of losses (our choice)."""
 _BESIDE_AXIS_IN, _LETTERS_AN_INCH = 1.8, 15
@@ -56,7 +59,9 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         start = min(0.0, *(data.seconds(fault.since_ns) for fault in data.faults)) if data.faults else 0.0
         grid.flat[0].set_xlim(max(start, -0.04 * end) - 0.01 * end, end * 1.01)
         grid.flat[-1].set_xlabel("seconds since the first packet")
-        return style.drawn(NAME, TITLE, "Everything by one clock, the machine's monotonic one.", figure)
+        caption = "Everything by one clock, the machine's monotonic one. Beside a star, where there is room: what was "
+        caption += "accused from then on in addition."
+        return style.drawn(NAME, TITLE, caption, figure)
 
 
 def _end(data: RunData) -> float | None:
@@ -97,9 +102,6 @@ def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> No
     axes.text(at, row, told, ha=side, va="center", fontsize=7.5)
 
 
-LABEL_SHARE = 0.4
-"""Of the axis: what two names of links take at most."""
-
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
 
 
@@ -110,7 +112,7 @@ def _said(axes: Axes, data: RunData, end: float) -> None:
     axes.set_ylim(len(_LANES) - 0.4, -0.6)
     accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
     axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
-    _name_accused(axes, data, accused, end)
+    _name_accused(axes, data, end)
     failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
     axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
     for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):
@@ -127,17 +129,31 @@ def _said(axes: Axes, data: RunData, end: float) -> None:
         )
 
 
-def _name_accused(axes: Axes, data: RunData, accused: list[float], end: float) -> None:
-    """The last names beside a star, where no other star is; nowhere if there is no such place: tables have them."""
-    links = next((each.links for each in reversed(data.accusations) if each.links), ())
-    edges = [0.0, *sorted(accused), end]
-    gaps = [at for at in range(len(edges) - 1) if edges[at + 1] - edges[at] > LABEL_SHARE * end]
-    if not links or not gaps:
-        return
-    text = ", ".join(links[:2]) + (" ..." if len(links) > 2 else "")
-    after = gaps[-1] == len(edges) - 2
-    at, off, side = (edges[gaps[-1]], 7, "left") if after else (edges[gaps[-1] + 1], -7, "right")
-    axes.annotate(text, (at, 0), xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
+def _name_accused(axes: Axes, data: RunData, end: float) -> None:
+    """Beside each star what it added, in the room between stars; nowhere if there is too little: tables have it."""
+    said = [each for each in data.accusations if each.links or each.candidates]
+    edges = [0.0, *(data.seconds(each.at_ns) for each in said), end]
+    inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_AXIS_IN
+    room = [int((edges[at + 1] - edges[at]) / end * inches * _LETTERS_AN_INCH) - 3 for at in range(len(edges) - 1)]
+    before: tuple[str, ...] = ()
+    for at, each in enumerate(said):
+        told = _shortened([link for link in each.links if link not in before], max(room[at : at + 2]))
+        before = each.links
+        if told:
+            after = len(told) <= room[at + 1]
+            room[at + after] -= len(told) + 3
+            off, side = (7, "left") if after else (-7, "right")
+            point = (edges[at + 1], 0)
+            axes.annotate(told, point, xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
+
+
+def _shortened(links: list[str], most: int) -> str:
+    """As many names as fit `most` letters, and how many more there are; nothing where no name fits."""
+    for shown in range(len(links), 0, -1):
+        more = f" and {len(links) - shown} more" if shown < len(links) else ""
+        if len(told := ", ".join(links[:shown]) + more) <= most:
+            return told
+    return ""
 
 
 def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -151,6 +167,8 @@ def _goodput(axes: Axes, data: RunData, end: float) -> None:
     if int(times[0]) - data.zero_ns > BIN_NS:  # else the first record is the start itself
         times = np.r_[data.zero_ns, times]
         acked = np.concatenate([np.zeros((1, acked.shape[1]), np.int64), acked])
+    if len(times) > 2 and times[-1] - times[-2] < SHORT * np.median(np.diff(times)):
+        times, acked = np.delete(times, -2), np.delete(acked, -2, axis=0)
     spans = np.maximum(np.diff(times) / NS, 1e-3)
     if len(times) < 2:
         axes.text(0.5, 0.5, "one record only", transform=axes.transAxes, ha="center", color=style.QUIET)
@@ -159,7 +177,7 @@ def _goodput(axes: Axes, data: RunData, end: float) -> None:
     rates = np.concatenate([rates[:1], rates])  # a step reaches back to the record before
     seconds, flows = _seconds(data, times), acked.shape[1]
     axes.set_title(f"goodput of each of {count_text(flows, 'flow')} (thin) and their median (bold), Mb/s")
-    axes.set_ylim(0, max(1e-6, float(np.percentile(rates, 99.5)) * 1.25))
+    axes.set_ylim(0, max(1e-6, float(rates.max()) * 1.1))
     if flows <= MOST_FLOWS:
         axes.step(seconds, rates, where="pre", color=style.FLOW, linewidth=0.8, alpha=0.55)
     else:

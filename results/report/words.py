@@ -129,7 +129,7 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
         sent = f"{size_text(totals.payload_bytes)}, {count_text(totals.packets, 'packet')}"
         facts.append(("traffic", f"{count_text(totals.flows, 'flow')}, {sent}"))
         if totals.seconds is not None and totals.goodput_bps is not None:
-            facts.append(("in", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
+            facts.append(("took", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
     if env is not None:
         facts += [("asked for at", env.started), ("command", " ".join(env.command))]
     return facts

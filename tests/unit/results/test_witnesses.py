@@ -1,6 +1,6 @@
 """The table of witnesses for people."""
 
-from results.witnesses import DECLARED, MRC, UNIFORM, Witness, WitnessedLink, witness_lines
+from results.witnesses import DECLARED, MRC, UNIFORM, Witness, WitnessedLink, named_links, witness_lines
 
 UP = "p0:leaf3>spine5"
 
@@ -25,6 +25,17 @@ def test_each_witness_has_a_line_and_the_one_that_decides_a_star() -> None:
     ]
     assert max(map(len, lines)) <= 120
     assert list(witness_lines(())) == []
+
+
+def test_the_right_link_that_was_named_first_stands_first_and_its_numbers_beside() -> None:
+    links = (
+        WitnessedLink("p0:leaf0>spine0", False, 0.2, 5, 1),
+        WitnessedLink("p0:leaf1>spine1", True, 2.45, 900, 3),
+        WitnessedLink(UP, True, 0.5, 36, 2),
+    )
+    witness = Witness(UNIFORM, True, "named", links, (), (), 1, 0.67, 1.0, 0.5, 36)
+    assert f"{UP} and 2 more 2 1 0 0.50 36 2".split() == list(witness_lines((witness,)))[1].split()[3:-2]
+    assert named_links(witness) == [UP, "p0:leaf0>spine0", "p0:leaf1>spine1"]
 
 
 def test_open_evidence_is_not_called_nothing() -> None:

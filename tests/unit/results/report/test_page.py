@@ -5,6 +5,7 @@ import re
 import shutil
 
 import msgspec
+import numpy as np
 import pytest
 
 from results.report import timeline_figure
@@ -51,7 +52,7 @@ def test_the_verdict_is_one_sentence(gray_page):
 def test_the_tables_say_what_was_asked_for_and_measured(gray_page):
     text = text_of(gray_page)
     assert "p0:leaf3>spine5 drop 1% drop 1% before traffic, 6.20 8,194 80 0.98% (0.79% to 1.21%) ebpf" in text
-    assert "SprayCheck uniform * p0:leaf3>spine5 1 0 – 5.95 8,192 2 100% 100%" in text
+    assert "SprayCheck uniform * p0:leaf3>spine5 1 0 none 5.95 8,192 2 100% 100%" in text
     assert "p0:leaf3>spine5>… 80" in text
     assert "h3 > h4 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
     assert "losses unexplained 0 resent without an injected drop; at most 4" in text
@@ -64,7 +65,9 @@ def test_the_figures_mark_what_failed_and_who_was_accused(gray_page):
     assert "p0 leaf3 > leaf4" in text
     assert "MRC events – – – – – – – – – no events (loss policy off)" in text
     assert "what agents and witnesses said" in text
-    assert "1,048,576 first transmissions of 16 flows; the furthest came 15 packets late" in text
+    assert (
+        "1,048,576 first transmissions of 16 flows, 50.0% of them in order; the furthest came 15 packets late" in text
+    )
 
 
 def test_nothing_is_fetched(gray_page):
@@ -181,7 +184,7 @@ def test_warnings_of_the_machine_are_told(tmp_path):
     summary["load"]["warnings"] = ["engines waited long"]
     run.summary.write_bytes(msgspec.json.encode(summary))
     text = text_of(page(run))
-    assert "warning ! engines waited long" in text
+    assert "warning engines waited long" in text
     assert "with 80 packets resent. Warning: engines waited long." in text
     assert "this machine kept up" not in text
 
@@ -219,7 +222,7 @@ def test_a_link_named_for_what_is_no_drop_is_not_called_sound(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"), [((5.9,), True), ((0.1,), True), ((0.1, 5.9), True), ((0.1, 2, 4, 5.9), False)]
+    ("seconds", "shown"), [((5.9,), True), ((0.1,), True), ((0.1, 5.9), True), ((0.1, 0.3), False)]
 )
 def test_names_of_the_accused_stand_where_no_star_is(gray, seconds, shown):
     data = read_run(gray)
@@ -227,6 +230,45 @@ def test_names_of_the_accused_stand_where_no_star_is(gray, seconds, shown):
     said = [dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9)) for at in seconds]
     svg = timeline_figure.draw(dataclasses.replace(data, accusations=said, faults=[])).svg
     assert (LINK.replace(">", "&gt;") in svg) == shown
+
+
+def test_each_star_has_the_names_it_added_and_the_last_has_no_other(gray):
+    data = read_run(gray)
+    last = next(each for each in reversed(data.accusations) if each.links)
+    later = (LINK, "p1:leaf0>spine2", "p1:leaf1>spine2")
+    said = [
+        dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9), links=links)
+        for at, links in ((2, (LINK,)), (5.9, later))
+    ]
+    text = text_of(timeline_figure.draw(dataclasses.replace(data, accusations=said, faults=[])).svg)
+    assert text.count(LINK) == 1
+    assert "p1:leaf0>spine2, p1:leaf1>spine2" in text
+    many = [dataclasses.replace(said[0], links=tuple(f"p0:leaf{at}>spine{at}" for at in range(20)))]
+    text = text_of(timeline_figure.draw(dataclasses.replace(data, accusations=many, faults=[])).svg)
+    assert re.search(r"p0:leaf0>spine0, .* and \d+ more", text)
+
+
+def test_goodput_stays_in_its_plot_and_a_last_moment_is_no_rate_of_its_own(gray):
+    data = read_run(gray)
+    times, acked = data.progress.at_ns, data.progress.acked_bytes
+    jump = dataclasses.replace(
+        data.progress,
+        at_ns=np.append(times, times[-1] + 1_000_000),
+        acked_bytes=np.concatenate([acked, acked[-1:] + 10_000_000]),
+        resent=np.concatenate([data.progress.resent, data.progress.resent[-1:]]),
+    )
+    figure = timeline_figure.draw(dataclasses.replace(data, progress=jump)).figure
+    axes = next(each for each in figure.axes if each.get_title(loc="left").startswith("goodput"))
+    highest = max(float(np.max(line.get_ydata())) for line in axes.lines)
+    assert 0 < highest < axes.get_ylim()[1]
+    assert highest < 10_000_000 * 8 / 1e6 / 0.01
+
+
+def test_the_map_and_its_bar_are_of_one_colour_that_a_dark_page_can_change(gray_page):
+    figure = gray_page[gray_page.index('id="arrivals-all"') :].partition("</figure>")[0]
+    assert "<image" not in figure
+    assert figure.count("var(--fault)") > 24
+    assert "a triangle one that is not judged (insufficient; spraylab detect tells why)" in text_of(figure)
 
 
 def test_a_fault_set_by_hand_is_told(tmp_path):
