@@ -219,9 +219,10 @@ def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...]) -> str:
     """What tells this group from the others; rates in per cent."""
     all_keys = list(groups)
     differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1]
-    return ", ".join(_word(key[at]) for at in differing) or "measured"
+    return ", ".join(_word(key[at]) for at in differing) or "all runs"
 
 
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _UNITS = {
     "rate": "{} dropped", "asked_rate": "{} asked for", "packets": "{} packets", "spines": "{} spines",
     "loss_policy": "loss policy {}", "failure": "failure: {}",
@@ -234,7 +235,8 @@ def _shared(groups: Iterable[tuple[Any, ...]], names: Sequence[str]) -> str:
     for name, values in zip(names, zip(*groups, strict=True), strict=True):
         if len(set(values)) == 1:
             said.append(_UNITS.get(name, "{}").format(_word(values[0])))
-    return "\n".join(wrap(", ".join(said), _TITLE_LETTERS))
+    whole = ", ".join(one.replace(" ", _NO_BREAK) for one in said)
+    return "\n".join(wrap(whole, _TITLE_LETTERS)).replace(_NO_BREAK, " ")
 
 
 def _word(value: Any) -> str:
