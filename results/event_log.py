@@ -13,6 +13,7 @@ import msgspec
 
 from results.errors import RecordError
 from results.naming import naming
+from results.regular_file import open_regular
 
 VERSION = 1
 """Schema version of every record; raised when a field changes its meaning or goes away."""
@@ -85,7 +86,7 @@ class Tail:
         """Records completed since the last call. Raises `RecordError`."""
         if not self._path.exists():
             return
-        with self._path.open("rb") as file:
+        with open_regular(self._path) as file:
             file.seek(self._offset)
             for text in file:
                 if not text.endswith(b"\n"):
@@ -153,7 +154,7 @@ def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(_Stamped)
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import BinaryIO, NamedTuple
 
 from results.errors import CaptureError
+from results.regular_file import open_regular
 
 _HEADER_BYTES = 24
 _BYTE_ORDERS = ("<", ">")
@@ -18,7 +19,7 @@ _TICK_NS = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
 
 def packets_in(path: Path) -> int:
     """Whole packets that a pcap file holds. Raises CaptureError for a file that is none, OSError."""
-    with path.open("rb") as file:
+    with open_regular(path) as file:
         return sum(1 for _ in PcapFile(file, path))
 
 

@@ -14,6 +14,7 @@ from results.naming import naming
 from results.pcap import CaptureEnd
 from results.pcap_file import Captured, PcapFile
 from results.pcapng import Direction, PcapngWriter
+from results.regular_file import open_regular
 from testbed.model.addressing import mac_start_of
 from testbed.model.ids import DirectedLink
 
@@ -49,7 +50,7 @@ class Merged:
 def merge(files: Sequence[Path], out: Path) -> Merged:
     """Write the packets of pcap files into the pcapng `out`. Raises CaptureError for one that is no pcap, OSError."""
     with ExitStack() as opened:
-        sources = [_opened(opened.enter_context(path.open("rb")), path) for path in files]
+        sources = [_opened(opened.enter_context(open_regular(path)), path) for path in files]
         partial = out.with_name(f".{out.name}.part")
         try:
             with naming(partial), partial.open("wb") as target:

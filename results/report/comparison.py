@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
@@ -43,6 +43,8 @@ class Comparison:
     came_out: list[Difference]
     ran_on: list[Difference]
     same: int
+    problems: list[str] = field(default_factory=list)
+    """What of which run, by its letter, could not be read and so is not compared."""
 
 
 Facts = Mapping[str, Any]
@@ -60,7 +62,8 @@ def compare(runs: Sequence[RunData]) -> Comparison:
     remarks = [
         f"{face}: {remark}" for face, run in zip(faces(len(runs)), runs, strict=True) for remark in _remarks(run)
     ]
-    return Comparison(remarks, settings, [row for row in came_out if row.differs], machines, same)
+    problems = [f"{face}: {wrong}" for face, run in zip(faces(len(runs)), runs, strict=True) for wrong in run.problems]
+    return Comparison(remarks, settings, [row for row in came_out if row.differs], machines, same, problems)
 
 
 def _remarks(run: RunData) -> list[str]:
@@ -108,7 +111,7 @@ def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
 def _came_out(run: RunData) -> Facts:
     summary = run.summary
     if summary is None:
-        return {"outcome": "no summary"}
+        return {"outcome": "summary cannot be read" if run.run.summary.exists() else "no summary"}
     totals, found, load = summary.totals, summary.detected, summary.load
     right = [one.after_s for one in found.named if one.right and one.after_s is not None]
     facts: dict[str, Any] = {"outcome": summary.outcome}

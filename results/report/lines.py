@@ -6,6 +6,7 @@ from typing import TypeVar
 
 import msgspec
 
+from results.regular_file import open_regular
 from results.wording import count_text
 
 T = TypeVar("T")
@@ -21,7 +22,7 @@ class Lines:
     def of_type(self, kind: type[T]) -> Iterator[T]:
         """Records in the order of the file; a file that is not there has none, and is told of."""
         try:
-            file = self._path.open("rb")
+            file = open_regular(self._path)
         except OSError as error:
             self._problems.append(f"{self._path.name}: {error.strerror}")
             return

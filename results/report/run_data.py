@@ -9,6 +9,7 @@ import yaml
 
 from results.manifest import Manifest
 from results.metrics import NS
+from results.regular_file import read_regular
 from results.report.agents import AgentEvents, read_agents
 from results.report.counters import Load, Progress, read_counters
 from results.report.lines import Lines
@@ -110,7 +111,7 @@ def read_run(run: RunDir) -> RunData:
 
 def _text(path: Path, problems: list[str]) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_regular(path).decode(errors="replace")
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror}")
         return ""

@@ -11,6 +11,7 @@ from results.pcap import SNAPLEN_BYTES
 from results.pcap_file import packets_in
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted, echo_aside
 from scenarios.cli.quantities import SIZE
@@ -29,7 +30,7 @@ def command() -> None:
 
 @command.command("start")
 @click.argument("links", nargs=-1, required=True, shell_complete=links_like)
-@click.option("--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True,
+@click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True,
               help="Where the folder with the files is made.")  # fmt: skip
 @click.option("--snaplen", type=click.IntRange(64, 65535), default=SNAPLEN_BYTES, show_default=True,
               help="Bytes of each packet that are kept.")  # fmt: skip

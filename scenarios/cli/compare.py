@@ -3,13 +3,23 @@
 from collections.abc import Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from results.errors import RunFolderError
+from results.regular_file import read_regular
+from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
+
+if TYPE_CHECKING:
+    from results.report.run_data import RunData
+
+MARK = "Written by <code>spraylab compare</code>"
+"""What every page of this command holds."""
 
 MOST_CHARACTERS = 120
 """Of names in the page's own; a file system takes 255 bytes (our choice)."""
@@ -17,7 +27,7 @@ MOST_CHARACTERS = 120
 
 @click.command("compare")
 @click.argument("chosen", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=runs_like)
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False),
+@click.option("-o", "--out", type=GivenPath(dir_okay=False),
               help="The page to write.  [default: compare-RUN-with-RUN.html beside the first run]")  # fmt: skip
 @runs_option
 @told
@@ -28,25 +38,49 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
 
     if not 2 <= len(chosen) <= MOST_FACES:
         raise UsageError(f"name 2 to {MOST_FACES} runs")
-    folders = [find_run(text, runs) for text in chosen]
+    folders = [require_run(find_run(text, runs)) for text in chosen]
+    page = out or folders[0].path.parent / page_name([folder.path.name for folder in folders])
+    require_page(page)
     data = [read_run(folder) for folder in folders]
+    _require_comparable(data)
     found = compare(data)
-    out = out or folders[0].path.parent / page_name([folder.path.name for folder in folders])
-    out.write_text(comparison_page(data), encoding="utf-8")
+    page.write_text(comparison_page(data), encoding="utf-8")
     if output.as_json:
         names = [run.name for run in data]
         told = {"came_out": found.came_out, "asked": found.asked, "ran_on": found.ran_on, "same": found.same}
-        output.document({"page": str(out), "runs": names, "remarks": found.remarks, **told})
+        output.document({"page": str(page), "runs": names, "remarks": found.remarks, "problems": found.problems, **told})
         return
     for face, run in zip(faces(len(data)), data, strict=True):
         output.text(f"{face}: {run.name}")
     for remark in found.remarks:
         output.text(remark)
+    for problem in found.problems:
+        output.text(f"not compared: {problem}")
     differences = [*found.came_out, *found.asked, *found.ran_on]
     table = table_of(differences, len(data), "")
     columns = [name.lstrip("#") for name in table.columns]
-    output.table(columns, table.rows, "the runs do not differ", as_named=True)
-    output.text(str(out))
+    same = "what could be read does not differ" if found.problems else "the runs do not differ"
+    output.table(columns, table.rows, same, as_named=True)
+    output.text(str(page))
+
+
+def _require_comparable(runs: "Sequence[RunData]") -> None:
+    """Raises `RunFolderError` for a run of which nothing that is compared can be read."""
+    for run in runs:
+        if run.summary is None and run.environment is None and not run.scenario:
+            raise RunFolderError(f"{run.run.path}: nothing to compare can be read: {'; '.join(run.problems)}")
+
+
+def require_page(out: Path) -> None:
+    """Raises `UsageError` for what is no HTML file, or is there already and is no page of this command."""
+    if out.suffix != ".html":
+        raise UsageError(f"{out}: the page is HTML; name a file that ends in .html")
+    try:
+        text = read_regular(out)
+    except FileNotFoundError:
+        return
+    if MARK.encode() not in text:
+        raise UsageError(f"{out} is there, and no page of `spraylab compare`; name another file, or remove it")
 
 
 def page_name(runs: Sequence[str]) -> str:

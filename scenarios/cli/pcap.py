@@ -7,6 +7,7 @@ import click
 from results.pcap_merge import merge
 from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
+from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.runs import find_run, runs_like, runs_option
@@ -23,7 +24,7 @@ def command() -> None:
 
 @command.command("merge")
 @click.argument("what", nargs=-1, metavar="[RUN | FILES...]", shell_complete=runs_like)
-@click.option("-o", "--out", type=click.Path(path_type=Path, dir_okay=False), help=f"Default: RUN/pcap/{MERGED}.")
+@click.option("-o", "--out", type=GivenPath(dir_okay=False), help=f"Default: RUN/pcap/{MERGED}.")
 @runs_option
 @told
 def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:

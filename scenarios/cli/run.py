@@ -11,6 +11,7 @@ import click
 from results.run_dir import RunDir
 from results.summary import Summary, size_text, summary_text
 from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, counted
 from scenarios.file.load import load_scenario
@@ -34,7 +35,7 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 @click.option("--attach", is_flag=True, help="Use the lab that is up instead of building one.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the scenario's.")
 @click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Where run folders go."
+    "--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go."
 )
 @workers_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,

@@ -9,10 +9,11 @@ import click
 from click.shell_completion import CompletionItem
 
 from results.run_dir import LATEST, RunDir
+from scenarios.cli.given_path import GivenPath
 from scenarios.errors import UsageError
 
 runs_option: Callable[[Any], Any] = click.option(
-    "--runs", type=click.Path(path_type=Path), default=Path("runs"), show_default=True, help="Where run folders are."
+    "--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders are."
 )
 
 

@@ -6,6 +6,7 @@ import click
 import msgspec
 
 from results.errors import RunFolderError
+from results.regular_file import read_regular
 from results.summary import Summary, summary_text
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
@@ -20,7 +21,7 @@ def command(output: Output, run: str | None, runs: Path) -> None:
     """Print the summary of RUN (default the latest), as `run` did."""
     path = require_run(find_run(run, runs)).summary
     try:
-        text = path.read_bytes()
+        text = read_regular(path)
         summary = msgspec.json.decode(text, type=Summary)
     except FileNotFoundError as error:
         raise RunFolderError(f"{path.parent} has no summary.json: the run did not get to its end") from error

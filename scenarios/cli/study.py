@@ -12,6 +12,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from results.wording import share_text
+from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.run import Listener
@@ -37,7 +38,7 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 @click.command("study")
 @click.argument("study", shell_complete=_studies_like)
 @click.option("--simulate", is_flag=True, help="On a model of the network; the sender's and the leaves' own code.")
-@click.option("--folder", type=click.Path(path_type=Path), help="Where results go.  [default: studies/NAME]")
+@click.option("--folder", type=GivenPath(), help="Where results go.  [default: studies/NAME]")
 @click.option("--seeds", type=click.IntRange(0), help="Runs of each point instead of the study's; healthy ones, too.")
 @click.option("--rate", "rates", multiple=True, help="Drop rate instead of the study's; can be repeated.")
 @click.option("--packets", multiple=True, type=int, help="Packets a spine instead of the study's; can be repeated.")

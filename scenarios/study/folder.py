@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from results.regular_file import open_regular, read_regular
 from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
@@ -45,7 +46,7 @@ class StudyFolder:
     def _name(self) -> str | None:
         """Of the study that the folder holds, if it does."""
         with suppress(OSError, ValueError, yaml.YAMLError):
-            found = yaml.safe_load((self.path / "study.yaml").read_text(encoding="utf-8"))
+            found = yaml.safe_load(read_regular(self.path / "study.yaml").decode())
             return str(found["name"]) if isinstance(found, dict) and "name" in found else None
         return None
 
@@ -92,7 +93,7 @@ class StudyFolder:
         (self.path / name).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
-        with suppress(FileNotFoundError), (self.path / RESULTS).open("rb") as file:
+        with suppress(FileNotFoundError), open_regular(self.path / RESULTS) as file:
             for line in file:
                 if line.endswith(b"\n"):
                     yield {"loss_policy": "off"} | msgspec.json.decode(line)  # what folders of old do not say

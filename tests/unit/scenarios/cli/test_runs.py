@@ -1,6 +1,7 @@
 """Commands that read runs: which run is meant, and what they do with its captures."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -72,6 +73,67 @@ def test_pages_of_different_runs_have_different_names_that_any_file_system_takes
     assert len(set(names)) == len(names)
     assert max(map(len, names)) < 255
     assert names[5] == page_name(long)
+
+
+def test_what_cannot_be_read_is_told_and_is_no_likeness(tmp_path):
+    runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
+    for run in runs:
+        run.summary.write_bytes(run.summary.read_bytes()[:200])
+    runs[1].detect.write_bytes(bytes(range(200, 256)))
+    words = ("compare", "a", "b", "--runs", str(tmp_path / "runs"))
+    shown = spraylab(*words)
+    assert shown.exit_code == 0
+    assert "do not differ" not in shown.stdout
+    assert "what could be read does not differ" in shown.stdout
+    assert "not compared: A: summary.json: " in shown.stdout
+    assert "not compared: B: detect.jsonl: 1 line cannot be read" in shown.stdout
+    told = json.loads(spraylab(*words, "--json").stdout)
+    assert [problem[:15] for problem in told["problems"]] == ["A: summary.json", "B: summary.json", "B: detect.jsonl"]
+    assert told["came_out"] == []
+    assert "detect.jsonl: 1 line cannot be read" in (tmp_path / "runs/compare-a-with-b.html").read_text()
+
+
+def test_a_run_with_nothing_to_compare_is_refused(tmp_path):
+    runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
+    for path in (runs[1].summary, runs[1].environment, runs[1].scenario):
+        path.write_bytes(b"\x00\x9c{")
+    result = spraylab("compare", "a", "b", "--runs", str(tmp_path / "runs"))
+    assert (result.exit_code, result.stdout) == (3, "")
+    assert f"{runs[1].path}: nothing to compare can be read: summary.json: " in result.stderr
+    assert not list((tmp_path / "runs").glob("*.html"))
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_pipes_and_devices_in_a_run_folder_are_not_read(tmp_path, make):
+    runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
+    runs[1].summary.unlink()
+    make(runs[1].summary)
+    result = spraylab("compare", "a", "b", "--runs", str(tmp_path / "runs"))
+    assert (result.exit_code, "not compared: B: summary.json: not a regular file" in result.stdout) == (0, True)
+    shown = spraylab("show", str(runs[1].path))
+    assert shown.exit_code == 3
+    assert "summary.json: not a regular file" in shown.stderr
+
+
+def test_a_page_takes_no_other_files_place(tmp_path):
+    a, b = (write_run(tmp_path / "runs" / name) for name in "ab")
+    before, page = a.summary.read_bytes(), tmp_path / "page.html"
+    page.write_text("<html>mine</html>")
+    for out, why in ((a.summary, "ends in .html"), (page, "no page of `spraylab compare`")):
+        refused = spraylab("compare", str(a.path), str(b.path), "-o", str(out))
+        assert (refused.exit_code, why in refused.stderr) == (2, True)
+    assert (a.summary.read_bytes(), page.read_text()) == (before, "<html>mine</html>")
+    page.unlink()
+    for _ in range(2):
+        assert spraylab("compare", str(a.path), str(b.path), "-o", str(page)).exit_code == 0
+
+
+@pytest.mark.parametrize(
+    "words", [("show", "--runs", ""), ("compare", "a", "b", "-o", ""), ("study", "packets", "--folder", "")]
+)
+def test_an_empty_path_is_refused(words):
+    result = spraylab(*words)
+    assert (result.exit_code, "is empty; name a path" in result.stderr) == (2, True)
 
 
 def test_one_run_cannot_be_compared(tmp_path):
