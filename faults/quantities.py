@@ -174,7 +174,8 @@ def _short(text: str) -> str:
 
 def _unreadable(text: str) -> RateError:
     if _BARE.fullmatch(text):
-        number = Fraction(text)
-        other = f" or {render_rate(number)}" if number <= 1 else ""
-        return RateError(text, "has no unit", f"write {render_rate(number / 100)}{other}, whichever is meant")
+        meant = [render_rate(each) for each in (Fraction(text) / 100, Fraction(text)) if each <= 1]
+        choice = ", whichever is meant" if len(set(meant)) > 1 else ""
+        if meant:
+            return RateError(text, "has no unit", f"write {' or '.join(dict.fromkeys(meant))}{choice}")
     return RateError(text, "is not a rate", "write it as 1%, 0.5% or 50bp")

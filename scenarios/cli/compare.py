@@ -48,7 +48,9 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
     if output.as_json:
         names = [run.name for run in data]
         told = {"came_out": found.came_out, "asked": found.asked, "ran_on": found.ran_on, "same": found.same}
-        output.document({"page": str(page), "runs": names, "remarks": found.remarks, "problems": found.problems, **told})
+        output.document(
+            {"page": str(page), "runs": names, "remarks": found.remarks, "problems": found.problems, **told}
+        )
         return
     for face, run in zip(faces(len(data)), data, strict=True):
         output.text(f"{face}: {run.name}")

@@ -34,9 +34,7 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 @click.argument("scenario", shell_complete=scenarios_like)
 @click.option("--attach", is_flag=True, help="Use the lab that is up instead of building one.")
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the scenario's.")
-@click.option(
-    "--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go."
-)
+@click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go.")
 @workers_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
               help="What makes packets drop.")  # fmt: skip

@@ -1,5 +1,6 @@
 """`spraylab study`: a grid of runs, on the fabric or on a model of it, as tables and figures."""
 
+import multiprocessing
 import os
 import signal
 import time
@@ -19,6 +20,7 @@ from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import die_with
 from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
@@ -26,6 +28,9 @@ from scenarios.study.model import Study
 from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
 from testbed.model.fabric import Fabric, FabricSpec
+
+NO_POLICY = "off"
+"""What all senders do about a lost packet where a study does not say; then its tables do not say it, either."""
 
 SPRAYS, EXPECTATIONS, LOSS_POLICIES = ("rotation", "random"), ("uniform", "declared"), ("off", "paper")
 
@@ -69,10 +74,11 @@ def command(
     if tables_only:
         if not kept.rows():
             raise UsageError(f"nothing has been run in {kept.path} yet; --folder says where else to look")
+        kept.require_of(chosen)
     else:
         if not simulate:
             require_root()
-        elif chosen.loss_policy != ("off",):
+        elif chosen.loss_policy != (NO_POLICY,):
             raise UsageError("a model has no senders that retire paths; --loss-policy off, or a fabric")
         kept.begin(chosen)
         with interrupts_raise():
@@ -98,13 +104,17 @@ def _simulate(study: Study, folder: StudyFolder, _labdir: LabDir, output: Output
     from scenarios.study.simulate import simulate
 
     points = open_points(study, folder, "simulated")
-    with ProcessPoolExecutor(os.cpu_count(), initializer=_leave_signals) as pool:
+    context = multiprocessing.get_context("fork")  # so that this process, and no server of it, is their parent
+    with ProcessPoolExecutor(os.cpu_count(), context, _begin_worker, (os.getpid(),)) as pool:
         rows = simulated(points, simulate, pool)
-        run_points(points, rows, folder, _Watcher(output, "simulated", len(points)), len(folder.done("simulated")))
+        run_points(
+            points, rows, folder, _Watcher(output, "simulated", len(points), study), len(folder.done("simulated"))
+        )
 
 
-def _leave_signals() -> None:
-    """Ctrl-C reaches the whole process group; the parent ends the workers by itself."""
+def _begin_worker(parent: int) -> None:
+    """Ctrl-C reaches the whole process group; the parent ends the workers by itself, and they end with it."""
+    die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)
@@ -119,14 +129,15 @@ def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output
     listener = Listener(Output(quiet=not output.verbose))
     with StudyLab(labdir, folder.path / "runs", invoker(), listener) as lab:
         rows = (row for run in runs_of(points) for row in lab.run(run))
-        run_points(points, rows, folder, _Watcher(output, "measured", 1), len(folder.done("fabric")))
+        run_points(points, rows, folder, _Watcher(output, "measured", 1, study), len(folder.done("fabric")))
 
 
 class _Watcher:
     """Tells on stderr how a study goes: every run on a fabric, every so many on a model."""
 
-    def __init__(self, output: Output, verb: str, every: int) -> None:
+    def __init__(self, output: Output, verb: str, every: int, study: Study) -> None:
         self._output, self._verb, self._every = output, verb, max(1, every // 20)
+        self._with_policy = study.loss_policy != (NO_POLICY,)
         self._left, self._began = 0, time.monotonic()
 
     def begun(self, left: int, done: int) -> None:
@@ -140,25 +151,27 @@ class _Watcher:
         if at % self._every == 0 or at == self._left:
             rest = (time.monotonic() - self._began) * (self._left - at) / at
             left = f" (about {rest:.0f} s left)" if at < self._left else ""
-            self._output.say(f"{self._verb} {at} of {self._left}{left}: {_told(row)}")
+            self._output.say(f"{self._verb} {at} of {self._left}{left}: {_told(row, self._with_policy)}")
 
 
-def _told(row: Row) -> str:
+def _told(row: Row, with_policy: bool) -> str:
     what = "no failure" if row.failure == "none" else f"{row.failure} at {share_text(row.rate)}"
     named = ", ".join(row.named) or row.state
-    return (
-        f"{row.spray}, {row.expectation}, {row.packets} packets x {row.spines} spines, {what}, seed {row.seed}: {named}"
-    )
+    policy = f"loss policy {row.loss_policy}, " if with_policy else ""
+    sizes = f"{row.packets} packets x {row.spines} spines"
+    return f"{row.spray}, {row.expectation}, {policy}{sizes}, {what}, seed {row.seed}: {named}"
 
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
+    policy = ("loss_policy",) if any(cell["loss_policy"] != NO_POLICY for cell in cells) else ()
     columns = (
-        "mode", "spray", "expectation", "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISS", "INSUFFICIENT",
+        "mode", "spray", "expectation", *policy, "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISS", "INSUFFICIENT",
         "FALSE_FLOW", "FOUND", "WRONG",
     )  # fmt: skip
     rows = [
         (
-            cell["mode"], cell["spray"], cell["expectation"], str(cell["spines"]), str(cell["packets"]),
+            cell["mode"], cell["spray"], cell["expectation"], *(cell[name] for name in policy), str(cell["spines"]),
+            str(cell["packets"]),
             share_text(cell["rate"]), cell["failure"], str(cell["runs"]), _share(cell, "miss"),
             _share(cell, "insufficient"), _share(cell, "false_flow"),
             "-" if cell["failure"] == "none" else _share(cell, "found"), _share(cell, "wrong"),

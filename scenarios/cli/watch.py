@@ -34,6 +34,14 @@ _LOOK_S = 0.25
 _QUIT = ("q", "Q", "\x1b", "\x04")
 
 
+class _Told(Console):
+    """A console that leaves a closed pipe to whoever ends the command; Rich would end the program with 1."""
+
+    def on_broken_pipe(self) -> None:
+        """Called while the error is handled."""
+        raise
+
+
 @click.command("watch")
 @click.option("--once", is_flag=True, help="One frame, then end; so it is where stdout is no terminal.")
 @of_lab
@@ -61,7 +69,7 @@ def command(labdir: LabDir, output: Output, once: bool) -> None:
 def _show(reader: LabReader, output: Output, once: bool) -> None:
     for name in ("COLUMNS", "LINES"):  # what the terminal was when the shell began; Rich would believe it for ever
         os.environ.pop(name, None)
-    console = Console(no_color=output.color is False or None, highlight=False)
+    console = _Told(no_color=output.color is False or None, highlight=False)
     if output.as_json:
         for view in _views(reader, once):
             output.line(view)

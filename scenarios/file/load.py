@@ -31,7 +31,7 @@ _EXAMPLES = {
 _NO_QUANTITIES = (bool, Mapping, tuple)
 """What is no text with a unit, and is not to be told as one."""
 
-_RANGES = {
+RANGES = {
     "greater_than": ("too small", "more than {gt}"),
     "greater_than_equal": ("too small", "at least {ge}"),
     "less_than": ("too large", "less than {lt}"),
@@ -40,6 +40,7 @@ _RANGES = {
     "too_long": ("too long", "at most {max_length} item(s)"),
     "string_too_short": ("too short", "at least {min_length} character(s)"),
 }
+"""What pydantic finds, in words: what is wrong, what would be right."""
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -78,8 +79,7 @@ def _shape(document: Document) -> Iterator[Complaint]:
     except ValidationError as error:
         flawed = {flaw.place for flaw in document.flaws}
         for detail in error.errors():
-            # pydantic counts only the sound items of a list, so that a list of unsound ones is "too short".
-            if detail["loc"] not in flawed and not (detail["type"] == "too_short" and detail["input"]):
+            if detail["loc"] not in flawed and not is_echo(detail):
                 yield _translated(detail)
 
 
@@ -93,6 +93,11 @@ def _problems(complaints: list[Complaint], document: Document, name: str) -> lis
     placed = [(document.line_of(c.place), c) for c in dict.fromkeys(complaints)]
     placed.sort(key=lambda pair: pair[0])
     return [Problem(f"{name}:{line}", ".".join(map(str, c.place)), c.wrong, c.right) for line, c in placed]
+
+
+def is_echo(detail: ErrorDetails) -> bool:
+    """Whether other findings cause it: pydantic counts sound items only, so that a list of unsound ones is short."""
+    return detail["type"] == "too_short" and bool(detail["input"])
 
 
 def _translated(detail: ErrorDetails) -> Complaint:
@@ -113,8 +118,8 @@ def _translated(detail: ErrorDetails) -> Complaint:
     if kind.endswith(("_type", "_parsing")):
         wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0], "another kind of value")
         return Complaint(place, f"{written(detail['input'])} is of the wrong kind", f"write {wanted}")
-    if kind in _RANGES:
-        wrong, right = _RANGES[kind]
+    if kind in RANGES:
+        wrong, right = RANGES[kind]
         return Complaint(place, f"{written(detail['input'])} is {wrong}", right.format_map(context))
     return Complaint(place, f"{written(detail['input'])} is not allowed", _meaning(place))
 

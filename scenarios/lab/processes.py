@@ -8,8 +8,9 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -95,7 +96,7 @@ def spawn(
             stdout=log or subprocess.DEVNULL,
             stderr=stderr if stderr is not None else (log or subprocess.DEVNULL),
             env=marked_environment(lab, os.environ),
-            preexec_fn=_die_with(os.getpid()),
+            preexec_fn=partial(die_with, os.getpid()),
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
         )
     except FileNotFoundError as error:
@@ -105,13 +106,11 @@ def spawn(
             log.close()
 
 
-def _die_with(parent: int) -> Callable[[], None]:
-    def prepare() -> None:
-        _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it died before the line above
-            os.kill(os.getpid(), signal.SIGKILL)
-
-    return prepare
+def die_with(parent: int) -> None:
+    """Let the kernel end this process when its parent has ended, however that was. To be called in the child."""
+    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != parent:  # it died before the line above
+        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def marked(lab: str) -> tuple[ProcessId, ...]:

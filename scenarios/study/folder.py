@@ -35,13 +35,17 @@ class StudyFolder:
 
     def begin(self, study: Study) -> None:
         """Make the folder and write the study as it is run. Raises OSError, `UsageError` for one of another study."""
+        self.require_of(study)
         self.path.mkdir(parents=True, exist_ok=True)
-        if (other := self._name()) not in (None, study.name):
-            raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
         text = yaml.safe_dump(study.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
         (self.path / "study.yaml").write_text(text, encoding="utf-8")
         self._cut_half_line()
         self._hand_over()
+
+    def require_of(self, study: Study) -> None:
+        """Raises `UsageError` where the folder holds another study."""
+        if (other := self._name()) not in (None, study.name):
+            raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
 
     def _name(self) -> str | None:
         """Of the study that the folder holds, if it does."""

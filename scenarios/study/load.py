@@ -6,11 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
-from scenarios.file.document import read_document
+from scenarios.file.document import Document, read_document
+from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint
 from scenarios.file.scenario_files import CATALOG, is_a_folder
+from scenarios.file.written import written
 from scenarios.study.model import Study, study_complaints
 
 STUDIES = CATALOG / "studies"
@@ -49,20 +52,39 @@ def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
 def study_from(text: str, name: str, instead: Mapping[str, Any]) -> Study:
     """The study in `text`; `name` stands for the file in complaints."""
     document = read_document(text)
+    options = options_of(instead)
     complaints = [Complaint(flaw.place, flaw.wrong, flaw.right) for flaw in document.flaws]
     study = None
     if not complaints:
         study, complaints = _checked(document.values, instead)
     if study is None or complaints:
-        raise ScenarioRefusedError(
-            [
-                Problem(
-                    f"{name}:{document.line_of(each.place)}", ".".join(map(str, each.place)), each.wrong, each.right
-                )
-                for each in complaints
-            ]
-        )
+        raise ScenarioRefusedError([_problem(each, document, name, options) for each in dict.fromkeys(complaints)])
     return study
+
+
+OPTIONS = {
+    "rates": "--rate", "packets": "--packets", "spines": "--spines", "spray": "--spray", "expectation": "--expectation",
+    "loss_policy": "--loss-policy", "seeds": "--seeds", "healthy_seeds": "--seeds",
+}  # fmt: skip
+"""Keys that the command line can set otherwise, and what they are called there."""
+
+
+def options_of(instead: Mapping[str, Any]) -> Mapping[str, str]:
+    """What is to be blamed for a key that was set otherwise."""
+    options = {key: OPTIONS[key] for key in instead if key in OPTIONS}
+    if "pairs" in instead:  # which rates or packets took the place of
+        options[""] = " and ".join(OPTIONS[key] for key in ("rates", "packets") if instead.get(key))
+    if "spines" in options:  # the product of both has a limit
+        options.setdefault("packets", options["spines"])
+    return options
+
+
+def _problem(each: Complaint, document: Document, name: str, options: Mapping[str, str]) -> Problem:
+    """Told of the option that set the key, or of the line in the file."""
+    key = str(each.place[0]) if each.place else ""
+    if key in options:
+        return Problem(options[key], "", each.wrong, each.right)
+    return Problem(f"{name}:{document.line_of(each.place)}", ".".join(map(str, each.place)), each.wrong, each.right)
 
 
 def _checked(values: Any, instead: Mapping[str, Any]) -> tuple[Study | None, list[Complaint]]:
@@ -71,16 +93,20 @@ def _checked(values: Any, instead: Mapping[str, Any]) -> tuple[Study | None, lis
     try:
         study = Study.model_validate({**values, **instead})
     except ValidationError as error:
-        return None, [_translated(detail["loc"], detail["type"], detail["msg"]) for detail in error.errors()]
+        return None, [_translated(detail) for detail in error.errors() if not is_echo(detail)]
     return study, list(study_complaints(study))
 
 
-def _translated(place: tuple[int | str, ...], kind: str, told: str) -> Complaint:
+def _translated(detail: ErrorDetails) -> Complaint:
+    place, kind, told = detail["loc"], detail["type"], detail["msg"]
     known = {name: field.description or "" for name, field in Study.model_fields.items()}
     key = str(place[0]) if place else ""
     if kind == "extra_forbidden":
         near = difflib.get_close_matches(str(place[-1]), known, n=1)
         return Complaint(place, "unknown key", f"did you mean {near[0]!r}?" if near else f"known: {', '.join(known)}")
     meaning = known.get(key) or "see docs/studies.md"
+    if kind in RANGES:
+        wrong, right = RANGES[kind]
+        return Complaint(place, f"{written(detail['input'])} is {wrong}", right.format_map(detail["ctx"]))
     wrong, _, right = told.removeprefix("Value error, ").partition("; ")
     return Complaint(place, "missing" if kind == "missing" else wrong[0].lower() + wrong[1:], right or meaning)

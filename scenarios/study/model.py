@@ -15,6 +15,7 @@ from pydantic import Field
 from agent.spraycheck.detector import MAX_PACKETS
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
+from scenarios.file.document import Place
 from scenarios.file.plan import Complaint
 from scenarios.file.values import OffIsAWord, Part, Rate
 from testbed.model.fabric import Fabric, FabricSpec
@@ -142,6 +143,7 @@ def study_complaints(study: Study) -> Iterator[Complaint]:
     crossed = bool(study.rates) and bool(study.packets)
     if crossed == bool(study.pairs) or bool(study.rates) != bool(study.packets):
         yield Complaint((), "rates and packets do not fit", "give `rates` and `packets`, or `pairs`")
+    yield from _idle_complaints(study)
     for at, stride in enumerate(study.strides):
         if stride % study.leaves == 0:
             yield Complaint(("strides", at), f"a stride of {stride} makes hosts write to themselves", "1 to leaves - 1")
@@ -155,6 +157,17 @@ def study_complaints(study: Study) -> Iterator[Complaint]:
         yield Complaint(("leaves",), f"{study.leaves} leaves cannot have such failures", "at least 4")
     if min(study.spines) < 2 and set(study.failures) & {"same-leaf", "disjoint", "two-of-pair"}:
         yield Complaint(("spines",), "one spine cannot have such failures", "at least 2")
+
+
+def _idle_complaints(study: Study) -> Iterator[Complaint]:
+    """Rates that are none."""
+    places: list[tuple[Place, str | None]] = [(("rates", at), rate) for at, rate in enumerate(study.rates)]
+    places += [(("pairs", at, "rate"), pair.rate) for at, pair in enumerate(study.pairs)]
+    for place, rate in (*places, (("asked_rate",), study.asked_rate)):
+        if rate is not None and not parse_rate(rate):
+            yield Complaint(
+                place, f"{rate} drops nothing", "more than 0%, as 1%; runs without a failure are made anyway"
+            )
 
 
 def failed_links(point: Point) -> tuple[DirectedLink, ...]:

@@ -35,7 +35,9 @@ def test_rates_are_read_exactly(text, rate):
     [
         ("0.005", "'0.005' has no unit; write 0.005% or 0.5%, whichever is meant"),
         ("1", "'1' has no unit; write 1% or 100%, whichever is meant"),
-        ("5", "'5' has no unit; write 5%, whichever is meant"),
+        ("5", "'5' has no unit; write 5%"),
+        ("0", "'0' has no unit; write 0%"),
+        ("500", "'500' is not a rate; write it as 1%, 0.5% or 50bp"),
         ("1e-3", "'1e-3' has no unit; write 0.001% or 0.1%, whichever is meant"),
         ("", "'' is not a rate; write it as 1%, 0.5% or 50bp"),
         ("-1%", "'-1%' is not a rate; write it as 1%, 0.5% or 50bp"),

@@ -1,10 +1,19 @@
 """`spraylab study --simulate`, as a user types it."""
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
+import pytest
 from click.testing import CliRunner
 
 from scenarios.cli.main import main
+from scenarios.cli.output import Output
+from scenarios.cli.study import _print
 
 FILE = """version: 1
 name: small
@@ -95,3 +104,81 @@ def test_verdicts_that_say_nothing_are_counted_and_healthy_runs_name_nobody(tmp_
     assert [row[named] == "-" for row in cells] == [False, True]
     assert all(not row[unsure].startswith("0/") for row in cells)
     assert "detector.md#compared-with-the-paper" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--rate", "0%"), "--rate: 0% drops nothing; more than 0%, as 1%; runs without a failure are made anyway"),
+        (("--rate", "5"), "--rate: '5' has no unit; write 5%"),
+        (("--spines", "0"), "--spines: 0 is too small; at least 1"),
+        (("--packets", "0"), "--packets: 0 is too small; at least 1"),
+        (("--seeds", "-1"), None),
+        (("--spines", "9", "--packets", "9999999"), None),
+    ],
+)
+def test_an_option_is_called_by_its_name_and_told_once(tmp_path, words, told):
+    (tmp_path / "small.yaml").write_text(FILE)
+    refused = invoke(str(tmp_path / "small.yaml"), "--simulate", "--folder", str(tmp_path / "out"), *words)
+    assert refused.exit_code == 2
+    assert not (tmp_path / "out").exists()
+    assert "small.yaml" not in refused.stderr
+    if told is not None:
+        assert refused.stderr == f"spraylab: {told}\n"
+
+
+def test_a_pair_of_a_study_wants_both_options(tmp_path):
+    (tmp_path / "pairs.yaml").write_text(FILE.partition("rates")[0] + "pairs: [{rate: 2%, packets: 900}]\n")
+    refused = invoke(str(tmp_path / "pairs.yaml"), "--simulate", "--rate", "1%", "--folder", str(tmp_path / "out"))
+    assert (refused.exit_code, refused.stderr.startswith("spraylab: --rate: rates and packets")) == (2, True)
+
+
+def test_tables_of_another_study_are_refused(tmp_path):
+    (tmp_path / "small.yaml").write_text(FILE)
+    words = ("--folder", str(tmp_path / "out"), "--no-figures")
+    assert invoke(str(tmp_path / "small.yaml"), "--simulate", *words).exit_code == 0
+    refused = invoke("packets", "--tables-only", *words)
+    assert (refused.exit_code, "holds the study 'small'" in refused.stderr, refused.stdout) == (2, True, "")
+    assert invoke(str(tmp_path / "small.yaml"), "--tables-only", *words).exit_code == 0
+
+
+def test_loss_policies_are_told_apart_where_there_is_more_than_off(tmp_path, capsys):
+    (tmp_path / "small.yaml").write_text(FILE)
+    words = ("--simulate", "--folder", str(tmp_path / "out"), "--no-figures", "--json")
+    cells = json.loads(invoke(str(tmp_path / "small.yaml"), *words).stdout)
+    _print(cells, Output())
+    assert "loss_policy" not in capsys.readouterr().out
+    _print([*cells, *({**cell, "loss_policy": "paper"} for cell in cells)], Output())
+    head, *lines = (line.split() for line in capsys.readouterr().out.splitlines()[: 1 + 2 * len(cells)])
+    assert [line[head.index("loss_policy")] for line in lines] == ["off"] * len(cells) + ["paper"] * len(cells)
+
+
+def test_workers_end_with_a_study_that_is_killed(tmp_path):
+    words = ("study", "packets", "--simulate", "--seeds", "500", "--folder", str(tmp_path / "out"))
+    study = subprocess.Popen([sys.executable, "-m", "scenarios.cli", *words], stderr=subprocess.DEVNULL)
+    try:
+        workers = _until(lambda: _children(study.pid), bool)
+    finally:
+        study.send_signal(signal.SIGKILL)
+        study.wait()
+    assert len(workers) == os.cpu_count()
+    assert _until(lambda: [pid for pid in workers if _runs(pid)], lambda left: not left) == []
+
+
+def _until(look, enough):
+    until = time.monotonic() + 30
+    while not enough(found := look()) and time.monotonic() < until:
+        time.sleep(0.1)
+    return found
+
+
+def _children(pid):
+    found = [int(each) for each in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    return found if len(found) == os.cpu_count() else []
+
+
+def _runs(pid):
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] not in (b"Z", b"X")
+    except OSError:
+        return False
