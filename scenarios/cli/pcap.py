@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from results.pcap_merge import merge
+from results.regular_file import open_regular
 from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.given_path import GivenPath
@@ -12,6 +13,9 @@ from scenarios.cli.options import told
 from scenarios.cli.output import Output, counted
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
+
+PCAPNG_START = bytes.fromhex("0a0d0d0a")
+"""Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""
 
 MERGED = "all.pcapng"
 """In the folder of the captures, when nothing else is asked for."""
@@ -37,6 +41,7 @@ def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs:
     target = out or files[0].parent / MERGED
     if target.resolve() in {file.resolve() for file in files}:
         raise UsageError(f"{target} is one of the files to merge")
+    _require_merged(target)
     output.say(f"merging {counted(len(files), 'file')}, {size_text(sum(file.stat().st_size for file in files))}")
     merged = merge(files, target)
     if output.as_json:
@@ -44,6 +49,17 @@ def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs:
     else:
         said = f"{counted(merged.packets, 'packet')} of {counted(len(files), 'file')}"
         output.text(f"{merged.path}: {said}, {counted(len(merged.interfaces), 'interface')}")
+
+
+def _require_merged(target: Path) -> None:
+    """Raises `UsageError` for a file that is there already and is no pcapng, whose place would be taken; OSError."""
+    try:
+        with open_regular(target) as file:
+            start = file.read(len(PCAPNG_START))
+    except FileNotFoundError:
+        return
+    if start not in (b"", PCAPNG_START):
+        raise UsageError(f"{target} is there, and no pcapng; name another file, or remove it")
 
 
 def _files(what: tuple[str, ...], runs: Path) -> list[Path]:

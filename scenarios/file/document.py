@@ -3,6 +3,7 @@
 Knows nothing of scenarios. Lists become tuples, for frozen models.
 """
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -84,7 +85,11 @@ class _Reading:
 
     def _scalar(self, node: yaml.Node, place: Place) -> Any:
         try:
-            return self.loader.construct_object(node)
+            value = self.loader.construct_object(node)
+            if (odd := odd_number(node.value, value)) is not None:
+                self.flaws.append(Flaw(place, self.lines[place], *odd))
+                return None
+            return value
         except (AttributeError, LookupError, ValueError):  # what PyYAML makes of `!!int x`, and of too many digits
             kind = node.tag.rpartition(":")[2]
             wrong = f"{self._source(node)} cannot be read as !!{kind}"
@@ -114,6 +119,24 @@ class _Reading:
             seen[key] = line
             self.lines[(*place, key)] = line
             yield key, self.value(value_node, (*place, key))
+
+
+def odd_number(text: str, value: Any) -> tuple[str, str] | None:
+    """What is wrong with a number that YAML 1.1 reads otherwise than people do, and what would be right."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if not math.isfinite(value):
+        return f"{text} is not a number", "write a plain one, such as 8 or 2.5"
+    digits = text.lstrip("+-").replace("_", "")
+    if ":" in digits:
+        return f"{text} would be read as {value}, in base 60", f"write {value}, or text in quotes"
+    if digits.startswith("0b"):
+        return f"{text} would be read as {value}, in base 2", f"write {value}"
+    if isinstance(value, int) and len(digits) > 1 and digits.startswith("0") and digits.isdecimal():
+        plain = int(text.replace("_", ""))
+        choice = str(value) if plain == value else f"{plain} or {value}, whichever is meant"
+        return f"{text} would be read as {value}, in base 8", f"write {choice}"
+    return None
 
 
 def read_document(text: str) -> Document:

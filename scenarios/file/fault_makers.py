@@ -1,11 +1,13 @@
 """Whether this machine can make the faults of a plan, asked before anything is built for them."""
 
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from faults.errors import MechanismError
 from faults.inject import Injector, injector_of
 from scenarios.file.plan import PlannedFault
+from testbed.errors import MissingFeatureError
 
 AUTO = "auto"
 """Whichever mechanism this machine has."""
@@ -16,15 +18,18 @@ def mechanism_for(planned: PlannedFault, asked: str) -> str:
     return planned.mechanism if asked == AUTO else asked
 
 
-def require_makers(faults: Iterable[PlannedFault], asked: str, injector: Injector) -> None:
-    """Ask the kernel for a mechanism of each fault; sets none. Raises `MechanismError` for the first without one."""
+def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Injector) -> Iterator[str]:
+    """Ask the kernel for a mechanism of each fault; sets none. Why there is none, of each without one."""
     for planned in faults:
         mechanism = mechanism_for(planned, asked)
         for fault in planned.worded.faults:
-            injector.require(fault, None if mechanism == AUTO else mechanism)
+            try:
+                injector.require(fault, None if mechanism == AUTO else mechanism)
+            except (MechanismError, MissingFeatureError) as error:
+                yield str(error)
 
 
-def require_makers_here(faults: Iterable[PlannedFault], asked: str) -> None:
+def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator[str]:
     """The same of an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
     with tempfile.TemporaryDirectory(prefix="spraylab-") as folder:
-        require_makers(faults, asked, injector_of(Path(folder)))
+        yield from lacks_of_faults(faults, asked, injector_of(Path(folder)))

@@ -128,6 +128,8 @@ class Parts:
     transport: Transport | None = None
     workloads: Mapping[int, Workload] = field(default_factory=dict)
     faults: Mapping[int, FaultEntry] = field(default_factory=dict)
+    targets: Mapping[int, FaultEntry] = field(default_factory=dict)
+    """What the other faults are put on, and nothing else of them."""
     detector: Detector | None = None
     capture: Mapping[int, str] = field(default_factory=dict)
     detected: Mapping[int, str] = field(default_factory=dict)
@@ -141,7 +143,8 @@ def parts_of(values: Mapping[str, Any]) -> Parts:
         _sound(Topology, values.get("topology", {})),
         _sound(Transport, values.get("transport", {})),
         _all_sound(Workload, values.get("workloads")),
-        _all_sound(FaultEntry, values.get("faults")),
+        faults := _all_sound(FaultEntry, values.get("faults")),
+        _targets(values.get("faults"), faults),
         _sound(Detector, values.get("detector", {})),
         _texts(values.get("capture")),
         _texts(expect.get("detected")) if isinstance(expect, Mapping) else {},
@@ -221,6 +224,9 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
     for at, text in parts.retired.items():
         yield from _switch_link_complaints(("expect", "retired", at), text, fabric)
     yield from _fault_complaints(parts.faults, fabric)
+    for at, entry in parts.targets.items():
+        if isinstance(chosen := _chosen(entry, fabric), Complaint):
+            yield replace(chosen, place=("faults", at, *chosen.place))
 
 
 def _detector_complaints(detector: Detector) -> Iterator[Complaint]:
@@ -412,6 +418,14 @@ def _sound(model: type[M], values: Any) -> M | None:
 def _all_sound(model: type[M], items: Any) -> dict[int, M]:
     listed = enumerate(items) if isinstance(items, tuple) else ()
     return {at: part for at, values in listed if (part := _sound(model, values)) is not None}
+
+
+def _targets(items: Any, sound: Mapping[int, FaultEntry]) -> dict[int, FaultEntry]:
+    """Entries that are unsound elsewhere, with their `link` or `target` alone."""
+    listed = enumerate(items) if isinstance(items, tuple) else ()
+    told = {at: {key: values[key] for key in ("link", "target") if key in values}
+            for at, values in listed if at not in sound and isinstance(values, Mapping)}  # fmt: skip
+    return {at: entry for at, where in told.items() if (entry := _sound(FaultEntry, where)) is not None}
 
 
 def _texts(items: Any) -> dict[int, str]:

@@ -9,7 +9,6 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
-from faults.errors import MechanismError
 from faults.schedule import Event
 from faults.traits import amount_of, name_of
 from results import run_dir
@@ -18,7 +17,7 @@ from results.run_dir import RunDir
 from results.summary import CaptureResult
 from results.wording import count_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
-from scenarios.file.fault_makers import mechanism_for, require_makers_here
+from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, Worker, not_up
@@ -34,7 +33,6 @@ from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
 from scenarios.workload.traffic import FlowProgress, Traffic
-from testbed.errors import MissingFeatureError
 
 STALLED_AFTER_S = 60.0
 """Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
@@ -80,12 +78,9 @@ def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
         yield no_data
     if order.attach:
         yield from lacks_of_capture() if plan.captures else ()
-        return
-    yield from lacks_of_lab(plan.fabric, order.workers, 0 if no_data else plan.region_bytes, bool(plan.captures))
-    try:
-        require_makers_here(plan.faults, order.mechanism)
-    except (MechanismError, MissingFeatureError) as error:
-        yield str(error)
+    else:
+        yield from lacks_of_lab(plan.fabric, order.workers, 0 if no_data else plan.region_bytes, bool(plan.captures))
+    yield from lacks_of_faults_here(plan.faults, order.mechanism)
 
 
 def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
@@ -104,8 +99,23 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
     owner = undo.enter_context(Owner(order.labdir))
     undo.enter_context(busy(order.labdir))
     status = owner.ask(protocol.Status(), protocol.LabStatus)
+    require_alive(status, order.labdir)
     workers = [undo.enter_context(Worker(order.labdir.worker_socket(at))) for at in range(status.workers)]
     return LabInUse(plan.fabric, owner, tuple(workers))
+
+
+def require_alive(status: protocol.LabStatus, labdir: LabDir) -> None:
+    """Raises `LabStateError` for a lab of which a process has died before the run."""
+    if dead := _dead(status):
+        raise LabStateError(
+            f"lab {labdir.lab!r} is not whole: {dead} before this run; `{labdir.down_command}` and up again"
+        )
+
+
+def _dead(status: protocol.LabStatus) -> str:
+    """Processes that have ended, and how; empty when all run."""
+    ended = {child.name: child.state for child in status.children if child.state != protocol.RUNNING}
+    return " and ".join(f"{name} {'was ' if how.startswith('killed') else ''}{how}" for name, how in ended.items())
 
 
 def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
@@ -316,6 +326,6 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
 
 def _require_running(status: protocol.LabStatus) -> None:
     """Raises `OwnerFailedError` when one of the lab's processes has ended."""
-    if dead := [f"{child.name} {child.state}" for child in status.children if child.state != protocol.RUNNING]:
+    if dead := _dead(status):
         said = "what was said last, if anything, is in the run's folder, in logs/"
-        raise OwnerFailedError(f"{' and '.join(dead)} while the run went on; {said}")
+        raise OwnerFailedError(f"{dead} while the run went on; {said}")

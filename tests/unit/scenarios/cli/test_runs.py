@@ -128,6 +128,17 @@ def test_a_page_takes_no_other_files_place(tmp_path):
         assert spraylab("compare", str(a.path), str(b.path), "-o", str(page)).exit_code == 0
 
 
+def test_merged_captures_take_no_other_files_place(runs, tmp_path):
+    other = tmp_path / "notes.txt"
+    other.write_text("mine")
+    for out, code in ((other, 2), ("/dev/null", 3)):
+        assert spraylab("pcap", "merge", "--runs", str(runs), "-o", str(out)).exit_code == code
+    assert other.read_text() == "mine"
+    assert Path("/dev/null").is_char_device()
+    for _ in range(2):
+        assert spraylab("pcap", "merge", "--runs", str(runs), "-o", str(tmp_path / "m.pcapng")).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "words", [("show", "--runs", ""), ("compare", "a", "b", "-o", ""), ("study", "packets", "--folder", "")]
 )

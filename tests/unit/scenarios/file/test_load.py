@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from scenarios.errors import ScenarioRefusedError, UsageError
+from scenarios.file.document import read_document
 from scenarios.file.json_schema import schema_text
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import plan_of
@@ -82,6 +83,12 @@ def test_sizes_carry_units() -> None:
             "version: 1\nname: !!int x",
             r"x\.yaml:2: name: !!int x cannot be read as !!int; write a plain word or number",
         ),
+        ("seed: 190:20:30", r"x\.yaml:1: seed: 190:20:30 would be read as 685230, in base 60; write 685230, or text"),
+        ("topology: {leaves: 010}", r"leaves: 010 would be read as 8, in base 8; write 10 or 8, whichever is meant"),
+        ("topology: {leaves: 007}", r"leaves: 007 would be read as 7, in base 8; write 7"),
+        ("topology: {planes: 0b10}", r"planes: 0b10 would be read as 2, in base 2; write 2"),
+        ("limits: {x: .nan}", r"limits\.x: \.nan is not a number; write a plain one"),
+        ("limits: {x: -.inf}", r"limits\.x: -\.inf is not a number; write a plain one"),
         ("version: 1\nseed: !!bool maybe", r"x\.yaml:2: seed: !!bool maybe cannot be read as !!bool"),
         (f"version: 1\nseed: {'9' * 5000}", r"x\.yaml:2: seed: 9{40}\.\.\. cannot be read as !!int"),
     ],
@@ -118,6 +125,20 @@ def test_what_is_wrong_is_told_as_it_is_written(written: str, told: str) -> None
     with pytest.raises(ScenarioRefusedError, match=told) as refused:
         scenario_from(f"{text}{written}\n", "x.yaml")
     assert not re.search(r"Node\(|tag:yaml|,\)|datetime|True", str(refused.value))
+
+
+@pytest.mark.parametrize(("written", "value"), [("8", 8), ("0", 0), ("-3", -3), ("0x1f", 31), ("1_000", 1000)])
+def test_numbers_that_mean_what_they_look_like_are_read(written: str, value: int) -> None:
+    document = read_document(f"a: {written}\nb: '010'\nc: 0.5")
+    assert (document.values, document.flaws) == ({"a": value, "b": "010", "c": 0.5}, ())
+
+
+def test_a_fault_is_told_all_that_is_wrong_with_it() -> None:
+    with pytest.raises(ScenarioRefusedError) as refused:
+        scenario_from(LEAST + "faults: [{link: 'p0:leaf99>spine1', drop: 0.01}, {drop: 1}]\n", "x.yaml")
+    assert {problem.path for problem in refused.value.problems} == {
+        "faults.0.link", "faults.0.drop", "faults.1", "faults.1.drop",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("name", ["2024-01-01", "2024-99-99"])

@@ -1,0 +1,42 @@
+"""What a run looks for before it changes anything in a lab that is up."""
+
+from pathlib import Path
+
+import pytest
+
+from scenarios.errors import LabStateError, OwnerFailedError
+from scenarios.file.model import Scenario
+from scenarios.file.plan import plan_of
+from scenarios.lab.lab_dir import LabDir
+from scenarios.run import stages
+from scenarios.run.order import RunOrder
+from tests.unit.scenarios.watch_readings import status
+
+SCENARIO = Scenario.model_validate(
+    {"version": 1, "name": "x", "workloads": ({"type": "write", "strides": (1,), "packets": 64},),
+     "faults": ({"link": "p0:leaf3>spine5", "delay": "10ms"},)}
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("state", "told"), [("killed by SIGKILL", "worker0 was killed by SIGKILL"), ("exited 1", "worker0 exited 1")]
+)
+def test_a_lab_that_is_not_whole_is_told_before_the_run_or_during_it(state: str, told: str) -> None:
+    with pytest.raises(LabStateError) as before:
+        stages.require_alive(status(state=state), LabDir("red"))
+    assert str(before.value) == (
+        f"lab 'red' is not whole: {told} before this run; `spraylab down --lab red` and up again"
+    )
+    with pytest.raises(OwnerFailedError, match=f"^{told} while the run went on"):
+        stages._require_running(status(state=state))
+    stages.require_alive(status(), LabDir("red"))
+
+
+@pytest.mark.parametrize("attach", [False, True])
+def test_faults_that_cannot_be_made_are_told_beside_all_else(monkeypatch, tmp_path: Path, attach: bool) -> None:
+    monkeypatch.setattr(stages, "lacks_of_faults_here", lambda *_: iter(["fault mechanism netem: netem is missing"]))
+    monkeypatch.setattr(stages, "lacks_of_lab", lambda *_: iter(()))
+    order = RunOrder(SCENARIO, LabDir("red"), attach, Path("/proc/nowhere"), None, ())
+    told = list(stages._lacks(order, plan_of(SCENARIO)))
+    assert told[0].startswith("/proc/nowhere: results cannot be written there")
+    assert told[-1] == "fault mechanism netem: netem is missing"
