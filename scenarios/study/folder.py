@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from results.errors import RecordError
 from results.regular_file import open_regular, read_regular
 from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
@@ -98,9 +99,20 @@ class StudyFolder:
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         with suppress(FileNotFoundError), open_regular(self.path / RESULTS) as file:
-            for line in file:
+            for number, line in enumerate(file, 1):
                 if line.endswith(b"\n"):
-                    yield {"loss_policy": "off"} | msgspec.json.decode(line)  # what folders of old do not say
+                    yield {"loss_policy": "off"} | self._row(line, number)  # what folders of old do not say
+
+    def _row(self, line: bytes, number: int) -> dict[str, Any]:
+        """A finished run. Raises `RecordError` for what is none."""
+        where = f"{self.path / RESULTS}:{number}"
+        try:
+            row = msgspec.json.decode(line, type=dict[str, Any])
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise RecordError(where, f"not a run of a study: {error}") from error
+        if lacking := [name for name in ("key", "mode", "outcome") if name not in row]:
+            raise RecordError(where, f"not a run of a study: it has no {', '.join(lacking)}")
+        return row
 
     def _cut_half_line(self) -> None:
         """What a killed run left of a line would otherwise spoil the next one."""

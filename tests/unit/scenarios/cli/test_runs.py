@@ -75,7 +75,13 @@ def test_pages_of_different_runs_have_different_names_that_any_file_system_takes
     assert names[5] == page_name(long)
 
 
-def test_what_cannot_be_read_is_told_and_is_no_likeness(tmp_path):
+@pytest.fixture
+def undrawn(monkeypatch):
+    """Pages without figures, which take seconds."""
+    monkeypatch.setattr("results.report.comparison.figures_of", lambda *_: [])
+
+
+def test_what_cannot_be_read_is_told_and_is_no_likeness(tmp_path, undrawn):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
     for run in runs:
         run.summary.write_bytes(run.summary.read_bytes()[:200])
@@ -104,7 +110,7 @@ def test_a_run_with_nothing_to_compare_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
-def test_pipes_and_devices_in_a_run_folder_are_not_read(tmp_path, make):
+def test_pipes_and_devices_in_a_run_folder_are_not_read(tmp_path, make, undrawn):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
     runs[1].summary.unlink()
     make(runs[1].summary)
@@ -115,7 +121,7 @@ def test_pipes_and_devices_in_a_run_folder_are_not_read(tmp_path, make):
     assert "summary.json: not a regular file" in shown.stderr
 
 
-def test_a_page_takes_no_other_files_place(tmp_path):
+def test_a_page_takes_no_other_files_place(tmp_path, undrawn):
     a, b = (write_run(tmp_path / "runs" / name) for name in "ab")
     before, page = a.summary.read_bytes(), tmp_path / "page.html"
     page.write_text("<html>mine</html>")

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
+from results.errors import RecordError
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
 from scenarios.study.model import Study, failed_links, points_of
@@ -59,6 +60,16 @@ def test_overloaded_points_are_run_again_and_the_last_word_counts(tmp_path):
     folder.append(row)
     assert first not in open_points(STUDY, folder, "simulated")
     assert len(folder.rows()) == 1
+
+
+@pytest.mark.parametrize(("line", "wrong"), [(b"\xff\x00", "not a run of a study"), (b"{}", "it has no key")])
+def test_a_line_that_is_no_run_is_told_with_its_number(tmp_path, line, wrong):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder, most=1)
+    with (folder.path / RESULTS).open("ab") as file:
+        file.write(line + b"\n")
+    with pytest.raises(RecordError, match=rf"results\.jsonl:2: .*{wrong}"):
+        folder.rows()
 
 
 def test_it_ends_with_tables_and_figures(tmp_path):
