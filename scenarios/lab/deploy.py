@@ -20,7 +20,7 @@ from scenarios.lab.protocol import Measuring
 from testbed.kernel import bpf, tcx
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
-from testbed.kernel.qdisc import Direction, attach_program
+from testbed.kernel.qdisc import Direction, attach_program, ensure_clsact
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric
@@ -174,13 +174,18 @@ def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tu
 
 
 def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject, few: bool) -> None:
-    """By TCX where ports are few and the kernel knows it, else in clsact."""
+    """By TCX where ports are few and the kernel knows it, else in clsact.
+
+    clsact is made on every port all the same: the kernel takes a port out of service for a moment to make it, and a
+    fault that is set while traffic goes on shall cost no packets but those it takes.
+    """
     by_peer = {role: program.program(name) for role, name in _PROGRAMS.items()}
     namespace = namespace_path(namespace_name(lab, leaf))
     with inside(namespace), Rtnl.here(str(leaf)) as rtnl:
         for port in fabric.ports_of(leaf):
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
+            ensure_clsact(rtnl, index)
             if not (few and tcx.attach(index, chosen.fd)):
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 

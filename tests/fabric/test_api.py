@@ -99,6 +99,6 @@ def test_taking_the_lab_down_ends_the_program_with_an_error(up: LabCommand) -> N
         lab = undo.enter_context(Lab(up.name))
         host = lab.host("h0")
         up("down")
-        with pytest.raises(WorkerFailedError, match="worker0"):
+        with pytest.raises(WorkerFailedError, match="was taken down meanwhile"):
             host.register(10)
     assert up.left() == []

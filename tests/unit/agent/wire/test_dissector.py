@@ -388,7 +388,7 @@ def test_the_filters_of_the_document_are_filters(tmp_path):
     named = re.findall(r"`(mrc\.(?!lua)[a-z0-9_.]+)`", text)
     examples = [line.split("   ")[0].strip() for line in text.splitlines() if line.startswith("mrc.")]
     assert len(named) > 50
-    assert len(examples) == 3
+    assert len(examples) == 4
     pcap = tmp_path / "one.pcap"
     write_pcap(pcap, [bytes(scapy_write(random_write(np.random.default_rng(9))))])
     wanted = " || ".join(f"({one})" for one in dict.fromkeys([*named, *examples]))
