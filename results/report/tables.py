@@ -106,6 +106,8 @@ def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]
     seen, dropped = counted.seen, counted.dropped
     if seen is None or dropped is None:
         return NOTHING, NOTHING, "not counted"
+    if fault.words.startswith("gemodel"):
+        return f"{seen:,}", f"{dropped:,}", f"{dropped / max(seen, 1):.2%}, in bursts"
     if fault.words.startswith(_DROPPING):
         return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
     if fault.words.startswith(_HITTING) and counted.hit is not None:

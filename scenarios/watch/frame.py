@@ -77,7 +77,8 @@ def _joined(lines: Sequence[Text]) -> Text:
 
 
 def _head(view: View, age_s: int, width: int | None) -> Lines:
-    state = f"run {view.run} {'going on' if view.running else 'ended, last reading'}" if view.run else "no run yet"
+    over = "ended, last reading" if any(link.loss is not None for link in view.links) else "ended"
+    state = f"run {view.run} {'going on' if view.running else over}" if view.run else "no run yet"
     if view.running and not view.run:
         state = "in use"
     stale = f", nothing read for {age_s} s" if age_s >= STALE_S else ""

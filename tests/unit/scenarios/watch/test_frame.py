@@ -172,4 +172,7 @@ def test_troubles_and_old_pictures_are_told() -> None:
 
 
 def test_what_stays_of_a_run_that_ended_is_called_its_last_reading() -> None:
-    assert "run 3 ended, last reading" in lines(replace(large_view(), running=False), 80, 24)[0]
+    over = replace(large_view(), running=False)
+    assert "run 3 ended, last reading" in lines(over, 80, 24)[0]
+    unread = replace(over, links=tuple(replace(link, loss=None) for link in over.links))
+    assert "run 3 ended  " in lines(unread, 80, 24)[0]
