@@ -105,6 +105,9 @@ def test_a_small_flow_that_lacks_a_path_is_told_to_be_added_to_none() -> None:
     whole = [detect(2, 4, "insufficient", spine) | weak for spine in (0, 1)]
     told = collect.conclusion_of([*lacking, *whole], None, 4, "uniform").insufficient
     assert (told[NOT_ADDED_UP], told[NOTHING_SENT], told[weak["reason"]]) == (1, 1, 2)
+    declared = [record | {"expectation": "declared"} for record in lacking]
+    told = collect.conclusion_of(declared, None, 2, "declared").insufficient
+    assert told == {NOTHING_SENT: 1, weak["reason"]: 1}
 
 
 def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
