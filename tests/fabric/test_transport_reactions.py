@@ -151,9 +151,12 @@ def hang_a_spine(traffic: Live) -> None:
     dropped = hung_writes(traffic)
     first, last = ends(traffic, 1.5)
     assert hung_writes(traffic) == dropped, "no more data goes there"
-    assert [flow.lost for flow in last.flows] == [flow.lost for flow in first.flows]
+    (bad,) = (each for each in last.evs if each["state"] != "GOOD")
+    assert (bad["plane"], bad["spine"]) == (2, 0)
+    before = row(first, bad["ev"])
+    assert (bad["tx_first"], bad["tx_rtx"]) == (before["tx_first"], before["tx_rtx"])
+    assert bad["lost"] == before["lost"], "other paths may lose to lateness if this machine stands still"
     assert rate(first, last) > 0.85 * whole
-    assert {(each["plane"], each["spine"]) for each in last.evs if each["state"] != "GOOD"} == {(2, 0)}
     traffic.clear()
     assert traffic.finish(20).flows[0].timeouts == 0
 
