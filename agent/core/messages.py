@@ -175,7 +175,13 @@ class MessageTable:
         self.completed_bytes += length
         while self._immediates and self._immediates[0][1] < offset:
             self._immediates.popleft()
+        if self._head == self._tail:
+            self.release()
         return first, count, length
+
+    def release(self) -> None:
+        """None of what is posted will be sent again: its memory may go."""
+        self._sources.clear()
 
     def bytes_below(self, offset: int) -> int:
         """Posted bytes in the packets before `offset`, which lies not below the first incomplete message."""

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.coming_evs import ComingEvs
-from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, WritesDone
+from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue
 from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
@@ -23,8 +23,6 @@ from agent.core.errors import ConfigError, StateError
 from agent.core.ev_state import EvState
 from agent.core.events import (
     Event,
-    EvStatesChanged,
-    MessagesCompleted,
     PortOwner,
     PortsChanged,
     QpErrorReason,
@@ -37,6 +35,7 @@ from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
 from agent.core.reordering import ReorderCounts
+from agent.core.reports import Reports
 from agent.core.requester import Requester
 from agent.core.responder import Responder
 from agent.core.reverse_evs import Ways
@@ -93,16 +92,15 @@ class QueuePair:
         """Receives posted for the peer's immediates."""
         self.completions = CompletionQueue() if completions is None else completions
         """Immediates of the peer, and our own writes if the queue was given by whoever polls it."""
-        self._tells_writes = completions is not None
         self._state = QpState.RESET
-        self._events: list[Event] = []
-        self._requester = Requester(config, profile, self.start_psn, rng, self._note, qpn, control)
+        evs = EvCounters.zeros(len(profile.evs))
+        self._reports = Reports(qpn, evs, completions)
+        self._requester = Requester(config, profile, self.start_psn, rng, self._reports.add, qpn, control, evs)
         self._congestion = control
         self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
-        self._coming = ComingEvs(profile, self._requester.ev_set, self._requester.uses, self._note)
-        self._reported: frozenset[EvState] | None = None
+        self._coming = ComingEvs(profile, self._requester.ev_set, self._requester.uses, self._reports.add)
         self._learnt_ns = -_REVERSE_PERIOD_NS
         self._ev_version = 0
         self._peer_ports: int | None = None
@@ -310,7 +308,7 @@ class QueuePair:
 
     def report_evs(self, states: frozenset[EvState]) -> None:
         """Report only changes of EVs to these states (API, event mask); all are reported until then."""
-        self._reported = states
+        self._reports.ev_states = states
 
     def refuse(self, reason: NackReason, packets: int) -> None:
         """Refuse the next packets for a reason, as a responder short of something would; for experiments."""
@@ -365,7 +363,7 @@ class QueuePair:
         """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
         if self._state in _RECEIVING:
             self._follow_evs()
-            if self._coming and not self._events:
+            if self._coming and not self._reports:
                 # Only once what happened under the old values is told.
                 self._coming.settle(now_ns)
                 self._row_of_ev = {ev: row for row, ev in enumerate(self.profile.evs.tolist())}
@@ -417,9 +415,7 @@ class QueuePair:
 
     def drain_events(self) -> list[Event]:
         """The events since the last call, oldest first."""
-        events = self._events.copy()
-        self._events.clear()
-        return events
+        return self._reports.drain()
 
     def progress(self) -> Progress:
         """All counters, copied."""
@@ -474,20 +470,10 @@ class QueuePair:
         due_ns = now_ns if self._reverse_probe_ns is None else max(now_ns, self._reverse_probe_ns + interval_ns)
         return due_ns if due_ns <= heard_ns + interval_ns else None
 
-    def _note(self, event: Event) -> None:
-        if isinstance(event, EvStatesChanged):
-            if self._reported is not None and event.state not in self._reported:
-                return
-            event = replace(event, sent=tuple(self._requester.evs.tx_first[list(event.ev_indices)].tolist()))
-        self._events.append(event)
-        if self._tells_writes and isinstance(event, MessagesCompleted):
-            done = WritesDone(self.qpn, event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
-            self.completions.add(done)
-
     def _ports_changed(self, owner: PortOwner, up: NDArray[np.bool_], now_ns: int) -> None:
         working = up[self._planes]
         down = tuple(self._planes[~working].tolist())
-        self._events.append(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
+        self._reports.add(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
         self._requester.recovery.on_ports(now_ns)
         if self._congestion is not None:
             self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
@@ -516,7 +502,7 @@ class QueuePair:
     def _go(self, state: QpState, now_ns: int) -> None:
         if state not in TRANSITIONS[self._state]:
             raise StateError(self._state.value, f"going to {state.value}")
-        self._events.append(QpStateChanged(now_ns, self._state, state))
+        self._reports.add(QpStateChanged(now_ns, self._state, state))
         self._state = state
 
     def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:
@@ -525,11 +511,7 @@ class QueuePair:
         messages = self._requester.messages
         self._go(QpState.ERROR, now_ns)
         left = messages.posted - messages.completed
-        self._events.append(QpFailed(now_ns, reason, left))
+        self._reports.add(QpFailed(now_ns, reason, left))
         self._requester.close()
         self.receives.flush()
-        if self._tells_writes and left:
-            self.completions.add(WritesDone(self.qpn, messages.completed, 1, 0, first))
-            if left > 1:
-                rest = WritesDone(self.qpn, messages.completed + 1, left - 1, 0, CompletionStatus.FLUSHED)
-                self.completions.add(rest)
+        self._reports.flush(messages.completed, left, first)

@@ -49,7 +49,9 @@ class Requester:
         report: Callable[[Event], None],
         qpn: int = 0,
         control: CongestionControl | None = None,
+        evs: EvCounters | None = None,
     ) -> None:
+        """`evs` are the counters to count packets in, from zero; None: its own."""
         ev_count = len(profile.evs)
         self._config = config
         self._profile = profile
@@ -83,7 +85,7 @@ class Requester:
         self.prober = Prober(config.ev, self.ev_set, self._in_flight.order_now, qpn, rng)
         self.timer = RetryTimer(config.ack_timeout_ns, config.linear_cnt, config.exp_cnt)
         self.counters = RequesterCounters()
-        self.evs = EvCounters.zeros(ev_count)
+        self.evs = EvCounters.zeros(ev_count) if evs is None else evs
         self.shares = FlowShares(ev_count)
         self.recovery = Recovery(
             Sending(
@@ -283,6 +285,7 @@ class Requester:
     def close(self) -> None:
         """The queue pair has failed: nothing more is sent, and the controller is left to others."""
         self._in_flight.forget()
+        self.messages.release()
         self.shares.give_up()
         self.recovery.rest()
 

@@ -1,3 +1,5 @@
+import weakref
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -86,6 +88,21 @@ def test_segments_end_before_another_source_memory():
     assert got.source is one
     assert table.segments(np.arange(3, 9)).source is two
     assert len(table.segments(np.array([0, 7, 8, 4]))) == 3
+
+
+@pytest.mark.parametrize("release", [lambda table: table.complete_below(table.end), MessageTable.release])
+def test_memory_is_held_only_while_something_of_it_may_be_sent(release):
+    table, other = MessageTable(10), np.zeros(100, np.uint8)
+    gone = np.zeros(100, np.uint8)
+    held = weakref.ref(gone)
+    table.post(gone, 0, 30, 0, 0, 30)
+    del gone
+    assert held() is not None
+    release(table)
+    assert held() is None
+    if table.completed:
+        table.post(other, 0, 30, 0, 0, 30)
+        assert table.segments(np.arange(3, 6)).source is other
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,9 @@
 """What a worker does when it is told: two hosts of one worker write to each other over the fabric in memory."""
 
+import gc
 import json
 import threading
+import weakref
 from dataclasses import replace
 
 import numpy as np
@@ -227,6 +229,36 @@ def test_what_is_destroyed_is_gone():
         worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),)))
     with pytest.raises(CoreError, match="not registered"):
         worker.ask(rq.Verify(2, write["rkey"], 11))
+
+
+@pytest.mark.parametrize("turns", [0, 5, 200], ids=["before it begins", "in mid-flow", "at its end"])
+@pytest.mark.parametrize(
+    "config",
+    [
+        {},
+        {"policy": "random", "copies": 2, "trimming": True},
+        {"nscc": rq.NsccSettings(), "ev": rq.EvSettings(loss_policy="threshold")},
+        {"packet_interval_ns": 1000, "loss_rule": "both"},
+    ],
+    ids=["plain", "random", "congestion control", "paced"],
+)
+def test_memory_of_what_is_destroyed_comes_back_without_the_garbage_collector(config, turns):
+    worker = Worker(PathRule(plane=1, spine=3, source=0, loss=0.1))
+    gc.collect()
+    gc.disable()
+    try:
+        write = worker.write(0, 2, 100_000, epoch=3, **config)
+        worker.run(turns)
+        hosts = worker.commands.engine.hosts
+        worker.commands.wiring.turn(hosts.values())
+        names = tuple(rq.RegionName(host, region.rkey) for host in hosts for region in hosts[host].regions)
+        kept = [weakref.ref(region.data) for host in hosts.values() for region in host.regions]
+        kept += [weakref.ref(channel.qp) for host in hosts.values() for channel in host.channels.values()]
+        worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]), rq.QpName(2, write["peer_qpn"])), names))
+        worker.commands.wiring.turn(hosts.values())
+        assert [ref() is None for ref in kept] == [True] * 4
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize(

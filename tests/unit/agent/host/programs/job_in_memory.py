@@ -1,5 +1,7 @@
 """Jobs on one worker over the fabric in memory, in virtual time."""
 
+import gc
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -46,12 +48,23 @@ class Lab:
 
     @contextmanager
     def job(self, hosts: tuple[int, ...], pairs: frozenset[tuple[int, int]] = PAIR, **shape: Any) -> Iterator[Job]:
-        """A job that is open."""
+        """A job that is open; once it is closed, its memory must be free without the garbage collector."""
         config = ask.QpSettings(pmtu=256, window_pkts=128, ack_timeout_ns=5_000_000)
         job = Job([self], JobShape(hosts, pairs, **{"qps": 1, "config": config, **shape}))
         job.open()
         yield job
-        job.close()
-        assert not self.worker.commands.programs.seats
-        assert all(not host.channels for host in self.worker.commands.engine.hosts.values())
-        assert all(not list(host.regions) for host in self.worker.commands.engine.hosts.values())
+        held = [weakref.ref(each) for each in self._held()]
+        gc.disable()
+        try:
+            job.close()
+            assert not self.worker.commands.programs.seats
+            assert not list(self._held())
+            assert all(ref() is None for ref in held)
+        finally:
+            gc.enable()
+
+    def _held(self) -> Iterator[object]:
+        """Queue pairs, and the memory of regions."""
+        for host in self.worker.commands.engine.hosts.values():
+            yield from (channel.qp for channel in host.channels.values())
+            yield from (region.data for region in host.regions)

@@ -68,13 +68,15 @@ def test_a_number_that_was_changed_is_wrong() -> None:
     lab = Lab()
     with lab.job(HOSTS, pairs_of(Pattern.ALL_REDUCE, 4), memory=memory_of(Pattern.ALL_REDUCE, 4, 4_000)) as job:
         job.start(CollectiveOrder(Pattern.ALL_REDUCE, 4_000, iterations=1))
-        seats = list(lab.worker.commands.programs.seats.values())
         while job.reports() is None:
             lab.turn()
-            for seat in seats:
-                send = seat.rank.floats("send")
-                send[123] = np.float32(7.5)
+            change_a_number(lab)
         assert [report.wrong for report in job.reports()] == [1] * 4
+
+
+def change_a_number(lab: Lab) -> None:
+    for seat in lab.worker.commands.programs.seats.values():
+        seat.rank.floats("send")[123] = np.float32(7.5)
 
 
 def test_a_queue_pair_that_fails_ends_the_program() -> None:
