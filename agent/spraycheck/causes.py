@@ -95,9 +95,9 @@ def common_causes(sources: Collection[SourceEvidence]) -> CommonFinding:
         sure = frozenset.intersection(*explanations)
         certain |= sure
         if unsure := frozenset.union(*explanations) - sure:
-            open_ended.append(tuple(sorted(unsure, key=_links_it_takes)))
+            open_ended.append(tuple(sorted(unsure, key=_by_kind)))
     return CommonFinding(tuple(sorted(certain)), tuple(sorted(open_ended)))
 
 
-def _links_it_takes(cause: CommonCause) -> tuple[int, CommonCause]:
+def _by_kind(cause: CommonCause) -> tuple[int, CommonCause]:
     return list(CauseKind).index(cause.kind), cause

@@ -19,7 +19,7 @@ from agent.spraycheck.dataplane import MARK, SUPERSEDED_KEY, TEST, Counting
 from agent.spraycheck.errors import CountersError
 
 _SONAMES = ("libbpf.so.1", "libbpf.so.0")
-_BATCH = 64  # entries asked for at a time; a flow has 2 KB
+_BATCH = 64  # entries asked for at a time; a flow has 248 bytes with 8 spines, 5,480 with 256
 _DQPN = np.dtype("u4")
 
 
@@ -48,7 +48,7 @@ class LeafCounters(Protocol):
 
 
 class KernelCounters:
-    """The maps of one leaf. Opened by `open`, held until `close`."""
+    """The maps of one leaf, open from its making until `close` or the end of a `with`."""
 
     def __init__(
         self, flows_id: int, superseded_id: int, measured_id: int, tests_id: int, counting: Counting | None = None

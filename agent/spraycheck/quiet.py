@@ -38,5 +38,5 @@ class Quiet:
         return now_ns - last.since_ns >= (self._settle_ns if barriers.all() else self._quiet_ns)
 
     def forget(self, key: tuple[int, int]) -> None:
-        """The flow is judged or gone."""
+        """The flow is erased."""
         self._last.pop(key, None)

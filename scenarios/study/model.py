@@ -108,7 +108,10 @@ class Point(msgspec.Struct, frozen=True):
 
     @property
     def cell_seed(self) -> tuple[int, int]:
-        """For random draws: other runs with the same seed draw otherwise, the same run never."""
+        """For failed links and the draws of a model: other runs of a seed draw otherwise, the same run never.
+
+        A run on a fabric has `seed` itself: its senders spray alike in every cell.
+        """
         return self.seed, crc32(msgspec.structs.replace(self.run, seed=0).key.encode())
 
     @property
