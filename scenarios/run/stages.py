@@ -20,14 +20,15 @@ from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, S
 from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
-from scenarios.lab.client import Owner, Worker, not_up
+from scenarios.lab.client import Owner, not_up
 from scenarios.lab.down import take_down
-from scenarios.lab.lab_dir import LabDir, busy, read_state
+from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
 from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
 from scenarios.memory_room import no_room
 from scenarios.run import collect
 from scenarios.run.announcing import announced_ends, announced_sendings
+from scenarios.run.attached import attached, ended_processes
 from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import warnings_of
@@ -96,26 +97,7 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
     else:
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
-    owner = undo.enter_context(Owner(order.labdir))
-    undo.enter_context(busy(order.labdir))
-    status = owner.ask(protocol.Status(), protocol.LabStatus)
-    require_alive(status, order.labdir)
-    workers = [undo.enter_context(Worker(order.labdir.worker_socket(at))) for at in range(status.workers)]
-    return LabInUse(plan.fabric, owner, tuple(workers))
-
-
-def require_alive(status: protocol.LabStatus, labdir: LabDir) -> None:
-    """Raises `LabStateError` for a lab of which a process has died before the run."""
-    if dead := _dead(status):
-        raise LabStateError(
-            f"lab {labdir.lab!r} is not whole: {dead} before this run; `{labdir.down_command}` and up again"
-        )
-
-
-def _dead(status: protocol.LabStatus) -> str:
-    """Processes that have ended, and how; empty when all run."""
-    ended = {child.name: child.state for child in status.children if child.state != protocol.RUNNING}
-    return " and ".join(f"{name} {'was ' if how.startswith('killed') else ''}{how}" for name, how in ended.items())
+    return attached(order.labdir, undo)
 
 
 def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
@@ -326,6 +308,6 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
 
 def _require_running(status: protocol.LabStatus) -> None:
     """Raises `OwnerFailedError` when one of the lab's processes has ended."""
-    if dead := _dead(status):
+    if dead := ended_processes(status):
         said = "what was said last, if anything, is in the run's folder, in logs/"
         raise OwnerFailedError(f"{dead} while the run went on; {said}")
