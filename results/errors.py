@@ -3,7 +3,8 @@
 ResultsError
 ├── RunFolderError   the folder cannot be made or is not a run
 ├── CaptureError     a capture file cannot be read
-└── RecordError      a line of a JSON Lines file is not what its schema says
+├── RecordError      a line of a JSON Lines file is not what its schema says
+└── RecordsError     several lines are not, all of them
 """
 
 from pathlib import Path
@@ -31,3 +32,12 @@ class RecordError(ResultsError):
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
         super().__init__(f"{where}: {reason}")
+
+
+class RecordsError(ResultsError):
+    """Records of one file that cannot be read; `errors` are all of them, of which the text has the first `shown`."""
+
+    def __init__(self, errors: tuple[RecordError, ...], shown: int = 20) -> None:
+        self.errors = errors
+        more = [f"... and {len(errors) - shown} more"] if len(errors) > shown else []
+        super().__init__("\n".join([*map(str, errors[:shown]), *more]))

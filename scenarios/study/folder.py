@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import yaml
 
-from results.errors import RecordError
+from results.errors import RecordError, RecordsError
 from results.regular_file import open_regular, read_regular
 from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
@@ -20,6 +20,8 @@ from scenarios.study.score import Mode, Row
 RESULTS = "results.jsonl"
 """One line a finished run; a study that is run again goes on where it ends."""
 
+_OLD = {"loss_policy": "off"}
+"""What folders of before loss policies do not say."""
 
 CONTENTS = (
     "study.yaml", RESULTS, "runs.csv", "cells.csv", "cells.jsonl", "roc.csv", "calibration.jsonl", "figures/", "runs/",
@@ -56,7 +58,7 @@ class StudyFolder:
         return None
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every finished run, the last word on each."""
+        """Every finished run, the last word on each. Raises `RecordsError` with every line that is none."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for row in self._lines():
             found[row["mode"], row["key"]] = row
@@ -98,21 +100,17 @@ class StudyFolder:
         (self.path / name).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
+        wrong = []
         with suppress(FileNotFoundError), open_regular(self.path / RESULTS) as file:
             for number, line in enumerate(file, 1):
-                if line.endswith(b"\n"):
-                    yield {"loss_policy": "off"} | self._row(line, number)  # what folders of old do not say
-
-    def _row(self, line: bytes, number: int) -> dict[str, Any]:
-        """A finished run. Raises `RecordError` for what is none."""
-        where = f"{self.path / RESULTS}:{number}"
-        try:
-            row = msgspec.json.decode(line, type=dict[str, Any])
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            raise RecordError(where, f"not a run of a study: {error}") from error
-        if lacking := [name for name in ("key", "mode", "outcome") if name not in row]:
-            raise RecordError(where, f"not a run of a study: it has no {', '.join(lacking)}")
-        return row
+                if not line.endswith(b"\n"):
+                    continue
+                try:
+                    yield _row(line)
+                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                    wrong.append(RecordError(f"{self.path / RESULTS}:{number}", f"not a run of a study: {error}"))
+        if wrong:
+            raise RecordsError(tuple(wrong))
 
     def _cut_half_line(self) -> None:
         """What a killed run left of a line would otherwise spoil the next one."""
@@ -122,3 +120,12 @@ class StudyFolder:
 
     def _hand_over(self) -> None:
         RunDir(self.path, self._invoker).hand_over()
+
+
+def _row(line: bytes) -> dict[str, Any]:
+    """A finished run. Raises `MsgspecError` for what is none, with every key that is missing; UnicodeDecodeError."""
+    row = _OLD | msgspec.json.decode(line, type=dict[str, Any])
+    if lacking := [name for name in Row.__struct_fields__ if name not in row]:
+        raise msgspec.ValidationError(f"it has no {', '.join(lacking)}")
+    msgspec.convert(row, Row)
+    return row

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
-from results.errors import RecordError
+from results.errors import RecordsError
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
 from scenarios.study.model import Study, failed_links, points_of
@@ -62,14 +62,26 @@ def test_overloaded_points_are_run_again_and_the_last_word_counts(tmp_path):
     assert len(folder.rows()) == 1
 
 
-@pytest.mark.parametrize(("line", "wrong"), [(b"\xff\x00", "not a run of a study"), (b"{}", "it has no key")])
-def test_a_line_that_is_no_run_is_told_with_its_number(tmp_path, line, wrong):
+def without(row, *names, **changed):
+    return msgspec.json.encode({name: value for name, value in row.items() if name not in names} | changed)
+
+
+def test_every_line_that_is_no_run_is_told_with_its_number_and_what_it_lacks(tmp_path):
     folder = StudyFolder(tmp_path / "study")
     run(folder, most=1)
+    (row,) = folder.rows()
+    wrong = (b"\xff\x00", b"[]", without(row, "links", "good_scores"), without(row), without(row, seed="a"), b"{}")
     with (folder.path / RESULTS).open("ab") as file:
-        file.write(line + b"\n")
-    with pytest.raises(RecordError, match=rf"results\.jsonl:2: .*{wrong}"):
-        folder.rows()
+        file.writelines(line + b"\n" for line in wrong)
+    with pytest.raises(RecordsError) as told:
+        folder.write_tables()
+    file = folder.path / RESULTS
+    lines = str(told.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"{file}:{number}" for number in (2, 3, 4, 6, 7)]
+    assert lines[2] == f"{file}:4: not a run of a study: it has no links, good_scores"
+    assert lines[3] == f"{file}:6: not a run of a study: Expected `int`, got `str` - at `$.seed`"
+    assert lines[4].startswith(f"{file}:7: not a run of a study: it has no key, mode, spray")
+    assert not (folder.path / "runs.csv").exists()
 
 
 def test_it_ends_with_tables_and_figures(tmp_path):
