@@ -186,7 +186,7 @@ def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject, few:
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
             ensure_clsact(rtnl, index)
-            if not (few and tcx.attach(index, chosen.fd)):
+            if not (few and tcx.attach(str(leaf), index, chosen.fd)):
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 
 

@@ -131,10 +131,9 @@ def _try_program(rtnl: Rtnl) -> None:
 
 
 def _try_tcx(rtnl: Rtnl) -> None:
-    del rtnl  # all probes are called alike; it works on the namespace of this thread
     program = load_smallest_program()
     try:
-        _expect(tcx.attach(_PORT.ifindex, program), "this kernel does not know it")
+        _expect(tcx.attach(rtnl.node, _PORT.ifindex, program), "this kernel does not know it")
     finally:
         os.close(program)
 

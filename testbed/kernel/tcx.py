@@ -13,37 +13,28 @@ import struct
 from testbed.errors import KernelError
 from testbed.kernel.bpf_syscall import bpf_syscall, program_id
 
-_PROG_ATTACH, _PROG_DETACH, _PROG_QUERY = 8, 9, 16
+_PROG_ATTACH, _PROG_QUERY = 8, 16
 _TCX_INGRESS = 46
 _MOST = 64  # BPF_MPROG_MAX, linux/bpf_mprog.h
 
 
-def attach(ifindex: int, fd: int) -> bool:
-    """Put a loaded classifier behind the others of a port and read back that it is there.
+def attach(node: str, ifindex: int, fd: int) -> bool:
+    """Put a loaded classifier behind the others of a port and read back that it is there, until the port is gone.
 
-    False: this kernel has no TCX, and nothing was done. Raises KernelError.
+    `node` names the namespace in errors. False: this kernel has no TCX, and nothing was done. Raises KernelError.
     """
     try:
         bpf_syscall(_PROG_ATTACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOSYS):  # a kind of place that the kernel does not know
             return False
-        raise KernelError(f"port {ifindex}", "attach a program by TCX", error.errno or 0) from error
-    if program_id(fd) not in attached(ifindex):
-        raise KernelError(f"port {ifindex}", "read back a program attached by TCX", errno.ENOENT)
+        raise KernelError(node, f"attach a program to port {ifindex} by TCX", error.errno or 0) from error
+    if program_id(fd) not in attached(node, ifindex):
+        raise KernelError(node, f"read back a program attached to port {ifindex} by TCX", errno.ENOENT)
     return True
 
 
-def detach(ifindex: int, fd: int) -> None:
-    """Take a program off a port; one that is not there, or a port that is gone, is no error. Raises KernelError."""
-    try:
-        bpf_syscall(_PROG_DETACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
-    except OSError as error:
-        if error.errno not in (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.ENOSYS):
-            raise KernelError(f"port {ifindex}", "detach a program by TCX", error.errno or 0) from error
-
-
-def attached(ifindex: int) -> tuple[int, ...]:
+def attached(node: str, ifindex: int) -> tuple[int, ...]:
     """Ids of the programs on a port's way in, in the order they run; empty without TCX. Raises KernelError."""
     ids = (ctypes.c_uint32 * _MOST)()
     query = struct.pack("=IIIIQII", ifindex, _TCX_INGRESS, 0, 0, ctypes.addressof(ids), _MOST, 0)
@@ -53,6 +44,6 @@ def attached(ifindex: int) -> tuple[int, ...]:
     except OSError as error:
         if error.errno in (errno.EINVAL, errno.ENOSYS, errno.ENOENT):
             return ()
-        raise KernelError(f"port {ifindex}", "read its programs", error.errno or 0) from error
+        raise KernelError(node, f"read programs of port {ifindex}", error.errno or 0) from error
     (count,) = struct.unpack_from("=I", answer, 24)
     return tuple(ids[:count])

@@ -1,4 +1,4 @@
-"""What does counting cost? Goodput with SprayCheck on every leaf port as a share of that without, in the same run.
+"""What does counting cost? Goodput with SprayCheck on every leaf port as a share of that without, in the same round.
 
     python -m tests.bench.bench_counters
 
@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,16 +26,12 @@ from agent.spraycheck import dataplane
 from agent.wire.encode import write_frame_bytes
 from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Measuring
 from testbed.emulation.network import EmulatedFabric
-from testbed.kernel import bpf, tcx
-from testbed.kernel.netns import inside
-from testbed.kernel.qdisc import remove_clsact
-from testbed.kernel.rtnl import Rtnl
-from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.bench.subject import Goodput, measure
 
-LAB = "benchcount"
+PLAIN_LAB, COUNTING_LAB = "benchplain", "benchcount"
 SPEC = FabricSpec(planes=1, leaves=2, spines=4, hosts_per_leaf=1)
 TARGET = 0.90
 MOST_WAITED = 0.05
@@ -65,37 +61,40 @@ class Round:
         return max(each.waited for each in (*self.without, self.counted))
 
 
+@dataclass(frozen=True)
+class Bench:
+    """Two fabrics of the same shape, of which one counts; settings of a worker for each, and the leaves of that one."""
+
+    plain: WorkerSettings
+    counting: WorkerSettings
+    leaves: tuple[MeasuredLeaf, ...]
+
+    def one_round(self, payload_bytes: int, seconds: float) -> Round:
+        """Without, with, without."""
+        qp = QpSettings(pmtu=payload_bytes, window_pkts=2048)
+        plain, counting = (
+            msgspec.structs.replace(each, max_payload_bytes=payload_bytes) for each in (self.plain, self.counting)
+        )
+        for leaf in self.leaves:
+            leaf.begin(Measuring())
+        first = measure(plain, qp, seconds / 2)
+        counted = measure(counting, qp, seconds, announced=True)
+        return Round((first, measure(plain, qp, seconds / 2)), counted, sum(map(_counted, self.leaves)))
+
+
 @contextmanager
-def counters(net: EmulatedFabric, labdir: LabDir) -> Iterator[tuple[MeasuredLeaf, ...]]:
-    """SprayCheck on every leaf port, and off again."""
-    with measured_leaves(net.fabric, labdir, narrow=False) as leaves:
-        held = {leaf.node: leaf.program for leaf in leaves}
-        try:
-            yield leaves
-        finally:
-            for leaf in net.fabric.leaves():
-                with inside(net.netns_path(leaf)), Rtnl.here(str(leaf)) as rtnl:
-                    for port in net.fabric.ports_of(leaf):
-                        _take_off(rtnl, ifindex_of(net.fabric, port), held[leaf])
-
-
-def _take_off(rtnl: Rtnl, ifindex: int, loaded: bpf.BpfObject) -> None:
-    """Wherever it was put: by TCX or in clsact."""
-    for name in (dataplane.FROM_HOST, dataplane.FROM_SPINE):
-        tcx.detach(ifindex, loaded.program(name).fd)
-    remove_clsact(rtnl, ifindex)
-
-
-def one_round(
-    net: EmulatedFabric, labdir: LabDir, settings: WorkerSettings, payload_bytes: int, seconds: float
-) -> Round:
-    """Without, with, without."""
-    qp = QpSettings(pmtu=payload_bytes, window_pkts=2048)
-    first = measure(settings, qp, seconds / 2)
-    with counters(net, labdir) as leaves:
-        counted = measure(settings, qp, seconds, announced=True)
-        packets = sum(map(_counted, leaves))
-    return Round((first, measure(settings, qp, seconds / 2)), counted, packets)
+def bench(folder: Path, cpu: int) -> Iterator[Bench]:
+    """Both fabrics, up; SprayCheck on every leaf port of one."""
+    fabric = Fabric.of(SPEC)
+    with ExitStack() as undo:
+        settings = []
+        for lab in (PLAIN_LAB, COUNTING_LAB):
+            undo.enter_context(EmulatedFabric(fabric, lab))
+            labdir = LabDir(lab, folder)
+            labdir.path.mkdir(parents=True)
+            settings += worker_settings(fabric, labdir, 1, [cpu], seed=1)
+        leaves = undo.enter_context(measured_leaves(fabric, labdir, narrow=False))
+        yield Bench(*settings, leaves)
 
 
 def _counted(leaf: MeasuredLeaf) -> int:
@@ -131,19 +130,14 @@ HEADER = "#bytes   without      with   ratio    min    max  target  waited   cou
 def main(rounds: int, seconds: float, cpu: int | None) -> None:
     """Measure and print the table; exit code 1 if the target is missed on a quiet machine."""
     cpu = min(os.sched_getaffinity(0)) if cpu is None else cpu
-    fabric = Fabric.of(SPEC)
     os.sched_setaffinity(0, {cpu})
     good = True
-    with tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder, EmulatedFabric(fabric, LAB) as net:
-        labdir = LabDir(LAB, Path(folder))
-        labdir.path.mkdir(parents=True)
-        (told,) = worker_settings(fabric, labdir, 1, [cpu], seed=1)
+    with tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder, bench(Path(folder), cpu) as ready:
         click.echo(HEADER)
         for payload_bytes in PAYLOADS:
-            settings = msgspec.structs.replace(told, max_payload_bytes=payload_bytes)
             found: list[Round] = []
             for attempt in range(3 * rounds):
-                one = one_round(net, labdir, settings, payload_bytes, seconds)
+                one = ready.one_round(payload_bytes, seconds)
                 if one.waited <= MOST_WAITED or attempt >= 2 * rounds:
                     found.append(one)
                 if len(found) == rounds:

@@ -528,7 +528,7 @@ def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object
             with inside(net.netns_path(port.node)), Rtnl.here(str(port.node)) as rtnl:
                 if place == "clsact":
                     qdisc.attach_program(rtnl, ifindex, Direction.INGRESS, 1, fd, name)
-                elif not tcx.attach(ifindex, fd):
+                elif not tcx.attach(str(port.node), ifindex, fd):
                     pytest.skip("this kernel has no TCX (Linux 6.6)")
         ends = [host_of(net.fabric, number) for number in range(2)]
         frames = [announcement(packets=400, start_psn=0, last_psn=399, ends=ends)]
