@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from importlib.resources import files
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -87,7 +86,7 @@ def _breakable(text: str) -> Markup:
 
 
 def rendered(template: str, **values: object) -> str:
-    """A template of this folder filled in, with the style sheet as `css`."""
+    """A template of this folder filled in."""
     environment = Environment(
         loader=PackageLoader("results", "report"),
         autoescape=True,
@@ -96,5 +95,4 @@ def rendered(template: str, **values: object) -> str:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = _breakable
-    css = files("results.report").joinpath("style.css").read_text(encoding="utf-8")
-    return environment.get_template(template).render(css=css, **values).lstrip()
+    return environment.get_template(template).render(**values).lstrip()
