@@ -10,7 +10,7 @@ from results.report.page import figures_of, rendered
 from results.report.run_data import RunData
 from results.report.style import BESIDE_IN, Drawn
 from results.report.tables import NOTHING, Table
-from results.report.words import sentence_of
+from results.report.words import doubts_of, sentence_of
 from results.summary import Summary
 
 MOST_FACES = 26
@@ -37,6 +37,8 @@ class Difference:
 class Comparison:
     """What differs in what was asked for, what came out and what it ran on; and how many things are the same."""
 
+    doubts: list[str]
+    """What takes trust from the numbers of which run, by its letter."""
     remarks: list[str]
     """What the scenarios do not tell of how runs were made; whose is told by their letter."""
     asked: list[Difference]
@@ -59,11 +61,13 @@ def compare(runs: Sequence[RunData]) -> Comparison:
     asked, came_out, ran_on = (_rows(runs, facts_of) for facts_of in (_asked, _came_out, _ran_on))
     same = sum(not row.differs for row in (*asked, *came_out, *ran_on))
     settings, machines = ([replace(row, change="") for row in rows if row.differs] for rows in (asked, ran_on))
-    remarks = [
-        f"{face}: {remark}" for face, run in zip(faces(len(runs)), runs, strict=True) for remark in _remarks(run)
-    ]
-    problems = [f"{face}: {wrong}" for face, run in zip(faces(len(runs)), runs, strict=True) for wrong in run.problems]
-    return Comparison(remarks, settings, [row for row in came_out if row.differs], machines, same, problems)
+    doubts, remarks, problems = (_by_face(runs, told) for told in (doubts_of, _remarks, lambda run: run.problems))
+    return Comparison(doubts, remarks, settings, [row for row in came_out if row.differs], machines, same, problems)
+
+
+def _by_face(runs: Sequence[RunData], told: Callable[[RunData], list[str]]) -> list[str]:
+    """What there is to be told of each run, behind its letter."""
+    return [f"{face}: {text}" for face, run in zip(faces(len(runs)), runs, strict=True) for text in told(run)]
 
 
 def _remarks(run: RunData) -> list[str]:

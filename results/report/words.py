@@ -47,15 +47,25 @@ def sentence_of(data: RunData) -> Sentence:
         return Sentence(
             "unfinished", "The run did not get to its end, or its summary cannot be read: below is what it left."
         )
+    doubts = " ".join(doubts_of(data))
     if summary.outcome == "overloaded":
-        why = "; ".join(summary.load.reasons) or "it lost packets by itself"
-        return Sentence("overloaded", f"This machine did not keep up ({why}), so nothing below is to be trusted.")
+        return Sentence("overloaded", doubts)
     failed = [check.name for check in summary.checks if not check.ok]
     text = f"{_broken(data)}; {_noticed(data, summary)}; {_arrived(summary)}."
     if summary.outcome != "pass":
         text += f" Not as expected: {'; '.join(failed) or summary.outcome}."
-    text += "".join(f" Warning: {warning}." for warning in summary.load.warnings)
-    return Sentence(summary.outcome, text[0].upper() + text[1:])
+    return Sentence(summary.outcome, f"{text[0].upper()}{text[1:]} {doubts}".rstrip())
+
+
+def doubts_of(data: RunData) -> list[str]:
+    """What takes trust from a run's numbers, a sentence each: the machine did not keep up, or was busy."""
+    if data.summary is None:
+        return []
+    load = data.summary.load
+    if data.summary.outcome == "overloaded":
+        why = "; ".join(load.reasons) or "it lost packets by itself"
+        return [f"This machine did not keep up ({why}), so nothing below is to be trusted."]
+    return [f"Warning: {warning}." for warning in load.warnings]
 
 
 def _listed(names: list[str]) -> str:

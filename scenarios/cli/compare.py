@@ -47,15 +47,12 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
     page.write_text(comparison_page(data), encoding="utf-8")
     if output.as_json:
         names = [run.name for run in data]
-        told = {"came_out": found.came_out, "asked": found.asked, "ran_on": found.ran_on, "same": found.same}
-        output.document(
-            {"page": str(page), "runs": names, "remarks": found.remarks, "problems": found.problems, **told}
-        )
+        output.document({"page": str(page), "runs": names, **vars(found)})
         return
     for face, run in zip(faces(len(data)), data, strict=True):
         output.text(f"{face}: {run.name}")
-    for remark in found.remarks:
-        output.text(remark)
+    for text in (*found.doubts, *found.remarks):
+        output.text(text)
     for problem in found.problems:
         output.text(f"not compared: {problem}")
     differences = [*found.came_out, *found.asked, *found.ran_on]

@@ -57,6 +57,20 @@ def test_runs_are_compared_differences_first(tmp_path):
     assert shown[-1] == str(page)
 
 
+def test_a_comparison_says_whose_numbers_are_to_be_doubted_as_its_page_does(tmp_path):
+    runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
+    runs.append(write_run(tmp_path / "runs" / "c", outcome="overloaded"))
+    busy = "engines waited 62% of their time for a core: times say little, counts are right"
+    summary = json.loads(runs[1].summary.read_bytes())
+    summary["load"]["warnings"] = [busy]
+    runs[1].summary.write_text(json.dumps(summary))
+    words = ("compare", "a", "b", "c", "--runs", str(tmp_path / "runs"), "-o", str(tmp_path / "page.html"))
+    doubts = [f"Warning: {busy}.", "This machine did not keep up (ring drops), so nothing below is to be trusted."]
+    assert json.loads(spraylab(*words, "--json").stdout)["doubts"] == [f"B: {doubts[0]}", f"C: {doubts[1]}"]
+    assert spraylab(*words).stdout.splitlines()[3:5] == [f"B: {doubts[0]}", f"C: {doubts[1]}"]
+    assert all(doubt in (tmp_path / "page.html").read_text() for doubt in doubts)
+
+
 def test_the_page_of_a_comparison_lies_beside_the_runs(tmp_path):
     write_run(tmp_path / "runs/gray")
     write_run(tmp_path / "runs/healthy")
