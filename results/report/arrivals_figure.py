@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from results.report import style
 from results.report.run_data import RunData
+from results.report.scales import Quantity, Reach, Reaches
 from results.report.verdicts import Verdict, Verdicts
 
 PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the pairs of leaves with the least"
@@ -18,6 +19,11 @@ MOST_PAIRS = 8
 """With a panel of their own (our choice)."""
 MOST_ROWS = 48
 """Of the figure of all pairs; with more, those with the least arrivals."""
+
+MARGIN = 0.06
+"""Above and below the marks of a panel, as a share of its height (our choice)."""
+LEAST_MISSING = 0.05
+"""Percent that the strongest colour stands for at least, so that a packet or two do not shout (our choice)."""
 
 _STEPS = 24
 """Of colour: from 50 on a bar would be a picture, whose colours a dark page cannot change."""
@@ -51,16 +57,29 @@ class _Pair:
         return f"p{self.plane}  leaf{self.src_leaf} > leaf{self.dst_leaf}"
 
 
-def draw(data: RunData, width_in: float = style.WIDTH_IN) -> list[style.Drawn]:
-    """Panels of the pairs that stand out, and one map of all."""
-    verdicts = data.verdicts
-    usable = np.flatnonzero(verdicts.expected > 0)
-    if not len(usable):
+def reaches(data: RunData) -> dict[Quantity, Reach]:
+    """How far the axes and colours go."""
+    verdicts, pairs = data.verdicts, _pairs(data.verdicts)
+    if not pairs:
+        return {}
+    rows = np.concatenate([pair.rows for pair in pairs[:MOST_PAIRS]])
+    told = np.r_[_off(verdicts, rows), _limits(verdicts, rows), 0.0]
+    missing, _ = _worst(verdicts, pairs[:MOST_ROWS])
+    return {
+        Quantity.OFF: Reach(float(np.nanmin(told)), float(np.nanmax(told))),
+        Quantity.SPINE: Reach(float(verdicts.spine.min()), float(verdicts.spine.max())),
+        Quantity.MISSING: Reach(0.0, float(missing.max())),
+    }
+
+
+def draw(data: RunData, width_in: float, reach: Reaches) -> list[style.Drawn]:
+    """Panels of the pairs that stand out, and one map of all; `reach` has this run's own, or more."""
+    verdicts, pairs = data.verdicts, _pairs(data.verdicts)
+    if not pairs:
         why = "no verdict was recorded (detect.jsonl)" if not len(verdicts) else "no verdict tells what it expected"
         return [style.Drawn(name, title, "", absent=why)
                 for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
-    pairs = _pairs(verdicts, usable)
-    return [_draw_pairs(verdicts, pairs, width_in), _draw_all(verdicts, pairs, width_in)]
+    return [_draw_pairs(verdicts, pairs, width_in, reach), _draw_all(verdicts, pairs, width_in, reach)]
 
 
 def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -69,8 +88,17 @@ def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     return off
 
 
-def _pairs(verdicts: Verdicts, usable: NDArray[np.intp]) -> list[_Pair]:
+def _limits(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
+    """The thresholds in the same percent; NaN where there is none."""
+    limits: NDArray[np.float64] = 100 * (verdicts.threshold[rows] / verdicts.expected[rows] - 1)
+    return limits
+
+
+def _pairs(verdicts: Verdicts) -> list[_Pair]:
     """All pairs, those with a failed verdict first, then by what is missing most."""
+    usable = np.flatnonzero(verdicts.expected > 0)
+    if not len(usable):
+        return []
     keys = np.stack([verdicts.plane[usable], verdicts.src_leaf[usable], verdicts.dst_leaf[usable]])
     order = np.lexsort(keys[::-1])
     usable, keys = usable[order], keys[:, order]
@@ -84,7 +112,7 @@ def _pairs(verdicts: Verdicts, usable: NDArray[np.intp]) -> list[_Pair]:
     return sorted(found, key=lambda pair: (pair.least, pair.plane, pair.src_leaf, pair.dst_leaf))
 
 
-def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> style.Drawn:
+def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Reaches) -> style.Drawn:
     shown = pairs[:MOST_PAIRS]
     columns = min(4, len(shown))
     rows = -(-len(shown) // columns)
@@ -94,10 +122,10 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> styl
         for axes in grid.flat[len(shown) :]:
             axes.axis("off")
         for axes, pair in zip(grid.flat, shown, strict=False):
-            _draw_pair(axes, verdicts, pair)
+            _draw_pair(axes, verdicts, pair, reach)
         for axes in grid[-1]:
             axes.set_xlabel("spine")
-        figure.supylabel("% off what was expected", fontsize=9)
+        figure.supylabel(f"% off what was expected{reach[Quantity.OFF].words}", fontsize=9)
         figure.legend(handles=_legend(), loc="outside lower left", ncols=6)
         caption = (
             f"{len(shown)} of {len(pairs)} pairs of leaves, in one plane each; failed ones first, then those that miss "
@@ -106,18 +134,22 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> styl
         return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
 
 
-def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair) -> None:
+def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair, reach: Reaches) -> None:
     style.quiet_axes(axes)
     axes.set_title(pair.name, fontsize=8)
     axes.axhline(0, color=style.INK, linewidth=0.9)
     spines, off = verdicts.spine[pair.rows], _off(verdicts, pair.rows)
-    limits = 100 * (verdicts.threshold[pair.rows] / verdicts.expected[pair.rows] - 1)
-    for spine, limit in zip(spines, limits, strict=True):
+    for spine, limit in zip(spines, _limits(verdicts, pair.rows), strict=True):
         axes.plot([spine - 0.4, spine + 0.4], [limit, limit], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)))
     for verdict, (marker, colour, _) in _MARKS.items():
         of_it = verdicts.code[pair.rows] == verdict
         axes.scatter(spines[of_it], off[of_it], marker=marker, color=colour, s=30, linewidths=0, zorder=3)
-    axes.set_xlim(verdicts.spine.min() - 0.6, verdicts.spine.max() + 0.6)
+    off_reach, along = reach[Quantity.OFF], reach[Quantity.SPINE]
+    margin = MARGIN * (off_reach.high - off_reach.low) or 1.0
+    if off_reach.linear_to is not None:
+        margin = MARGIN * off_reach.size
+    off_reach.stretch(axes, "y", off_reach.low - margin, off_reach.high + margin)
+    axes.set_xlim(along.low - 0.6, along.high + 0.6)
     style.whole_numbers(axes, "x")
 
 
@@ -142,24 +174,28 @@ def _worst(verdicts: Verdicts, pairs: list[_Pair]) -> tuple[NDArray[np.float64],
     return missing, codes
 
 
-def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float) -> style.Drawn:
+def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Reaches) -> style.Drawn:
     shown = sorted(pairs[:MOST_ROWS], key=lambda pair: (pair.plane, pair.src_leaf, pair.dst_leaf))
     missing, codes = _worst(verdicts, shown)
-    spines = missing.shape[1]
+    spines = int(reach[Quantity.SPINE].high) + 1
+    norm = reach[Quantity.MISSING].norm()
+    norm.vmax = max(LEAST_MISSING, norm.vmax or 0.0)
     with style.styled():
         figure = style.blank(1.0 + 0.155 * len(shown), width_in)
         axes = figure.subplots()
         axes.set_facecolor(style.CELL)
-        most = max(0.05, float(missing.max()))
-        image = axes.pcolormesh(missing, cmap=_MISSING, vmin=0, vmax=most, edgecolors=style.PAPER, lw=0.8)
-        _mark(axes, codes, missing > PALE * most)
+        image = axes.pcolormesh(missing, cmap=_MISSING, norm=norm, edgecolors=style.PAPER, lw=0.8)
+        _mark(axes, codes, np.asarray(norm(missing)) > PALE)
+        axes.set_xlim(0, spines)
         axes.set_yticks(np.arange(len(shown)) + 0.5, [pair.name for pair in shown], fontsize=7)
         step = max(1, spines // 16)
         axes.set_xticks(np.arange(0, spines, step) + 0.5, [str(spine) for spine in range(0, spines, step)])
         axes.set_xlabel("spine")
         axes.invert_yaxis()
         axes.tick_params(length=0)
-        bar = figure.colorbar(image, ax=axes, label="% missing", pad=0.01, aspect=40, fraction=0.04)
+        bar = figure.colorbar(
+            image, ax=axes, label=f"% missing{reach[Quantity.MISSING].words}", pad=0.01, aspect=40, fraction=0.04
+        )
         bar.ax.set_facecolor(style.CELL)  # as below the fields
         caption = (
             f"{len(shown)} of {len(pairs)} pairs of leaves. The stronger the colour of a field, the more of the "

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from results.report.page import figures_of, rendered
+from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
 from results.report.style import BESIDE_IN, Drawn
 from results.report.tables import NOTHING, Table
@@ -232,7 +232,8 @@ def table_of(differences: Sequence[Difference], count: int, empty: str) -> Table
 def comparison_page(runs: Sequence[RunData]) -> str:
     """HTML that needs nothing else."""
     found, count = compare(runs), len(runs)
-    drawn = [figures_of(run, BESIDE_IN) for run in runs]
+    reaches = shared_by(runs)
+    drawn = [figures_of(run, BESIDE_IN, reaches) for run in runs]
     rows: list[tuple[Drawn, ...]] = list(zip(*drawn, strict=True))
     return rendered(
         "comparison.html.j2",

@@ -1,7 +1,8 @@
 """Writes the report of a run: one HTML file that needs nothing else, and its figures as files."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from results.report import (
     arrivals_figure,
     fabric_figure,
     reordering_figure,
+    scales,
     style,
     tables,
     timeline_figure,
@@ -39,14 +41,31 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> Ru
     return data
 
 
-def figures_of(data: RunData, width_in: float = style.WIDTH_IN) -> list[style.Drawn]:
-    """All figures, in the order of the page."""
+def figures_of(
+    data: RunData, width_in: float = style.WIDTH_IN, shared: scales.Reaches | None = None
+) -> list[style.Drawn]:
+    """All figures, in the order of the page; axes reach as far as the run needs, or as `shared` says."""
+    reach = {**reaches_of(data), **(shared or {})}
+    if shared is not None:
+        reach |= {each: replace(reach[each], own=True) for each in reach if each not in shared}
     return [
         fabric_figure.draw(data, width_in),
-        *arrivals_figure.draw(data, width_in),
-        timeline_figure.draw(data, width_in),
-        reordering_figure.draw(data, width_in),
+        *arrivals_figure.draw(data, width_in, reach),
+        timeline_figure.draw(data, width_in, reach),
+        reordering_figure.draw(data, width_in, reach),
     ]
+
+
+def reaches_of(data: RunData, end: float | None = None) -> scales.Reaches:
+    """How far a run's axes reach; `end`: of the time that figures show, where it is not the run's own."""
+    return arrivals_figure.reaches(data) | timeline_figure.reaches(data, end) | reordering_figure.reaches(data)
+
+
+def shared_by(runs: Sequence[RunData]) -> scales.Reaches:
+    """How far axes reach that are the same in all runs."""
+    found = scales.shared([reaches_of(run) for run in runs])
+    time = found.get(scales.Quantity.SECONDS)
+    return found if time is None else scales.shared([reaches_of(run, time.high) for run in runs])
 
 
 def page_of(data: RunData, drawn: list[style.Drawn]) -> str:

@@ -1,23 +1,46 @@
 """How far packets were overtaken: a histogram over powers of two, of all flows together."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from results.report import style
 from results.report.run_data import RunData
+from results.report.scales import Quantity, Reach, Reaches
+from results.summary import Reordering
 from results.wording import count_text
 
 NAME, TITLE = "reordering", "Reordering"
 
 
-def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
-    """The histogram, or why there is none."""
-    told = [flow.reordering for flow in (data.summary.flows if data.summary else ()) if flow.reordering is not None]
+def reaches(data: RunData) -> dict[Quantity, Reach]:
+    """How far the axes go."""
+    told = _told(data)
     if not told:
-        return style.Drawn(NAME, TITLE, "", absent="the summary does not tell in what order packets arrived")
-    width = max(len(one.late) for one in told)
+        return {}
+    counts = _counts(told, 0)
+    return {Quantity.LATE: Reach(0.0, len(counts) - 1.0), Quantity.PACKETS: Reach(0.0, float(counts.max()))}
+
+
+def _told(data: RunData) -> list[Reordering]:
+    return [flow.reordering for flow in (data.summary.flows if data.summary else ()) if flow.reordering is not None]
+
+
+def _counts(told: list[Reordering], width: int) -> NDArray[np.float64]:
+    """Packets in order, then late ones by power of two, at least `width` of these."""
+    width = max(width, *(len(one.late) for one in told))
     counts = np.array([sum(one.in_order for one in told)] + [0] * width, np.float64)
     for one in told:
         counts[1 : 1 + len(one.late)] += one.late
+    return counts
+
+
+def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
+    """The histogram, or why there is none; `reach` has this run's own, or more."""
+    told = _told(data)
+    if not told:
+        return style.Drawn(NAME, TITLE, "", absent="the summary does not tell in what order packets arrived")
+    counts = _counts(told, int(reach[Quantity.LATE].high))
+    width = len(counts) - 1
     labels = ["in order", *(_range_text(power) for power in range(width))]
     total = counts.sum()
     with style.styled():
@@ -27,7 +50,7 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)
         axes.bar_label(bars, [f"{count:,.0f}" if count else "" for count in counts], fontsize=7.5, padding=1)
         axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(0, counts.max() * 8)
+        axes.set_ylim(0, max(1.0, reach[Quantity.PACKETS].high) * 8)
         axes.set_ylabel("packets")
         axes.set_xlabel("how many packets later than the earliest that overtook it (RFC 4737)")
         axes.tick_params(axis="x", labelsize=7.5)

@@ -124,7 +124,9 @@ def quiet_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
 
 def whole_numbers(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
     """Ticks at whole numbers only."""
-    (axes.xaxis if axis == "x" else axes.yaxis).set_major_locator(MaxNLocator("auto", integer=True))
+    along = axes.xaxis if axis == "x" else axes.yaxis
+    along.set_major_locator(MaxNLocator("auto", integer=True))
+    along.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:

@@ -12,6 +12,7 @@ from results.metrics import NS
 from results.report import style
 from results.report.agents import BIN_NS
 from results.report.run_data import RunData
+from results.report.scales import Quantity, Reach, Reaches
 from results.report.verdicts import Verdict
 from results.wording import count_text
 
@@ -34,13 +35,29 @@ class _Panel:
     """One of the figures that share the axis of time."""
 
     height: float
-    draw: Callable[[Axes, RunData, float], None]
+    draw: Callable[[Axes, RunData, Reaches], None]
 
 
-def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
-    """All panels for which the folder has something, or why there is none."""
-    end = _end(data)
-    if end is None:
+def reaches(data: RunData, end: float | None = None) -> dict[Quantity, Reach]:
+    """How far the axes go; columns of losses divide the time until `end`, or until the run's own."""
+    over = _end(data)
+    if over is None:
+        return {}
+    start = min(0.0, *(data.seconds(fault.since_ns) for fault in data.faults)) if data.faults else 0.0
+    _, rates = _rates(data)
+    resent = data.progress.resent.sum(axis=1)
+    lost = sum(heights for _, heights in _lost(data, over if end is None else end))
+    return {
+        Quantity.SECONDS: Reach(max(start, -0.04 * over), over),
+        Quantity.GOODPUT: Reach(0.0, float(rates.max(initial=0.0))),
+        Quantity.LOST: Reach(0.0, float(np.max(lost))),
+        Quantity.RESENT: Reach(0.0, float(resent.max(initial=0))),
+    }
+
+
+def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
+    """All panels for which the folder has something, or why there is none; `reach` has this run's own, or more."""
+    if _end(data) is None:
         return style.Drawn(NAME, TITLE, "", absent="no file of the folder has a record with a time")
     panels = [_Panel(0.3 + 0.22 * min(max(1, len(data.faults)), MOST_FAULTS), _faults)]
     panels.append(_Panel(1.15, _said))
@@ -55,10 +72,10 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
         for axes, panel in zip(grid.flat, panels, strict=True):
             style.quiet_axes(axes, "x")
-            panel.draw(axes, data, end)
-        start = min(0.0, *(data.seconds(fault.since_ns) for fault in data.faults)) if data.faults else 0.0
-        grid.flat[0].set_xlim(max(start, -0.04 * end) - 0.01 * end, end * 1.01)
-        grid.flat[-1].set_xlabel("seconds since the first packet")
+            panel.draw(axes, data, reach)
+        time = reach[Quantity.SECONDS]
+        grid.flat[0].set_xlim(time.low - 0.01 * time.high, 1.01 * time.high)
+        grid.flat[-1].set_xlabel(f"seconds since the first packet{time.words}")
         caption = "Everything by one clock, the machine's monotonic one. Beside a star, where there is room: what was "
         caption += "accused from then on in addition."
         return style.drawn(NAME, TITLE, caption, figure)
@@ -72,7 +89,8 @@ def _end(data: RunData) -> float | None:
     return max(0.001, data.seconds(max(last))) if last else None
 
 
-def _faults(axes: Axes, data: RunData, end: float) -> None:
+def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
+    end, over = reach[Quantity.SECONDS].high, _end(data) or 0.0
     axes.set_title("faults in force")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
@@ -82,7 +100,7 @@ def _faults(axes: Axes, data: RunData, end: float) -> None:
         return
     for row, fault in enumerate(shown):
         since = data.seconds(fault.since_ns)
-        until = end if fault.until_ns is None else min(end, data.seconds(fault.until_ns))
+        until = over if fault.until_ns is None else min(over, data.seconds(fault.until_ns))
         axes.barh(row, until - since, left=since, height=0.62, color=style.FAULT, alpha=0.28)
         axes.plot([since, since], [row - 0.31, row + 0.31], color=style.FAULT, linewidth=2)
         _name_fault(axes, row, f"{fault.link}  {fault.words}", max(0.0, since), end)
@@ -105,14 +123,14 @@ def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> No
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
 
 
-def _said(axes: Axes, data: RunData, end: float) -> None:
+def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
     """Marks in lanes: who said something when."""
     axes.set_title("what agents and witnesses said")
     axes.set_yticks(range(len(_LANES)), _LANES, fontsize=7.5)
     axes.set_ylim(len(_LANES) - 0.4, -0.6)
     accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
     axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
-    _name_accused(axes, data, end)
+    _name_accused(axes, data, reach[Quantity.SECONDS].high)
     failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
     axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
     for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):
@@ -161,57 +179,81 @@ def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:
     return seconds
 
 
-def _goodput(axes: Axes, data: RunData, end: float) -> None:
-    """Payload acknowledged between one record and the next."""
+def _rates(data: RunData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Seconds `(m,)` and payload acknowledged since the record before, Mb/s `(m, flows)`; none of one record only."""
     times, acked = data.progress.at_ns, data.progress.acked_bytes
+    if not acked.size:
+        return np.zeros(0), np.zeros((0, 0))
     if int(times[0]) - data.zero_ns > BIN_NS:  # else the first record is the start itself
         times = np.r_[data.zero_ns, times]
         acked = np.concatenate([np.zeros((1, acked.shape[1]), np.int64), acked])
     if len(times) > 2 and times[-1] - times[-2] < SHORT * np.median(np.diff(times)):
         times, acked = np.delete(times, -2), np.delete(acked, -2, axis=0)
-    spans = np.maximum(np.diff(times) / NS, 1e-3)
     if len(times) < 2:
+        return np.zeros(0), np.zeros((0, acked.shape[1]))
+    rates = np.diff(acked, axis=0) * 8 / 1e6 / np.maximum(np.diff(times) / NS, 1e-3)[:, None]
+    return _seconds(data, times), np.concatenate([rates[:1], rates])  # a step reaches back to the record before
+
+
+def _goodput(axes: Axes, data: RunData, reach: Reaches) -> None:
+    seconds, rates = _rates(data)
+    if not len(seconds):
         axes.text(0.5, 0.5, "one record only", transform=axes.transAxes, ha="center", color=style.QUIET)
         return
-    rates = np.diff(acked, axis=0) * 8 / 1e6 / spans[:, None]
-    rates = np.concatenate([rates[:1], rates])  # a step reaches back to the record before
-    seconds, flows = _seconds(data, times), acked.shape[1]
-    axes.set_title(f"goodput of each of {count_text(flows, 'flow')} (thin) and their median (bold), Mb/s")
-    axes.set_ylim(0, max(1e-6, float(rates.max()) * 1.1))
+    flows, most = rates.shape[1], reach[Quantity.GOODPUT]
+    axes.set_title(f"goodput of each of {count_text(flows, 'flow')} (thin) and their median (bold), Mb/s{most.words}")
     if flows <= MOST_FLOWS:
         axes.step(seconds, rates, where="pre", color=style.FLOW, linewidth=0.8, alpha=0.55)
     else:
         axes.fill_between(seconds, rates.min(axis=1), rates.max(axis=1), step="pre", color=style.FLOW, alpha=0.3, lw=0)
     axes.step(seconds, np.median(rates, axis=1), where="pre", color=style.INK, linewidth=1.6)
+    most.stretch(axes, "y", 0, max(1e-6, 1.1 * most.high))
 
 
-def _losses(axes: Axes, data: RunData, end: float) -> None:
-    """Packets that agents counted as lost, and resent packets, in columns of equal time."""
-    axes.set_title("packets lost, as agents saw it (bars, left), resent so far (line, right)")
+_LOST = (
+    ("lost", style.FAULT, None, "shown by a later arrival"),
+    ("timed_out", style.INK, "////", "no answer in time"),
+    ("refused", style.WARN, "....", "refused"),
+)
+"""Sums of agents, and how they are drawn."""
+
+
+def _lost(data: RunData, end: float) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+    """Edges `(COLUMNS + 1,)` of columns until `end`, and packets in each `(COLUMNS,)`, for each of _LOST."""
     edges = np.linspace(0, end, COLUMNS + 1)
+    return [(edges, _columns(getattr(data.agents, name), data, edges)) for name, *_ in _LOST]
+
+
+def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
+    """Packets that agents counted as lost, and resent packets, in columns of equal time."""
+    most = reach[Quantity.LOST]
+    lost, resent = (
+        f"{side}{reach[what].words}" for side, what in (("left", Quantity.LOST), ("right", Quantity.RESENT))
+    )
+    axes.set_title(f"packets lost, as agents saw it: bars, {lost}; resent so far: line, {resent}")
     bottom = np.zeros(COLUMNS)
-    agents = data.agents
-    for bins, colour, hatch, label in (
-        (agents.lost, style.FAULT, None, "shown by a later arrival"),
-        (agents.timed_out, style.INK, "////", "no answer in time"),
-        (agents.refused, style.WARN, "....", "refused"),
+    for (_, colour, hatch, label), (edges, heights) in zip(
+        _LOST, _lost(data, reach[Quantity.SECONDS].high), strict=True
     ):
-        heights = _columns(bins, data, edges)
         if heights.any():
             axes.bar(edges[:-1], heights, np.diff(edges), bottom, align="edge", color=colour, label=label, hatch=hatch)
             bottom += heights
-    axes.set_ylim(0, max(1.0, float(bottom.max()) * 1.3))
     style.whole_numbers(axes)
+    most.stretch(axes, "y", 0, max(1.0, 1.3 * most.high))
     if bottom.any():
         axes.legend(loc="upper left", ncols=3)
     if data.progress.resent.size:
-        right = axes.twinx()
-        right.spines["top"].set_visible(False)
-        right.tick_params(length=3, width=0.6)
-        resent = data.progress.resent.sum(axis=1)
-        right.step(_seconds(data, data.progress.at_ns), resent, where="post", color=style.ACCUSED, linewidth=1.3)
-        right.set_ylim(0, max(1.0, float(resent.max()) * 1.3))
-        style.whole_numbers(right)
+        _resent(axes, data, reach[Quantity.RESENT])
+
+
+def _resent(axes: Axes, data: RunData, most: Reach) -> None:
+    right = axes.twinx()
+    right.spines["top"].set_visible(False)
+    right.tick_params(length=3, width=0.6)
+    resent = data.progress.resent.sum(axis=1)
+    right.step(_seconds(data, data.progress.at_ns), resent, where="post", color=style.ACCUSED, linewidth=1.3)
+    style.whole_numbers(right)
+    most.stretch(right, "y", 0, max(1.0, 1.3 * most.high))
 
 
 def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -222,7 +264,7 @@ def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> N
     return np.histogram(np.clip(at, edges[0], edges[-1]), edges, weights=weights)[0].astype(np.float64)
 
 
-def _machine(axes: Axes, data: RunData, end: float) -> None:
+def _machine(axes: Axes, data: RunData, _: Reaches) -> None:
     axes.set_title("machine: busy share of all cores (line), engines' wait for a core (dashes)")
     seconds = _seconds(data, data.load.at_ns)
     axes.plot(seconds, 100 * data.load.cpu_busy_share, color=style.INK, linewidth=1.2, marker=".", markersize=4)

@@ -10,7 +10,7 @@ import pytest
 
 from results.report import timeline_figure
 from results.report.page import figures_of, page_of, write_report
-from results.report.run_data import read_run
+from results.report.run_data import RunData, read_run
 from results.report.style import BESIDE_IN, WIDTH_IN, Drawn
 from results.report.words import sentence_of
 from results.run_dir import RunDir
@@ -35,6 +35,10 @@ def gray(tmp_path_factory):
 def gray_page(gray):
     write_report(gray)
     return gray.report.read_text()
+
+
+def drawn_timeline(data: RunData, width_in: float = WIDTH_IN) -> Drawn:
+    return timeline_figure.draw(data, width_in, timeline_figure.reaches(data))
 
 
 def text_of(html: str) -> str:
@@ -228,7 +232,7 @@ def test_names_of_the_accused_stand_where_no_star_is(gray, seconds, shown):
     data = read_run(gray)
     last = next(each for each in reversed(data.accusations) if each.links)
     said = [dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9)) for at in seconds]
-    svg = timeline_figure.draw(dataclasses.replace(data, accusations=said, faults=[])).svg
+    svg = drawn_timeline(dataclasses.replace(data, accusations=said, faults=[])).svg
     assert (LINK.replace(">", "&gt;") in svg) == shown
 
 
@@ -240,11 +244,11 @@ def test_each_star_has_the_names_it_added_and_the_last_has_no_other(gray):
         dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9), links=links)
         for at, links in ((2, (LINK,)), (5.9, later))
     ]
-    text = text_of(timeline_figure.draw(dataclasses.replace(data, accusations=said, faults=[])).svg)
+    text = text_of(drawn_timeline(dataclasses.replace(data, accusations=said, faults=[])).svg)
     assert text.count(LINK) == 1
     assert "p1:leaf0>spine2, p1:leaf1>spine2" in text
     many = [dataclasses.replace(said[0], links=tuple(f"p0:leaf{at}>spine{at}" for at in range(20)))]
-    text = text_of(timeline_figure.draw(dataclasses.replace(data, accusations=many, faults=[])).svg)
+    text = text_of(drawn_timeline(dataclasses.replace(data, accusations=many, faults=[])).svg)
     assert re.search(r"p0:leaf0>spine0, .* and \d+ more", text)
 
 
@@ -257,7 +261,7 @@ def test_goodput_stays_in_its_plot_and_a_last_moment_is_no_rate_of_its_own(gray)
         acked_bytes=np.concatenate([acked, acked[-1:] + 10_000_000]),
         resent=np.concatenate([data.progress.resent, data.progress.resent[-1:]]),
     )
-    figure = timeline_figure.draw(dataclasses.replace(data, progress=jump)).figure
+    figure = drawn_timeline(dataclasses.replace(data, progress=jump)).figure
     axes = next(each for each in figure.axes if each.get_title(loc="left").startswith("goodput"))
     highest = max(float(np.max(line.get_ydata())) for line in axes.lines)
     assert 0 < highest < axes.get_ylim()[1]
@@ -281,7 +285,7 @@ def test_long_names_of_faults_are_cut_where_the_timeline_has_no_room(gray):
     data = read_run(gray)
     words = "gemodel p=1%,r=20%,bad=80%,good=0.1% of 200-4000 B, first transmissions"
     long = dataclasses.replace(data, faults=[dataclasses.replace(data.faults[0], words=words)])
-    whole, cut = (timeline_figure.draw(long, width).svg for width in (WIDTH_IN, BESIDE_IN))
+    whole, cut = (drawn_timeline(long, width).svg for width in (WIDTH_IN, BESIDE_IN))
     assert words in whole
     assert words not in cut
     assert words[:30] in cut

@@ -1,0 +1,96 @@
+"""How far the axes of figures reach: as far as a run needs, or, beside other runs, equally far for what is the same.
+
+Runs that are far apart share a logarithmic axis, since on a linear one the smaller is a flat line.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum, auto
+from typing import Literal
+
+from matplotlib.axes import Axes
+from matplotlib.colors import Normalize, SymLogNorm
+
+FAR_APART = 30.0
+"""Times by which runs differ from where on the smaller could not be read on a linear axis (our choice)."""
+MOST_SECONDS = 10.0
+"""The same of time, whose axis carries words and steps. Time is not shared then: nobody reads it logarithmically."""
+
+
+class Quantity(Enum):
+    """What an axis, or a colour, says."""
+
+    SECONDS = auto()
+    GOODPUT = auto()
+    LOST = auto()
+    """In a column of time, so that it is the same only where SECONDS is."""
+    RESENT = auto()
+    SPINE = auto()
+    OFF = auto()
+    """In percent, off what was expected."""
+    MISSING = auto()
+    """In percent of what was expected."""
+    LATE = auto()
+    PACKETS = auto()
+
+
+@dataclass(frozen=True)
+class Reach:
+    """From where to where, by the numbers alone; an axis may add a margin."""
+
+    low: float
+    high: float
+    linear_to: float | None = None
+    """From here on logarithmic, both ways; None: linear all over."""
+    own: bool = False
+    """Beside other runs, and not as far as theirs."""
+
+    @property
+    def size(self) -> float:
+        """How far from zero."""
+        return max(abs(self.low), abs(self.high))
+
+    @property
+    def words(self) -> str:
+        """What a title has to say of it."""
+        if self.own:
+            return " (own scale of this run)"
+        return "" if self.linear_to is None else f" (logarithmic beyond {self.linear_to:,.3g})"
+
+    def stretch(self, axes: Axes, axis: Literal["x", "y"], low: float, high: float) -> None:
+        """Set an axis of this scale from `low` to `high`, which hold its numbers."""
+        if self.linear_to is not None:
+            (axes.set_xscale if axis == "x" else axes.set_yscale)("symlog", linthresh=self.linear_to)
+            (axes.xaxis if axis == "x" else axes.yaxis).set_major_formatter(lambda value, _: f"{value:,.10g}")
+        (axes.set_xlim if axis == "x" else axes.set_ylim)(low, high)
+
+    def norm(self) -> Normalize:
+        """The same for a colour, from zero on."""
+        if self.linear_to is None:
+            return Normalize(0, self.high)
+        return SymLogNorm(self.linear_to, vmin=0, vmax=self.high)
+
+
+Reaches = Mapping[Quantity, Reach]
+
+
+def shared(runs: Sequence[Reaches]) -> dict[Quantity, Reach]:
+    """Of each quantity one reach for all runs that have it; none where each is to have its own."""
+    quantities = dict.fromkeys(quantity for run in runs for quantity in run)
+    found = {each: _joined([run[each] for run in runs if each in run]) for each in quantities}
+    if _apart(run[Quantity.SECONDS] for run in runs if Quantity.SECONDS in run) > MOST_SECONDS:
+        found.pop(Quantity.SECONDS)
+        found.pop(Quantity.LOST, None)
+    return found
+
+
+def _joined(reaches: Sequence[Reach]) -> Reach:
+    far = _apart(reaches) > FAR_APART
+    smallest = min((reach.size for reach in reaches if reach.size), default=None)
+    return Reach(min(reach.low for reach in reaches), max(reach.high for reach in reaches), smallest if far else None)
+
+
+def _apart(reaches: Iterable[Reach]) -> float:
+    """How many times the largest is as large as the smallest; what is zero is flat on any scale."""
+    sizes = [reach.size for reach in reaches if reach.size]
+    return max(sizes) / min(sizes) if sizes else 1.0
