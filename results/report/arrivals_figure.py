@@ -6,6 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import LinearSegmentedColormap, to_rgba
 from matplotlib.lines import Line2D
+from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
 from results.report import style
@@ -145,12 +146,18 @@ def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair, reach: Reaches) -> N
         of_it = verdicts.code[pair.rows] == verdict
         axes.scatter(spines[of_it], off[of_it], marker=marker, color=colour, s=30, linewidths=0, zorder=3)
     off_reach, along = reach[Quantity.OFF], reach[Quantity.SPINE]
-    margin = MARGIN * (off_reach.high - off_reach.low) or 1.0
-    if off_reach.linear_to is not None:
-        margin = MARGIN * off_reach.size
-    off_reach.stretch(axes, "y", off_reach.low - margin, off_reach.high + margin)
+    off_reach.stretch(axes, "y", *_with_margins(off_reach))
     axes.set_xlim(along.low - 0.6, along.high + 0.6)
     style.whole_numbers(axes, "x")
+
+
+def _with_margins(off: Reach) -> tuple[float, float]:
+    """So that marks at the ends are whole; on a logarithmic axis by a part of the number itself."""
+    if off.linear_to is None:
+        margin = MARGIN * (off.high - off.low) or 1.0
+        return off.low - margin, off.high + margin
+    least = off.linear_to / 2
+    return off.low - max(least, abs(off.low) / 2), off.high + max(least, off.high / 2)
 
 
 def _legend() -> list[Line2D]:
@@ -183,7 +190,7 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
     with style.styled():
         figure = style.blank(1.0 + 0.155 * len(shown), width_in)
         axes = figure.subplots()
-        axes.set_facecolor(style.CELL)
+        axes.add_patch(Rectangle((0, 0), missing.shape[1], len(shown), color=style.CELL, linewidth=0))
         image = axes.pcolormesh(missing, cmap=_MISSING, norm=norm, edgecolors=style.PAPER, lw=0.8)
         _mark(axes, codes, np.asarray(norm(missing)) > PALE)
         axes.set_xlim(0, spines)

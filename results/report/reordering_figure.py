@@ -41,6 +41,9 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         return style.Drawn(NAME, TITLE, "", absent="the summary does not tell in what order packets arrived")
     counts = _counts(told, int(reach[Quantity.LATE].high))
     width = len(counts) - 1
+    if not width:
+        what = f"{count_text(round(counts[0]), 'first transmission')} of {count_text(len(told), 'flow')}"
+        return style.Drawn(NAME, TITLE, "", absent=f"all {what} arrived in order")
     labels = ["in order", *(_range_text(power) for power in range(width))]
     total = counts.sum()
     with style.styled():
@@ -51,6 +54,7 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         axes.bar_label(bars, [f"{count:,.0f}" if count else "" for count in counts], fontsize=7.5, padding=1)
         axes.set_yscale("symlog", linthresh=1)
         axes.set_ylim(0, max(1.0, reach[Quantity.PACKETS].high) * 8)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_ylabel("packets")
         axes.set_xlabel("how many packets later than the earliest that overtook it (RFC 4737)")
         axes.tick_params(axis="x", labelsize=7.5)

@@ -3,6 +3,7 @@
 Runs that are far apart share a logarithmic axis, since on a linear one the smaller is a flat line.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -54,8 +55,15 @@ class Reach:
     def words(self) -> str:
         """What a title has to say of it."""
         if self.own:
-            return " (own scale of this run)"
-        return "" if self.linear_to is None else f" (logarithmic beyond {self.linear_to:,.3g})"
+            return ", own scale"
+        return "" if self.linear_to is None else f", log from {self.linear_to:,.3g}"
+
+    def above(self, share: float) -> float:
+        """The upper end of an axis from zero on that leaves so much room above its numbers."""
+        if self.linear_to is None:
+            return self.high * (1 + share)
+        decades = 1 + math.log10(self.high / self.linear_to)  # the linear part takes the room of one
+        return float(self.high * 10 ** (share * decades))
 
     def stretch(self, axes: Axes, axis: Literal["x", "y"], low: float, high: float) -> None:
         """Set an axis of this scale from `low` to `high`, which hold its numbers."""

@@ -160,10 +160,13 @@ def witnesses(data: RunData) -> Table:
     )
     note += "of as many flows as there are paths; "
     note += "SprayCheck counts what a path should have brought, MRC what was sent on it until it was given up. "
-    note += f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
+    judged = (
+        f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
+    )
     for reason, count in list(found.insufficient.items())[:4]:
-        note += f" Insufficient, {count}: {reason}."
-    return Table(columns, rows, "the run was made by a version that compared no witnesses", note)
+        judged += f" Insufficient, {count:,}: {reason}."
+    note += judged
+    return Table(columns, rows, "the run was made by a version that compared no witnesses", note if rows else judged)
 
 
 def _witness_row(witness: Witness) -> tuple[str, ...]:

@@ -77,7 +77,7 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         grid.flat[0].set_xlim(time.low - 0.01 * time.high, 1.01 * time.high)
         grid.flat[-1].set_xlabel(f"seconds since the first packet{time.words}")
         caption = "Everything by one clock, the machine's monotonic one. Beside a star, where there is room: what was "
-        caption += "accused from then on in addition."
+        caption += "accused from then on in addition. Lost is what agents took for lost."
         return style.drawn(NAME, TITLE, caption, figure)
 
 
@@ -207,7 +207,7 @@ def _goodput(axes: Axes, data: RunData, reach: Reaches) -> None:
     else:
         axes.fill_between(seconds, rates.min(axis=1), rates.max(axis=1), step="pre", color=style.FLOW, alpha=0.3, lw=0)
     axes.step(seconds, np.median(rates, axis=1), where="pre", color=style.INK, linewidth=1.6)
-    most.stretch(axes, "y", 0, max(1e-6, 1.1 * most.high))
+    most.stretch(axes, "y", 0, max(1e-6, most.above(0.1)))
 
 
 _LOST = (
@@ -227,10 +227,12 @@ def _lost(data: RunData, end: float) -> list[tuple[NDArray[np.float64], NDArray[
 def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
     """Packets that agents counted as lost, and resent packets, in columns of equal time."""
     most = reach[Quantity.LOST]
-    lost, resent = (
-        f"{side}{reach[what].words}" for side, what in (("left", Quantity.LOST), ("right", Quantity.RESENT))
-    )
-    axes.set_title(f"packets lost, as agents saw it: bars, {lost}; resent so far: line, {resent}")
+    after = reach[Quantity.RESENT]
+    axes.set_title(f"packets lost (bars{most.words}), resent so far (line, right{after.words})")
+    if not most.high and not after.high:
+        axes.set_yticks([])
+        axes.text(0.008, 0.5, "none", transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
+        return
     bottom = np.zeros(COLUMNS)
     for (_, colour, hatch, label), (edges, heights) in zip(
         _LOST, _lost(data, reach[Quantity.SECONDS].high), strict=True
@@ -239,11 +241,11 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
             axes.bar(edges[:-1], heights, np.diff(edges), bottom, align="edge", color=colour, label=label, hatch=hatch)
             bottom += heights
     style.whole_numbers(axes)
-    most.stretch(axes, "y", 0, max(1.0, 1.3 * most.high))
+    most.stretch(axes, "y", 0, max(1.0, most.above(0.3)))
     if bottom.any():
         axes.legend(loc="upper left", ncols=3)
     if data.progress.resent.size:
-        _resent(axes, data, reach[Quantity.RESENT])
+        _resent(axes, data, after)
 
 
 def _resent(axes: Axes, data: RunData, most: Reach) -> None:
@@ -253,7 +255,7 @@ def _resent(axes: Axes, data: RunData, most: Reach) -> None:
     resent = data.progress.resent.sum(axis=1)
     right.step(_seconds(data, data.progress.at_ns), resent, where="post", color=style.ACCUSED, linewidth=1.3)
     style.whole_numbers(right)
-    most.stretch(right, "y", 0, max(1.0, 1.3 * most.high))
+    most.stretch(right, "y", 0, max(1.0, most.above(0.3)))
 
 
 def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> NDArray[np.float64]:

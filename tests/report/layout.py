@@ -15,6 +15,15 @@ OVERLAPS = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
 })"""
 """Pairs of labels in figures that cover each other."""
 
+CUT = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
+    const room = svg.getBoundingClientRect();
+    return [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()])
+        .filter(([, box]) => box.left < room.left - 1 || box.right > room.right + 1
+            || box.top < room.top - 1 || box.bottom > room.bottom + 1)
+        .map(([told]) => told);
+})"""
+"""Labels that are not all within their figure."""
+
 TOO_WIDE = """[...document.querySelectorAll('details')].forEach(one => one.open = true),
 [...document.querySelectorAll('html, body *')]
     .filter(one => !one.closest('svg, .scrolls > *, head, style') && getComputedStyle(one).display !== 'inline')

@@ -8,7 +8,7 @@ from results.report import page as report_page
 from results.report.page import write_report
 from results.report.run_data import read_run
 from results.report.style import Drawn
-from tests.report.layout import SEEN, TOO_WIDE
+from tests.report.layout import CUT, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.run_folder import LINK, write_run
 
@@ -36,7 +36,7 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert shown.messages() == [], name
                 assert [url for url in shown.requests() if not url.startswith("data:")] == [run.report.as_uri()], name
                 assert shown.value(SEEN) == [[figure, True] for figure in FIGURES], (name, width)
-                assert shown.value(TOO_WIDE) == [], (name, width)
+                assert (shown.value(TOO_WIDE), shown.value(CUT)) == ([], []), (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
 

@@ -9,7 +9,7 @@ import pytest
 from results.report.comparison import comparison_page
 from results.report.run_data import read_run
 from results.run_dir import RunDir
-from tests.report.layout import OVERLAPS, SEEN, TOO_WIDE
+from tests.report.layout import CUT, OVERLAPS, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab
@@ -90,6 +90,6 @@ def test_they_open_without_a_word_and_show_every_figure(runs: dict[str, RunDir])
             assert shown.messages() == []
             assert len(seen := shown.value(SEEN)) == 10
             assert all(there for _, there in seen), (width, seen)
-            assert (shown.value(TOO_WIDE), shown.value(OVERLAPS)) == ([], []), width
+            assert [shown.value(each) for each in (TOO_WIDE, OVERLAPS, CUT)] == [[]] * 3, width
     for link in ("p0:leaf2>spine1", "p1:spine0>leaf3", "p1:leaf0>spine2"):
         assert escape(link) in runs["three-faults"].report.read_text()

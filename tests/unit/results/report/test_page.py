@@ -3,6 +3,7 @@
 import dataclasses
 import re
 import shutil
+from collections import Counter
 
 import msgspec
 import numpy as np
@@ -314,3 +315,20 @@ def test_a_healthy_run_accuses_nobody(tmp_path):
     text = text_of(page(write_run(tmp_path / "x", link=None)))
     assert "Nothing was broken; nobody was accused; all 256 MiB arrived intact" in text
     assert LINK not in text
+
+
+def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
+    run = write_run(tmp_path / "x", link=None)
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    for flow in summary["flows"]:
+        flow["reordering"] = {"in_order": 65536, "late": [], "most": 0}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    data = read_run(run)
+    still = dataclasses.replace(data.progress, resent=0 * data.progress.resent)
+    data = dataclasses.replace(data, progress=still, agents=dataclasses.replace(data.agents, lost=Counter()))
+    figures = {figure.name: figure for figure in figures_of(data)}
+    assert figures["reordering"].absent == "all 1,048,576 first transmissions of 16 flows arrived in order"
+    timeline = figures["timeline"].figure
+    assert timeline is not None
+    losses = next(axes for axes in timeline.axes if axes.get_title(loc="left").startswith("packets lost"))
+    assert [text.get_text() for text in losses.texts] == ["none"]
