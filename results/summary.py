@@ -136,6 +136,8 @@ class Detected(msgspec.Struct, frozen=True):
     """Accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
     common_candidates: tuple[tuple[str, ...], ...] = ()
     """Sets of those of which the evidence cannot tell which one it is."""
+    added_up: int = 0
+    """How many of `verdicts` are those of several flows together: of paths that had too few packets for one alone."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -343,7 +345,13 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} have a verdict"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
+    yield from _added_up_lines(detected)
     yield from _insufficient_lines(detected)
+
+
+def _added_up_lines(detected: Detected) -> Iterator[str]:
+    if detected.added_up:
+        yield f"{count_text(detected.added_up, 'path')} of them had too few packets alone: by several flows together"
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import msgspec
 
-from agent.spraycheck.records import AddedUpRecord, Detect, Localize, Select, Start
+from agent.spraycheck.records import AddedUpRecord, Detect, LinkSumRecord, Localize, Select, Start
 from faults.records import FaultClear, FaultSet
 from results.manifest import Manifest
 from results.records import AGENT_RECORDS, CONTROLLER_RECORDS, FaultCount, LoadRecord, ProgressRecord, Topology
@@ -21,7 +21,7 @@ TYPES: dict[str, Any] = {
     "env.json": Manifest,
     "topology.json": Topology,
     "truth.jsonl": FaultSet | FaultClear | FaultCount,
-    "detect.jsonl": Union[Start, Select, Detect, AddedUpRecord, Localize, *CONTROLLER_RECORDS],
+    "detect.jsonl": Union[Start, Select, Detect, AddedUpRecord, LinkSumRecord, Localize, *CONTROLLER_RECORDS],
     "agent.jsonl": Union[AGENT_RECORDS],  # noqa: UP007 - of a tuple there is no other way
     "counters.jsonl": LoadRecord | ProgressRecord,
 }

@@ -9,7 +9,14 @@ from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector, pending_paths
 from agent.spraycheck.monitor import Matter, Monitor
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, select_record
+from agent.spraycheck.records import (
+    Stamp,
+    added_up_records,
+    detect_records,
+    link_sum_records,
+    localize_record,
+    select_record,
+)
 
 
 def now() -> Stamp:
@@ -31,14 +38,17 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
     for flow in (flow for detector in detectors for flow in detector.chosen()):
         log.append(select_record(flow, stamp))
     reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
-    for report in reports:
-        for record in detect_records(report, stamp):
-            log.append(record)
-    pending = _owed(detectors)
-    accusations = monitor.observe(reports, pending, stamp.mono_ns)
+    accusations = monitor.observe(reports, _owed(detectors), stamp.mono_ns)
+    # Before the verdicts: who has read a run's last verdict has read what sums say of it.
     for sum_of_flows in monitor.drain_added_up():
         for total in added_up_records(sum_of_flows, stamp):
             log.append(total)
+    for links in monitor.drain_links_added_up():
+        for link in link_sum_records(links, stamp):
+            log.append(link)
+    for report in reports:
+        for record in detect_records(report, stamp):
+            log.append(record)
     for accusation in accusations:
         log.append(localize_record(accusation, stamp))
 

@@ -18,7 +18,7 @@ from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.together import seen_together
+from agent.spraycheck.together import LinkSum, link_sums, seen_together
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
 
@@ -49,6 +49,14 @@ class AddedUp:
     total: Total[FlowReport]
 
 
+@dataclass(frozen=True, slots=True)
+class LinksAddedUp:
+    """Links over which flows went that said too little each, judged by all their flows; by what was declared."""
+
+    epoch: int
+    sums: tuple[LinkSum, ...]
+
+
 @dataclass(slots=True)
 class _Known:
     totals: PairTotals[tuple[int, FlowReport]] | None = None
@@ -72,6 +80,7 @@ class Monitor:
         self._asked = asked
         self._known: dict[Matter, _Known] = {}
         self._added_up = list[AddedUp]()
+        self._links_added_up = list[LinksAddedUp]()
 
     def observe(
         self, reports: Iterable[FlowReport], pending: Mapping[tuple[Matter, FabricPath], int], now_ns: int
@@ -91,6 +100,11 @@ class Monitor:
     def drain_added_up(self) -> list[AddedUp]:
         """Sums of small flows that were judged since the last call."""
         told, self._added_up = self._added_up, []
+        return told
+
+    def drain_links_added_up(self) -> list[LinksAddedUp]:
+        """Sums over links since the last call: of epochs that owe no verdict, and anew when more came after that."""
+        told, self._links_added_up = self._links_added_up, []
         return told
 
     def _take(self, report: FlowReport) -> None:
@@ -137,10 +151,7 @@ class Monitor:
         if situation == known.situation:
             return None
         known.situation = situation
-        evidence = known.evidence
-        if matter[1] is Expectation.DECLARED and self._asked is not None:
-            evidence = seen_together(evidence, self._asked)
-        found = localize(evidence, owed, known.sources)
+        found = self._localized(matter, known, owed)
         found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
         if found.links and known.first_named_ns is None:
             known.first_named_ns = now_ns
@@ -151,6 +162,18 @@ class Monitor:
         known.said = saying
         unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
         return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
+
+    def _localized(self, matter: Matter, known: _Known, owed: Counter[FabricPath]) -> Localization:
+        if matter[1] is not Expectation.DECLARED or self._asked is None:
+            return localize(known.evidence, owed, known.sources)
+        found = localize(seen_together(known.evidence, self._asked), owed, known.sources)
+        unsure = [each for each in known.evidence if each.verdict is Verdict.INSUFFICIENT and each.sent]
+        if unsure and not owed:
+            accused = {*found.links}.union(*found.candidates)
+            crossed = {link for each in unsure for link in each.path.links}
+            sums = link_sums(known.evidence, self._asked, accused)
+            self._links_added_up.append(LinksAddedUp(matter[0], tuple(each for each in sums if each.link in crossed)))
+        return found
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """The same with the packets it needs, if it is judged as the flows so far were."""
@@ -178,10 +201,13 @@ def _evidence_of(report: FlowReport, verdict: PathVerdict) -> Evidence:
 
 
 def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
-    """Exact if declared; within the end effect, to the path's favour, under rotation; else unknown."""
+    """Exact if declared; within the end effect, to the path's favour, under rotation; else unknown.
+
+    Unknown, too, where more arrived than was declared: what came twice hides what was lost.
+    """
     if report.sent is not None:
         sent = report.sent[verdict.path]
-        return sent, max(sent - verdict.count, 0)
+        return (sent, sent - verdict.count) if verdict.count <= sent else (0, 0)
     if report.test is None or not report.expected[verdict.path]:
         return 0, 0
     return certain_losses(report.test, verdict.count)

@@ -11,7 +11,7 @@ from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.leaf import ChosenFlow, FlowReport
 from agent.spraycheck.localize import Evidence
-from agent.spraycheck.monitor import Accusation, AddedUp
+from agent.spraycheck.monitor import Accusation, AddedUp, LinksAddedUp
 from agent.spraycheck.paths import leaf_name
 
 SCHEMA_VERSION = 1
@@ -107,6 +107,31 @@ class AddedUpRecord(
     miss: float
     verdict: str
     reason: str | None
+
+
+class LinkSumRecord(Struct, frozen=True, kw_only=True, tag_field="event", tag="LINK_SUM"):
+    """What all flows over one link lost of what they declared; of links over which a flow went that said too little."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str = "monitor"
+    epoch: int
+    link: str
+    expectation: str = "declared"
+    flows: int
+    """That sent anything over it. Their DETECTs stay as they were."""
+    sent: int
+    """Of a link that is neither named nor among candidates: on paths that cross no such link."""
+    lost: int
+    p_value: float
+    """Probability that stray losses alone are as many; of this test alone."""
+    miss: float
+    """Probability that a drop of the asked rate on this link would not be flagged here."""
+    verdict: str
+    """`failed`, `healthy` (the link is cleared) or `insufficient`."""
+    reason: str | None
+    """Why `insufficient`."""
 
 
 class EvidenceRecord(Struct, frozen=True):
@@ -291,6 +316,26 @@ def added_up_records(added: AddedUp, stamp: Stamp) -> list[AddedUpRecord]:
             reason=each.reason,
         )
         for each in total.verdicts
+    ]
+
+
+def link_sum_records(added: LinksAddedUp, stamp: Stamp) -> list[LinkSumRecord]:
+    """One record a link, in the order of links."""
+    return [
+        LinkSumRecord(
+            ts=stamp.text,
+            mono_ns=stamp.mono_ns,
+            epoch=added.epoch,
+            link=str(each.link),
+            flows=each.flows,
+            sent=each.sent,
+            lost=each.lost,
+            p_value=each.p_value,
+            miss=each.miss,
+            verdict=each.verdict,
+            reason=each.reason,
+        )
+        for each in sorted(added.sums, key=lambda each: each.link)
     ]
 
 

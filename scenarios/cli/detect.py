@@ -2,7 +2,7 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -89,15 +89,26 @@ def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:
-    """What is to be shown of some records. Without `everything` healthy paths are left out, insufficient summed up."""
-    unsure = Counter[tuple[int, str, str]]()
+    """What is to be shown of some records. Without `everything` healthy paths are left out, many others summed up."""
+    unsure, links = Counter[tuple[int, str, str]](), dict[tuple[int, str], str]()
     for record in records:
         if _is_unsure(record) and not everything:
             unsure[record["epoch"], record["expectation"], record["reason"]] += 1
+        elif record["event"] == "LINK_SUM" and not everything:
+            links[record["epoch"], record["link"]] = record["verdict"]
         elif (text := _line(record, everything)) is not None:
             yield text
     for (epoch, expectation, reason), count in unsure.items():
         yield f"run {epoch}  {expectation}  {counted(count, 'path')} insufficient: {reason} (--all shows each)"
+    yield from _links_together(links)
+
+
+def _links_together(links: Mapping[tuple[int, str], str]) -> Iterator[str]:
+    """How many links are what by all flows over them, a line a run."""
+    for epoch in sorted({epoch for epoch, _ in links}):
+        verdicts = Counter(verdict for (run, _), verdict in links.items() if run == epoch)
+        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        yield f"run {epoch}  declared  links by all flows over each together: {told} (--all shows each)"
 
 
 def _is_unsure(record: dict[str, Any]) -> bool:
@@ -125,6 +136,8 @@ def _line(record: dict[str, Any], everything: bool) -> str | None:
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_verdict(record)}"
     if record["event"] in _ACTS:
         return f"{record['ts']}  run {record['epoch']}  {record['link']} {_ACTS[record['event']]} by {record['by']}"
+    if record["event"] == "LINK_SUM":
+        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_link_sum(record)}"
     if record["event"] == "LOCALIZE":
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_accusation(record)}"
     return None
@@ -137,6 +150,12 @@ def _verdict(record: dict[str, Any]) -> str:
         expected += f", threshold {record['threshold']:.1f}"
     reason = f" ({record['reason']})" if record["reason"] else ""
     return f"{record['node']}: {path} {record['verdict']}: {counted(record['count'], 'packet')}, {expected}{reason}"
+
+
+def _link_sum(record: dict[str, Any]) -> str:
+    lost = f"{record['lost']} of {counted(record['sent'], 'packet')} of {counted(record['flows'], 'flow')} lost"
+    reason = f" ({record['reason']})" if record["reason"] else ""
+    return f"{record['link']} {record['verdict']} by all flows over it: {lost}{reason}"
 
 
 def _accusation(record: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ Reads files and records; judges nothing.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -54,6 +54,16 @@ class _Detect(msgspec.Struct, frozen=True):
         return self.node, self.qpn, self.spine
 
     @property
+    def pair(self) -> tuple[int, int]:
+        """Leaves, from and to."""
+        return self.src_leaf, self.dst_leaf
+
+    @property
+    def is_weak(self) -> bool:
+        """Whether it says nothing for want of packets alone."""
+        return self.verdict == "insufficient" and (self.reason or "").startswith(("a drop of", "margin of"))
+
+    @property
     def links(self) -> tuple[str, str]:
         """The two fabric links of the path."""
         spine = NodeId.spine(self.plane, self.spine)
@@ -74,6 +84,13 @@ class _AddedUp(msgspec.Struct, frozen=True):
     node: str
     qpns: tuple[int, ...]
     spine: int
+    verdict: str
+
+
+class _LinkSum(msgspec.Struct, frozen=True):
+    """What is needed of a LINK_SUM record."""
+
+    link: str
     verdict: str
 
 
@@ -129,23 +146,25 @@ def conclusion_of(
     expectation: str,
     asked: str = "",
     needed: int | None = None,
+    left_over: Collection[tuple[int, int]] = (),
 ) -> Conclusion:
     """What SprayCheck said in the end by one expectation, from its records of one epoch.
 
     `wanted` is how many paths it had to judge, `asked` how many packets it would need, in words, and `needed` in
-    number; None when no flow can have as many.
+    number; None when no flow can have as many. `left_over` are pairs of leaves, from and to, of which small flows are
+    not all judged in sums even where no path is out of use.
     """
     mine = list(_by(expectation, records))
-    detects = _with_sums(
-        [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"],
-        [msgspec.convert(record, _AddedUp) for record in mine if record["event"] == "ADDED_UP"],
-    )
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
     last = localizes[-1] if localizes else None
+    alone = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
+    detects = _with_sums(alone, [msgspec.convert(each, _AddedUp) for each in mine if each["event"] == "ADDED_UP"])
+    links = [msgspec.convert(each, _LinkSum) for each in mine if each["event"] == "LINK_SUM"]
+    detects = _with_link_sums(detects, links, last.links if last else ())
     adds_up = expectation == "uniform"  # only then are small flows added up (S6), and not those that lack a path
     lacking = {detect.counter[:2] for detect in detects if adds_up and detect.reason == NOTHING_SENT}
     reasons = [
-        _why(detect, asked, needed, detect.counter[:2] in lacking)
+        _why(detect, asked, needed, detect.counter[:2] in lacking and detect.pair not in left_over)
         for detect in detects
         if detect.verdict == "insufficient"
     ]
@@ -159,6 +178,7 @@ def conclusion_of(
         verdicts_wanted=wanted,
         insufficient=dict(Counter(reasons).most_common()),
         expectation=expectation,
+        added_up=sum(each.verdict != before.verdict for each, before in zip(detects, alone, strict=True)),
     )
 
 
@@ -173,6 +193,21 @@ def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect
     ]
 
 
+def _with_link_sums(detects: list[_Detect], sums: Iterable[_LinkSum], named: Sequence[str]) -> list[_Detect]:
+    """Verdicts, those of too few packets as what all flows over the path's links say: one failed, or both cleared."""
+    told = {each.link: each.verdict for each in sums}  # the last word on each
+    return [
+        msgspec.structs.replace(each, verdict=_by_links(each, told, named)) if each.is_weak else each
+        for each in detects
+    ]
+
+
+def _by_links(detect: _Detect, told: Mapping[str, str], named: Sequence[str]) -> str:
+    if any(told.get(link) == "failed" and link in named for link in detect.links):
+        return "failed"
+    return "healthy" if all(told.get(link) == "healthy" for link in detect.links) else detect.verdict
+
+
 def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
     """The records of one expectation."""
     return (record for record in records if record.get("expectation") == expectation)
@@ -183,10 +218,9 @@ def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:
     reason = detect.reason or "no reason given"
     if reason.startswith("short, but not more than"):
         return SHORT_ALIKE
-    is_weak = reason.startswith(("a drop of", "margin of"))
-    if is_weak and lacking:
+    if detect.is_weak and lacking:
         return NOT_ADDED_UP
-    if asked and detect.expected is not None and is_weak:
+    if asked and detect.expected is not None and detect.is_weak:
         has = f"{detect.expected:,.0f} packets a path"
         return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"
     return reason

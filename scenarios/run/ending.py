@@ -29,6 +29,7 @@ from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.run.path_outcomes import outcomes_of, path_checks
 from scenarios.run.power import power_of
+from scenarios.run.small_flows import left_over
 from scenarios.run.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
 
 
@@ -118,7 +119,13 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
     first_ns, decides = min(starts, default=None), plan.scenario.judged_by
     conclusion = collect.conclusion_of(
-        recorded.verdicts, first_ns, recorded.verdicts_wanted, decides, _asked_text(plan), power_of(plan).needed
+        recorded.verdicts,
+        first_ns,
+        recorded.verdicts_wanted,
+        decides,
+        _asked_text(plan),
+        power_of(plan).needed,
+        left_over(plan),
     )
     possible = collect.possibly_dropping(drops, plan.fabric) if plan.detected is None else frozenset[str]()
     expected = None if plan.detected is None else wanted

@@ -69,6 +69,8 @@ class Conclusion:
     common: tuple[Accused, ...] = ()
     """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
     common_candidates: tuple[tuple[str, ...], ...] = ()
+    added_up: int = 0
+    """How many of the verdicts are those of several flows together, of paths that had too few packets alone."""
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,7 @@ def detected_of(
             for item in conclusion.common
         ),
         common_candidates=conclusion.common_candidates,
+        added_up=conclusion.added_up,
     )
 
 
@@ -264,7 +267,8 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     idle = detected.insufficient.get(NOTHING_SENT, 0)
     alone = detected.insufficient.get(NOT_ADDED_UP, 0)
     counted = judged if uneven else judged - unsure + alike + idle + alone
-    unsure_text = f", {unsure} insufficient" if unsure else ""
+    unsure_text = f", {detected.added_up} of them by several flows together" if detected.added_up else ""
+    unsure_text += f", {unsure} insufficient" if unsure else ""
     if idle:
         unsure_text += f", {idle} of them out of use"
     if alone:

@@ -59,15 +59,11 @@ def power_of(plan: Plan) -> Power:
 
 def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
     """Drop rates, in words, that flows of this length do not tell."""
-    if power.needed is None or (power.packets_a_path < power.needed and not _adds_up(plan)):
+    if power.needed is None or (power.packets_a_path < power.needed and not add_up(plan)):
         yield power.min_rate
     for rate, needed in power.for_faults:
         if needed is None or power.packets_a_path < needed:
             yield share_text(float(rate))
-
-
-def _adds_up(plan: Plan) -> bool:
-    return plan.scenario.judged_by == "uniform" and add_up(plan)
 
 
 def packets_a_path(plan: Plan, flow: Flow) -> int:
@@ -110,7 +106,7 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
         yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
-    elif power.packets_a_path < power.needed and not _adds_up(plan):
+    elif power.packets_a_path < power.needed and not add_up(plan):
         spec = plan.fabric.spec
         flow = ceil(power.needed * spec.planes * spec.spines)
         yield (
@@ -178,12 +174,15 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
     """Leaves, from and to, of the flows that are long enough for a verdict, alone or together."""
     asked, leaf_of = float(parse_rate(plan.scenario.detector.min_rate)), plan.fabric.leaf_of
     needed = needed_for(plan, asked)
-    together = _adds_up(plan)
-    ends = announced_ends(plan)
+    together = plan.scenario.judged_by == "uniform" and add_up(plan)
+    by_pair = Counter[tuple[int, int]]()
     for flow in plan.flows:
-        if _is_measured(plan, flow) and (together or (needed is not None and packets_a_path(plan, flow) >= needed)):
-            ends.append((flow.source, flow.destination))
-    return {(leaf_of(source), leaf_of(destination)) for source, destination in ends}
+        if _is_measured(plan, flow):
+            packets, pair = packets_a_path(plan, flow), (leaf_of(flow.source), leaf_of(flow.destination))
+            whole = plan.scenario.judged_by == "declared"  # then all flows of a pair are seen together
+            by_pair[pair] = by_pair[pair] + packets if whole else max(by_pair[pair], packets)
+    judged = {pair for pair, packets in by_pair.items() if together or (needed is not None and packets >= needed)}
+    return judged | {(leaf_of(source), leaf_of(destination)) for source, destination in announced_ends(plan)}
 
 
 def _loses(fault: Fault) -> bool:

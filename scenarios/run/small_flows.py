@@ -1,9 +1,10 @@
 """Whether flows too small for a verdict of their own are enough together, as the leaves' monitor adds them up. Pure."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import replace
 
 from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
@@ -12,8 +13,17 @@ from scenarios.file.plan import Plan
 POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 
+LeafPair = tuple[int, int]
+"""Leaves, from and to."""
+
+
 def add_up(plan: Plan) -> bool:
-    """Whether every measured write is judged by equal shares, alone or in a sum, if they end in the plan's order."""
+    """Whether every measured write is judged, alone or in a sum, by the expectation that decides."""
+    return _clear_links(plan) if plan.scenario.judged_by == "declared" else not left_over(plan)
+
+
+def left_over(plan: Plan) -> frozenset[LeafPair]:
+    """Pairs of leaves of which some writes, if they end in the plan's order, are judged neither alone nor in a sum."""
     asked = _asked(plan)
     waiting: dict[tuple[int, int], FlowShape] = defaultdict(_nothing)
     for flow in plan.flows:
@@ -25,7 +35,20 @@ def add_up(plan: Plan) -> bool:
             before = waiting[pair]
             grown = replace(shape, packets=before.packets + shape.packets, flows=before.flows + 1)
             waiting[pair] = grown if plan_test(grown, asked).weakness is not None else _nothing()
-    return all(not shape.packets for shape in waiting.values())
+    return frozenset(pair for pair, shape in waiting.items() if shape.packets)
+
+
+def _clear_links(plan: Plan) -> bool:
+    """Whether over each link of a plane all writes together are as many packets as a verdict by declaration takes."""
+    spec, leaf_of = plan.fabric.spec, plan.fabric.leaf_of
+    over = Counter[tuple[int, bool]]()
+    for flow in plan.flows:
+        source, destination = leaf_of(flow.source), leaf_of(flow.destination)
+        if source != destination:
+            packets = flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
+            over.update({(source, True): packets, (destination, False): packets})
+    needed = declared_packets_needed(spec.spines, _asked(plan)) if plan.scenario.detector.select == "all" else None
+    return needed is not None and min(over.values(), default=needed) >= needed
 
 
 def is_weak(plan: Plan, payload_bytes: int) -> bool:

@@ -180,7 +180,60 @@ def test_flows_that_were_not_shared_as_announced_are_not_added_up():
     assert monitor.drain_added_up() == []
 
 
-def test_declared_flows_are_not_added_up_here():
+def few(src, dst, qpn, lost=None, packets=250):
+    """A flow that declares too few packets a path to be judged, of which some are lost, by spine."""
+    sent = np.full(8, packets)
+    arrived = sent - np.array([(lost or {}).get(spine, 0) for spine in SPINES])
+    base = report(src, dst, expectation=Expectation.DECLARED)
+    flow = replace(base.flow, qpn=qpn, packets=8 * packets)
+    said = judge_source(sent, arrived, None, ASKED)
+    return replace(
+        base, flow=flow, verdicts=judge_declared(sent, arrived, None, ASKED), sent=(packets,) * 8, source=said
+    )
+
+
+def sums_of(monitor):
+    (told,) = monitor.drain_links_added_up()
+    return {str(each.link): (each.verdict, each.flows, each.sent, each.lost) for each in told.sums}
+
+
+def test_links_are_cleared_by_all_flows_over_them_once_no_verdict_is_owed():
     monitor = Monitor(ASKED)
-    monitor.observe([declared(3, 4, {}) for _ in range(20)], {}, 1)
-    assert monitor.drain_added_up() == []
+    flows = [few(*pair, at) for at in range(2) for pair in PAIRS]
+    owed_still = {((1, Expectation.DECLARED), flows[0].flow.path(0)): 1}
+    monitor.observe(flows[:-1], owed_still, 1)
+    assert monitor.drain_links_added_up() == []
+    monitor.observe(flows[-1:], {}, 2)
+    told = sums_of(monitor)
+    assert len(told) == 4 * 8
+    assert set(told.values()) == {(Verdict.HEALTHY, 4, 1000, 0)}
+    assert monitor.drain_links_added_up() == monitor.drain_added_up() == []
+    monitor.observe([], {}, 3)
+    assert monitor.drain_links_added_up() == []
+    monitor.observe([few(3, 4, 9)], {}, 4)
+    assert sums_of(monitor)["p0:leaf3>spine0"] == (Verdict.HEALTHY, 5, 1250, 0), "what comes later is added, too"
+
+
+def test_a_named_links_losses_are_not_held_against_the_links_behind_it():
+    monitor = Monitor(ASKED)
+    flows = [few(*pair, at, {5: 1} if pair[0] == 3 else {}) for at in range(4) for pair in PAIRS]
+    (only,) = monitor.observe(flows, {}, 1)
+    assert said([only]) == [(Finding.NAMED, ["p0:leaf3>spine5"])]
+    told = sums_of(monitor)
+    assert told["p0:leaf3>spine5"] == (Verdict.FAILED, 8, 2000, 8)
+    assert told["p0:spine5>leaf4"] == (Verdict.HEALTHY, 4, 1000, 0)
+    assert {verdict for link, (verdict, *_) in told.items() if link != "p0:leaf3>spine5"} == {Verdict.HEALTHY}
+
+
+def test_where_no_flow_says_too_little_no_link_is_added_up():
+    monitor = Monitor(ASKED)
+    monitor.observe([few(*pair, 1, packets=1000) for pair in PAIRS], {}, 1)
+    assert monitor.drain_links_added_up() == []
+
+
+def test_paths_that_brought_more_than_was_declared_are_in_no_sum():
+    monitor = Monitor(ASKED)
+    monitor.observe([few(3, 4, at, {5: -1}) for at in range(4)], {}, 1)
+    told = sums_of(monitor)
+    assert {"p0:leaf3>spine5", "p0:spine5>leaf4"}.isdisjoint(told)
+    assert len(told) == 14

@@ -12,6 +12,7 @@ from msgspec.structs import replace as replaced
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.dataplane import Counting
+from agent.spraycheck.declared import declared_miss
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
@@ -20,10 +21,17 @@ from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.records import Stamp, added_up_records, detect_records, localize_record, start_record
+from agent.spraycheck.records import (
+    Stamp,
+    added_up_records,
+    detect_records,
+    link_sum_records,
+    localize_record,
+    start_record,
+)
 from agent.spraycheck.settings import read_settings
 from agent.wire.constants import SprayPolicyCode
-from tests.unit.agent.spraycheck.test_monitor import ASKED, small
+from tests.unit.agent.spraycheck.test_monitor import ASKED, PAIRS, few, small
 
 STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
@@ -161,6 +169,21 @@ def test_the_start_says_how_much_a_leaf_keeps_of_a_flow():
     assert (START.counter_bits, START.counter_bytes) == (16, 64)
     assert 31 * START.counter_bytes < 2048
     assert START.record_bytes == Counting(32, narrow=True).flow.itemsize
+
+
+def test_a_links_sum_tells_its_link_and_what_it_rests_on():
+    monitor = Monitor(ASKED)
+    monitor.observe([few(*pair, at, {5: 1} if pair[0] == 3 else {}) for at in range(4) for pair in PAIRS], {}, 1)
+    (added,) = monitor.drain_links_added_up()
+    records = [as_dict(each) for each in link_sum_records(added, STAMP)]
+    assert [each["link"] for each in records[:2]] == ["p0:leaf1>spine0", "p0:leaf1>spine1"]
+    told = next(each for each in records if each["link"] == "p0:leaf3>spine5")
+    assert told == {
+        "event": "LINK_SUM", "ts": "2026-02-25T06:13:20.123456Z", "mono_ns": 42, "v": 1, "node": "monitor", "epoch": 1,
+        "link": "p0:leaf3>spine5", "expectation": "declared", "flows": 8, "sent": 2000, "lost": 8,
+        "p_value": pytest.approx(6.3e-27, rel=0.01), "miss": pytest.approx(declared_miss(2000, 16_000, ASKED)),
+        "verdict": "failed", "reason": None,
+    }  # fmt: skip
 
 
 def test_a_sum_tells_its_flows_and_what_it_rests_on():

@@ -63,3 +63,20 @@ def test_a_flow_that_would_decide_is_named_when_no_verdict_is_owed(pending: int,
     (line,) = lines_of([record], everything=False)
     assert ("a flow from leaf0 to leaf1 would tell" in line) == told
     assert ("24 verdicts still owed" in line) != told
+
+
+def link_sum(link: str, verdict: str, reason: str | None = None) -> dict[str, Any]:
+    return {
+        "event": "LINK_SUM", "ts": "2026-03-04T05:06:07Z", "epoch": 2, "expectation": "declared", "link": link,
+        "flows": 4, "sent": 1200, "lost": 1, "verdict": verdict, "reason": reason,
+    }  # fmt: skip
+
+
+def test_links_added_up_are_counted_by_their_last_verdict():
+    early = [link_sum("p0:leaf0>spine1", "insufficient", WEAK), link_sum("p0:leaf0>spine2", "failed")]
+    records = [*early, link_sum("p0:leaf0>spine1", "healthy"), link_sum("p0:leaf0>spine3", "healthy")]
+    (line,) = lines_of(records, everything=False)
+    assert line == "run 2  declared  links by all flows over each together: 1 failed, 2 healthy (--all shows each)"
+    each = list(lines_of(records, everything=True))
+    assert len(each) == 4
+    assert each[2].endswith("p0:leaf0>spine1 healthy by all flows over it: 1 of 1200 packets of 4 flows lost")

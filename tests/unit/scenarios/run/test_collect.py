@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from agent.spraycheck.declared import NOTHING_SENT
+from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
 from results.summary import Injected
 from scenarios.lab.protocol import FaultState
 from scenarios.run import collect
@@ -92,10 +92,50 @@ def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
     told = {"event": "ADDED_UP", "mono_ns": 11, "node": "p0-leaf4", "epoch": 2, "expectation": "uniform", "spine": 5}
     records = [*small, told | {"qpns": [1, 2], "verdict": "failed"}]
     said = collect.conclusion_of(records, None, 3, "uniform")
-    assert said.verdicts == {"failed": 2, "insufficient": 1}
+    assert (said.verdicts, said.added_up) == ({"failed": 2, "insufficient": 1}, 2)
     assert sum(said.insufficient.values()) == 1
     elsewhere = [*small, told | {"qpns": [1, 2], "verdict": "failed", "spine": 4}]
     assert collect.conclusion_of(elsewhere, None, 3, "uniform").verdicts == {"insufficient": 3}
+
+
+def declared_flow(qpn: int, dst: int, reason: str = "a drop of 1% of 90 packets would be missed", **more: Any) -> Any:
+    """A path that says too little alone, by what was declared."""
+    return detect(qpn, dst, "insufficient") | {"expectation": "declared", "reason": reason, "lambda": 90.0} | more
+
+
+def link_sum(link: str, verdict: str) -> dict[str, Any]:
+    return {"event": "LINK_SUM", "mono_ns": 11, "epoch": 2, "expectation": "declared", "link": link, "verdict": verdict}
+
+
+def test_a_path_is_cleared_by_sums_over_both_its_links() -> None:
+    small = [declared_flow(1, 4), declared_flow(2, 6)]
+    cleared = [link_sum(UP, "healthy"), link_sum(DOWN, "healthy"), link_sum("p0:spine5>leaf6", "insufficient")]
+    said = collect.conclusion_of([*small, *cleared], None, 2, "declared")
+    assert (said.verdicts, said.added_up) == ({"healthy": 1, "insufficient": 1}, 1)
+    assert list(said.insufficient.values()) == [1]
+    later = [*small, *cleared, link_sum("p0:spine5>leaf6", "healthy"), link_sum(DOWN, "insufficient")]
+    said = collect.conclusion_of(later, None, 2, "declared")
+    assert (said.verdicts, said.added_up) == ({"insufficient": 1, "healthy": 1}, 1), "the last word counts"
+    assert collect.conclusion_of([*small, cleared[0]], None, 2, "declared").verdicts == {"insufficient": 2}
+
+
+def test_a_path_over_a_link_that_sums_fail_is_failed_once_the_link_is_named() -> None:
+    told = [declared_flow(1, 4), link_sum(UP, "failed"), link_sum(DOWN, "healthy")]
+    assert collect.conclusion_of(told, None, 1, "declared").verdicts == {"insufficient": 1}
+    named = localize(2_000_000_000, [UP]) | {"expectation": "declared", "evidence": []}
+    assert collect.conclusion_of([*told, named], None, 1, "declared").verdicts == {"failed": 1}
+    other = localize(2_000_000_000, ["p0:leaf1>spine5"]) | {"expectation": "declared", "evidence": []}
+    assert collect.conclusion_of([*told, other], None, 1, "declared").verdicts == {"insufficient": 1}
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [NOTHING_SENT, LOST_ALIKE, "the sender did not close the flow within 60 s", "more packets arrived than ..."],
+)
+def test_sums_over_links_settle_only_what_lacks_packets(reason: str) -> None:
+    told = [declared_flow(1, 4, reason), link_sum(UP, "healthy"), link_sum(DOWN, "healthy")]
+    said = collect.conclusion_of(told, None, 1, "declared")
+    assert (said.verdicts, said.added_up, said.insufficient) == ({"insufficient": 1}, 0, {reason: 1})
 
 
 def test_a_small_flow_that_lacks_a_path_is_told_to_be_added_to_none() -> None:
@@ -105,6 +145,8 @@ def test_a_small_flow_that_lacks_a_path_is_told_to_be_added_to_none() -> None:
     whole = [detect(2, 4, "insufficient", spine) | weak for spine in (0, 1)]
     told = collect.conclusion_of([*lacking, *whole], None, 4, "uniform").insufficient
     assert (told[NOT_ADDED_UP], told[NOTHING_SENT], told[weak["reason"]]) == (1, 1, 2)
+    told = collect.conclusion_of([*lacking, *whole], None, 4, "uniform", left_over={(3, 4)}).insufficient
+    assert told == {NOTHING_SENT: 1, weak["reason"]: 3}, "what would be in no sum anyway lacks nothing by it"
     declared = [record | {"expectation": "declared"} for record in lacking]
     told = collect.conclusion_of(declared, None, 2, "declared").insufficient
     assert told == {NOTHING_SENT: 1, weak["reason"]: 1}

@@ -74,6 +74,15 @@ def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
     assert "15 of 16 paths" in failed(other, {LINK})["every path is judged"]
 
 
+def test_paths_judged_by_several_flows_together_count_and_are_told() -> None:
+    said = replace(concluded(state="none", healthy=14, insufficient=2), added_up=12)
+    assert (
+        failed(said, set())["every path is judged"]
+        == "14 of 16 paths, 12 of them by several flows together, 2 insufficient"
+    )
+    assert "every path is judged" not in failed(replace(said, verdicts={"healthy": 16}), set())
+
+
 @pytest.mark.parametrize(
     "change",
     [{"bytes_wrong": 1}, {"bytes_verified": 25_599}, {"acked_bytes": 0}],
