@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
-from agent.core.ev_state import EvState
+from agent.core.ev_state import EvSignal, EvState, after
 
 _PLANES = 256
 
@@ -58,6 +58,11 @@ class EvMembers:
         self.pool = self._pool(seated[~self.vacant & ~self.skipping], seated[~self.vacant])
         self.sendable = len(self.pool.rows) > 0
         """Whether any EV may be used."""
+
+    def pass_over(self, rows: NDArray[np.int64]) -> None:
+        """Rows (m,) in SKIP have been passed over once."""
+        self.states[rows] = after(self.states[rows], EvSignal.PASSED)
+        self.refresh()
 
     def in_use(self) -> NDArray[np.int64]:
         """Active EVs that are GOOD or SKIP, by plane (256,), whatever their ports do."""

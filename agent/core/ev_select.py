@@ -4,8 +4,6 @@ Vectorised: turns are counted in rotations and in EVs met in SKIP, never in pack
 selection is a slice of the schedule. MRC 9.3.1, 11.2.2.
 """
 
-from collections.abc import Callable
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,13 +19,11 @@ class EvSelector:
         members: EvMembers,
         schedule: SpraySchedule,
         skip_share: float,
-        passed: Callable[[NDArray[np.int64]], None],
         rng: np.random.Generator,
     ) -> None:
         self._members = members
         self._schedule = schedule
         self._rng = rng
-        self._passed = passed
         self._most_skips = skip_share * len(members.row_of_slot)
         self._turn = np.zeros(256, np.int64)
         """Of each plane, how many packets of vacant slots were given away."""
@@ -83,7 +79,7 @@ class EvSelector:
                 reset[1:] &= ~met[:-1]
                 reset[0] &= not before
                 before = bool(met[-1])
-                self._passed(members.row_of_slot[slots[reset]].astype(np.int64))
+                members.pass_over(members.row_of_slot[slots[reset]].astype(np.int64))
                 slots = slots[~met]
             else:
                 before = False

@@ -44,7 +44,7 @@ class EvSet:
         self._members = EvMembers(profile, active_rows(profile.planes, config.active, rng), rng)
         seats = self._members.row_of_slot
         self.schedule = schedule_of(profile.planes[seats])
-        self._select = EvSelector(self._members, self.schedule, config.skip_share, self._passed, rng)
+        self._select = EvSelector(self._members, self.schedule, config.skip_share, rng)
         self._rng = rng
         planes = len(np.unique(profile.planes))
         self._floor = max(planes, len(seats) // 4 if config.min_active is None else config.min_active)
@@ -285,15 +285,10 @@ class EvSet:
                     members.swap(row, spare)
         members.refresh()
 
-    def _passed(self, rows: NDArray[np.int64]) -> None:
-        members = self._members
-        members.states[rows] = after(members.states[rows], EvSignal.PASSED)
-        members.refresh()
-
     def _end_skips(self, now_ns: int) -> None:
         over = (self._members.states == EvState.SKIP) & (now_ns - self._marked_ns >= self._config.skip_ns)
         if np.count_nonzero(over):
-            self._passed(np.flatnonzero(over))
+            self._members.pass_over(np.flatnonzero(over))
 
     def _retire(self, row: int, signal: EvSignal, now_ns: int) -> None:
         """Take a row out of use unless the floor forbids it."""

@@ -37,7 +37,7 @@ class SpraySchedule:
         self._planes = planes
         self._groups = _PlaneGroups(planes)
         self._rotations = rotations_per_order
-        self._draw = {SprayPolicy.ROTATION: self._draw_rotations, SprayPolicy.RANDOM: self._draw_random}[policy]
+        self._policy = policy
         unit = {SprayPolicy.ROTATION: len(planes) * rotations_per_order, SprayPolicy.RANDOM: len(self._groups.size)}
         self._block_packets = -(-_BLOCK_PACKETS // unit[policy]) * unit[policy]
         self._blocks: dict[int, NDArray[np.uint16]] = {}
@@ -109,7 +109,8 @@ class SpraySchedule:
     def _block(self, number: int) -> NDArray[np.uint16]:
         block = self._blocks.get(number)
         if block is None:
-            block = self._draw(np.random.default_rng((self._seed, number))).astype(np.uint16)
+            draw = self._draw_rotations if self._policy is SprayPolicy.ROTATION else self._draw_random
+            block = draw(np.random.default_rng((self._seed, number))).astype(np.uint16)
             while len(self._blocks) >= _CACHED_BLOCKS:
                 del self._blocks[next(iter(self._blocks))]
             self._blocks[number] = block

@@ -5,7 +5,7 @@ import threading
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from msgspec import structs
@@ -16,6 +16,7 @@ from agent.core.memory import MemoryRegion
 from agent.host import payload, requests
 from agent.host.errors import RequestError
 from agent.host.event_log import EventDetail, EventLog
+from agent.host.private_memory import make_private
 from agent.host.profile_commands import ProfileCommands
 from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.programs import Programs
@@ -28,6 +29,8 @@ from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
 
 Reply = dict[str, Any]
+
+M = TypeVar("M")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +63,7 @@ class Commands:
     def register_region(self, request: requests.RegisterRegion) -> Reply:
         """Allocate, fill and open memory. Raises RequestError."""
         runtime = self._host(request.host)
-        if request.bytes < 1:
-            raise RequestError(f"a region of {request.bytes} bytes")
-        data = np.empty(request.bytes, np.uint8)
+        data = _memory(request.bytes, make_private)
         fill = payload.fill_stream if request.role == "source" else payload.fill_complement
         fill(data, request.seed)
         region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), data)
@@ -72,12 +73,7 @@ class Commands:
     def share_region(self, request: requests.ShareRegion) -> Reply:
         """Make and open memory that the asking process can map. Raises RequestError."""
         runtime = self._host(request.host)
-        if request.bytes < 1:
-            raise RequestError(f"a region of {request.bytes} bytes")
-        try:
-            memory = make_shared(request.bytes)
-        except (OSError, ValueError, OverflowError) as error:
-            raise RequestError(f"{request.bytes} bytes of memory cannot be had: {error}") from error
+        memory = _memory(request.bytes, make_shared)
         region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), memory.data)
         runtime.regions.register(region)
         self.shared[region.rkey] = memory
@@ -276,6 +272,16 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
     requests.Destroy: Commands.destroy,
     requests.Shutdown: Commands.shutdown,
 }
+
+
+def _memory(size: int, make: Callable[[int], M]) -> M:
+    """Memory of a region. Raises RequestError."""
+    if size < 1:
+        raise RequestError(f"a region of {size} bytes")
+    try:
+        return make(size)
+    except (OSError, ValueError, OverflowError) as error:
+        raise RequestError(f"{size} bytes of memory cannot be had: {error}") from error
 
 
 def packets_of(size: int, message_bytes: int, pmtu: int) -> int:

@@ -242,7 +242,7 @@ def test_what_is_destroyed_is_gone():
     ],
     ids=["plain", "random", "congestion control", "paced"],
 )
-def test_memory_of_what_is_destroyed_comes_back_without_the_garbage_collector(config, turns):
+def test_what_is_destroyed_leaves_the_garbage_collector_nothing_to_do(config, turns):
     worker = Worker(PathRule(plane=1, spine=3, source=0, loss=0.1))
     gc.collect()
     gc.disable()
@@ -257,6 +257,7 @@ def test_memory_of_what_is_destroyed_comes_back_without_the_garbage_collector(co
         worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]), rq.QpName(2, write["peer_qpn"])), names))
         worker.commands.wiring.turn(hosts.values())
         assert [ref() is None for ref in kept] == [True] * 4
+        assert gc.collect() == 0
     finally:
         gc.enable()
 
@@ -352,9 +353,11 @@ def test_a_shared_region_is_written_to_from_outside_and_closed():
 
 
 @pytest.mark.parametrize("size", [0, 1 << 62])
-def test_memory_that_cannot_be_shared_is_said(size):
-    with pytest.raises(RequestError, match="bytes"):
-        Worker().ask(rq.ShareRegion(0, size))
+def test_memory_that_cannot_be_had_is_said(size):
+    worker = Worker()
+    for request in (rq.ShareRegion(0, size), rq.RegisterRegion(0, size, 1, "source")):
+        with pytest.raises(RequestError, match="bytes"):
+            worker.ask(request)
 
 
 def test_denied_links_are_probed_when_asked_for_and_tell_what_came_of_it():
