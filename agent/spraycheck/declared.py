@@ -41,31 +41,28 @@ class SourceVerdict:
     """Probability that paths which lose alike differ as much as these: likelihood ratio, k - 1 degrees of freedom."""
 
 
-def judge_declared(sent: Counts, arrived: Counts, trimmed: Counts | None, asked: Asked) -> tuple[PathVerdict, ...]:
+def judge_declared(sent: Counts, arrived: Counts, asked: Asked) -> tuple[PathVerdict, ...]:
     """Verdicts on all k paths of a flow, each `(k,)`.
 
-    `arrived` are first transmissions that reached the destination leaf; `trimmed` those of which only the header did,
-    if `arrived` does not contain them. Both prove that the path delivers: a trimmed packet met congestion, not a fault.
-    Raises ValueError for counts that cannot be.
+    `arrived` are first transmissions that reached the destination leaf, also those of which only the header did: a
+    trimmed packet met congestion, not a fault. Raises ValueError for counts that cannot be.
     """
-    came = _came(sent, arrived, trimmed)
-    lost = np.maximum(sent - came, 0)
+    lost = _lost(sent, arrived)
     p_values = stray_p_values(sent, lost, asked.stray_rate)
     flags = flagged(sent, lost, asked)
     return tuple(
-        _judge_path(path, (int(sent[path]), int(came[path])), float(p_values[path]), bool(flags[path]), sent, asked)
+        _judge_path(path, (int(sent[path]), int(arrived[path])), float(p_values[path]), bool(flags[path]), sent, asked)
         for path in range(len(sent))
     )
 
 
-def judge_source(sent: Counts, arrived: Counts, trimmed: Counts | None, asked: Asked) -> SourceVerdict:
+def judge_source(sent: Counts, arrived: Counts, asked: Asked) -> SourceVerdict:
     """Whether the paths of a flow, those failed by themselves left out, lose packets alike; arguments as above.
 
     `failed` accuses the host's link to its leaf, or all uplinks of that leaf at once, or all links down to the
     destination: which of them it is, flows to other leaves and other hosts of the leaf show.
     """
-    came = _came(sent, arrived, trimmed)
-    lost = np.maximum(sent - came, 0)
+    lost = _lost(sent, arrived)
     rest = ~flagged(sent, lost, asked) & (sent > 0)
     all_sent, all_lost = int(sent[rest].sum()), int(lost[rest].sum())
     p_value = at_least(all_lost, all_sent, asked.stray_rate)
@@ -253,11 +250,11 @@ def _alike(sent: Counts, lost: Counts) -> float:
     return float(chdtrc(len(sent) - 1, ratio))
 
 
-def _came(sent: Counts, arrived: Counts, trimmed: Counts | None) -> Counts:
-    """Packets of which at least the header arrived. Raises ValueError."""
-    came = arrived if trimmed is None else arrived + trimmed
-    if sent.ndim != 1 or sent.shape != came.shape or not len(sent):
-        raise ValueError(f"{sent.shape} paths were sent on and {came.shape} counted: one number a path is needed")
-    if min(sent.min(), arrived.min(), came.min()) < 0:
+def _lost(sent: Counts, arrived: Counts) -> Counts:
+    """Packets that did not arrive, `(k,)`. Raises ValueError."""
+    if sent.ndim != 1 or sent.shape != arrived.shape or not len(sent):
+        raise ValueError(f"{sent.shape} paths were sent on and {arrived.shape} counted: one number a path is needed")
+    if min(sent.min(), arrived.min()) < 0:
         raise ValueError("a negative number of packets")
-    return came
+    lost: Counts = np.maximum(sent - arrived, 0)
+    return lost

@@ -252,7 +252,7 @@ class LeafDetector:
             return self._insufficient(record, Expectation.DECLARED, self._other_spines(record))
         if closed:
             counts, sent = self._counts(record), record["sent"][list(self.rules.spines)].astype(np.int64)
-            judged = sent, counts.arrived, None, self.rules.asked
+            judged = sent, counts.arrived, self.rules.asked
             verdicts, source = judge_declared(*judged), judge_source(*judged)
             report = self._report(record, Expectation.DECLARED, tuple(map(float, sent)), verdicts, counts)
             return replace(report, sent=tuple(sent.tolist()), source=source)

@@ -83,7 +83,7 @@ def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> set[FabricPath
 
 def _judged(group: Collection[Evidence], asked: Asked) -> tuple[PathVerdict, ...]:
     sent, lost = _sums(group)
-    return judge_declared(sent, sent - lost, None, asked)
+    return judge_declared(sent, sent - lost, asked)
 
 
 def link_sums(evidence: Collection[Evidence], asked: Asked, accused: Collection[FabricLink] = ()) -> list[LinkSum]:
@@ -104,7 +104,7 @@ def _link_sums(evidence: Collection[Evidence], asked: Asked) -> Iterator[LinkSum
     for leaf, group in _groups(evidence).items():
         sent, lost = _sums(group)
         flows = np.bincount([each.path.spine for each in group if each.sent], minlength=len(sent))
-        for said in judge_declared(sent, sent - lost, None, asked):
+        for said in judge_declared(sent, sent - lost, asked):
             if sent[said.path]:
                 yield _link_sum(leaf, said, sent, int(flows[said.path]), _mostly_lossy(sent, lost), asked)
 

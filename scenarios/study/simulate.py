@@ -162,10 +162,10 @@ def _by_declaration(
 ) -> None:
     """The expectation `declared`: it knows what was sent on each path, and the source leaf how much reached it."""
     sent, at_leaf, arrived = counts
-    verdicts = judge_declared(sent, arrived, None, asked)
+    verdicts = judge_declared(sent, arrived, asked)
     losses = [(int(sent[each.path]), max(int(sent[each.path]) - each.count, 0)) for each in verdicts]
     _take(found, about, verdicts, losses, sent.tolist())
-    source = judge_source(sent, arrived, None, asked)
+    source = judge_source(sent, arrived, asked)
     entered = judge_entered(int(sent.sum()), int(at_leaf.sum()), asked)
     found.sources.append(
         SourceEvidence(about.plane, about.source, about.source, about.target, about.qpn, source.verdict, entered)

@@ -88,8 +88,8 @@ def declared(src, dst, lost, source=Verdict.HEALTHY, entered=None):
     """A flow of 1 000 packets a path with `lost` by spine, as its leaf reports it."""
     base = report(src, dst)
     counts = np.full(8, 1000) - np.array([lost.get(spine, 0) for spine in SPINES])
-    verdicts = judge_declared(np.full(8, 1000), counts, None, ASKED)
-    said = judge_source(np.full(8, 1000), counts, None, ASKED)
+    verdicts = judge_declared(np.full(8, 1000), counts, ASKED)
+    said = judge_source(np.full(8, 1000), counts, ASKED)
     return replace(base, verdicts=verdicts, sent=(1000,) * 8, source=said, entered=entered)
 
 
@@ -186,10 +186,8 @@ def few(src, dst, qpn, lost=None, packets=250):
     arrived = sent - np.array([(lost or {}).get(spine, 0) for spine in SPINES])
     base = report(src, dst, expectation=Expectation.DECLARED)
     flow = replace(base.flow, qpn=qpn, packets=8 * packets)
-    said = judge_source(sent, arrived, None, ASKED)
-    return replace(
-        base, flow=flow, verdicts=judge_declared(sent, arrived, None, ASKED), sent=(packets,) * 8, source=said
-    )
+    said = judge_source(sent, arrived, ASKED)
+    return replace(base, flow=flow, verdicts=judge_declared(sent, arrived, ASKED), sent=(packets,) * 8, source=said)
 
 
 def sums_of(monitor):

@@ -23,7 +23,7 @@ PAIRS = [(leaf, (leaf + stride) % 8) for stride in (1, 3) for leaf in range(8)]
 
 
 def flow(src: int, dst: int, sent: np.ndarray, lost: np.ndarray) -> list[Evidence]:
-    verdicts = judge_declared(sent, sent - lost, None, ASKED)
+    verdicts = judge_declared(sent, sent - lost, ASKED)
     return [
         Evidence(FabricPath(0, src, spine, dst), each.verdict, src << 4 | dst, int(sent[spine]), int(lost[spine]))
         for spine, each in enumerate(verdicts)
