@@ -1,12 +1,12 @@
 """Which queue pairs of collectives SprayCheck is told of. Pure: plans and statistics.
 
 What they send is given by what is computed, so many are too short for a verdict. Such are announced only where, with
-others of their pair of leaves, they are enough for certain: an announcement that can but end `insufficient` is a cost
-without a gain, and would fail the run.
+others of their pair of leaves or over their links, they are enough for certain: an announcement that can but end
+`insufficient` is a cost without a gain, and would fail the run.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil, sqrt
 
@@ -17,6 +17,7 @@ from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Plan
+from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.small_flows import POLICIES, is_weak
 
 LEAST_PACKETS_A_PATH = 64
@@ -27,6 +28,9 @@ MOST_SMALL_FLOWS = 512
 0.3 ms of one core. Our choice."""
 
 LeafPair = tuple[int, int]
+
+LeafEnd = tuple[int, bool]
+"""A leaf, and whether its uplinks are meant or the links down to it."""
 
 
 def crossing_sendings(plan: Plan) -> Iterator[Sending]:
@@ -62,30 +66,87 @@ def needed_for(plan: Plan, rate: float) -> int | None:
 
 
 def _enough_together(plan: Plan, least: int | None) -> list[Sending]:
-    """Small ones that fill sums of their pair of leaves, in whatever order they end (S6)."""
-    if plan.scenario.judged_by != "uniform" or plan.scenario.detector.select != "all":
+    """Small ones that are judged with others, in whatever order they end (S6)."""
+    if plan.scenario.detector.select != "all":
         return []
-    pairs = _small_by_pair(plan, least)
-    chosen = {pair: _that_fill_sums(plan, sorted(small, key=_packets)) for pair, small in pairs.items()}
-    leaving, arriving = Counter[int](), Counter[int]()
-    for (source, destination), sent in chosen.items():
-        leaving[source] += len(sent)
-        arriving[destination] += len(sent)
-    if max((*leaving.values(), *arriving.values()), default=0) > MOST_SMALL_FLOWS:
+    if plan.scenario.judged_by == "declared":
+        chosen = _that_clear_links(plan, least)
+    else:
+        pairs = _small_by_pair(plan, least).values()
+        chosen = [sent for small in pairs for sent in _that_fill_sums(plan, sorted(small, key=_packets))]
+    ends = Counter(end for sent in chosen for end in _leaf_ends(plan, sent.source, sent.destination))
+    return chosen if max(ends.values(), default=0) <= MOST_SMALL_FLOWS else []
+
+
+def _that_clear_links(plan: Plan, least: int | None) -> list[Sending]:
+    """Small ones whose links have packets enough of all that is measured, by what is declared."""
+    if least is None or gets_uneven_parts(plan.scenario):
         return []
-    return [sent for small in chosen.values() for sent in small]
+    needed = least // (plan.fabric.spec.planes * plan.fabric.spec.spines)
+    small = [sent for sent in crossing_sendings(plan) if _is_small(plan, sent, least)]
+    while small:
+        over = _sizes_over_links(plan, small, least)
+        weak = {end for end, by_pair in over.items() if _surely_sent(plan, by_pair) < needed}
+        kept = [sent for sent in small if weak.isdisjoint(_leaf_ends(plan, sent.source, sent.destination))]
+        if len(kept) == len(small):
+            break
+        small = kept
+    return small
+
+
+def _sizes_over_links(plan: Plan, small: Sequence[Sending], least: int) -> dict[LeafEnd, dict[LeafPair, list[int]]]:
+    """Packets of each measured flow over the uplinks of a leaf, and over the links down to it, by pair of leaves."""
+    pmtu = plan.scenario.transport.pmtu
+    flows = [(flow.source, flow.destination, flow.payload_bytes // pmtu) for flow in plan.flows]
+    large = [sent for sent in crossing_sendings(plan) if sent.packets >= least]
+    flows += [(sent.source, sent.destination, sent.packets) for sent in (*large, *small)]
+    over: dict[LeafEnd, dict[LeafPair, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for source, destination, packets in flows:
+        up, down = _leaf_ends(plan, source, destination)
+        if up[0] != down[0]:
+            for end in (up, down):
+                over[end][up[0], down[0]].append(packets)
+    return over
+
+
+def _surely_sent(plan: Plan, by_pair: Mapping[LeafPair, Sequence[int]]) -> int:
+    """Packets of these flows that go over each link at least, without the pair that sends most if there are more.
+
+    That pair says nothing of the link when it also crosses one that is named. Rotation may give a path up to an end
+    effect less than its share, of the plane's part and of its own; random spraying five deviations.
+    """
+    spec, transport = plan.fabric.spec, plan.scenario.transport
+    pairs = sorted(by_pair.values(), key=sum)
+    sizes = [packets for flows in (pairs[:-1] or pairs) for packets in flows]
+    paths = spec.planes * spec.spines
+    if transport.spray == "random":
+        mean = sum(sizes) / paths
+        return int(mean - 5 * sqrt(mean))
+    less = 2 * transport.copies * (1 if spec.planes == 1 else 2)
+    return sum(max(0, packets // paths - less) for packets in sizes)
+
+
+def _leaf_ends(plan: Plan, source: int, destination: int) -> tuple[LeafEnd, LeafEnd]:
+    """Between hosts: the leaf whose uplinks are crossed, and that whose links down are."""
+    return (plan.fabric.leaf_of(source), True), (plan.fabric.leaf_of(destination), False)
+
+
+def _is_small(plan: Plan, sent: Sending, least: int | None) -> bool:
+    """Whether it is too short alone, and not so short that announcing it costs too much."""
+    smallest = LEAST_PACKETS_A_PATH * plan.fabric.spec.planes * plan.fabric.spec.spines
+    return smallest <= sent.packets and (least is None or sent.packets < least)
 
 
 def _small_by_pair(plan: Plan, least: int | None) -> dict[LeafPair, list[Sending]]:
     """Without pairs of leaves between which small writes are added up, since these would get into the same sums."""
-    leaf_of, spec = plan.fabric.leaf_of, plan.fabric.spec
+    leaf_of = plan.fabric.leaf_of
     writes = {
         (leaf_of(flow.source), leaf_of(flow.destination)) for flow in plan.flows if is_weak(plan, flow.payload_bytes)
     }
-    smallest, pairs = LEAST_PACKETS_A_PATH * spec.planes * spec.spines, defaultdict[LeafPair, list[Sending]](list)
+    pairs = defaultdict[LeafPair, list[Sending]](list)
     for sent in crossing_sendings(plan):
         pair = leaf_of(sent.source), leaf_of(sent.destination)
-        if smallest <= sent.packets and (least is None or sent.packets < least) and pair not in writes:
+        if _is_small(plan, sent, least) and pair not in writes:
             pairs[pair].append(sent)
     return pairs
 

@@ -138,10 +138,18 @@ def test_flows_too_small_for_a_verdict_name_the_link_when_they_are_added_up(runs
     failed = {(each["src_leaf"], each["spine"], each["dst_leaf"]) for each in sums if each["verdict"] == "failed"}
     assert failed == {(2, 1, 1), (2, 1, 3)}
     assert [each["verdict"] for each in sums].count("healthy") == 4 * SPINES - 2
+    links = {each["link"]: each["verdict"] for each in runs.records("LINK_SUM", "declared")}
+    assert {link for link, verdict in links.items() if verdict != "healthy"} <= {LINK}
+    assert runs.records("LOCALIZE", "declared")[-1]["links"] == [LINK]
+    parts["detector"]["expectation"] = "declared"
     summary = runs("small-and-well", **parts)
     assert all(accused(witness) == ([], []) for witness in summary["witnesses"])
     assert {each["verdict"] for each in runs.records("DETECT", "uniform")} == {"insufficient"}
-    assert summary["detected"]["verdicts"] == {"healthy": 4 * SMALL_FLOWS * SPINES}
+    assert {each["verdict"] for each in runs.records("ADDED_UP", "uniform")} == {"healthy"}
+    assert {each["verdict"] for each in runs.records("DETECT", "declared")} == {"insufficient"}
+    assert {each["verdict"] for each in runs.records("LINK_SUM", "declared")} == {"healthy"}
+    paths = 4 * SMALL_FLOWS * SPINES
+    assert (summary["detected"]["verdicts"], summary["detected"]["added_up"]) == ({"healthy": paths}, paths)
 
 
 def test_small_queue_pairs_of_collectives_are_announced_and_added_up(runs: Runs) -> None:

@@ -7,15 +7,21 @@ from typing import Any
 import numpy as np
 import pytest
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.aggregate import LeafPair, PairTotals
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.detector import Asked
+from agent.spraycheck.declared import judge_declared
+from agent.spraycheck.detector import Asked, Verdict
+from agent.spraycheck.localize import Evidence
+from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.together import link_sums
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.run import announcing
 from scenarios.run.announcing import announced_ends, announced_sendings, crossing_sendings, least_packets
 from scenarios.run.power import warnings_of
+from scenarios.study.simulate import sent_by_path
 
 KIB = 1024
 POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
@@ -78,6 +84,49 @@ def test_a_leaf_is_not_filled_with_small_flows(monkeypatch: pytest.MonkeyPatch) 
     assert announced_sendings(plan(8, 416)) == []
 
 
-@pytest.mark.parametrize("detector", [{"expectation": "declared"}, {"select": "one"}])
-def test_only_what_is_added_up_is_announced(detector: dict[str, Any]) -> None:
-    assert announced_sendings(plan(8, 208, detector={"min_rate": "5%", **detector})) == []
+def test_what_is_added_up_nowhere_is_not_announced() -> None:
+    assert announced_sendings(plan(8, 208, detector={"min_rate": "5%", "select": "one"})) == []
+    paper: Any = {"transport": {"pmtu": 256, "ev": {"loss_policy": "paper"}}}
+    assert announced_sendings(plan(8, 208, detector={"min_rate": "5%", "expectation": "declared"}, **paper)) == []
+
+
+DECLARED: Any = {"min_rate": "5%", "expectation": "declared"}
+
+
+@pytest.mark.parametrize("spray", ["rotation", "random"])
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("failed", [(), ("p0:leaf1>spine2",)])
+def test_by_declaration_what_is_announced_clears_every_link_that_is_whole(
+    planes: int, spray: str, failed: tuple[str, ...]
+) -> None:
+    """The monitor's own sums of what the senders' schedules put on each path; 5 % takes 267 packets a path alone."""
+    made = plan(8, 256 * planes, planes=planes, spray=spray, detector=DECLARED)
+    sendings, rng = announced_sendings(made), np.random.default_rng(1)
+    assert len(sendings) == 12 * 8
+    assert max(sent.packets for sent in sendings) < (least_packets(made) or 0)
+    asked, evidence = Asked(0.05), list[Evidence]()
+    for number, sent in enumerate(sendings):
+        counts = sent_by_path(SprayPolicy(spray), planes, 4, sent.packets, rng)
+        for plane, by_spine in enumerate(counts):
+            lost = [
+                int(count) if f"p{plane}:leaf{sent.source}>spine{at}" in failed else 0
+                for at, count in enumerate(by_spine)
+            ]
+            verdicts = judge_declared(by_spine, by_spine - np.array(lost), None, asked)
+            paths = [FabricPath(plane, sent.source, spine, sent.destination) for spine in range(4)]
+            evidence += [
+                Evidence(path, each.verdict, number, int(by_spine[each.path]), lost[each.path])
+                for path, each in zip(paths, verdicts, strict=True)
+            ]
+    accused = {link for each in evidence for link in each.path.links if str(link) in failed}
+    verdicts_of = {str(each.link): each.verdict for each in link_sums(evidence, asked, accused)}
+    assert {link for link, verdict in verdicts_of.items() if verdict is not Verdict.HEALTHY} == set(failed)
+    assert len(verdicts_of) == 2 * 4 * 4 * planes
+
+
+def test_by_declaration_small_ones_need_others_over_both_their_links() -> None:
+    few = plan(1, 256 // 8, detector=DECLARED)
+    assert announced_sendings(few) == []
+    assert any("queue pairs of collectives are not announced" in told for told in warnings_of(few))
+    incast = {"type": "sendrecv", "bytes": 96 * KIB, "iterations": 9}
+    assert announced_sendings(plan(1, 256 // 8, incast, detector=DECLARED)) != []
