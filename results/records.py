@@ -4,9 +4,10 @@ Who writes them (agents, the runner) does not import this; tests hold real runs 
 without a new version: a reader leaves aside what it does not know.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from msgspec import Struct, defstruct
+from msgspec.structs import fields
 
 from agent.wire.constants import NackReason
 from results.event_log import VERSION
@@ -107,12 +108,20 @@ class EvCounts(Struct, frozen=True):
 
     ev: int
     plane: int
-    spine: int
+    spine: int | None
+    """Null for a path between two hosts of one leaf, which turns there."""
+    state: str
+    active: bool
+    """Whether it is one of those in use, not one that waits to take another's place."""
+    reverse: bool
+    """Whether it carries control packets."""
     tx_first: int
     tx_rtx: int
     acked: int
     lost: int
     timed_out: int
+    trimmed: int
+    probes: int
 
 
 class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
@@ -146,10 +155,9 @@ _ACTIVITY: dict[str, tuple[str, ...]] = {
     "NACK_RX": ("obeyed", "stale"),
     "ACK_TX": ("packets",),
     "ACK_RX": ("packets", "rejected"),
-    "PROBE_TX": ("packets", "answered"),
     "PROBE_RX": ("packets",),
-    "RTT": ("samples",),
-    "CWND": ("cwnd_bytes",),
+    "RTT": ("samples", "smoothed_ns", "deviation_ns", "least_ns"),
+    "CWND": ("cwnd_bytes", "in_flight_bytes"),
 }
 """With `events: detail`: numbers of each record, summed since the last one of its kind, or as of now."""
 _OF_HOSTS: dict[str, tuple[str, ...]] = {
@@ -158,6 +166,15 @@ _OF_HOSTS: dict[str, tuple[str, ...]] = {
     "PORT_STATUS_RX": ("peer", "packets"),
 }
 """The same, of a pair of hosts."""
+
+
+class ProbeTx(OfQueuePair, frozen=True, kw_only=True, tag="PROBE_TX"):
+    """Reliability probes sent since the last one of its kind, and answers that came."""
+
+    packets: int
+    answered: int
+    evs: dict[str, int]
+    """How many of them by entropy value, `0xc0001005`."""
 
 
 def _of_numbers(event: str, names: tuple[str, ...], base: type[Record]) -> Any:
@@ -179,28 +196,38 @@ AGENT_RECORDS: tuple[Any, ...] = (
     EvCounters,
     ReorderingRecord,
     EventsCut,
+    ProbeTx,
     *(_of_numbers(event, names, OfQueuePair) for event, names in _ACTIVITY.items()),
     *(_of_numbers(event, names, Record) for event, names in _OF_HOSTS.items()),
 )  # fmt: skip
 """Every kind of line in agent.jsonl."""
 
 
-class Denial(Record, frozen=True, kw_only=True, tag="DENY"):
-    """No queue pair uses a link from here on."""
+class OfDeniedLink(Record, frozen=True, kw_only=True):
+    """What the lab's denylist did about a link."""
 
     epoch: int
     """Of the latest run."""
     link: str
-    by: str
-    """`hand` or `spraycheck`."""
 
 
-class Allowance(Denial, frozen=True, kw_only=True, tag="ALLOW"):
+class Denial(OfDeniedLink, frozen=True, kw_only=True, tag="DENY"):
+    """No queue pair uses a link from here on."""
+
+    by: Literal["hand", "spraycheck"]
+
+
+class Allowance(OfDeniedLink, frozen=True, kw_only=True, tag="ALLOW"):
     """They may use it again."""
 
+    by: Literal["hand", "probes"]
+    """`probes`: enough of them in a row were answered."""
 
-class DenialRefused(Denial, frozen=True, kw_only=True, tag="DENY_REFUSED"):
+
+class DenialRefused(OfDeniedLink, frozen=True, kw_only=True, tag="DENY_REFUSED"):
     """A link was named and not denied, since its leaf would have lost more than half of its links in that direction."""
+
+    by: Literal["spraycheck"]
 
 
 CONTROLLER_RECORDS: tuple[Any, ...] = (Denial, Allowance, DenialRefused)
@@ -232,8 +259,13 @@ class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):
     resent: list[int]
 
 
-class FaultCount(Injected, frozen=True, tag_field="event", tag="FAULT_COUNT"):
-    """What a fault did during the run only, in truth.jsonl beside its FAULT_SET and FAULT_CLEAR."""
+FaultCount = defstruct(
+    "FaultCount",
+    [(each.name, each.type, *(() if each.required else (each.default,))) for each in fields(Injected)],
+    bases=(Record,), frozen=True, kw_only=True, tag="FAULT_COUNT",
+    namespace={"__doc__": "What a fault did during the run only, beside its FAULT_SET and FAULT_CLEAR."},
+)  # fmt: skip
+"""A line of truth.jsonl with what the summary says of the fault."""
 
 
 class TopologyNode(Struct, frozen=True):

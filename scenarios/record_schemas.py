@@ -16,12 +16,24 @@ from results.manifest import Manifest
 from results.records import AGENT_RECORDS, CONTROLLER_RECORDS, FaultCount, LoadRecord, ProgressRecord, Topology
 from results.summary import Summary
 
+
+def kept(record: type[msgspec.Struct], **more: type) -> Any:
+    """A record as a run's folder holds it: with the run's name and seed, and what else is added where it is kept."""
+    added: list[Any] = [*more.items(), ("run", str, ""), ("seed", int, 0)]
+    tag, told = record.__struct_config__.tag, {"__doc__": record.__doc__}
+    return msgspec.defstruct(
+        record.__name__, added, bases=(record,), namespace=told, frozen=True, kw_only=True, tag=tag
+    )
+
+
+SPRAYCHECK_RECORDS: tuple[type[msgspec.Struct], ...] = (Start, Select, Detect, AddedUpRecord, LinkSumRecord, Localize)
+
 TYPES: dict[str, Any] = {
     "summary.json": Summary,
     "env.json": Manifest,
     "topology.json": Topology,
-    "truth.jsonl": FaultSet | FaultClear | FaultCount,
-    "detect.jsonl": Union[Start, Select, Detect, AddedUpRecord, LinkSumRecord, Localize, *CONTROLLER_RECORDS],
+    "truth.jsonl": Union[kept(FaultSet, by=str), kept(FaultClear, by=str), FaultCount],  # noqa: UP007 - made here
+    "detect.jsonl": Union[*map(kept, SPRAYCHECK_RECORDS), *CONTROLLER_RECORDS],
     "agent.jsonl": Union[AGENT_RECORDS],  # noqa: UP007 - of a tuple there is no other way
     "counters.jsonl": LoadRecord | ProgressRecord,
 }

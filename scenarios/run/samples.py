@@ -3,7 +3,6 @@
 Read at the edge, judged by nobody here; `scenarios.run.expect` judges the difference between start and end.
 """
 
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -72,7 +71,6 @@ class Samples:
             "timeouts": sum(flow.timeouts for flow in progress),
             **_lost(workers, faults),
             "cpu_busy_share": _share(cpu[0] - self._cpu[0], cpu[1] - self._cpu[1]) if self._last_s else None,
-            "cpus": os.cpu_count(),
             **waits(self._engines, engines),
         }
         self._append("LOAD", sample)

@@ -12,7 +12,7 @@ from results.event_log import EventLog
 from results.run_dir import RunDir
 from scenarios.record_schemas import TYPES, schema_name, schema_text
 from tests.support.run_folder import write_run
-from tests.support.run_schemas import problems_of, read_file
+from tests.support.run_schemas import problems_in, problems_of, read_file
 
 SCHEMAS = Path(__file__).parents[3] / "docs" / "schemas"
 
@@ -38,14 +38,36 @@ def test_a_runs_files_hold_to_their_schemas(run):
     assert problems_of(run.path) == []
 
 
-@pytest.mark.parametrize("event", ["DENY", "ALLOW", "DENY_REFUSED"])
-def test_what_the_owner_adds_to_the_verdicts_is_in_their_schema(event, tmp_path):
+@pytest.mark.parametrize(
+    ("event", "by"), [("DENY", "hand spraycheck"), ("ALLOW", "hand probes"), ("DENY_REFUSED", "spraycheck")]
+)
+def test_what_the_owner_adds_to_the_verdicts_is_in_their_schema(event, by, tmp_path):
     with EventLog(tmp_path / "detect.jsonl") as log:
-        log.write(event, "controller", {"epoch": 1, "link": "p0:leaf1>spine2", "by": "hand"})
+        for who in ("hand", "spraycheck", "probes"):
+            log.write(event, "controller", {"epoch": 1, "link": "p0:leaf1>spine2", "by": who})
     validator = Draft202012Validator(json.loads(schema_text("detect.jsonl")))
-    (record,) = read_file(tmp_path / "detect.jsonl")
-    assert [error.message for error in validator.iter_errors(record)] == []
-    assert not any(validator.is_valid(broken) for name, broken in without(record) if name in ("epoch", "link", "by"))
+    records = list(read_file(tmp_path / "detect.jsonl"))
+    assert [record["by"] for record in records if validator.is_valid(record)] == by.split()
+    broken = [each for name, each in without(records[by != "hand probes"]) if name in ("epoch", "link", "by")]
+    assert not any(map(validator.is_valid, broken))
+
+
+def test_a_field_that_is_written_and_not_published_is_missed(run):
+    """Published schemas let it pass, since fields may come on top; what holds writers against them must not."""
+    for file in TYPES:
+        for document in read_file(run.path / file):
+            more = document | {"not_published": 1}
+            assert Draft202012Validator(json.loads(schema_text(file))).is_valid(more), file
+            (problem,) = problems_in(file, [more])
+            assert "'not_published' was unexpected" in problem, file
+    (summary,) = read_file(run.path / "summary.json")
+    summary["flows"][3]["not_published"] = 1
+    (problem,) = problems_in("summary.json", [summary])
+    assert "flows[3]: Additional properties" in problem
+
+
+def test_a_line_of_no_published_event_is_missed(run):
+    assert len(problems_in("agent.jsonl", [{**next(read_file(run.path / "agent.jsonl")), "event": "GAIN"}])) == 1
 
 
 def without(record: Any) -> Iterator[tuple[str, Any]]:

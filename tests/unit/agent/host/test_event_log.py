@@ -12,6 +12,7 @@ from agent.core.events import QpErrorReason, QpState
 from agent.host.event_log import EventDetail, EventLog
 from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
+from tests.support.run_schemas import problems_in
 from tests.unit.agent.conformance.agents import PAPER, step_for
 from tests.unit.agent.io.memory_lab import Flow, build
 
@@ -90,6 +91,7 @@ def test_of_a_long_log_the_latest_is_kept_and_what_is_missing_is_told(tmp_path):
     assert cut > 0
     assert 1 <= len(cuts) <= 2
     assert all(record["records"] > 0 and record["node"] == "agent" for record in cuts)
+    assert problems_in("agent.jsonl", records) == []
 
 
 def test_what_had_to_go_is_counted_to_the_record(tmp_path):

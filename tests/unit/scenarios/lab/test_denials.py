@@ -15,6 +15,7 @@ from scenarios.lab.denials import Acting, Denials, leaves_too_few
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
+from tests.support.run_schemas import problems_in
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=4))
 
@@ -61,7 +62,9 @@ def denylist(tmp_path: Path) -> Denials:
 
 def noted(denylist: Denials) -> list[tuple[str, str, str]]:
     found = read_records(denylist._labdir.detect)
-    return [(each["event"], each["link"], each["by"]) for each in found if each["event"] != "LOCALIZE"]
+    mine = [each for each in found if each["event"] != "LOCALIZE"]
+    assert problems_in("detect.jsonl", mine) == []
+    return [(each["event"], each["link"], each["by"]) for each in mine]
 
 
 def test_every_worker_hears_the_whole_list_and_changes_are_written_down(denylist: Denials, workers: Workers) -> None:

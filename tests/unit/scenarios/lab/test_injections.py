@@ -19,6 +19,7 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultSet
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.model.fabric import Fabric, FabricSpec
+from tests.support.run_schemas import problems_in
 
 UP, BACK = "p0:leaf0>spine0", "p0:spine0>leaf0"
 BOTH = "p0:leaf0-spine0"
@@ -172,8 +173,10 @@ def test_what_a_client_has_leased_goes_with_it_and_nothing_else(lab: tuple[Injec
     (mine,) = injections.clear(None, client=8).faults
     assert mine.link == "p0:leaf1>spine1"
     assert [state.link for state in injections.states()] == [UP]
-    cleared = [record["link"] for record in read_records(labdir.truth) if record["event"] == "FAULT_CLEAR"]
+    records = list(read_records(labdir.truth))
+    cleared = [record["link"] for record in records if record["event"] == "FAULT_CLEAR"]
     assert sorted(cleared) == sorted([BACK, UP, "p0:leaf1>spine1"])
+    assert problems_in("truth.jsonl", records) == []
 
 
 def test_an_order_does_not_answer_for_what_falls_due_beside_it(lab: tuple[Injections, Kernel, LabDir]) -> None:

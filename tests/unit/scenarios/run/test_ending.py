@@ -1,16 +1,32 @@
-"""A run that does not get to its summary: what it leaves."""
+"""What a run leaves: its records as published, and what remains of one that does not get to its summary."""
 
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
+import msgspec
+import numpy as np
 import pytest
 
+from agent.core import events as core
+from agent.core.ev_state import EvSignal, EvState
+from agent.host import requests as rq
+from agent.host.event_log import EventDetail
+from agent.host.event_log import EventLog as AgentLog
+from agent.io.memory import PathRule
+from agent.io.runtime import QpEvent
+from agent.wire.constants import NackReason
 from results.event_log import EventLog, read_records, stamped
 from results.run_dir import RunDir
+from scenarios.file.plan import Flow
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.ending import Unfinished
+from scenarios.lab.protocol import FaultState
+from scenarios.run.ending import Unfinished, collect_records
 from scenarios.run.order import Moment
+from scenarios.workload.traffic import OpenFlow, WorkerCounts
+from tests.support.run_schemas import events_of, problems_in
+from tests.unit.agent.conformance.agents import trimmer
+from tests.unit.agent.host.test_commands import Worker
 
 
 def unfinished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Unfinished:
@@ -68,3 +84,72 @@ def test_a_finished_run_is_left_alone(tmp_path: Path, monkeypatch: pytest.Monkey
     with run:
         run.has_begun = True
     assert list(run.folder.path.iterdir()) == []
+
+
+EVS = np.array([0xC0001000, 0xC0001001], np.uint32)
+RARE: tuple[core.Event, ...] = (
+    core.QpStateChanged(1, core.QpState.RTR, core.QpState.RTS),
+    core.PacketsTimedOut(1, (0,), (1,), 1),
+    *(core.PacketsNacked(1, (0, 1), (2, 1), reason) for reason in NackReason),
+    core.EvStatesChanged(1, (0, 1), EvState.ASSUMED_BAD, EvSignal.LOST, sent=(4, 5)),
+    core.EvStatesChanged(1, (0,), EvState.ASSUMED_BAD, EvSignal.LOST, 1, (4,)),
+    core.EvReplaced(1, 0, 0xC0001000, 0xC0001002),
+    core.PortsChanged(1, core.PortOwner.PEER, (0,), (1,)),
+    core.QpFailed(1, core.QpErrorReason.ASKED, 3),
+)
+"""What agents report, one of each."""
+
+
+def traffic(log: AgentLog) -> tuple[list[tuple[int, dict[str, Any]]], WorkerCounts]:
+    """Two writes of one worker, below a leaf and across over a path that loses, with all that is told; its counters."""
+    worker = Worker(PathRule(plane=1, spine=3, source=0, loss=0.2), PathRule(alter=trimmer(0.05, 1)))
+    log.choose(EventDetail.DETAIL, worker.commands.engine.hosts.values())
+    settings = {"ev": rq.EvSettings("paper", port_mask=True, tail_probe_ns=50_000, reverse_probe_ns=100_000)}
+    settings |= {"nscc": rq.NsccSettings(base_rtt_ns=100_000, port_bps=10**10), "transport_ack": True, "trimming": True}
+    writes = [(target, worker.write(0, target, 400_000, **settings)) for target in (1, 2)]
+    for turn in range(60):
+        if turn == 30:
+            worker.ask(rq.PortState(0, 1, False))
+        worker.run(100)
+        log.add(worker.commands.engine.drain_events())
+        log.observe(worker.commands.engine.hosts.values(), worker.fabric.now_ns)
+    log.add(QpEvent(0, 1, EVS, event) for event in RARE)
+    log.flush(worker.fabric.now_ns)
+    return writes, msgspec.convert(worker.ask(rq.Counters()), WorkerCounts)
+
+
+def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
+    """The records of a run with two hosts below each leaf and all events, as its folder has them."""
+    monkeypatch.setattr(LabDir, "path", tmp_path / "lab")
+    (tmp_path / "lab").mkdir()
+    labdir, folder = LabDir("unit"), RunDir(tmp_path / "20260304T050607Z-x-7")
+    folder.path.mkdir()
+    with AgentLog(labdir.worker_events(0)) as log:
+        writes, counts = traffic(log)
+    flows = [
+        OpenFlow(Flow(0, target, 1, 1), 0, rq.QpName(0, write["qpn"]), rq.QpName(target, write["peer_qpn"]))
+        for target, write in writes
+    ]
+    fault = FaultState("p0:leaf0>spine0", "random-drop", 0.01, 0.01, "ebpf", "hand", "2026-03-04T05:06:07Z", 10, 1, 1)
+    readings = [SimpleNamespace(workers=(counts,), faults=faults, gone=()) for faults in ((), (fault,))]
+    recorded: Any = SimpleNamespace(flows=flows, verdicts=(), before=readings[0], after=readings[1])
+    order: Any = SimpleNamespace(labdir=labdir)
+    plan: Any = SimpleNamespace(scenario=SimpleNamespace(seed=7))
+    lab: Any = SimpleNamespace(workers=(None,))
+    collect_records(order, plan, folder, lab, recorded, Moment(0, 0))
+    return folder
+
+
+def test_all_that_agents_tell_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = collected(tmp_path, monkeypatch)
+    records = list(read_records(folder.agent))
+    assert events_of("agent.jsonl") - {record["event"] for record in records} == {"EVENTS_CUT"}, "of a log cut short"
+    assert problems_in("agent.jsonl", records) == []
+    spines = [{row["spine"] for row in each["evs"]} for each in records if each["event"] == "EV_COUNTERS"]
+    assert spines == [{None}, {0, 1, 2, 3}], "a path between hosts of one leaf has no spine"
+
+
+def test_what_faults_did_is_told_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (record,) = read_records(collected(tmp_path, monkeypatch).truth)
+    assert (record["event"], record["run"], record["seed"]) == ("FAULT_COUNT", "20260304T050607Z-x-7", 7)
+    assert problems_in("truth.jsonl", [record]) == []

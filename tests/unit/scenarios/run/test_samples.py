@@ -5,6 +5,7 @@ from pathlib import Path
 from results.event_log import read_records
 from scenarios.run.samples import PROGRESS_EVERY_S, Samples, waits
 from scenarios.workload.traffic import FlowProgress, PortCounts, WorkerCounts
+from tests.support.run_schemas import problems_in
 
 
 def flow(sent: int, timeouts: int = 0) -> FlowProgress:
@@ -34,6 +35,7 @@ def test_a_sample_is_a_record_of_its_run(tmp_path: Path) -> None:
     assert not samples.due(ended=True), "too soon to say anything"
     samples.take([flow(300, timeouts=2)], [worker(20, 40)], ())
     first, second = read_records(samples.path)
+    assert problems_in("counters.jsonl", [first, second]) == []
     assert (first["run"], first["seed"], first["event"]) == ("20260304T050607Z-x-7", 7, "LOAD")
     assert (first["packets_per_s"], first["cpu_busy_share"], first["sched_wait_share"]) == (None, None, None)
     assert (second["packets_sent"], second["timeouts"], second["ring_drops"], second["tx_errors"]) == (301, 2, 2, 3)
@@ -49,6 +51,7 @@ def test_progress_is_noted_now_and_then_and_at_the_end(tmp_path, monkeypatch):
         now[0] += passed
         samples.note_progress([acked(done), acked(100)])
     records = list(read_records(tmp_path / "counters.jsonl"))
+    assert problems_in("counters.jsonl", records) == []
     assert [record["event"] for record in records] == ["PROGRESS"] * 3
     assert [record["acked_bytes"] for record in records] == [[0, 100], [20, 100], [100, 100]]
     assert (records[-1]["resent"], records[-1]["run"]) == ([10, 10], "x-7")
