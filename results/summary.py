@@ -351,7 +351,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:
     if detected.added_up:
-        yield f"{count_text(detected.added_up, 'path')} of them had too few packets alone: by several flows together"
+        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, with too few packets alone"
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:

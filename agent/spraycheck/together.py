@@ -55,12 +55,12 @@ def seen_together(evidence: Collection[Evidence], asked: Asked) -> list[Evidence
     return [replace(each, verdict=_together(each, whole, lossy)) for each in evidence]
 
 
-def _together(each: Evidence, whole: Container[FabricPath], lossy: Collection[FabricLink]) -> Verdict:
+def _together(each: Evidence, whole: Container[FabricPath], lossy: set[FabricLink]) -> Verdict:
     if each.verdict is not Verdict.INSUFFICIENT or not each.sent:
         return each.verdict
     if each.path in whole:
         return Verdict.HEALTHY
-    return Verdict.FAILED if each.lost and not frozenset(lossy).isdisjoint(each.path.links) else each.verdict
+    return Verdict.FAILED if each.lost and not lossy.isdisjoint(each.path.links) else each.verdict
 
 
 def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> set[FabricPath]:

@@ -37,7 +37,7 @@ that by less than three to one on a dark page, paper from a field of less by les
 _MARKS = {
     Verdict.HEALTHY: ("o", style.GOOD, "healthy"),
     Verdict.FAILED: ("X", style.FAULT, "failed"),
-    Verdict.INSUFFICIENT: ("^", style.WARN, "not judged (insufficient)"),
+    Verdict.INSUFFICIENT: ("^", style.WARN, "not judged alone (insufficient)"),
     Verdict.OTHER: ("D", style.QUIET, "other"),
 }
 
@@ -207,7 +207,7 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         caption = (
             f"{len(shown)} of {len(pairs)} pairs of leaves. The stronger the colour of a field, the more of the "
             "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
-            "is not judged (insufficient; spraylab detect tells why)."
+            "is not judged alone (insufficient; spraylab detect tells why)."
         )
         return style.drawn(ALL_NAME, ALL_TITLE, caption, figure)
 

@@ -163,6 +163,8 @@ def witnesses(data: RunData) -> Table:
     judged = (
         f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
     )
+    if found.added_up:
+        judged += f" {found.added_up:,} of them by several flows together, as they had too few packets alone."
     for reason, count in list(found.insufficient.items())[:4]:
         judged += f" Insufficient, {count:,}: {reason}."
     note += judged

@@ -120,6 +120,13 @@ def test_page_groups_why_verdicts_say_nothing() -> None:
     assert "insufficient: 8: short, and so may be other paths" in page
 
 
+def test_page_says_how_many_verdicts_are_those_of_several_flows() -> None:
+    said = Detected("none", (), (), (), {"healthy": 260}, 260, None, None, None)
+    assert "several flows" not in summary_text(msgspec.structs.replace(summary(), detected=said))
+    page = summary_text(msgspec.structs.replace(summary(), detected=msgspec.structs.replace(said, added_up=1)))
+    assert "1 path judged by several flows together, with too few packets alone" in page
+
+
 def test_many_flows_are_left_to_the_json() -> None:
     page = summary_text(summary((FLOW,) * (SHOWN_FLOWS + 1)))
     assert "h3>h4" not in page

@@ -273,7 +273,7 @@ def test_the_map_and_its_bar_are_of_one_colour_that_a_dark_page_can_change(gray_
     figure = gray_page[gray_page.index('id="arrivals-all"') :].partition("</figure>")[0]
     assert "<image" not in figure
     assert figure.count("var(--fault)") > 24
-    assert "a triangle one that is not judged (insufficient; spraylab detect tells why)" in text_of(figure)
+    assert "a triangle one that is not judged alone (insufficient; spraylab detect tells why)" in text_of(figure)
 
 
 def test_a_fault_set_by_hand_is_told(tmp_path):
@@ -303,6 +303,15 @@ def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):
     summary["detected"]["missed"] = []
     run.summary.write_bytes(msgspec.json.encode(summary))
     assert "nobody was accused, which is recorded and decides nothing" in text_of(page(run))
+
+
+def test_verdicts_of_several_flows_together_are_told(tmp_path):
+    run = write_run(tmp_path / "x")
+    assert "by several flows together" not in text_of(page(run))
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["detected"]["added_up"] = 1200
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "1,200 of them by several flows together, as they had too few packets alone." in text_of(page(run))
 
 
 def test_a_failed_run_says_what_failed(tmp_path):
