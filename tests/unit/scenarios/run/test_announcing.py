@@ -112,7 +112,7 @@ def test_by_declaration_what_is_announced_clears_every_link_that_is_whole(
                 int(count) if f"p{plane}:leaf{sent.source}>spine{at}" in failed else 0
                 for at, count in enumerate(by_spine)
             ]
-            verdicts = judge_declared(by_spine, by_spine - np.array(lost), None, asked)
+            verdicts = judge_declared(by_spine, by_spine - np.array(lost), asked)
             paths = [FabricPath(plane, sent.source, spine, sent.destination) for spine in range(4)]
             evidence += [
                 Evidence(path, each.verdict, number, int(by_spine[each.path]), lost[each.path])
