@@ -2,17 +2,18 @@
 takes paths that lose packets out of use."""
 
 import json
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from agent.host.requests import LinkProbesAsked
 from results.event_log import read_records
 from scenarios.file.scenario_files import CATALOG
+from scenarios.lab.client import Worker
 from tests.support.namespaces import needs_root, wait_until
-from tests.support.spraylab_command import own_lab, trusted
+from tests.support.spraylab_command import Lab, own_lab, trusted
 
 pytestmark = [pytest.mark.root, needs_root]
 
@@ -123,10 +124,20 @@ def test_a_denied_link_is_allowed_again_by_probes_only_once_it_is_well(tmp_path:
         lab("up", "gray-link-small")
         lab("fault", "set", DROPPING, "--drop", "10%")
         assert [each["link"] for each in trusted(lab, "run", "--attach", path)["detected"]["named"]] == [DROPPING]
-        time.sleep(3)  # some 1,000 probes; 300 in a row come once in 10^13 at a drop of 10 %
+        # Of 600 probes 300 in a row are answered once in 10^11 where one in ten is lost.
+        wait_until(lambda: probes_over(lab) >= 600, "600 probes over the denied link", 60)
         assert [each["link"] for each in lab.json("deny", "show")] == [DROPPING]
         lab("fault", "clear", "--all")
         wait_until(lambda: lab.json("deny", "show") == [], "the link is allowed again", 30)
         told = [json.loads(line) for line in lab("detect", "--all-runs", "--json").stdout.splitlines()]
         acts = [(each["event"], each["link"], each["by"]) for each in told if each["event"] in ("DENY", "ALLOW")]
         assert acts == [("DENY", DROPPING, "spraycheck"), ("ALLOW", DROPPING, "probes")]
+
+
+def probes_over(lab: Lab) -> int:
+    """How many probes over denied links were answered or lost, as all engine workers tell."""
+    told = 0
+    for path in lab.labdir.path.glob("worker*.sock"):
+        with Worker(path) as worker:
+            told += sum(row["answered"] + row["lost"] for row in worker.ask(LinkProbesAsked())["links"])
+    return told
