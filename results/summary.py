@@ -3,7 +3,7 @@
 Says nothing that is not in the record, and decides nothing: who judged is `scenarios.run.expect`.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import wrap
 
 import msgspec
@@ -138,6 +138,9 @@ class Detected(msgspec.Struct, frozen=True):
     """Sets of those of which the evidence cannot tell which one it is."""
     added_up: int = 0
     """How many of `verdicts` are those of several flows together: of paths that had too few packets for one alone."""
+    unmeasured: dict[str, int] = {}
+    """Flows, counted in each plane, for which a leaf had no room, by their hosts, the leaf and the reason: neither
+    healthy nor failed."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -355,12 +358,16 @@ def _added_up_lines(detected: Detected) -> Iterator[str]:
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:
-    reasons = list(detected.insufficient.items())
+    yield from _reason_lines("insufficient", detected.insufficient, "other reasons, see detect.jsonl")
+    yield from _reason_lines("not measured", detected.unmeasured, "others, see UNMEASURED in detect.jsonl")
+
+
+def _reason_lines(what: str, counts: Mapping[str, int], others: str) -> Iterator[str]:
+    reasons = list(counts.items())
     for reason, count in reasons[:SHOWN_REASONS]:
-        yield from wrap(f"insufficient: {count}: {reason}", LINE, subsequent_indent="  ")
+        yield from wrap(f"{what}: {count}: {reason}", LINE, subsequent_indent="  ")
     if len(reasons) > SHOWN_REASONS:
-        others = sum(count for _, count in reasons[SHOWN_REASONS:])
-        yield f"insufficient: {others}: other reasons, see detect.jsonl"
+        yield f"{what}: {sum(count for _, count in reasons[SHOWN_REASONS:])}: {others}"
 
 
 def _missed_text(link: str, detected: Detected) -> str:

@@ -10,7 +10,7 @@ from typing import Any, Union
 
 import msgspec
 
-from agent.spraycheck.records import AddedUpRecord, Detect, LinkSumRecord, Localize, Select, Start
+from agent.spraycheck.records import AddedUpRecord, Detect, LinkSumRecord, Localize, Select, Start, Unmeasured
 from faults.records import FaultClear, FaultSet
 from results.manifest import Manifest
 from results.records import AGENT_RECORDS, CONTROLLER_RECORDS, FaultCount, LoadRecord, ProgressRecord, Topology
@@ -26,7 +26,15 @@ def kept(record: type[msgspec.Struct], **more: type) -> Any:
     )
 
 
-SPRAYCHECK_RECORDS: tuple[type[msgspec.Struct], ...] = (Start, Select, Detect, AddedUpRecord, LinkSumRecord, Localize)
+SPRAYCHECK_RECORDS: tuple[type[msgspec.Struct], ...] = (
+    Start,
+    Select,
+    Unmeasured,
+    Detect,
+    AddedUpRecord,
+    LinkSumRecord,
+    Localize,
+)
 
 TYPES: dict[str, Any] = {
     "summary.json": Summary,

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.dataplane import MARK, SUPERSEDED_KEY, TEST, Counting
+from agent.spraycheck.dataplane import MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
 from agent.spraycheck.errors import CountersError
 
 _SONAMES = ("libbpf.so.1", "libbpf.so.0")
@@ -34,6 +34,10 @@ class LeafCounters(Protocol):
         """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
         ...
 
+    def refusals(self) -> NDArray[np.void]:
+        """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
+        ...
+
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
         """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
         ...
@@ -43,7 +47,7 @@ class LeafCounters(Protocol):
         ...
 
     def erase_marks(self, before_ns: int) -> None:
-        """Stop marking QPs announced before that time."""
+        """Stop marking QPs announced before that time, and forget the flows refused before it."""
         ...
 
 
@@ -51,14 +55,21 @@ class KernelCounters:
     """The maps of one leaf, open from its making until `close` or the end of a `with`."""
 
     def __init__(
-        self, flows_id: int, superseded_id: int, measured_id: int, tests_id: int, counting: Counting | None = None
+        self,
+        flows_id: int,
+        superseded_id: int,
+        measured_id: int,
+        tests_id: int,
+        refused_id: int,
+        counting: Counting | None = None,
     ) -> None:
         record = (counting or Counting()).flow
         self._flows = HashMap(flows_id, _DQPN, record)
         self._superseded = HashMap(superseded_id, SUPERSEDED_KEY, record)
         self._measured = HashMap(measured_id, _DQPN, MARK)
         self._tests = HashMap(tests_id, _DQPN, TEST)
-        self._maps = (self._flows, self._superseded, self._measured, self._tests)
+        self._refused = HashMap(refused_id, _DQPN, REFUSAL)
+        self._maps = (self._flows, self._superseded, self._measured, self._tests, self._refused)
 
     def __enter__(self) -> Self:
         """Open all maps. Raises CountersError."""
@@ -87,6 +98,10 @@ class KernelCounters:
         """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
         return self._measured.read()
 
+    def refusals(self) -> NDArray[np.void]:
+        """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
+        return self._refused.read()[1]
+
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
         """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
         self._tests.update(np.array(dqpn, _DQPN).tobytes(), np.array((threshold, last_psn, epoch), TEST).tobytes())
@@ -101,10 +116,11 @@ class KernelCounters:
             self._tests.delete(key)
 
     def erase_marks(self, before_ns: int) -> None:
-        """Stop marking QPs announced before that time."""
-        dqpns, marks = self._measured.read()
-        for dqpn in dqpns[marks["since_ns"] < before_ns]:
-            self._measured.delete(dqpn.tobytes())
+        """Stop marking QPs announced before that time, and forget the flows refused before it."""
+        for table in (self._measured, self._refused):
+            dqpns, values = table.read()
+            for dqpn in dqpns[values["since_ns"] < before_ns]:
+                table.delete(dqpn.tobytes())
 
 
 class HashMap:

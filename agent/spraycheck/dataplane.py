@@ -4,6 +4,7 @@ The C side includes headers generated from this. Loads and attaches nothing: who
 """
 
 from dataclasses import dataclass
+from enum import IntEnum
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +28,8 @@ SUPERSEDED = "superseded"
 """Map, destination leaf: SUPERSEDED_KEY to a flow record that a newer announcement of the same QP ended."""
 TESTS = "tests"
 """Map, destination leaf: destination QP (u4) to the TEST that the control plane wrote back (D2)."""
+REFUSED = "refused"
+"""Map, either leaf: destination QP (u4) to the REFUSAL of a flow for which another map had no room. The oldest go."""
 
 MAX_SPINES = 256
 """As many as the address plan's 8-bit index tells apart; leaves, too."""
@@ -72,6 +75,49 @@ TEST = np.dtype([("threshold", "u4"), ("last_psn", "u4"), ("epoch", "u4")], alig
 """A count below `threshold` is flagged when the flow with this epoch and last PSN ends."""
 
 SUPERSEDED_KEY = np.dtype([("dqpn", "u4"), ("epoch", "u4")])
+
+
+class Place(IntEnum):
+    """Where there was no room for a flow."""
+
+    UNKNOWN = 0
+    """Among flows, for a packet that came before any announcement: the rest of the REFUSAL is not known."""
+    MEASURED = 1
+    FLOWS = 2
+    SUPERSEDED = 3
+    """For the flow of the same queue pair before it, which therefore goes on being counted."""
+
+
+REFUSAL = np.dtype(
+    [
+        ("since_ns", "u8"),
+        ("dqpn", "u4"),
+        ("start_psn", "u4"),
+        ("end_psn", "u4"),  # in any plane
+        ("epoch", "u2"),
+        ("src_leaf", "u2"),
+        ("dst_leaf", "u2"),
+        ("src_host", "u2"),
+        ("dst_host", "u2"),
+        ("plane", "u1"),
+        ("place", "u1"),
+    ],
+    align=True,
+)
+"""A flow that this leaf does not measure, since it has no room for it. Without padding: the verifier asks for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """How many flows a leaf has room for. Our choice: more than the runs of some minutes bring."""
+
+    measured: int = 16384
+    """As their source."""
+    flows: int = 4096
+    """As their destination; as many again that newer flows of their queue pairs have ended."""
+    refused: int = 1024
+    """Of which it remembers that it had no room for them."""
+
 
 _HEADER = [
     ("seen_ns", "u8"),  # first marked packet or announcement; CLOCK_MONOTONIC, as all times here
@@ -138,15 +184,15 @@ class Counting:
 FLOW = Counting().flow
 
 
-def headers(first_spine_ifindex: int, counting: Counting | None = None) -> dict[str, str]:
+def headers(first_spine_ifindex: int, counting: Counting | None = None, room: Room | None = None) -> dict[str, str]:
     """The C headers that SOURCE includes, by file name.
 
     `first_spine_ifindex` is the interface index of the port to spine 0 on every leaf; those of the others follow it.
     """
-    return {**wire_headers(), "leaf.h": _leaf_header(first_spine_ifindex, counting or Counting())}
+    return {**wire_headers(), "leaf.h": _leaf_header(first_spine_ifindex, counting or Counting(), room or Room())}
 
 
-def _leaf_header(first_spine_ifindex: int, counting: Counting) -> str:
+def _leaf_header(first_spine_ifindex: int, counting: Counting, room: Room) -> str:
     numbers = {
         "MAX_SPINES": counting.places,
         "MAX_LEAVES": MAX_SPINES,
@@ -154,10 +200,15 @@ def _leaf_header(first_spine_ifindex: int, counting: Counting) -> str:
         "NARROW": int(counting.narrow),
         "NARROW_MOST": NARROW_MOST,
         "FIRST_SPINE_IFINDEX": first_spine_ifindex,
+        "MEASURED_MOST": room.measured,
+        "FLOWS_MOST": room.flows,
+        "REFUSED_MOST": room.refused,
+        **{f"PLACE_{place.name}": int(place) for place in Place},
     }
     lines = ["/* Generated from agent.spraycheck.dataplane; do not edit. */"]
     lines += ["#ifndef SPRAYLAB_LEAF_H", "#define SPRAYLAB_LEAF_H", "", "#include <linux/types.h>", ""]
     lines += [f"#define {name} {value}" for name, value in numbers.items()] + [""]
     lines += c_struct("flow", counting.flow) + c_struct("superseded_key", SUPERSEDED_KEY)
     lines += c_struct("mark", MARK) + c_struct("selected", SELECTED) + c_struct("test", TEST)
+    lines += c_struct("refusal", REFUSAL)
     return "\n".join([*lines, "#endif", ""])

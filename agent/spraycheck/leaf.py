@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.counters import LeafCounters
-from agent.spraycheck.dataplane import NARROW_MOST
+from agent.spraycheck.dataplane import NARROW_MOST, Place
 from agent.spraycheck.declared import NOTHING_SENT, SourceVerdict, judge_declared, judge_source
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.expectation import Expectation
@@ -103,6 +103,30 @@ class ChosenFlow:
     epoch: int
 
 
+NO_ROOM = {
+    Place.MEASURED: "this leaf marks as many flows as it has room for",
+    Place.FLOWS: "this leaf counts as many flows as it has room for",
+    Place.SUPERSEDED: "this leaf keeps as many ended flows as it has room for, and has one of the same queue pair",
+}
+"""Why a flow is not measured."""
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedFlow:
+    """A flow that a leaf, its source or its destination, does not measure, since it has no room for it."""
+
+    plane: int
+    leaf: int
+    """Which has no room."""
+    src_leaf: int
+    dst_leaf: int
+    src_host: int
+    dst_host: int
+    qpn: int
+    epoch: int
+    reason: str
+
+
 @dataclass(frozen=True, slots=True)
 class FlowReport:
     """The verdicts of one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
@@ -135,6 +159,7 @@ class LeafDetector:
         self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
         self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
         self._chosen: set[Key] = set()
+        self._refused: set[Key] = set()
 
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
@@ -153,6 +178,14 @@ class LeafDetector:
         fresh = [key for key in now if key not in self._chosen]
         self._chosen = set(now)
         return [ChosenFlow(self.rules.plane, self.rules.leaf, now[key], *key) for key in fresh]
+
+    def refused(self) -> list[RefusedFlow]:
+        """Flows for which this leaf had no room since last asked. Raises CountersError."""
+        found = self._counters.refusals()
+        found = found[found["place"] != Place.UNKNOWN]
+        before, self._refused = self._refused, {(int(each["dqpn"]), int(each["epoch"])) for each in found}
+        fresh = (each for each in found if (int(each["dqpn"]), int(each["epoch"])) not in before)
+        return [_refused_flow(self.rules, each) for each in fresh]
 
     def entered(self) -> dict[Key, int]:
         """First transmissions that have come from the hosts, of each flow that this leaf measures as its source.
@@ -355,3 +388,10 @@ def pending_paths(detector: LeafDetector) -> Counter[tuple[tuple[int, Expectatio
 def _flow_of(record: np.void) -> MeasuredFlow:
     names = ("plane", "src_leaf", "dst_leaf", "src_host", "dst_host", "dqpn", "epoch", "packets")
     return MeasuredFlow(*(int(record[name]) for name in names))
+
+
+def _refused_flow(rules: LeafRules, refusal: np.void) -> RefusedFlow:
+    names = ("src_leaf", "dst_leaf", "src_host", "dst_host", "dqpn", "epoch")
+    numbers = {name: int(refusal[name]) for name in names}
+    qpn, reason = numbers.pop("dqpn"), NO_ROOM[Place(int(refusal["place"]))]
+    return RefusedFlow(plane=rules.plane, leaf=rules.leaf, qpn=qpn, reason=reason, **numbers)

@@ -16,6 +16,7 @@ from agent.spraycheck.records import (
     link_sum_records,
     localize_record,
     select_record,
+    unmeasured_record,
 )
 
 
@@ -37,6 +38,8 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
     """One round: what ended since the last one is judged, written and localised."""
     for flow in (flow for detector in detectors for flow in detector.chosen()):
         log.append(select_record(flow, stamp))
+    for refused in (flow for detector in detectors for flow in detector.refused()):
+        log.append(unmeasured_record(refused, stamp))
     reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
     accusations = monitor.observe(reports, _owed(detectors), stamp.mono_ns)
     # Before the verdicts: who has read a run's last verdict has read what sums say of it.

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.leaf import ChosenFlow, FlowReport
+from agent.spraycheck.leaf import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation, AddedUp, LinksAddedUp
 from agent.spraycheck.paths import leaf_name
@@ -208,6 +208,25 @@ class Select(Struct, frozen=True, kw_only=True, tag_field="event", tag="SELECT")
     qpn: int
 
 
+class Unmeasured(Struct, frozen=True, kw_only=True, tag_field="event", tag="UNMEASURED"):
+    """A leaf has no room for an announced flow, which gets no verdict in this plane."""
+
+    ts: str
+    mono_ns: int
+    v: int = SCHEMA_VERSION
+    node: str
+    """The leaf that has no room: the flow's source, or its destination."""
+    epoch: int
+    plane: int
+    src_leaf: int
+    dst_leaf: int
+    src_host: int
+    dst_host: int
+    qpn: int
+    reason: str
+    """What it has no room for."""
+
+
 class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHECK_START"):
     """Detection runs from here on."""
 
@@ -235,6 +254,23 @@ def select_record(flow: ChosenFlow, stamp: Stamp) -> Select:
         src_leaf=flow.src_leaf,
         dst_leaf=flow.dst_leaf,
         qpn=flow.qpn,
+    )
+
+
+def unmeasured_record(flow: RefusedFlow, stamp: Stamp) -> Unmeasured:
+    """The record of a flow that is not measured."""
+    return Unmeasured(
+        ts=stamp.text,
+        mono_ns=stamp.mono_ns,
+        node=leaf_name(flow.plane, flow.leaf),
+        epoch=flow.epoch,
+        plane=flow.plane,
+        src_leaf=flow.src_leaf,
+        dst_leaf=flow.dst_leaf,
+        src_host=flow.src_host,
+        dst_host=flow.dst_host,
+        qpn=flow.qpn,
+        reason=flow.reason,
     )
 
 

@@ -29,6 +29,7 @@ class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
     superseded_map: Positive
     measured_map: Positive
     tests_map: Positive
+    refused_map: Positive
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

@@ -167,6 +167,8 @@ def witnesses(data: RunData) -> Table:
         judged += f" {found.added_up:,} of them by several flows together, as they had too few packets alone."
     for reason, count in list(found.insufficient.items())[:4]:
         judged += f" Insufficient, {count:,}: {reason}."
+    for reason, count in list(found.unmeasured.items())[:4]:
+        judged += f" Not measured, {count:,}: {reason}."
     note += judged
     return Table(columns, rows, "the run was made by a version that compared no witnesses", note if rows else judged)
 

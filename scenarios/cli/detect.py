@@ -134,6 +134,8 @@ _ACTS = {"DENY": "is denied", "ALLOW": "is allowed again", "DENY_REFUSED": "woul
 def _line(record: dict[str, Any], everything: bool) -> str | None:
     if record["event"] == "DETECT" and (everything or record["verdict"] != "healthy"):
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_verdict(record)}"
+    if record["event"] == "UNMEASURED":
+        return f"{record['ts']}  run {record['epoch']}  {_refusal(record)}"
     if record["event"] in _ACTS:
         return f"{record['ts']}  run {record['epoch']}  {record['link']} {_ACTS[record['event']]} by {record['by']}"
     if record["event"] == "LINK_SUM":
@@ -141,6 +143,11 @@ def _line(record: dict[str, Any], everything: bool) -> str | None:
     if record["event"] == "LOCALIZE":
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_accusation(record)}"
     return None
+
+
+def _refusal(record: dict[str, Any]) -> str:
+    flow = f"h{record['src_host']}>h{record['dst_host']} (queue pair {record['qpn']:#x})"
+    return f"{record['node']}: {flow} is not measured: {record['reason']}"
 
 
 def _verdict(record: dict[str, Any]) -> str:

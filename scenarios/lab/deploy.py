@@ -118,6 +118,7 @@ class MeasuredLeaf:
             superseded_map=maps[dataplane.SUPERSEDED],
             measured_map=maps[dataplane.MEASURED],
             tests_map=maps[dataplane.TESTS],
+            refused_map=maps[dataplane.REFUSED],
         )
 
     def begin(self, wanted: Measuring) -> None:
@@ -134,7 +135,7 @@ class MeasuredLeaf:
                 table.delete(key)
 
 
-_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
+_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS, dataplane.REFUSED)
 
 
 def prioritise(fabric: Fabric, lab: str, bps: int) -> None:

@@ -118,6 +118,19 @@ class _Localize(msgspec.Struct, frozen=True):
         return link in self.links or link in self.common
 
 
+class _Unmeasured(msgspec.Struct, frozen=True):
+    """What is needed of an UNMEASURED record."""
+
+    node: str
+    src_host: int
+    dst_host: int
+    reason: str
+
+    @property
+    def text(self) -> str:
+        return f"h{self.src_host}>h{self.dst_host} at {self.node}: {self.reason}"
+
+
 def of_epoch(records: Iterable[Fields], epoch: int) -> list[Fields]:
     """Records of one run of a lab."""
     return [record for record in records if record.get("epoch") == epoch]
@@ -140,7 +153,7 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
 
 
 def conclusion_of(
-    records: Iterable[Fields],
+    records: Sequence[Fields],
     first_packet_ns: int | None,
     wanted: int,
     expectation: str,
@@ -179,7 +192,12 @@ def conclusion_of(
         insufficient=dict(Counter(reasons).most_common()),
         expectation=expectation,
         added_up=sum(each.verdict != before.verdict for each, before in zip(detects, alone, strict=True)),
+        unmeasured=dict(Counter(each.text for each in _unmeasured(records)).most_common()),
     )
+
+
+def _unmeasured(records: Iterable[Fields]) -> list[_Unmeasured]:
+    return [msgspec.convert(record, _Unmeasured) for record in records if record["event"] == "UNMEASURED"]
 
 
 def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect]:
@@ -224,6 +242,11 @@ def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:
         has = f"{detect.expected:,.0f} packets a path"
         return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"
     return reason
+
+
+def unmeasured_count(records: Iterable[Fields]) -> int:
+    """Of how many flows, in how many planes of each, no verdict will come, since leaves had no room for them."""
+    return len(_unmeasured(records))
 
 
 def is_settled(records: Sequence[Fields], wanted: int, expectation: str) -> bool:

@@ -71,6 +71,8 @@ class Conclusion:
     common_candidates: tuple[tuple[str, ...], ...] = ()
     added_up: int = 0
     """How many of the verdicts are those of several flows together, of paths that had too few packets alone."""
+    unmeasured: dict[str, int] = field(default_factory=dict)
+    """Flows for which a leaf had no room, by their hosts, the leaf and what it has no room for."""
 
 
 @dataclass(frozen=True)
@@ -135,6 +137,7 @@ def detected_of(
         ),
         common_candidates=conclusion.common_candidates,
         added_up=conclusion.added_up,
+        unmeasured=conclusion.unmeasured,
     )
 
 
@@ -275,11 +278,18 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
         unsure_text += f", {alone} of them too small alone, which are not added up while a path of theirs is out of use"
     if alike:
         unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
+    if detected.unmeasured:
+        unsure_text += f"; {unmeasured_text(sum(detected.unmeasured.values()))}"
     return Check(
         "every path is judged",
         counted == detected.verdicts_wanted,
         f"{counted} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
     )
+
+
+def unmeasured_text(flows: int) -> str:
+    """How many flows have no verdict because leaves had no room for them."""
+    return f"{count_text(flows, 'flow')} not measured, as leaves had no room for more"
 
 
 def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:

@@ -29,6 +29,7 @@ from scenarios.memory_room import no_room
 from scenarios.run import collect
 from scenarios.run.announcing import announced_ends, announced_sendings
 from scenarios.run.attached import attached, ended_processes
+from scenarios.run.expect import unmeasured_text
 from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import warnings_of
@@ -278,9 +279,17 @@ def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, 
 def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
     """SprayCheck's records of this run, once every path is judged, or when it takes too long.
 
-    The expectation that does not decide is waited for, too, but not for long: it is only recorded.
+    Flows for which leaves had no room are not waited for, but told.
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
+    found = _verdicts_of(lab, labdir, plan, epoch, listener)
+    if lacking := collect.unmeasured_count(found):
+        listener.note(f"{unmeasured_text(lacking)}; `spraylab detect` names them")
+    return found
+
+
+def _verdicts_of(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+    """The expectation that does not decide is waited for, too, but not for long: it is only recorded."""
     tail, found = Tail(labdir.detect), list[Fields]()
     judged = plan.scenario.expect.detection == "judged"
     decides, announced = plan.scenario.judged_by, announced_ends(plan)
@@ -289,7 +298,8 @@ def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener:
     settled_at: float | None = None
     while True:
         found += collect.of_epoch(tail.fresh(), epoch)
-        now, wanted = time.monotonic(), verdicts_wanted(plan, found, announced)
+        now, lacking = time.monotonic(), collect.unmeasured_count(found)
+        wanted = max(0, verdicts_wanted(plan, found, announced) - lacking * plan.fabric.spec.spines)
         if settled_at is None and collect.is_settled(found, wanted, decides):
             settled_at = now
         others = [each for each in Expectation if each != decides] if both else []

@@ -10,7 +10,7 @@ from results.event_log import Fields
 from results.metrics import NS, precision, recall
 from results.witnesses import Witness, WitnessedLink
 from scenarios.file.model import Scenario
-from scenarios.run.expect import Accused, Conclusion
+from scenarios.run.expect import Accused, Conclusion, unmeasured_text
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import parse_link
@@ -94,6 +94,8 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     if said.expectation == "declared" and scenario.detector.counter_bits == 16:
         return "not judged: with 16-bit counters nothing is declared"
     judged = sum(said.verdicts.values())
+    if said.unmeasured:
+        return unmeasured_text(sum(said.unmeasured.values()))
     if judged < said.verdicts_wanted:
         return f"only {judged} of {said.verdicts_wanted} paths were judged in time"
     unsure = said.verdicts.get("insufficient", 0)

@@ -18,7 +18,7 @@ import pytest
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.spraycheck import dataplane
 from agent.spraycheck.counters import HashMap, KernelCounters
-from agent.spraycheck.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting
+from agent.spraycheck.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
 from agent.spraycheck.errors import CountersError
 from agent.spraycheck.expectation import Expectation
 from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, Dscp, Opcode
@@ -44,7 +44,7 @@ pytestmark = [
 ]
 
 FIRST_SPINE_IFINDEX = 100  # of end b of a pair
-MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS)
+MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS, dataplane.REFUSED)
 COUNTING = Counting(2)
 MARK_BYTE = offset_of(WRITE_FRAME, "bth", "var_res")
 
@@ -477,6 +477,100 @@ def test_a_queue_pair_whose_next_flow_is_not_chosen_is_marked_no_more(leaf):
     assert found == {first: 10, other: 10}
 
 
+@contextmanager
+def small_leaf(folder: Path, **room: int) -> Iterator[Leaf]:
+    """A leaf with room for few flows."""
+    headers = dataplane.headers(FIRST_SPINE_IFINDEX, COUNTING, Room(**room))
+    with leaf_of(bpf.build(dataplane.SOURCE, headers, folder), COUNTING) as made:
+        yield made
+
+
+def refused(leaf: Leaf) -> dict[int, tuple[Place, int]]:
+    """Queue pairs whose flow was refused: for want of what, and its epoch."""
+    return {int(each["dqpn"]): (Place(int(each["place"])), int(each["epoch"])) for each in leaf.counters.refusals()}
+
+
+def test_a_flow_that_its_source_leaf_has_no_room_for_is_neither_marked_nor_said_to_be_measured(tmp_path):
+    with small_leaf(tmp_path, measured=1) as leaf:
+        flows = Flows(leaf)
+        first, second = flows.announce(4), flows.announce(4)
+        with heard(leaf.b) as after:
+            flows.send(second)
+            flows.send(first)
+            leaf.a.send([closes(0, dqpn=second)])
+        assert [frame[MARK_BYTE] & SPRAYCHECK_MARK for frame in after[:20]] == [0] * 10 + [SPRAYCHECK_MARK] * 10
+        assert after[20] == closes(0, dqpn=second), "what closes it says that it is not measured"
+        assert (flows.measured(), refused(leaf)) == ([first], {second: (Place.MEASURED, 1)})
+        (told,) = leaf.counters.refusals()
+        ends = [int(told[name]) for name in ("plane", "src_leaf", "dst_leaf", "src_host", "dst_host")]
+        assert ends == [0, 3, 4, 3, 4]
+        leaf.counters.erase_marks(time.monotonic_ns())
+        leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9, dqpn=second, epoch=2)])
+        assert (flows.measured(), refused(leaf)) == ([first, second], {})
+
+
+def test_a_flow_that_its_source_leaf_has_no_room_for_gives_its_turn_away(tmp_path):
+    with small_leaf(tmp_path, measured=1) as leaf:
+        choose_one(leaf)
+        flows = Flows(leaf)
+        flows.send(flows.announce(5))
+        second = flows.announce(7)
+        assert (selected(leaf)["dqpn"], refused(leaf)) == (0, {second: (Place.MEASURED, 1)})
+
+
+def test_a_flow_that_its_destination_leaf_has_no_room_for_is_not_begun_in_its_middle(tmp_path):
+    """Or what came before would be missing, and look lost on all paths."""
+    with small_leaf(tmp_path, flows=1) as leaf:
+        flows = Flows(leaf)
+        first, second = flows.announce(4), flows.announce(4)
+        flows.send(second, range(5))
+        assert (flows.measured(), refused(leaf)) == ([first], {second: (Place.FLOWS, 1)})
+        leaf.counters.erase(first, 1)
+        leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9, dqpn=second, spine=1)], port=1)
+        flows.send(second, range(5, 10))
+        leaf.a.send([closes(0, dqpn=second)])
+        assert flows.measured() == []
+        leaf.a.send([announcement(packets=5, start_psn=10, last_psn=14, dqpn=second, epoch=2)])
+        flows.send(second, range(10, 15))
+        assert (leaf.flow()["epoch"], leaf.arrived()) == (2, [5, 0]), "its next flow is another matter"
+
+
+def test_a_flow_whose_packets_found_no_room_before_it_was_announced_is_refused_too(tmp_path):
+    with small_leaf(tmp_path, flows=1) as leaf:
+        flows = Flows(leaf)
+        first, second = flows.announce(4), 0x5001
+        leaf.a.send(marked(write_frames([3], dqpn=second)), port=1)
+        assert refused(leaf) == {second: (Place.UNKNOWN, 0)}
+        leaf.counters.erase(first, 1)
+        leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9, dqpn=second)])
+        assert (flows.measured(), refused(leaf)) == ([], {second: (Place.FLOWS, 1)})
+
+
+def test_a_flow_that_would_push_out_an_ended_one_waits_until_there_is_room_for_that(tmp_path):
+    """The ended one may not be judged yet, and what closes it must not begin it anew."""
+    with small_leaf(tmp_path, flows=2) as leaf:
+        flows = Flows(leaf)
+        pairs = [flows.announce(4) for _ in range(2)]
+        for epoch in (2, 3):
+            for qpn in pairs:
+                flows.announce(4, dqpn=qpn, epoch=epoch, start_psn=10 * epoch, last_psn=10 * epoch + 9)
+                flows.send(qpn, range(10 * epoch, 10 * epoch + 10))
+                leaf.a.send([closes(0, dqpn=qpn, epoch=epoch - 1)])
+        kept = sorted((int(each["dqpn"]), int(each["epoch"])) for each in leaf.counters.flows())
+        assert kept == [(qpn, epoch) for qpn in pairs for epoch in (1, 2)]
+        assert refused(leaf) == dict.fromkeys(pairs, (Place.SUPERSEDED, 3))
+        second = [each for each in leaf.counters.flows() if each["epoch"] == 2]
+        assert [int(each["arrived"].sum()) for each in second] == [10, 10], "and are counted as before"
+
+
+def test_the_oldest_refusals_are_forgotten_when_there_are_many(tmp_path):
+    with small_leaf(tmp_path, measured=1, refused=8) as leaf:
+        made = range(0x4000, 0x4000 + 300)
+        leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9, dqpn=qpn) for qpn in made])
+        assert leaf.flow()["dqpn"] == made[0], "none of the others is measured, told or not"
+        assert set(refused(leaf)) < set(made[1:])
+
+
 def test_marking_leaves_the_icrc_right(leaf):
     """The receiver's own check finds nothing to object to in marked packets."""
     ends = write_frames(range(20))
@@ -511,7 +605,7 @@ def test_a_map_of_another_layout_or_none_is_an_error(leaf):
     with pytest.raises(CountersError, match="not a map of this version"):
         HashMap(leaf.loaded.map(dataplane.MEASURED).id, SUPERSEDED_KEY, COUNTING.flow).open()
     with pytest.raises(CountersError, match="open"):
-        KernelCounters(2**31 - 1, 1, 1, 1).__enter__()
+        KernelCounters(2**31 - 1, 1, 1, 1, 1).__enter__()
 
 
 @pytest.mark.parametrize("place", ["tcx", "clsact"])
@@ -588,6 +682,30 @@ def test_the_process_judges_names_the_path_and_ends_cleanly(leaf, tmp_path):
     assert {each["expectation"] for each in said} == set(Expectation)
     for each in said:
         assert (each["state"], each["candidates"]) == ("ambiguous", [["p0:leaf3>spine0", "p0:spine0>leaf4"]])
+
+
+def test_the_process_tells_of_flows_that_the_leaf_has_no_room_for(tmp_path):
+    with small_leaf(tmp_path, flows=1) as leaf:
+        log, command = process_for(leaf, tmp_path)
+        flows = Flows(leaf)
+        with subprocess.Popen(command) as process:
+            try:
+                wait_for(log, "SPRAYCHECK_START", 1)
+                first, second, third = (flows.announce(4) for _ in range(3))
+                told = wait_for(log, "UNMEASURED", 2)
+                leaf.a.send(write_frames(range(10), dqpn=second))
+                for qpn in (third, second, first):
+                    leaf.a.send([closes(0, (10, 0), dqpn=qpn)])
+                wait_for(log, "DETECT", 4)
+            finally:
+                process.send_signal(signal.SIGTERM)
+            assert process.wait(60) == 0
+        assert sorted((each["node"], each["qpn"], each["src_leaf"], each["epoch"]) for each in told) == [
+            ("p0-leaf4", second, 3, 1), ("p0-leaf4", third, 3, 1),
+        ]  # fmt: skip
+        lines = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [each["event"] for each in lines].count("UNMEASURED") == 2, "each is told once"
+        assert {each["qpn"] for each in lines if each["event"] == "DETECT"} == {first}
 
 
 def process_for(leaf: Leaf, directory: Path) -> tuple[Path, list[str]]:

@@ -17,7 +17,7 @@
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 16384);
+	__uint(max_entries, MEASURED_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct mark);
@@ -32,7 +32,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, FLOWS_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct test);
@@ -40,7 +40,7 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, FLOWS_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, __u32);
 	__type(value, struct flow);
@@ -48,11 +48,19 @@ struct {
 
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
+	__uint(max_entries, FLOWS_MOST);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
 	__type(key, struct superseded_key);
 	__type(value, struct flow);
 } superseded SEC(".maps");
+
+/* Flows for which one of the maps had no room: told to the control plane, and not begun in their middle once there is. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, REFUSED_MOST);
+	__type(key, __u32);
+	__type(value, struct refusal);
+} refused SEC(".maps");
 
 /* Never written: the value a new flow starts from, too large for the stack. */
 struct {
@@ -92,6 +100,50 @@ static __always_inline int load_announcement(struct __sk_buff *skb, __u8 *body)
 	if (be32(FIELD(MAGIC)) != MRC_ANNOUNCE_MAGIC || *FIELD(VERSION) != MRC_ANNOUNCE_VERSION)
 		return -1;
 	return be16(FIELD(SRC_LEAF)) == be16(FIELD(DST_LEAF)) ? -1 : 0;
+}
+
+/* Notes that there was no room for an announced flow; it is not measured, whatever room there will be. */
+static __always_inline void refuse(const __u8 *body, __u8 place)
+{
+	struct refusal refusal = {.since_ns = bpf_ktime_get_ns(), .dqpn = be32(FIELD(DQPN)), .epoch = be16(FIELD(EPOCH)),
+				  .start_psn = be32(FIELD(START_PSN)), .end_psn = be32(FIELD(END_PSN)),
+				  .src_leaf = be16(FIELD(SRC_LEAF)), .dst_leaf = be16(FIELD(DST_LEAF)),
+				  .src_host = be16(FIELD(SRC_HOST)), .dst_host = be16(FIELD(DST_HOST)),
+				  .plane = *FIELD(PLANE), .place = place};
+
+	bpf_map_update_elem(&refused, &refusal.dqpn, &refusal, BPF_ANY);
+}
+
+/* The same for a packet that has overtaken its announcement, of which only that is known. */
+static __always_inline void refuse_packet(__u32 dqpn, __u32 psn)
+{
+	struct refusal refusal = {.since_ns = bpf_ktime_get_ns(), .dqpn = dqpn, .start_psn = psn, .end_psn = psn,
+				  .place = PLACE_UNKNOWN};
+
+	bpf_map_update_elem(&refused, &dqpn, &refusal, BPF_ANY);
+}
+
+/* Whether a flow was refused before it was, or by another copy of what is, announced. */
+static __always_inline int was_refused(const __u8 *body)
+{
+	__u32 dqpn = be32(FIELD(DQPN));
+	struct refusal *refusal = bpf_map_lookup_elem(&refused, &dqpn);
+
+	if (!refusal)
+		return 0;
+	if (refusal->place != PLACE_UNKNOWN)
+		return refusal->epoch == be16(FIELD(EPOCH));
+	if (!in_flow(refusal->start_psn, be32(FIELD(START_PSN)), be32(FIELD(END_PSN))))
+		return 0;
+	refuse(body, PLACE_FLOWS);
+	return 1;
+}
+
+static __always_inline int is_of_refused(__u32 dqpn, __u32 psn)
+{
+	struct refusal *refusal = bpf_map_lookup_elem(&refused, &dqpn);
+
+	return refusal && in_flow(psn, refusal->start_psn, refusal->end_psn);
 }
 
 /* Whether no destination with flows waits for its turn. Under the lock. */
@@ -179,25 +231,25 @@ static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 
 {
 	__u32 dqpn = be32(FIELD(DQPN)), zero = 0;
 	struct mark *old = bpf_map_lookup_elem(&measured, &dqpn);
+	struct selected *now = bpf_map_lookup_elem(&selection, &zero);
 	struct mark mark = {.since_ns = bpf_ktime_get_ns(), .last_psn = be32(FIELD(LAST_PSN)),
 			    .epoch = be16(FIELD(EPOCH)), .dst_leaf = be16(FIELD(DST_LEAF)),
 			    .start_psn = be32(FIELD(START_PSN)), .end_psn = be32(FIELD(END_PSN))};
-	int known = old && old->epoch == mark.epoch;
-	__u8 chosen;
+	int known = old && old->epoch == mark.epoch, over = *FIELD(KIND) != MRC_ANNOUNCE_OPEN;
+	__u8 chosen = known;
 
-	if (*FIELD(KIND) == MRC_ANNOUNCE_OPEN) {
-		chosen = choose(body, mark.since_ns);
-		if (chosen && !known)
-			bpf_map_update_elem(&measured, &dqpn, &mark, BPF_ANY);
-		else if (!chosen && old && !known)
+	if (!over) {
+		chosen = !was_refused(body) && choose(body, mark.since_ns);
+		if (chosen && !known && bpf_map_update_elem(&measured, &dqpn, &mark, BPF_ANY)) {
+			refuse(body, PLACE_MEASURED);
+			chosen = 0;
+			over = 1;
+		}
+		if (!chosen && old && !known)
 			bpf_map_delete_elem(&measured, &dqpn);
-	} else {
-		struct selected *now = bpf_map_lookup_elem(&selection, &zero);
-
-		chosen = known;
-		if (now && now->one)
-			leave(now, dqpn, mark.epoch);
 	}
+	if (over && now && now->one)
+		leave(now, dqpn, mark.epoch);
 	bpf_skb_store_bytes(skb, MRC_OFF_ANNOUNCE_MEASURED, &chosen, 1, 0);
 }
 
@@ -227,6 +279,7 @@ int from_host(struct __sk_buff *skb)
 	return TC_ACT_UNSPEC;
 }
 
+/* An empty record in place of what the queue pair has; 0 if there is no room. */
 static __always_inline struct flow *begin_flow(__u32 dqpn)
 {
 	__u32 zero = 0;
@@ -234,7 +287,8 @@ static __always_inline struct flow *begin_flow(__u32 dqpn)
 
 	if (!flow)
 		return 0;
-	bpf_map_update_elem(&flows, &dqpn, flow, BPF_ANY);
+	if (bpf_map_update_elem(&flows, &dqpn, flow, BPF_ANY))
+		return 0;
 	flow = bpf_map_lookup_elem(&flows, &dqpn);
 	if (flow) {
 		flow->dqpn = dqpn;
@@ -250,18 +304,25 @@ static __always_inline struct flow *announce(const __u8 *body)
 	__u32 start = be32(FIELD(START_PSN)), end = be32(FIELD(END_PSN));
 	struct flow *flow = bpf_map_lookup_elem(&flows, &dqpn);
 
+	if (flow && flow->announced_ns && flow->epoch == epoch)
+		return flow;
+	if (was_refused(body))
+		return 0;
 	if (flow && flow->announced_ns) {
 		struct superseded_key key = {.dqpn = dqpn, .epoch = flow->epoch};
 
-		if (flow->epoch == epoch)
-			return flow;
-		bpf_map_update_elem(&superseded, &key, flow, BPF_ANY);
+		if (bpf_map_update_elem(&superseded, &key, flow, BPF_ANY)) {
+			refuse(body, PLACE_SUPERSEDED);
+			return 0;
+		}
 		flow = 0;
 	}
 	if (!flow || !in_flow(flow->first_psn, start, end))
 		flow = begin_flow(dqpn);
-	if (!flow)
+	if (!flow) {
+		refuse(body, PLACE_FLOWS);
 		return 0;
+	}
 	flow->start_psn = start;
 	flow->last_psn = be32(FIELD(LAST_PSN));
 	flow->end_psn = end;
@@ -384,10 +445,12 @@ static __always_inline void count(const __u8 *frame, __u32 spine)
 	int first = !(frame[MRC_OFF_BTH_FLAGS] & MRC_FLAG_RTX);
 	struct flow *flow = bpf_map_lookup_elem(&flows, &dqpn);
 
-	if (!flow && first) {
+	if (!flow && first && !is_of_refused(dqpn, psn)) {
 		flow = begin_flow(dqpn);
 		if (flow)
 			flow->first_psn = psn;
+		else
+			refuse_packet(dqpn, psn);
 	}
 	if (!flow || spine >= MAX_SPINES || (flow->announced_ns && !in_flow(psn, flow->start_psn, flow->end_psn)))
 		return;

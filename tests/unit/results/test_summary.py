@@ -6,6 +6,7 @@ from msgspec import structs
 from results.metrics import totals_of
 from results.summary import (
     SHOWN_FLOWS,
+    SHOWN_REASONS,
     Accusation,
     CaptureResult,
     Check,
@@ -146,6 +147,13 @@ def test_page_shows_collectives_and_who_was_not_announced() -> None:
     assert "as dp (all-reduce)" in text
     assert any(line.split()[-2:] == ["0", "all-reduce"] for line in text.splitlines())
     assert "not announced, since too little was sent for a verdict: 52 queue pairs of collectives" in text
+
+
+def test_page_names_flows_that_leaves_had_no_room_for() -> None:
+    told, many = summary(), {f"h{at}>h4 at p0-leaf{at}: no room": 9 - at for at in range(9)}
+    text = summary_text(structs.replace(told, detected=structs.replace(told.detected, unmeasured=many)))
+    assert "not measured: 9: h0>h4 at p0-leaf0: no room" in text
+    assert f"not measured: {sum(range(1, 10 - SHOWN_REASONS))}: others, see UNMEASURED in detect.jsonl" in text
 
 
 def page_with(*injected: Injected) -> list[str]:

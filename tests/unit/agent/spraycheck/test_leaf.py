@@ -6,10 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.dataplane import FLOW, MARK, NARROW_MOST, Counting
+from agent.spraycheck.dataplane import FLOW, MARK, NARROW_MOST, REFUSAL, Counting, Place
 from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import ChosenFlow, LeafDetector, LeafRules, pending_paths
+from agent.spraycheck.leaf import NO_ROOM, ChosenFlow, LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
 from agent.wire.constants import SprayPolicyCode
 
@@ -35,6 +35,7 @@ class Counters:
         self.records = list(records)
         self.marks_before_ns = None
         self.tests = {}
+        self.refused = {}
 
     def flows(self):
         layout = self.records[0].dtype if self.records else FLOW
@@ -48,6 +49,9 @@ class Counters:
 
     def erase_marks(self, before_ns):
         self.marks_before_ns = before_ns
+
+    def refusals(self):
+        return np.array([(0, qpn, 0, 9, 7, 3, 4, 5, 6, 0, place) for qpn, place in self.refused.items()], REFUSAL)
 
 
 def flow(arrived=(LAMBDA,) * 4, late=(), layout=FLOW, **fields):
@@ -310,3 +314,16 @@ def test_a_path_that_brings_nothing_is_judged_when_it_is_known_whether_it_was_us
     late = LeafDetector(RULES, Counters(flow((LAMBDA, 0, LAMBDA, LAMBDA), stopped_ns=2 * SECOND)))
     (given_up, _) = late.poll(100 * SECOND)
     assert verdicts(given_up)[1] is Verdict.FAILED, "nobody declared anything for as long as state is kept"
+
+
+def test_flows_without_room_are_told_once_and_those_of_which_nothing_is_known_later():
+    counters = Counters()
+    leaf = LeafDetector(RULES, counters)
+    assert leaf.refused() == []
+    counters.refused = {0x4001: Place.MEASURED, 0x4002: Place.UNKNOWN}
+    (told,) = leaf.refused()
+    assert (told.leaf, told.qpn, told.epoch, told.src_leaf, told.dst_host) == (RULES.leaf, 0x4001, 7, 3, 6)
+    assert told.reason == NO_ROOM[Place.MEASURED]
+    counters.refused[0x4002] = Place.FLOWS
+    assert [each.qpn for each in leaf.refused()] == [0x4002]
+    assert leaf.refused() == []

@@ -17,7 +17,7 @@ from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts, RefusedFlow
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath
@@ -28,6 +28,7 @@ from agent.spraycheck.records import (
     link_sum_records,
     localize_record,
     start_record,
+    unmeasured_record,
 )
 from agent.spraycheck.settings import read_settings
 from agent.wire.constants import SprayPolicyCode
@@ -146,7 +147,8 @@ def test_a_log_that_is_not_open_says_so(tmp_path):
         DetectLog(tmp_path / "x").append(START)
 
 
-LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], "flows_map": 1, "superseded_map": 2, "measured_map": 3, "tests_map": 4}
+MAPS = {"flows_map": 1, "superseded_map": 2, "measured_map": 3, "tests_map": 4, "refused_map": 5}
+LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], **MAPS}
 
 
 def test_settings_are_read_whole_or_refused(tmp_path):
@@ -198,3 +200,10 @@ def test_a_sum_tells_its_flows_and_what_it_rests_on():
     assert (told["event"], told["expectation"], told["node"]) == ("ADDED_UP", "uniform", "p0-leaf4")
     assert (told["qpns"], told["N"], told["count"]) == (list(range(flows)), flows * 800_000, flows * 99_100)
     assert told["lambda"] == flows * 100_000 > told["threshold"] > told["count"]
+
+
+def test_a_flow_without_room_is_told_with_its_ends_and_the_leaf_that_has_none():
+    record = as_dict(unmeasured_record(RefusedFlow(1, 4, 3, 4, 5, 6, 0x4001, 7, "no room"), STAMP))
+    ends = [record[name] for name in ("plane", "src_leaf", "dst_leaf", "src_host", "dst_host", "qpn", "epoch")]
+    assert (record["event"], record["node"], ends) == ("UNMEASURED", "p1-leaf4", [1, 3, 4, 5, 6, 0x4001, 7])
+    assert record["reason"] == "no room"

@@ -80,3 +80,10 @@ def test_links_added_up_are_counted_by_their_last_verdict():
     each = list(lines_of(records, everything=True))
     assert len(each) == 4
     assert each[2].endswith("p0:leaf0>spine1 healthy by all flows over it: 1 of 1200 packets of 4 flows lost")
+
+
+def test_a_flow_that_is_not_measured_is_told_with_the_reason() -> None:
+    record = {"event": "UNMEASURED", "ts": "2026-03-04T05:06:07Z", "epoch": 2, "node": "p0-leaf3", "src_host": 3,
+              "dst_host": 4, "qpn": 0x4001, "reason": "no room"}  # fmt: skip
+    (line,) = lines_of(latest_run([record]), everything=False)
+    assert line.endswith("run 2  p0-leaf3: h3>h4 (queue pair 0x4001) is not measured: no room")

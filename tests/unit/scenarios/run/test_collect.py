@@ -302,3 +302,12 @@ def test_what_a_shut_port_may_have_cost() -> None:
 
 def test_softnet_drops_can_be_read_here() -> None:
     assert collect.softnet_drops() >= 0
+
+
+def test_flows_that_leaves_had_no_room_for_are_neither_healthy_nor_failed() -> None:
+    refused = {"event": "UNMEASURED", "mono_ns": 5, "node": "p0-leaf3", "epoch": 2, "plane": 0, "src_leaf": 3,
+               "dst_leaf": 4, "src_host": 3, "dst_host": 4, "qpn": 9, "reason": "no room"}  # fmt: skip
+    records = [refused, refused | {"qpn": 10}, *RECORDS]
+    conclusion = collect.conclusion_of(records, None, 5, "uniform")
+    assert conclusion.unmeasured == {"h3>h4 at p0-leaf3: no room": 2}
+    assert (conclusion.verdicts, collect.unmeasured_count(records)) == ({"failed": 2, "healthy": 1}, 2)

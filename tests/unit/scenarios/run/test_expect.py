@@ -65,6 +65,12 @@ def test_paths_without_a_sure_verdict_fail() -> None:
     assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"
 
 
+def test_flows_that_leaves_had_no_room_for_fail_as_not_measured() -> None:
+    said = replace(concluded(LINK, failed=2, healthy=6), unmeasured={"h3>h4 at p0-leaf3: no room": 1})
+    told = failed(said, {LINK})["every path is judged"]
+    assert told == "8 of 16 paths; 1 flow not measured, as leaves had no room for more"
+
+
 def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
     said = replace(
         concluded(LINK, failed=2, healthy=10, insufficient=4), insufficient={NOTHING_SENT: 1, NOT_ADDED_UP: 3}
