@@ -1,16 +1,14 @@
-"""From what the lab's processes wrote down to what one run needs: records of its epoch and time, conclusions, counts.
+"""From what the lab's processes wrote down to what one run needs: records of its epoch and time, counts.
 
 Reads files and records; judges nothing.
 """
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
-from agent.spraycheck.declared import NOTHING_SENT
 from faults.accounting import SHUT
 from faults.model import Corrupt
 from faults.traits import TOLERANCE
@@ -18,10 +16,10 @@ from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.lab.protocol import FaultState
-from scenarios.run.expect import NOT_ADDED_UP, SHORT_ALIKE, Accused, Conclusion, MachineCounts
+from scenarios.run.expect import MachineCounts
 from scenarios.workload.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role
+from testbed.model.ids import NodeId, Role
 
 _SOFTNET = Path("/proc/net/softnet_stat")
 _SOFTNET_DROPPED = 1
@@ -29,96 +27,8 @@ _SOFTNET_DROPPED = 1
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
-_Counter = tuple[str, int, int]
-"""A leaf, a destination queue pair, an arrival spine: what one verdict is about."""
 
-
-class _Detect(msgspec.Struct, frozen=True):
-    """What is needed of a DETECT record."""
-
-    mono_ns: int
-    node: str
-    qpn: int
-    expectation: str
-    plane: int
-    spine: int
-    src_leaf: int
-    dst_leaf: int
-    verdict: str
-    src_host: int = -1
-    expected: float | None = msgspec.field(name="lambda", default=None)
-    reason: str | None = None
-
-    @property
-    def counter(self) -> _Counter:
-        return self.node, self.qpn, self.spine
-
-    @property
-    def pair(self) -> tuple[int, int]:
-        """Leaves, from and to."""
-        return self.src_leaf, self.dst_leaf
-
-    @property
-    def is_weak(self) -> bool:
-        """Whether it says nothing for want of packets alone."""
-        return self.verdict == "insufficient" and (self.reason or "").startswith(("a drop of", "margin of"))
-
-    @property
-    def links(self) -> tuple[str, str]:
-        """The two fabric links of the path."""
-        spine = NodeId.spine(self.plane, self.spine)
-        source, destination = NodeId.leaf(self.plane, self.src_leaf), NodeId.leaf(self.plane, self.dst_leaf)
-        return str(DirectedLink(self.plane, source, spine)), str(DirectedLink(self.plane, spine, destination))
-
-    @property
-    def causes(self) -> tuple[str, str, str]:
-        """What the flow's paths have in common in this plane, as LOCALIZE names it."""
-        source, host = NodeId.leaf(self.plane, self.src_leaf), NodeId.host(self.src_host)
-        up, down = f"p{self.plane}:{source.short}>spine*", f"p{self.plane}:spine*>leaf{self.dst_leaf}"
-        return str(DirectedLink(self.plane, host, source)), up, down
-
-
-class _AddedUp(msgspec.Struct, frozen=True):
-    """What is needed of an ADDED_UP record."""
-
-    node: str
-    qpns: tuple[int, ...]
-    spine: int
-    verdict: str
-
-
-class _LinkSum(msgspec.Struct, frozen=True):
-    """What is needed of a LINK_SUM record."""
-
-    link: str
-    verdict: str
-
-
-class _Evidence(msgspec.Struct, frozen=True):
-    node: str
-    qpn: int
-    spine: int
-    verdict: str
-
-
-class _Localize(msgspec.Struct, frozen=True):
-    """What is needed of a LOCALIZE record."""
-
-    mono_ns: int
-    state: str
-    links: tuple[str, ...]
-    candidates: tuple[tuple[str, ...], ...]
-    evidence: tuple[_Evidence, ...]
-    pending: int
-    common: tuple[str, ...] = ()
-    common_candidates: tuple[tuple[str, ...], ...] = ()
-
-    def names(self, link: str) -> bool:
-        """Whether it accuses this for certain."""
-        return link in self.links or link in self.common
-
-
-class _Unmeasured(msgspec.Struct, frozen=True):
+class Unmeasured(msgspec.Struct, frozen=True):
     """What is needed of an UNMEASURED record."""
 
     node: str
@@ -128,6 +38,7 @@ class _Unmeasured(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
+        """Whose it is, where, and why."""
         return f"h{self.src_host}>h{self.dst_host} at {self.node}: {self.reason}"
 
 
@@ -152,144 +63,31 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
     return [*in_force.values(), *of_time(records, since_ns)]
 
 
-def conclusion_of(
-    records: Sequence[Fields],
-    first_packet_ns: int | None,
-    wanted: int,
-    expectation: str,
-    asked: str = "",
-    needed: int | None = None,
-    left_over: Collection[tuple[int, int]] = (),
-) -> Conclusion:
-    """What SprayCheck said in the end by one expectation, from its records of one epoch.
-
-    `wanted` is how many paths it had to judge, `asked` how many packets it would need, in words, and `needed` in
-    number; None when no flow can have as many. `left_over` are pairs of leaves, from and to, of which small flows are
-    not all judged in sums even where no path is out of use.
-    """
-    mine = list(_by(expectation, records))
-    localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
-    last = localizes[-1] if localizes else None
-    alone = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
-    detects = _with_sums(alone, [msgspec.convert(each, _AddedUp) for each in mine if each["event"] == "ADDED_UP"])
-    links = [msgspec.convert(each, _LinkSum) for each in mine if each["event"] == "LINK_SUM"]
-    detects = _with_link_sums(detects, links, last.links if last else ())
-    adds_up = expectation == "uniform"  # only then are small flows added up (S6), and not those that lack a path
-    lacking = {detect.counter[:2] for detect in detects if adds_up and detect.reason == NOTHING_SENT}
-    reasons = [
-        _why(detect, asked, needed, detect.counter[:2] in lacking and detect.pair not in left_over)
-        for detect in detects
-        if detect.verdict == "insufficient"
-    ]
-    return Conclusion(
-        state=last.state if last else "silent",
-        accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
-        common=tuple(_common(cause, detects, localizes, first_packet_ns) for cause in (last.common if last else ())),
-        candidates=last.candidates if last else (),
-        common_candidates=last.common_candidates if last else (),
-        verdicts=dict(Counter(detect.verdict for detect in detects)),
-        verdicts_wanted=wanted,
-        insufficient=dict(Counter(reasons).most_common()),
-        expectation=expectation,
-        added_up=sum(each.verdict != before.verdict for each, before in zip(detects, alone, strict=True)),
-        unmeasured=dict(Counter(each.text for each in _unmeasured(records)).most_common()),
-    )
+def unmeasured(records: Iterable[Fields]) -> list[Unmeasured]:
+    """Flows for which leaves had no room, one a flow and plane."""
+    return [msgspec.convert(record, Unmeasured) for record in records if record["event"] == "UNMEASURED"]
 
 
-def _unmeasured(records: Iterable[Fields]) -> list[_Unmeasured]:
-    return [msgspec.convert(record, _Unmeasured) for record in records if record["event"] == "UNMEASURED"]
-
-
-def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect]:
-    """Verdicts, those that say nothing alone as what the sum of their pair's flows says."""
-    told: dict[_Counter, str] = {(each.node, qpn, each.spine): each.verdict for each in sums for qpn in each.qpns}
-    return [
-        msgspec.structs.replace(each, verdict=told[each.counter])
-        if each.verdict == "insufficient" and each.counter in told
-        else each
-        for each in detects
-    ]
-
-
-def _with_link_sums(detects: list[_Detect], sums: Iterable[_LinkSum], named: Sequence[str]) -> list[_Detect]:
-    """Verdicts, those of too few packets as what all flows over the path's links say: one failed, or both cleared."""
-    told = {each.link: each.verdict for each in sums}  # the last word on each
-    return [
-        msgspec.structs.replace(each, verdict=_by_links(each, told, named)) if each.is_weak else each
-        for each in detects
-    ]
-
-
-def _by_links(detect: _Detect, told: Mapping[str, str], named: Sequence[str]) -> str:
-    if any(told.get(link) == "failed" and link in named for link in detect.links):
-        return "failed"
-    return "healthy" if all(told.get(link) == "healthy" for link in detect.links) else detect.verdict
-
-
-def _by(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
+def by_expectation(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
     """The records of one expectation."""
     return (record for record in records if record.get("expectation") == expectation)
 
 
-def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:
-    """Why a verdict says nothing, alike for all paths of which the same holds; `lacking`: its flow lacks a path."""
-    reason = detect.reason or "no reason given"
-    if reason.startswith("short, but not more than"):
-        return SHORT_ALIKE
-    if detect.is_weak and lacking:
-        return NOT_ADDED_UP
-    if asked and detect.expected is not None and detect.is_weak:
-        has = f"{detect.expected:,.0f} packets a path"
-        return f"{has}, {asked}" if needed is None or detect.expected < needed else f"{has}, yet {reason}"
-    return reason
-
-
 def unmeasured_count(records: Iterable[Fields]) -> int:
     """Of how many flows, in how many planes of each, no verdict will come, since leaves had no room for them."""
-    return len(_unmeasured(records))
+    return len(unmeasured(records))
 
 
 def is_settled(records: Sequence[Fields], wanted: int, expectation: str) -> bool:
     """Whether all paths are judged by an expectation and the accusation that follows from it is said."""
-    said = [record for record in _by(expectation, records) if record["event"] == "LOCALIZE"]
+    said = [record for record in by_expectation(expectation, records) if record["event"] == "LOCALIZE"]
     judged = verdict_count(records, expectation)
     return judged >= wanted and (not wanted or (bool(said) and said[-1]["pending"] == 0))
 
 
 def verdict_count(records: Iterable[Fields], expectation: str) -> int:
     """How many paths have been judged by an expectation."""
-    return sum(record["event"] == "DETECT" for record in _by(expectation, records))
-
-
-def _accused(
-    link: str, detects: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
-) -> Accused:
-    """A link, and the verdicts that the accusation rests on."""
-    short = {item.counter: item for item in detects if link in item.links}
-    evidence = [(item.node, item.qpn, item.spine) for item in localizes[-1].evidence if item.verdict == "failed"]
-    return _told(link, [short[counter] for counter in evidence if counter in short], localizes, first_packet_ns)
-
-
-def _common(
-    cause: str, detects: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
-) -> Accused:
-    """What all paths of flows have in common, and the verdicts on all these paths."""
-    return _told(cause, [item for item in detects if cause in item.causes], localizes, first_packet_ns)
-
-
-def _told(
-    name: str, grounds: Sequence[_Detect], localizes: Sequence[_Localize], first_packet_ns: int | None
-) -> Accused:
-    """Since when something was named without a break, which leaves say so, and after how many packets."""
-    named_ns = localizes[-1].mono_ns
-    for record in reversed(localizes):
-        if not record.names(name):
-            break
-        named_ns = record.mono_ns
-    after = None if first_packet_ns is None else (named_ns - first_packet_ns) / NS
-    before = [item for item in grounds if item.mono_ns <= named_ns]
-    packets = sum(round(item.expected or 0) for item in before)
-    return Accused(name, tuple(sorted({item.node for item in grounds})), after, named_ns, packets, len(before))
+    return sum(record["event"] == "DETECT" for record in by_expectation(expectation, records))
 
 
 def injected_since(

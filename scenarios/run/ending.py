@@ -22,6 +22,7 @@ from results.topology import topology_document
 from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios.file.plan import Plan
 from scenarios.run import collect
+from scenarios.run.conclude import conclusion_of
 from scenarios.run.ev_witness import conclusion_of_events, ev_paths
 from scenarios.run.expect import checks_of, collective_check, detected_of, load_of, missed_times
 from scenarios.run.goodput import goodput_check
@@ -118,7 +119,7 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     wanted = dropping if plan.detected is None else {str(link) for link in plan.detected}
     starts = [flow.started_ns for flow in recorded.progress if flow.started_ns is not None]
     first_ns, decides = min(starts, default=None), plan.scenario.judged_by
-    conclusion = collect.conclusion_of(
+    conclusion = conclusion_of(
         recorded.verdicts,
         first_ns,
         recorded.verdicts_wanted,
@@ -198,7 +199,7 @@ def witnesses_of(
     events = conclusion_of_events(paths, asked) if not mute else SILENT
     found = [witness_of(MRC, events, truth, plan.fabric, False, mute)]
     for name, expectation in ((UNIFORM, "uniform"), (DECLARED, "declared")):
-        said = collect.conclusion_of(recorded.verdicts, first_ns, recorded.verdicts_wanted, expectation)
+        said = conclusion_of(recorded.verdicts, first_ns, recorded.verdicts_wanted, expectation)
         found.append(witness_of(name, said, truth, plan.fabric, expectation == judged, note_on(said, scenario)))
     return tuple(found)
 
