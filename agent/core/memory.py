@@ -44,6 +44,10 @@ class RegionTable:
         """The registered regions, oldest first."""
         return iter(self._regions.values())
 
+    def __contains__(self, rkey: object) -> bool:
+        """Whether a key is registered."""
+        return rkey in self._regions
+
     def register(self, region: MemoryRegion) -> None:
         """Open `region` to its key. Raises RegionError if the key is taken."""
         if region.rkey in self._regions:

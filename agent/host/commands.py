@@ -63,18 +63,20 @@ class Commands:
     def register_region(self, request: requests.RegisterRegion) -> Reply:
         """Allocate, fill and open memory. Raises RequestError."""
         runtime = self._host(request.host)
+        key = self.wiring.next_key(runtime, request.bytes)
         data = _memory(request.bytes, make_private)
         fill = payload.fill_stream if request.role == "source" else payload.fill_complement
         fill(data, request.seed)
-        region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), data)
+        region = MemoryRegion(*key, data)
         runtime.regions.register(region)
         return {"rkey": region.rkey, "va": region.va}
 
     def share_region(self, request: requests.ShareRegion) -> Reply:
         """Make and open memory that the asking process can map. Raises RequestError."""
         runtime = self._host(request.host)
+        key = self.wiring.next_key(runtime, request.bytes)
         memory = _memory(request.bytes, make_shared)
-        region = MemoryRegion(*self.wiring.next_key(request.host, request.bytes), memory.data)
+        region = MemoryRegion(*key, memory.data)
         runtime.regions.register(region)
         self.shared[region.rkey] = memory
         return {"rkey": region.rkey, "va": region.va, "pid": os.getpid(), "fd": memory.fd}
@@ -276,8 +278,6 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
 
 def _memory(size: int, make: Callable[[int], M]) -> M:
     """Memory of a region. Raises RequestError."""
-    if size < 1:
-        raise RequestError(f"a region of {size} bytes")
     try:
         return make(size)
     except (OSError, ValueError, OverflowError) as error:

@@ -3,10 +3,9 @@
 Numbers are unique in a lab because a host's index is part of them, so workers need not agree on anything.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Container, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import count
 from typing import Any
 
 import msgspec
@@ -36,7 +35,10 @@ from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress
 
 _QPN_BITS = 12
-"""A QP number is host << 12 | n: 4095 QPs on each of 4096 hosts. Our choice; SprayCheck keys by it."""
+"""A QP number is host << 12 | n: 4095 QPs at a time on each of 4096 hosts. Our choice; SprayCheck keys by it."""
+
+_KEY_BITS = 16
+"""A remote key is host << 16 | n: 65535 regions at a time. Our choice."""
 
 _REGION_ALIGN = 1 << 21
 """Regions begin on 2 MiB boundaries of a host's address space. Our choice: addresses read by eye."""
@@ -71,8 +73,8 @@ class Wiring:
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
     """Windows for all queue pairs from one host to another."""
     _trimmable: dict[int, bool] = field(default_factory=dict)
-    _qp_numbers: dict[int, Iterator[int]] = field(default_factory=dict)
-    _regions: dict[int, Iterator[int]] = field(default_factory=dict)
+    _last_qpn: dict[int, int] = field(default_factory=dict)
+    _last_key: dict[int, int] = field(default_factory=dict)
     _next_va: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -86,12 +88,15 @@ class Wiring:
         self.declarations.turn()
         self.probes.turn(hosts)
 
-    def next_key(self, host: int, size: int) -> tuple[int, int]:
-        """Address and key for a new region of `size` bytes on `host`: (va, rkey)."""
+    def next_key(self, runtime: HostRuntime, size: int) -> tuple[int, int]:
+        """Address and key for a new region of `size` bytes: (va, rkey). Raises RequestError."""
+        if size < 1:
+            raise RequestError(f"a region of {size} bytes")
+        host = runtime.host
+        key = _next_free(self._last_key, host, _KEY_BITS, runtime.regions, "regions")
         va = self._next_va.get(host, 1 << 32)
         self._next_va[host] = va + -(-size // _REGION_ALIGN) * _REGION_ALIGN
-        number = next(self._regions.setdefault(host, count(1)))
-        return va, host << 16 | number
+        return va, key
 
     def create(
         self,
@@ -106,7 +111,7 @@ class Wiring:
 
         Raises RequestError, ConfigError or ProfileStateError.
         """
-        qpn = runtime.host << _QPN_BITS | next(self._qp_numbers.setdefault(runtime.host, count(1)))
+        qpn = _next_free(self._last_qpn, runtime.host, _QPN_BITS, runtime.channels, "queue pairs")
         mine = None if controlled is None else self._controlled(runtime, peer_host, controlled)
         profile = self._profile(runtime, peer_host, settings, qpn) if mine is None else mine.control.profile()
         config = _config_of(settings)
@@ -223,6 +228,20 @@ class Wiring:
             udp_port=self.udp_port,
             codec=self.codec,
         )
+
+
+def _next_free(last: dict[int, int], host: int, bits: int, used: Container[int], what: str) -> int:
+    """`host` before a number of `bits` bits other than 0, in turn: those of things that are gone come again.
+
+    Raises RequestError when all are used.
+    """
+    most = (1 << bits) - 1
+    for step in range(most):
+        number = (last.get(host, 0) + step) % most + 1
+        if (whole := host << bits | number) not in used:
+            last[host] = number
+            return whole
+    raise RequestError(f"h{host} has {most} {what} already")
 
 
 def _config_of(settings: QpSettings) -> QpConfig:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from agent.core.ev_config import LossPolicy
+from agent.core.events import QpState
 from agent.core.ev_state import EvState
 from agent.host import requests as rq
 from agent.host.errors import RequestError
@@ -88,3 +89,27 @@ def test_evs_are_denied_and_allowed():
     assert np.flatnonzero(channel.qp.ev_states()[0] == EvState.DENIED).tolist() == [3]
     worker.ask(rq.DenyEvs(0, end["qpn"], (ev,), allow=True))
     assert not channel.qp.ev_states()[0].any()
+
+
+def test_numbers_of_what_is_gone_come_again_and_never_those_of_another_host():
+    worker = Worker()
+    kept, _ = worker.connect(0, 2)
+    region = worker.ask(rq.RegisterRegion(0, 1, 1, "source"))
+    wiring, host = worker.commands.wiring, worker.commands.engine.hosts[0]
+    wiring._last_qpn[0], wiring._last_key[0] = 4094, 65534
+    numbers = [worker.connect(0, 2)[0]["qpn"] for _ in range(2)]
+    assert numbers == [4095, kept["qpn"] + 1]
+    keys = [worker.ask(rq.RegisterRegion(0, 1, 1, "source"))["rkey"] for _ in range(2)]
+    assert keys == [65535, region["rkey"] + 1]
+    assert host.channels[kept["qpn"]].qp.state is QpState.RTS
+
+
+def test_a_host_with_all_numbers_in_use_says_so():
+    worker = Worker()
+    channel = channel_of(worker, 0, worker.connect(0, 2)[0]["qpn"])
+    channels = worker.commands.engine.hosts[0].channels
+    channels |= dict.fromkeys(range(1, 4096), channel)
+    with pytest.raises(RequestError, match="h0 has 4095 queue pairs already"):
+        worker.ask(rq.CreateQp(0, 2))
+    del channels[77]
+    assert worker.ask(rq.CreateQp(0, 2))["qpn"] == 77
