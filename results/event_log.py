@@ -4,7 +4,9 @@ Writers elsewhere (agents, SprayCheck) keep to the same first fields; `records` 
 """
 
 import time
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -75,37 +77,68 @@ def read_records(path: Path) -> Iterator[Fields]:
 
 
 class Tail:
-    """Reads a growing file from where it stopped the last time."""
+    """Reads a growing file from where it stopped the last time.
 
-    def __init__(self, path: Path) -> None:
+    Where the file is begun anew now and then, what it held before is the `older` one, and is read first.
+    """
+
+    def __init__(self, path: Path, older: Path | None = None) -> None:
         self._path = path
+        self._older = older
+        self._first = b""
+        """Line of the file that is being read: no two begin alike, since it tells a time."""
         self._offset = 0
         self._line = 0
 
     def fresh(self) -> Iterator[Fields]:
         """Records completed since the last call. Raises `RecordError`."""
-        if not self._path.exists():
+        for where, text in self._lines():
+            yield _decoded(where, text)
+
+    def skip(self) -> None:
+        """Pass over what is there."""
+        deque(self._lines(), maxlen=0)
+
+    def _lines(self) -> Iterator[tuple[str, bytes]]:
+        """Whole lines, each with where it stands."""
+        if self._older is not None and not self._is_at(self._path):
+            yield from self._lines_of(self._older)
+        yield from self._lines_of(self._path)
+
+    def _is_at(self, path: Path) -> bool:
+        """Whether this is the file that was read last."""
+        with suppress(FileNotFoundError), open_regular(path) as file:
+            return bool(self._first) and file.readline() == self._first
+        return False
+
+    def _lines_of(self, path: Path) -> Iterator[tuple[str, bytes]]:
+        if not path.exists():
             return
-        with open_regular(self._path) as file:
+        with open_regular(path) as file:
+            first = file.readline()
+            if not first.endswith(b"\n"):
+                return
+            if first != self._first:
+                self._first, self._offset, self._line = first, 0, 0
             file.seek(self._offset)
             for text in file:
                 if not text.endswith(b"\n"):
                     return
                 self._offset += len(text)
                 self._line += 1
-                yield self._decoded(text)
+                yield f"{path}:{self._line}", text
 
-    def _decoded(self, text: bytes) -> Fields:
-        where = f"{self._path}:{self._line}"
-        try:
-            record = msgspec.json.decode(text)
-        except msgspec.DecodeError as error:
-            raise RecordError(where, f"not JSON: {error}") from error
-        if not isinstance(record, dict) or "event" not in record:
-            raise RecordError(where, "not a record: it has no `event`")
-        if record.get("v") != VERSION:
-            raise RecordError(where, f"version {record.get('v')!r}, this program reads {VERSION}")
-        return record
+
+def _decoded(where: str, text: bytes) -> Fields:
+    try:
+        record = msgspec.json.decode(text)
+    except msgspec.DecodeError as error:
+        raise RecordError(where, f"not JSON: {error}") from error
+    if not isinstance(record, dict) or "event" not in record:
+        raise RecordError(where, "not a record: it has no `event`")
+    if record.get("v") != VERSION:
+        raise RecordError(where, f"version {record.get('v')!r}, this program reads {VERSION}")
+    return record
 
 
 def write_records(path: Path, records: list[Fields], run: str, seed: int) -> None:

@@ -25,7 +25,7 @@ SPRAYCHECK = "spraycheck"
 @click.command("detect")
 @click.option("--follow", is_flag=True, help="Go on until the lab is down or Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Healthy paths, too, and each that is insufficient.")
-@click.option("--all-runs", is_flag=True, help="Of every run since `up`, not of the latest only.")
+@click.option("--all-runs", is_flag=True, help="Of every run since `up` that is still kept, not of the latest only.")
 @of_lab
 @told
 def command(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:
@@ -33,7 +33,7 @@ def command(labdir: LabDir, output: Output, follow: bool, everything: bool, all_
     require_root()
     if read_state(labdir) is None:
         raise LabStateError(not_up(labdir))
-    tail = Tail(labdir.detect)
+    tail = Tail(labdir.detect, labdir.older_detect)
     records = list(tail.fresh())
     if not all_runs:
         records = latest_run(records)

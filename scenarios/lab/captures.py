@@ -127,7 +127,11 @@ class Captures:
                 capture.process.kill()
                 capture.process.wait()
         self._running = [capture for capture in self._running if capture not in ended]
-        return tuple(capture.state() for capture in ended)
+        states = tuple(capture.state() for capture in ended)
+        for capture, state in zip(ended, states, strict=True):
+            if not state.ended:
+                capture.said.unlink(missing_ok=True)  # all that it tells is told
+        return states
 
     def states(self) -> tuple[CaptureState, ...]:
         """What is running."""

@@ -48,7 +48,7 @@ class Denials:
         self._workers = workers
         self._denied: dict[DirectedLink, DenialState] = {}
         self._acting: Acting | None = None
-        self._records = Tail(labdir.detect)
+        self._records = Tail(labdir.detect, labdir.older_detect)
         self._trials = Trials()
         self._lifted: set[str] = set()
         """In this epoch: what is said of them there rests on what was before."""
@@ -61,7 +61,7 @@ class Denials:
 
     def act_on(self, acting: Acting | None) -> None:
         """Deny what SprayCheck accuses from here on, or leave that be."""
-        list(self._records.fresh())
+        self._records.skip()
         self._acting = acting
         self._lifted.clear()
         if self._denied:

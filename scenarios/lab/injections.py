@@ -75,7 +75,7 @@ class Injections:
         self._injector = injector
         self._schedule = Schedule[Key]()
         self._ordered: dict[Key, _Ordered] = {}
-        self._detections = Tail(labdir.detect)
+        self._detections = Tail(labdir.detect, labdir.older_detect)
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
         self._last = ExitStack()
         """Undoes the last order."""

@@ -94,6 +94,11 @@ class LabDir:
         return self.path / "detect.jsonl"
 
     @property
+    def older_detect(self) -> Path:
+        """What came before those and is still kept."""
+        return self.path / "detect.older.jsonl"
+
+    @property
     def bpf(self) -> Path:
         """Compiled eBPF programs."""
         return self.path / "bpf"

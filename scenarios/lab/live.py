@@ -30,6 +30,13 @@ from testbed.model.ids import parse_link
 
 Told = Callable[[str], None]
 
+MOST_DETECT_BYTES = 64 << 20
+"""Of detect.jsonl before a new run begins it anew; as much of what was before is kept. Of an 8 x 8 fabric a run makes
+some 0.2 MB, and where /run is in memory, so are they. Our choice."""
+
+MOST_EPOCHS = (1 << 16) - 1
+"""An announcement has 16 bits for the number of its run."""
+
 
 @dataclass
 class Lab:
@@ -98,7 +105,15 @@ class Lab:
         self.injections.left(client)
 
     def new_epoch(self, wanted: Measuring) -> int:
-        """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had."""
+        """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had.
+
+        Raises `LabStateError` when there is none left, or this lab cannot be made ready.
+        """
+        if self.epoch == MOST_EPOCHS:
+            raise LabStateError(
+                f"lab {self.labdir.lab!r} has had {MOST_EPOCHS:,} runs, more cannot be told apart; "
+                f"`{self.labdir.down_command}` and up again"
+            )
         self.measure(wanted)
         self.epoch += 1
         self.denials.epoch = self.epoch
@@ -106,8 +121,12 @@ class Lab:
         return self.epoch
 
     def measure(self, wanted: Measuring) -> None:
-        """Start SprayCheck, anew if it was started for something else. Raises `LabStateError` if this lab cannot."""
-        if self.asked == wanted:
+        """Start SprayCheck, anew if it was started for something else or has said enough for one file.
+
+        Raises `LabStateError` if this lab cannot.
+        """
+        is_full = _size(self.labdir.detect) > MOST_DETECT_BYTES
+        if self.asked == wanted and not is_full:
             return
         if wanted.narrow != self.settings.measuring.narrow:
             has = 16 if self.settings.measuring.narrow else 32
@@ -115,6 +134,8 @@ class Lab:
                 f"the leaves of this lab count in {has} bits (detector.counter_bits); take it down first"
             )
         self.children.end((deploy.SPRAYCHECK,))
+        if is_full:
+            self.labdir.detect.replace(self.labdir.older_detect)
         for leaf in self.leaves:
             leaf.begin(wanted)
         if wanted.priority_bps != (self.asked.priority_bps if self.asked else 0):

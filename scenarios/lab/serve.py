@@ -91,6 +91,7 @@ def serve(
     decoder, numbers = msgspec.json.Decoder(Request), itertools.count(1)
     with ExitStack() as held:
         selector = held.enter_context(selectors.DefaultSelector())
+        held.callback(_hang_up, selector)
         selector.register(listener, selectors.EVENT_READ)
         if lease is not None:
             selector.register(lease, selectors.EVENT_READ)
@@ -102,7 +103,7 @@ def serve(
                 if key.fileobj is lease:
                     return
                 if key.fileobj is listener:
-                    link = held.enter_context(listener.accept()[0])
+                    link = listener.accept()[0]
                     link.settimeout(_PATIENCE_S)
                     selector.register(link, selectors.EVENT_READ, _Client(link, next(numbers)))
                     continue
@@ -114,6 +115,13 @@ def serve(
                         key.data.link.close()
                         if left is not None:
                             left(key.data.number, how is _Attended.UNHEARD)
+
+
+def _hang_up(selector: selectors.BaseSelector) -> None:
+    """Close the connections of all clients that are left."""
+    for key in selector.get_map().values():
+        if isinstance(key.data, _Client):
+            key.data.link.close()
 
 
 def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Handle) -> _Attended:

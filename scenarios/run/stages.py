@@ -219,12 +219,15 @@ def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> 
     return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
 
 
-def new_epoch(lab: LabInUse, plan: Plan) -> int:
-    """A number for what will be announced, once SprayCheck is ready.
+def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:
+    """A number for what will be announced, once SprayCheck is ready, and what it says from then on.
 
     Before any fault: the owner may have to start SprayCheck anew, and keeps no fault's times meanwhile.
     """
-    return lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+    epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+    said = Tail(labdir.detect)
+    said.skip()
+    return epoch, said
 
 
 def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic, epoch: int) -> None:
@@ -276,28 +279,28 @@ def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, 
             listener.note(f"tcpdump of {each.link} at {each.node}: {each.ended}; its file ends there")
 
 
-def wait_judged(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+def wait_judged(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
     """SprayCheck's records of this run, once every path is judged, or when it takes too long.
 
     Flows for which leaves had no room are not waited for, but told.
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
-    found = _verdicts_of(lab, labdir, plan, epoch, listener)
+    found = _verdicts_of(lab, said, plan, epoch, listener)
     if lacking := collect.unmeasured_count(found):
         listener.note(f"{unmeasured_text(lacking)}; `spraylab detect` names them")
     return found
 
 
-def _verdicts_of(lab: LabInUse, labdir: LabDir, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
     """The expectation that does not decide is waited for, too, but not for long: it is only recorded."""
-    tail, found = Tail(labdir.detect), list[Fields]()
+    found = list[Fields]()
     judged = plan.scenario.expect.detection == "judged"
     decides, announced = plan.scenario.judged_by, announced_ends(plan)
     both = plan.scenario.detector.counter_bits == 32
     until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
     settled_at: float | None = None
     while True:
-        found += collect.of_epoch(tail.fresh(), epoch)
+        found += collect.of_epoch(said.fresh(), epoch)
         now, lacking = time.monotonic(), collect.unmeasured_count(found)
         wanted = max(0, verdicts_wanted(plan, found, announced) - lacking * plan.fabric.spec.spines)
         if settled_at is None and collect.is_settled(found, wanted, decides):

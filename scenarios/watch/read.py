@@ -36,7 +36,7 @@ class LabReader:
         self._held = ExitStack()
         self._owner = Owner(labdir)
         self._workers: dict[str, Worker] = {}
-        self._tail = Tail(labdir.detect)
+        self._tail = Tail(labdir.detect, labdir.older_detect)
 
     def __enter__(self) -> "LabReader":
         """Connect to everybody who answers."""

@@ -63,6 +63,33 @@ def test_a_tail_waits_for_whole_lines(tmp_path: Path) -> None:
     assert list(tail.fresh()) == []
 
 
+def test_a_file_that_is_begun_anew_is_read_to_its_end_first(tmp_path: Path) -> None:
+    path, older = tmp_path / "x.jsonl", tmp_path / "x.older.jsonl"
+    tail, late = Tail(path, older), Tail(path, older)
+    written(path, record(1, "A"), record(2, "B"))
+    assert [r["event"] for r in tail.fresh()] == ["A", "B"]
+    written(path, record(1, "A"), record(2, "B"), record(3, "C")).replace(older)
+    assert [r["event"] for r in tail.fresh()] == ["C"]
+    for begun in (b"", b'{"event":'):
+        path.write_bytes(begun)
+        assert not [*tail.fresh()]
+    written(path, record(4, "D"))
+    assert [r["event"] for r in tail.fresh()] == ["D"]
+    written(path, record(4, "D"), record(5, "E")).replace(older)
+    written(path, record(6, "F"))
+    assert [r["event"] for r in tail.fresh()] == ["E", "F"]
+    assert [r["event"] for r in late.fresh()] == ["D", "E", "F"]
+    assert not [*tail.fresh(), *late.fresh()]
+
+
+def test_what_is_there_can_be_passed_over(tmp_path: Path) -> None:
+    path = written(tmp_path / "x.jsonl", record(1, "A"))
+    tail = Tail(path)
+    tail.skip()
+    written(path, record(1, "A"), record(2, "B"))
+    assert [r["event"] for r in tail.fresh()] == ["B"]
+
+
 @pytest.mark.parametrize(
     ("line", "reason"),
     [(b"{", "not JSON"), (b"[]", "not a record"), (b'{"v":1}', "no `event`"), (b'{"event":"A","v":9}', "version 9")],

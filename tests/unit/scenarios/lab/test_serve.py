@@ -1,5 +1,6 @@
 """The owner's loop and its client, over a real socket: answers, refusals, garbage, the lease."""
 
+import gc
 import os
 import queue
 import signal
@@ -69,6 +70,20 @@ def test_a_refusal_is_raised_as_what_it_is(tmp_path: Path, blame: str, error: ty
     with serving(tmp_path) as (labdir, _):
         with Owner(labdir) as owner, pytest.raises(error, match="no p9:leaf0>spine0"):
             owner.ask(protocol.FaultSet("p9:leaf0>spine0", {"drop": "1%"}, by=blame), protocol.Faults)
+        stop(labdir)
+
+
+def test_clients_that_are_gone_are_forgotten(tmp_path: Path) -> None:
+    def closed_sockets() -> int:
+        gc.collect()
+        return sum(isinstance(each, socket.socket) and each.fileno() < 0 for each in gc.get_objects())
+
+    with serving(tmp_path) as (labdir, _):
+        before = closed_sockets()
+        for _ in range(20):
+            with Owner(labdir) as owner:
+                owner.ask(protocol.FaultShow(), protocol.Done)
+        assert closed_sockets() < before + 3
         stop(labdir)
 
 
