@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from agent.core.ev_config import LossPolicy
-from agent.core.events import QpState
 from agent.core.ev_state import EvState
+from agent.core.events import QpState
 from agent.host import requests as rq
 from agent.host.errors import RequestError
 from agent.wire.constants import Dscp
