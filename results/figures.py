@@ -17,6 +17,8 @@ mpl.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from results.study_table import telling, values_of
+
 Line = Mapping[str, Any]
 
 _STYLE = {
@@ -70,7 +72,8 @@ def roc_figure(roc: Sequence[Line]) -> Figure | None:
 
     Dotted is a test that tells nothing: it misses one path as often as it accuses none of k, so 1 - x = y^k.
     """
-    curves = _telling(_grouped(roc, _OF_ROC))
+    names = [*_OF_ROC, *telling(roc, _OF_ROC)]
+    curves = _telling(_grouped(roc, names))
     if not curves:
         return None
     figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
@@ -81,9 +84,9 @@ def roc_figure(roc: Sequence[Line]) -> Figure | None:
     for at, (key, lines) in enumerate(curves.items()):
         style = "-" if key[0] == "rotation" else "--"
         x, y = zip(*_by_alarms(lines), strict=True)
-        axes.plot(x, y, style, color=_color(at), label=_label(curves, key), drawstyle="steps-post")
+        axes.plot(x, y, style, color=_color(at), label=_label(curves, key, names), drawstyle="steps-post")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-    return _legend(figure, axes, _shared(curves, _OF_ROC))
+    return _legend(figure, axes, _shared(curves, names))
 
 
 def _by_alarms(lines: Iterable[Line]) -> list[tuple[float, float]]:
@@ -137,7 +140,7 @@ def time_figure(cells: Sequence[Line]) -> Figure | None:
         above = [max(line["seconds_max"] - line["seconds_median"], 0.0) for line in ordered]
         axes.errorbar(
             [line["packets"] for line in ordered], medians, ([0.0] * len(above), above), fmt=f"{_marker(at)}-",
-            color=_color(at), label=_label(curves, key), elinewidth=0.7, capsize=1.5,
+            color=_color(at), label=_label(curves, key, names), elinewidth=0.7, capsize=1.5,
         )  # fmt: skip
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
@@ -151,13 +154,14 @@ def failures_figure(cells: Sequence[Line]) -> Figure | None:
     if len(kinds) < 2:
         return None
     figure, axes = _axes("", "share")
-    names = [name for name in _OF_CELL if name != "failure"]
-    groups = _grouped([cell for cell in failing if cell["link_found_of"]], names)
+    found = [cell for cell in failing if cell["link_found_of"]]
+    names = _names(found, "failure")
+    groups = _grouped(found, names)
     for at, (key, lines) in enumerate(groups.items()):
         by_kind = {line["failure"]: line for line in lines}
         shift = (at - (len(groups) - 1) / 2) * 0.8 / max(len(groups), 1)
         places = [kinds.index(kind) + shift for kind in by_kind]
-        _with_bars(axes, places, list(by_kind.values()), "link_found", _color(at), _label(groups, key), "")
+        _with_bars(axes, places, list(by_kind.values()), "link_found", _color(at), _label(groups, key, names), "")
         wrong = [line["wrong_rate"] for line in by_kind.values()]
         axes.plot(places, wrong, "x", color=_color(at), markersize=4)
     axes.set_xticks(range(len(kinds)), [kind.replace("-", "\n", 1) for kind in kinds])
@@ -179,7 +183,9 @@ def _curves(
     figure, axes = _axes(x_label, y_label)
     for at, (key, lines) in enumerate(curves.items()):
         ordered = sorted((line for line in lines if line[f"{y}_of"]), key=lambda line: float(line[x]))
-        _with_bars(axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key), "-", _marker(at))
+        _with_bars(
+            axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key, names), "-", _marker(at)
+        )
     axes.set_xscale("log", base=base)
     axes.set_ylim(-0.03, 1.03)
     return _legend(figure, axes, _shared(curves, names))
@@ -201,32 +207,44 @@ def _failing(cells: Iterable[Line]) -> list[Line]:
     return [cell for cell in cells if cell["failure"] not in ("none", "host-link") and cell["runs"]]
 
 
-def _varying(lines: Iterable[Line], x: str) -> tuple[list[str], dict[tuple[Any, ...], list[Line]]]:
+def _varying(lines: Sequence[Line], x: str) -> tuple[list[str], dict[tuple[Any, ...], list[Line]]]:
     """Curves along `x` with _POINTS points at least, and the names of what each is of."""
-    names = [name for name in _OF_CELL if name != x]
+    names = _names(lines, x)
     groups = _grouped(lines, names)
     return names, {key: part for key, part in groups.items() if len({line[x] for line in part}) >= _POINTS}
+
+
+def _names(lines: Sequence[Line], x: str) -> list[str]:
+    """What tells curves along `x` apart."""
+    names = [name for name in _OF_CELL if name != x]
+    return [*names, *(name for name in telling(lines, [*names, x]) if name != x)]
 
 
 def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...], list[Line]]:
     groups: dict[tuple[Any, ...], list[Line]] = defaultdict(list)
     for line in lines:
-        groups[tuple(line[name] for name in names)].append(line)
+        groups[values_of(line, names)].append(line)
     return dict(groups)
 
 
-def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...]) -> str:
+def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...], names: Sequence[str]) -> str:
     """What tells this group from the others; rates in per cent."""
     all_keys = list(groups)
     differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1]
-    return ", ".join(_word(key[at]) for at in differing) or "all runs"
+    said = [_word(key[at]) if names[at] in (*_OF_CELL, *_OF_ROC) else _named(names[at], key[at]) for at in differing]
+    return ", ".join(said) or "all runs"
 
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _UNITS = {
     "rate": "{} dropped", "asked_rate": "{} asked for", "packets": "{} packets", "spines": "{} spines",
-    "loss_policy": "loss policy {}", "failure": "failure: {}",
+    "loss_policy": "loss policy {}", "failure": "failure: {}", "planes": "{} planes", "leaves": "{} leaves",
+    "strides": "strides {}", "allowed_miss": "{} misses allowed", "allowed_false_alarm": "{} false alarms allowed",
 }  # fmt: skip
+
+
+def _named(name: str, value: Any) -> str:
+    return _UNITS.get(name, "{}").format(_word(value))
 
 
 def _shared(groups: Iterable[tuple[Any, ...]], names: Sequence[str]) -> str:
@@ -234,12 +252,14 @@ def _shared(groups: Iterable[tuple[Any, ...]], names: Sequence[str]) -> str:
     said = []
     for name, values in zip(names, zip(*groups, strict=True), strict=True):
         if len(set(values)) == 1:
-            said.append(_UNITS.get(name, "{}").format(_word(values[0])))
+            said.append(_named(name, values[0]))
     whole = ", ".join(one.replace(" ", _NO_BREAK) for one in said)
     return "\n".join(wrap(whole, _TITLE_LETTERS)).replace(_NO_BREAK, " ")
 
 
 def _word(value: Any) -> str:
+    if isinstance(value, tuple):
+        return " ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:.3g}".rstrip("0").rstrip(".") if value > 1 else f"{100 * value:.4g} %"
     return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)

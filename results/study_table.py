@@ -20,10 +20,10 @@ CONFIDENCE = 0.95
 """Of every interval."""
 
 CELL = (
-    "mode", "spray", "expectation", "loss_policy", "planes", "leaves", "spines", "asked_rate", "rate", "packets",
-    "failure",
+    "mode", "spray", "expectation", "loss_policy", "planes", "leaves", "spines", "strides", "asked_rate",
+    "allowed_miss", "allowed_false_alarm", "rate", "packets", "failure",
 )  # fmt: skip
-"""What the runs of one cell have in common."""
+"""What the runs of one cell have in common: all that decides how a run ends, but its seed."""
 
 _LISTS = ("bad_scores", "good_scores", "key")
 """Not in the table of runs: too long for a line."""
@@ -38,23 +38,31 @@ def interval(happened: int, of: int) -> tuple[float, float]:
 
 
 def runs_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One line a run; lists of links as words."""
-    return [
-        {
-            name: " ".join(value) if isinstance(value, list | tuple) else value
-            for name, value in row.items()
-            if name not in _LISTS
-        }
-        for row in rows
-    ]
+    """One line a run."""
+    return [{name: value for name, value in row.items() if name not in _LISTS} for row in rows]
 
 
 def cells_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
     """One line a cell, in the order of their first runs; runs on a machine that did not keep up count for nothing."""
     cells: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
-        cells[tuple(row[name] for name in CELL)].append(row)
+        cells[values_of(row, CELL)].append(row)
     return [dict(zip(CELL, key, strict=True)) | _cell(runs) for key, runs in cells.items()]
+
+
+def values_of(line: Row, names: Sequence[str]) -> tuple[Any, ...]:
+    """Of a line, to be told apart by; lists as tuples."""
+    return tuple(tuple(value) if isinstance(value := line[name], list) else value for name in names)
+
+
+def telling(lines: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
+    """What else of CELL tells lines apart that are alike in `names`; of several that do it together the first."""
+    found = [*names]
+    for name in CELL if lines else ():
+        if name not in found and name in lines[0]:
+            alike, apart = ({values_of(line, each) for line in lines} for each in (found, [*found, name]))
+            found += [name] if len(apart) > len(alike) else []
+    return tuple(found[len(names) :])
 
 
 def _cell(runs: Sequence[Row]) -> dict[str, Any]:
@@ -97,8 +105,10 @@ def _rate(name: str, happened: int, of: int) -> dict[str, Any]:
     }
 
 
-ROC = ("mode", "spray", "expectation", "loss_policy", "spines", "asked_rate", "packets")
-"""What the runs of one ROC curve have in common: one failed link, and healthy ones of the same size."""
+ROC = tuple(name for name in CELL if name != "failure")
+"""What the runs of one ROC curve have in common: one link that dropped with `rate`, or none."""
+
+_HEALTHY = tuple(name for name in ROC if name != "rate")
 
 
 def roc_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
@@ -107,10 +117,13 @@ def roc_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
     good: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for row in rows:
         if row["outcome"] == "ok" and row["failure"] in ("one", "none"):
-            key = tuple(row[name] for name in ROC)
-            bad[key] += row["bad_scores"]
-            good[key] += row["good_scores"]
-    return [dict(zip(ROC, key, strict=True)) | line for key in bad if bad[key] for line in _curve(bad[key], good[key])]
+            bad[values_of(row, ROC)] += row["bad_scores"]
+            good[values_of(row, _HEALTHY)] += row["good_scores"]
+    lines = []
+    for key, scores in bad.items():
+        of = dict(zip(ROC, key, strict=True))
+        lines += [of | line for line in (_curve(scores, good[values_of(of, _HEALTHY)]) if scores else ())]
+    return lines
 
 
 def _curve(bad: Sequence[float], good: Sequence[float]) -> list[dict[str, float]]:
@@ -132,9 +145,13 @@ _MOST_POINTS = 400
 
 
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """A table with its header; an empty field where there is no value. Raises OSError."""
+    """A table with its header; an empty field where there is no value, lists as words. Raises OSError."""
     with path.open("w", newline="", encoding="utf-8") as file:
         if lines:
             writer = csv.DictWriter(file, list(lines[0]))
             writer.writeheader()
-            writer.writerows(lines)
+            writer.writerows({name: _flat(value) for name, value in line.items()} for line in lines)
+
+
+def _flat(value: Any) -> Any:
+    return " ".join(map(str, value)) if isinstance(value, list | tuple) else value

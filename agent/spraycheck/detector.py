@@ -45,19 +45,24 @@ class Verdict(StrEnum):
     """Neither: it accuses nothing and exonerates nothing."""
 
 
+MISS = FALSE_ALARM = 1e-3
+"""What leaves allow themselves: misses a path; false alarms a flow (`uniform`) or a run (`declared`). Our choice: rare
+beside the failures looked for, and the packets that a smaller number costs grow with its logarithm only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the user wants to know, and how often the answer may be wrong."""
 
     min_rate: float
     """Smallest drop rate that must not be missed, 0 < p <= 1."""
-    miss: float = 1e-3
+    miss: float = MISS
     """Allowed probability that a path which drops `min_rate` is not flagged, per path."""
-    false_alarm: float = 1e-3
+    false_alarm: float = FALSE_ALARM
     """Allowed probability that a healthy flow has any path flagged, over all its paths. Expectation `uniform`."""
     stray_rate: float = STRAY_RATE
     """Share of packets that a healthy path may lose, 0 < rate < min_rate. Expectation `declared`."""
-    run_alarm: float = 1e-3
+    run_alarm: float = FALSE_ALARM
     """Allowed probability that a healthy run has anything flagged, over all its tests. Expectation `declared`."""
     run_tests: int = RUN_TESTS
     """Tests of a run: one for each path of each flow in each plane, and one for each flow's source in each plane."""

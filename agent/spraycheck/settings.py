@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agent.spraycheck.dataplane import MAX_SPINES, Counting
-from agent.spraycheck.detector import Asked
+from agent.spraycheck.detector import FALSE_ALARM, MISS, Asked
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf import LeafRules
 
@@ -41,9 +41,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     leaves: Annotated[tuple[LeafSettings, ...], Meta(min_length=1)]
     min_rate: Rate
     """Smallest drop rate that must not be missed, as a fraction."""
-    miss: Probability = 1e-3
+    miss: Probability = MISS
     """Allowed probability to miss it, per path."""
-    false_alarm: Probability = 1e-3
+    false_alarm: Probability = FALSE_ALARM
     """Allowed probability that a healthy flow has a path flagged."""
     copies: Positive = 1
     """EVs per path."""

@@ -12,6 +12,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
+from results.study_table import telling
 from results.wording import share_text
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, of_lab, require_root, told
@@ -24,13 +25,16 @@ from scenarios.lab.processes import die_with
 from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
-from scenarios.study.model import Study
+from scenarios.study.model import Study, without_effect
 from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
 from testbed.model.fabric import Fabric, FabricSpec
 
 NO_POLICY = "off"
 """What all senders do about a lost packet where a study does not say; then its tables do not say it, either."""
+
+SHOWN = ("mode", "spray", "expectation", "loss_policy", "spines", "packets", "rate", "failure")
+"""Of a cell in the printed table; what else tells two of them apart is added where there are such."""
 
 SPRAYS, EXPECTATIONS, LOSS_POLICIES = ("rotation", "random"), ("uniform", "declared"), ("off", "paper")
 
@@ -123,6 +127,8 @@ def _begin_worker(parent: int) -> None:
 def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output) -> None:
     from scenarios.study.fabric import StudyLab
 
+    for warning in without_effect(study):
+        output.say(warning)
     points = open_points(study, folder, "fabric")
     sizes = dict.fromkeys(FabricSpec(point.planes, point.leaves, point.spines) for point in points)
     require(lack for spec in sizes for lack in lacks_of_lab(Fabric.of(spec)))
@@ -164,14 +170,15 @@ def _told(row: Row, with_policy: bool) -> str:
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     policy = ("loss_policy",) if any(cell["loss_policy"] != NO_POLICY for cell in cells) else ()
+    more = telling(cells, SHOWN)
     columns = (
-        "mode", "spray", "expectation", *policy, "SPINES", "PACKETS", "RATE", "failure", "RUNS", "MISS", "INSUFFICIENT",
-        "FALSE_FLOW", "FOUND", "WRONG",
+        "mode", "spray", "expectation", *policy, *map(str.upper, more), "SPINES", "PACKETS", "RATE", "failure", "RUNS",
+        "MISS", "INSUFFICIENT", "FALSE_FLOW", "FOUND", "WRONG",
     )  # fmt: skip
     rows = [
         (
-            cell["mode"], cell["spray"], cell["expectation"], *(cell[name] for name in policy), str(cell["spines"]),
-            str(cell["packets"]),
+            cell["mode"], cell["spray"], cell["expectation"], *(cell[name] for name in policy),
+            *(_value(cell[name]) for name in more), str(cell["spines"]), str(cell["packets"]),
             share_text(cell["rate"]), cell["failure"], str(cell["runs"]), _share(cell, "miss"),
             _share(cell, "insufficient"), _share(cell, "false_flow"),
             "-" if cell["failure"] == "none" else _share(cell, "found"), _share(cell, "wrong"),
@@ -185,6 +192,12 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
             "together; `spraylab detect RUN` tells why); a bad one among them counts as missed "
             "(docs/detector.md#compared-with-the-paper)"
         )
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, float):
+        return share_text(value)
+    return " ".join(map(str, value)) if isinstance(value, tuple) else str(value)
 
 
 def _share(cell: dict[str, Any], name: str) -> str:

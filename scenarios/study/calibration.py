@@ -11,9 +11,6 @@ from agent.spraycheck.calibration import FlowShape, calibrate
 from agent.spraycheck.measured import Healthy, measured_s
 from agent.wire.constants import SprayPolicyCode
 
-FALSE_ALARM = 1e-3
-"""A flow, as the leaves are set."""
-
 _CODES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 
@@ -34,26 +31,30 @@ class CalibrationRecord(msgspec.Struct, frozen=True):
     s_measured: float
     """What these flows ask for at a false-alarm rate of `false_alarm` a flow."""
     s_in_use: float
+    """That of the test which they went through."""
     false_alarm: float
+    """That was allowed a flow."""
     false_alarm_bound: float
     """What can be claimed by counting alone: upper 95 % bound after no alarm in so many flows."""
 
 
 def calibrations_of(rows: Iterable[Mapping[str, Any]]) -> list[CalibrationRecord]:
-    """One record for each policy and size of flow of which healthy runs by equal shares are there."""
-    groups: dict[tuple[str, str, int, int], list[Mapping[str, Any]]] = defaultdict(list)
+    """One for each policy, size of flow and allowed rate of false alarms that healthy runs by equal shares have."""
+    groups: dict[tuple[str, str, int, int, float], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["failure"] == "none" and row["expectation"] == "uniform" and row["outcome"] == "ok":
-            groups[row["mode"], row["spray"], row["spines"], row["packets"]].append(row)
+            groups[row["mode"], row["spray"], row["spines"], row["packets"], row["allowed_false_alarm"]].append(row)
     return [_record(*key, runs) for key, runs in groups.items() if any(run["good_scores"] for run in runs)]
 
 
-def _record(mode: str, spray: str, spines: int, packets: int, runs: list[Mapping[str, Any]]) -> CalibrationRecord:
+def _record(
+    mode: str, spray: str, spines: int, packets: int, false_alarm: float, runs: list[Mapping[str, Any]]
+) -> CalibrationRecord:
     largest = np.array([score for run in runs for score in run["good_scores"]])
     dispersion = float(np.mean([run["good_dispersion"] for run in runs if run["good_dispersion"] is not None]))
-    found = measured_s(Healthy(spines, largest, dispersion), FALSE_ALARM)
-    in_use = calibrate(FlowShape(_CODES[spray], packets * spines, spines), FALSE_ALARM).s
+    found = measured_s(Healthy(spines, largest, dispersion), false_alarm)
+    in_use = calibrate(FlowShape(_CODES[spray], packets * spines, spines), false_alarm).s
     return CalibrationRecord(
         mode, spray, spines, packets, found.flows, round(dispersion, 6), round(found.largest, 4), round(found.s, 4),
-        round(in_use, 4), FALSE_ALARM, round(found.false_alarm_bound, 6),
+        round(in_use, 4), false_alarm, round(found.false_alarm_bound, 6),
     )  # fmt: skip

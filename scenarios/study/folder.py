@@ -14,14 +14,12 @@ from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
 from scenarios.study.calibration import calibrations_of
-from scenarios.study.model import Study
+from scenarios.study.model import Point, Study
 from scenarios.study.score import Mode, Row
 
 RESULTS = "results.jsonl"
 """One line a finished run; a study that is run again goes on where it ends."""
 
-_OLD = {"loss_policy": "off"}
-"""What folders of before loss policies do not say."""
 
 CONTENTS = (
     "study.yaml", RESULTS, "runs.csv", "cells.csv", "cells.jsonl", "roc.csv", "calibration.jsonl", "figures/", "runs/",
@@ -124,8 +122,28 @@ class StudyFolder:
 
 def _row(line: bytes) -> dict[str, Any]:
     """A finished run. Raises `MsgspecError` for what is none, with every key that is missing; UnicodeDecodeError."""
-    row = _OLD | msgspec.json.decode(line, type=dict[str, Any])
+    row = _with_its_key(msgspec.json.decode(line, type=dict[str, Any]))
     if lacking := [name for name in Row.__struct_fields__ if name not in row]:
         raise msgspec.ValidationError(f"it has no {', '.join(lacking)}")
     msgspec.convert(row, Row)
+    return row
+
+
+def _told_later(point: Point) -> dict[str, Any]:
+    """What older rows do not say."""
+    return {
+        "loss_policy": point.loss_policy,
+        "strides": point.strides,
+        "allowed_miss": point.miss,
+        "allowed_false_alarm": point.false_alarm,
+    }
+
+
+def _with_its_key(row: dict[str, Any]) -> dict[str, Any]:
+    """The row with what older ones say in their key only. On a fabric what a study allowed was never in force."""
+    with suppress(msgspec.MsgspecError, TypeError):
+        point = msgspec.json.decode(row.get("key"), type=Point)  # type: ignore[arg-type]
+        if row.get("mode") == "fabric":
+            point = point.on_fabric
+        return _told_later(point) | row | {"key": point.key}
     return row

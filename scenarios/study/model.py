@@ -12,7 +12,7 @@ from zlib import crc32
 import msgspec
 from pydantic import Field
 
-from agent.spraycheck.detector import MAX_PACKETS
+from agent.spraycheck.detector import FALSE_ALARM, MAX_PACKETS, MISS
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
 from scenarios.file.document import Place
@@ -76,10 +76,10 @@ class Study(Part):
     """Runs without a failure beside them."""
     asked_rate: Rate | None = None
     """Smallest drop rate the detector must not miss; left out, the rate of the point."""
-    miss: float = Field(default=1e-3, gt=0, lt=1)
-    """Allowed probability of a miss, a path."""
-    false_alarm: float = Field(default=1e-3, gt=0, lt=1)
-    """Allowed probability of a false alarm: a flow under `uniform`, a run under `declared`."""
+    miss: float = Field(default=MISS, gt=0, lt=1)
+    """Allowed probability of a miss, a path; of a model: leaves of a fabric have their own."""
+    false_alarm: float = Field(default=FALSE_ALARM, gt=0, lt=1)
+    """Allowed probability of a false alarm: a flow under `uniform`, a run under `declared`; likewise of a model."""
 
 
 class Point(msgspec.Struct, frozen=True):
@@ -105,6 +105,11 @@ class Point(msgspec.Struct, frozen=True):
         """Tells it from every other point. Without `loss_policy` when that is `off`, as before there were others."""
         values = {name: value for name, value in msgspec.structs.asdict(self).items() if value != "off"}
         return msgspec.json.encode(values).decode()
+
+    @property
+    def on_fabric(self) -> "Point":
+        """The same as a fabric runs it: its leaves allow themselves the errors that they are set to."""
+        return msgspec.structs.replace(self, miss=MISS, false_alarm=FALSE_ALARM)
 
     @property
     def cell_seed(self) -> tuple[int, int]:
@@ -139,6 +144,13 @@ def points_of(study: Study) -> Iterator[Point]:
                     spray, expectation, study.planes, study.leaves, spines, study.strides, fraction, packets, failure,
                     asked, study.miss, study.false_alarm, seed, policy,
                 )  # fmt: skip
+
+
+def without_effect(study: Study) -> Iterator[str]:
+    """What a study asks for that a fabric does not do."""
+    for name, theirs in (("miss", MISS), ("false_alarm", FALSE_ALARM)):
+        if (asked := getattr(study, name)) != theirs:
+            yield f"`{name}: {asked:g}` has no effect on a fabric: its leaves allow {theirs:g}; it is for --simulate"
 
 
 def study_complaints(study: Study) -> Iterator[Complaint]:

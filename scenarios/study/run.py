@@ -30,7 +30,8 @@ class Watcher(Protocol):
 def open_points(study: Study, folder: StudyFolder, mode: Mode) -> list[Point]:
     """What is still to be run, points of one fabric together."""
     done = folder.done(mode)
-    left = [point for point in dict.fromkeys(points_of(study)) if point.key not in done]
+    points = (point.on_fabric if mode == "fabric" else point for point in points_of(study))
+    left = [point for point in dict.fromkeys(points) if point.key not in done]
     return sorted(left, key=lambda point: (point.planes, point.leaves, point.spines)) if mode == "fabric" else left
 
 

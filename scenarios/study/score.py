@@ -60,7 +60,11 @@ class Row(msgspec.Struct, frozen=True):
     packets: int
     """On each spine of each plane, of each flow."""
     failure: Failure
+    strides: tuple[int, ...]
     asked_rate: float
+    allowed_miss: float
+    allowed_false_alarm: float
+    """Probabilities, as in the study; on a fabric those that its leaves are set to."""
     seed: int
     outcome: Literal["ok", "overloaded"]
     snr: float
@@ -132,7 +136,10 @@ def row_of(
         rate=point.rate if point.failure != "none" else 0.0,
         packets=point.packets,
         failure=point.failure,
+        strides=point.strides,
         asked_rate=point.asked_rate,
+        allowed_miss=point.miss,
+        allowed_false_alarm=point.false_alarm,
         seed=point.seed,
         outcome="overloaded" if overloaded else "ok",
         snr=round(point.rate * sqrt(point.packets), 4),

@@ -57,6 +57,20 @@ def test_a_legend_says_what_all_curves_share_and_what_they_do_not(tmp_path):
     assert "rotation, uniform, loss policy off" in texts_of(tmp_path / "roc.svg")
 
 
+def test_curves_of_different_experiments_stay_apart_and_say_what_differs(tmp_path):
+    rows = [
+        row(packets=packets, allowed_miss=miss, strides=strides)
+        for packets in (100, 300, 1000)
+        for miss, strides in ((0.001, [1, 3]), (0.01, [1]))
+    ]
+    draw_figures(cells_table(rows), roc_table(rows), tmp_path)
+    assert "strides 1 3" in texts_of(tmp_path / "misses.svg")
+    rows = [row(packets=packets, allowed_miss=miss) for packets in (100, 300, 1000) for miss in (0.001, 0.01)]
+    draw_figures(cells_table(rows), roc_table(rows), tmp_path)
+    for name in ("misses", "roc"):
+        assert "1 % misses allowed" in texts_of(tmp_path / f"{name}.svg"), name
+
+
 def test_a_test_that_tells_nothing_is_the_dotted_line():
     rng = np.random.default_rng(7)
     rows = [

@@ -1,9 +1,13 @@
 """Rates with their intervals, and ROC curves, from rows made by hand."""
 
+import csv
+
 import pytest
+from msgspec.structs import fields
 from scipy.stats import binomtest
 
-from results.study_table import cells_table, interval, roc_table, runs_table, write_csv
+from results.study_table import CELL, ROC, cells_table, interval, roc_table, runs_table, telling, write_csv
+from scenarios.study.model import Point
 
 
 def row(**parts):
@@ -19,7 +23,10 @@ def row(**parts):
         "rate": 0.01,
         "packets": 1000,
         "failure": "one",
+        "strides": [1, 3],
         "asked_rate": 0.01,
+        "allowed_miss": 0.001,
+        "allowed_false_alarm": 0.001,
         "seed": 1,
         "outcome": "ok",
         "snr": 0.3,
@@ -85,9 +92,43 @@ def test_a_curve_goes_from_all_alarms_to_all_misses():
 
 def test_tables_are_flat(tmp_path):
     (flat,) = runs_table([row(links=["a", "b"])])
-    assert flat["links"] == "a b"
     assert not {"bad_scores", "good_scores", "key"}.intersection(flat)
     write_csv(tmp_path / "x.csv", [flat])
     write_csv(tmp_path / "empty.csv", [])
-    head, line = (tmp_path / "x.csv").read_text().splitlines()
-    assert len(head.split(",")) == len(line.split(","))
+    (line,) = csv.DictReader((tmp_path / "x.csv").read_text().splitlines())
+    assert (line["links"], line["strides"], line["named"]) == ("a b", "1 3", "")
+    assert None not in line
+
+
+OTHER = {
+    "mode": "fabric", "spray": "random", "expectation": "declared", "loss_policy": "paper", "planes": 2, "leaves": 4,
+    "spines": 4, "strides": [1], "asked_rate": 0.02, "allowed_miss": 0.01, "allowed_false_alarm": 0.01, "packets": 7,
+}  # fmt: skip
+
+
+def test_all_that_decides_how_a_run_ends_tells_cells_and_curves_apart():
+    values = {field.name for field in fields(Point)} - {"seed"}
+    assert {name.removeprefix("allowed_") for name in CELL} == {*values, "mode"}
+    assert {*CELL} - {*OTHER} == {"rate", "failure"}
+
+
+@pytest.mark.parametrize(("name", "value"), [*OTHER.items(), ("rate", 0.02), ("failure", "same-leaf")])
+def test_different_experiments_are_not_pooled(name, value):
+    rows = [row(), row(seed=2), row(**{name: value})]
+    cells = cells_table(rows)
+    assert [cell["runs"] for cell in cells] == [2, 1]
+    shown = [each for each in CELL if each != name]
+    assert telling(cells, shown) == (name,)
+    assert telling(cells[:1], shown) == telling(cells, CELL) == telling([], shown) == ()
+    if name != "failure":
+        curves = {tuple(line[each] for each in ROC) for line in roc_table(rows)}
+        assert len(curves) == 2
+
+
+def test_a_curve_takes_healthy_runs_of_what_was_asked_whatever_the_rate():
+    healthy = row(failure="none", rate=0.0, bad_scores=[], good_scores=[4.0] * 8)
+    other = row(failure="none", rate=0.0, asked_rate=0.02, bad_scores=[], good_scores=[99.0])
+    lines = roc_table([row(), row(rate=0.02), healthy, other])
+    alarms = [line["false_alarm_rate"] for line in lines if line["threshold"] == 3.0]
+    assert alarms == pytest.approx([8 / 12, 8 / 12])
+    assert {line["rate"] for line in lines} == {0.01, 0.02}

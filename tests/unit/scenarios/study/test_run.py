@@ -9,7 +9,7 @@ import pytest
 from results.errors import RecordsError
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
-from scenarios.study.model import Study, failed_links, points_of
+from scenarios.study.model import Study, failed_links, points_of, without_effect
 from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Said, row_of
 from scenarios.study.simulate import simulate
@@ -120,13 +120,47 @@ def test_one_run_on_a_fabric_answers_every_expectation():
         assert len({scenario_of(each).model_copy(update={"detector": None}) for each in points}) == 1
 
 
-def test_a_folder_of_before_loss_policies_is_read(tmp_path):
+LATER = ("loss_policy", "strides", "allowed_miss", "allowed_false_alarm")
+
+
+def test_a_folder_of_old_is_read_and_what_its_rows_lack_is_in_their_keys(tmp_path):
     folder = StudyFolder(tmp_path)
-    old = msgspec.to_builtins(simulate(next(points_of(STUDY))))
-    del old["loss_policy"]
-    (tmp_path / RESULTS).write_bytes(msgspec.json.encode(old) + b"\n")
-    assert folder.write_tables()[0][0]["loss_policy"] == "off"
-    assert old["key"] in folder.done("simulated")
+    (done, *_) = points_of(STUDY)
+    row = msgspec.to_builtins(simulate(done))
+    (tmp_path / RESULTS).write_bytes(without(row, *LATER) + b"\n")
+    (cell, *_) = folder.write_tables()[0]
+    assert [cell[name] for name in LATER] == ["off", (1, 3), 0.01, 0.001]
+    assert folder.done("simulated") == {done.key}
+    (tmp_path / RESULTS).write_bytes(without(row, *LATER, key="1 + 1") + b"\n")
+    with pytest.raises(RecordsError, match="it has no loss_policy, strides, allowed_miss, allowed_false_alarm"):
+        folder.rows()
+
+
+def test_what_a_study_allows_makes_no_other_run_of_a_fabric(tmp_path):
+    """Its leaves have their own settings, so a run that was kept under others is the same one."""
+    assert list(without_effect(STUDY)) == [
+        "`miss: 0.01` has no effect on a fabric: its leaves allow 0.001; it is for --simulate"
+    ]
+    folder, first = StudyFolder(tmp_path), next(points_of(STUDY))
+    left = open_points(STUDY, folder, "fabric")
+    assert {(each.miss, each.false_alarm) for each in left} == {(0.001, 0.001)}
+    assert {each.miss for each in open_points(STUDY, folder, "simulated")} == {0.01}
+    row = msgspec.to_builtins(row_of(first, "fabric", (), [], Said()))
+    (tmp_path / RESULTS).write_bytes(without(row, *LATER) + b"\n")
+    assert folder.rows()[0]["allowed_miss"] == 0.001
+    assert {each.key for each in left} - {each.key for each in open_points(STUDY, folder, "fabric")} == {
+        first.on_fabric.key
+    }
+
+
+def test_runs_of_an_edited_study_do_not_join_those_of_before(tmp_path):
+    folder = StudyFolder(tmp_path)
+    for study in (STUDY, STUDY.model_copy(update={"miss": 0.1, "strides": (1,)})):
+        for each in points_of(study):
+            folder.append(simulate(each))
+    cells, _ = folder.write_tables()
+    assert [(cell["allowed_miss"], cell["strides"]) for cell in cells] == [(0.01, (1, 3))] * 4 + [(0.1, (1,))] * 4
+    assert [cell["runs"] for cell in cells] == [2, 1, 2, 1] * 2
 
 
 @pytest.mark.parametrize("failure", ["one", "none"])

@@ -7,7 +7,9 @@ from scipy.stats import binom, chi2
 
 from agent.core.config import SprayPolicy
 from agent.core.spray import SpraySchedule
-from agent.spraycheck.calibration import ROTATION_ENDS
+from agent.spraycheck.calibration import ROTATION_ENDS, FlowShape
+from agent.spraycheck.detector import Asked, plan_test
+from agent.wire.constants import SprayPolicyCode
 from scenarios.study.calibration import calibrations_of
 from scenarios.study.simulate import asked_of, sent_by_path, simulate
 from tests.unit.scenarios.study.test_model import point
@@ -109,3 +111,18 @@ def test_calibration_from_healthy_runs_agrees_with_the_one_in_use():
     assert rotation.s_measured <= rotation.s_in_use
     assert random.s_measured == pytest.approx(random.s_in_use, rel=0.1)
     assert random.dispersion == pytest.approx(7 / 8, rel=0.15)
+
+
+def test_calibration_is_told_for_the_false_alarms_that_the_runs_allowed():
+    rows = [
+        row
+        for allowed in (1e-3, 0.05)
+        for row in rows_of("none", 4, expectation="uniform", packets=20_000, spray="random", false_alarm=allowed)
+    ]
+    strict, lax = calibrations_of(msgspec.to_builtins(rows))
+    assert (strict.false_alarm, lax.false_alarm) == (1e-3, 0.05)
+    for found in (strict, lax):
+        shape = FlowShape(SprayPolicyCode.RANDOM, 8 * 20_000, 8)
+        used = plan_test(shape, Asked(0.01, false_alarm=found.false_alarm)).calibration.s
+        assert found.s_in_use == pytest.approx(used, abs=1e-4)
+    assert lax.s_measured < strict.s_measured
