@@ -141,6 +141,10 @@ class Detected(msgspec.Struct, frozen=True):
     unmeasured: dict[str, int] = {}
     """Flows, counted in each plane, for which a leaf had no room, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
+    run_alarm: float | None = None
+    """Probability, at most, that a healthy run like this has anything flagged by `declared`; null with 16 bits."""
+    run_tests: int | None = None
+    """Tests among which it is divided."""
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -349,12 +353,19 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} have a verdict"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     yield from _added_up_lines(detected)
+    yield from _alarm_lines(detected)
     yield from _insufficient_lines(detected)
 
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:
     if detected.added_up:
         yield f"{count_text(detected.added_up, 'path')} judged by several flows together, with too few packets alone"
+
+
+def _alarm_lines(detected: Detected) -> Iterator[str]:
+    if detected.expectation == "declared" and detected.run_alarm is not None and detected.run_tests is not None:
+        share = share_text(detected.run_alarm)
+        yield f"of healthy runs at most {share} have anything flagged (stated, over {detected.run_tests:,} tests)"
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:

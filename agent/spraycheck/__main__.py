@@ -43,7 +43,7 @@ def _serve(settings: Settings, stop: threading.Event) -> None:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
         detectors = [_detector(settings, leaf, held) for leaf in settings.leaves]
         stamp = now()
-        log.append(start_record(len(detectors), settings.counting, stamp))
+        log.append(start_record(len(detectors), settings.counting, settings.asked, stamp))
         run(detectors, log, settings.poll_ms / 1000, stop.wait)
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agent.spraycheck.apart import apart
 from agent.spraycheck.binomial import at_least, at_most, quantile
 from agent.spraycheck.calibration import Calibration, FlowShape, calibrate
+from agent.spraycheck.run_tests import LEAST_TESTS
 from agent.wire.constants import PSN_BITS, SprayPolicyCode
 
 MAX_PACKETS = 1 << (PSN_BITS - 1)
@@ -24,10 +25,6 @@ MAX_PACKETS = 1 << (PSN_BITS - 1)
 STRAY_RATE = 1e-6
 """Share of packets that a healthy path may lose. Our choice: seven times what four links with the bit error ratio of
 1e-12 that IEEE 802.3 allows lose of 4 KiB packets; a thousandth of the smallest drop rate looked for."""
-
-RUN_TESTS = 4096
-"""Tests of one run among which its false alarms are divided, if nobody says how many there are. Our choice: 8 leaves
-with two flows each over 2 planes of 64 spines make 2 080."""
 
 COMMON_LOSS_ALARM = 0.01
 """How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
@@ -64,8 +61,8 @@ class Asked:
     """Share of packets that a healthy path may lose, 0 < rate < min_rate. Expectation `declared`."""
     run_alarm: float = FALSE_ALARM
     """Allowed probability that a healthy run has anything flagged, over all its tests. Expectation `declared`."""
-    run_tests: int = RUN_TESTS
-    """Tests of a run: one for each path of each flow in each plane, and one for each flow's source in each plane."""
+    run_tests: int = LEAST_TESTS
+    """Tests of a run by declarations, at most (`run_tests.count_tests`)."""
 
     @property
     def test_level(self) -> float:

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
+from agent.spraycheck.detector import Asked
 from agent.spraycheck.leaf import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation, AddedUp, LinksAddedUp
@@ -241,6 +242,10 @@ class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHEC
     """Counters of arrivals that a leaf holds for one flow."""
     record_bytes: int
     """All that a leaf holds for one flow."""
+    run_alarm: float
+    """Probability, at most, that a healthy run has anything flagged by what senders declare."""
+    run_tests: int
+    """Tests among which it is divided."""
 
 
 def select_record(flow: ChosenFlow, stamp: Stamp) -> Select:
@@ -274,7 +279,7 @@ def unmeasured_record(flow: RefusedFlow, stamp: Stamp) -> Unmeasured:
     )
 
 
-def start_record(leaves: int, counting: Counting, stamp: Stamp) -> Start:
+def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Stamp) -> Start:
     """The record of the process's start."""
     return Start(
         ts=stamp.text,
@@ -283,6 +288,8 @@ def start_record(leaves: int, counting: Counting, stamp: Stamp) -> Start:
         counter_bits=16 if counting.narrow else 32,
         counter_bytes=counting.counter_bytes,
         record_bytes=counting.flow.itemsize,
+        run_alarm=asked.run_alarm,
+        run_tests=asked.run_tests,
     )
 
 

@@ -10,6 +10,7 @@ from agent.spraycheck.dataplane import MAX_SPINES, Counting
 from agent.spraycheck.detector import FALSE_ALARM, MISS, Asked
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf import LeafRules
+from agent.spraycheck.run_tests import LEAST_TESTS
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]
@@ -45,6 +46,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """Allowed probability to miss it, per path."""
     false_alarm: Probability = FALSE_ALARM
     """Allowed probability that a healthy flow has a path flagged."""
+    run_tests: Positive = LEAST_TESTS
+    """Tests among which the false alarms of a run are divided, by what senders declare."""
     copies: Positive = 1
     """EVs per path."""
     poll_ms: Positive = 100
@@ -61,13 +64,18 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     one: bool = False
     """A source leaf measures one of its flows at a time; the data plane was told so."""
 
+    @property
+    def asked(self) -> Asked:
+        """What is asked of all leaves."""
+        return Asked(self.min_rate, self.miss, self.false_alarm, run_tests=self.run_tests)
+
     def rules_of(self, leaf: LeafSettings) -> LeafRules:
         """What the detector of `leaf` goes by."""
         return LeafRules(
             plane=leaf.plane,
             leaf=leaf.leaf,
             spines=leaf.spines,
-            asked=Asked(self.min_rate, self.miss, self.false_alarm),
+            asked=self.asked,
             copies=self.copies,
             settle_ns=self.settle_ms * 10**6,
             quiet_ns=self.quiet_ms * 10**6,

@@ -9,6 +9,7 @@ from scenarios.cli.options import of_lab, require_root, scenarios_like, told, wo
 from scenarios.cli.output import Output, counted, echo_aside
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario, Topology
+from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab.client import Owner
@@ -73,7 +74,7 @@ def _settings(
     )
     if scenario is None:
         return settings
-    return msgspec.structs.replace(settings, seed=scenario.seed, measuring=measuring_of(scenario))
+    return msgspec.structs.replace(settings, seed=scenario.seed, measuring=measuring_of(plan_of(scenario)))
 
 
 def _size(spec: FabricSpec) -> str:

@@ -203,6 +203,7 @@ def spraycheck_settings(
         detect_log=str(labdir.detect),
         leaves=tuple(leaf.settings(fabric.spec.spines) for leaf in leaves),
         min_rate=float(parse_rate(wanted.min_rate)),
+        run_tests=wanted.run_tests,
         copies=wanted.copies,
         narrow=wanted.narrow,
         one=wanted.one,

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
+from agent.spraycheck.run_tests import LEAST_TESTS
 from results.pcap import MOST_BYTES, SNAPLEN_BYTES
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
@@ -100,6 +101,8 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A denied link is allowed again after so many probes in a row that were answered; 0: never by itself."""
     priority_bps: int = 0
     """Rate of every uplink, at which measured packets go first; 0: neither."""
+    run_tests: int = LEAST_TESTS
+    """Tests among which the false alarms of a run are divided, by what senders declare."""
 
 
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):

@@ -11,17 +11,15 @@ from functools import cache
 from math import ceil, sqrt
 
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked, plan_test, uniform_packets_needed
+from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Plan
+from scenarios.run.asked import LEAST_PACKETS_A_PATH, POLICIES, needed_for
+from scenarios.run.crossing import crosses, crossing_sendings, sendings_of
 from scenarios.run.measuring import gets_uneven_parts
-from scenarios.run.small_flows import POLICIES, is_weak
-
-LEAST_PACKETS_A_PATH = 64
-"""Of a small flow that is announced: one opening and three closing frames a path are a sixteenth of it. Our choice."""
+from scenarios.run.small_flows import is_weak
 
 MOST_SMALL_FLOWS = 512
 """Of one leaf in a run, either way. A leaf holds 4 096 flows and keeps them for some runs, and judging one takes some
@@ -33,36 +31,22 @@ LeafEnd = tuple[int, bool]
 """A leaf, and whether its uplinks are meant or the links down to it."""
 
 
-def crossing_sendings(plan: Plan) -> Iterator[Sending]:
-    """What queue pairs of collectives send between hosts below different leaves."""
-    return (sent for sent in _sendings(plan) if _crosses(plan, sent))
-
-
 def announced_sendings(plan: Plan) -> list[Sending]:
     """Those that are announced: long enough alone, or together with others of their pair of leaves."""
     least = least_packets(plan)
-    long = [sent for sent in _sendings(plan) if least is not None and sent.packets >= least]
+    long = [sent for sent in sendings_of(plan) if least is not None and sent.packets >= least]
     return [*long, *_enough_together(plan, least)]
 
 
 def announced_ends(plan: Plan) -> list[tuple[int, int]]:
     """Hosts, from and to, of the queue pairs of collectives between leaves that SprayCheck is told of."""
-    return [(sent.source, sent.destination) for sent in announced_sendings(plan) if _crosses(plan, sent)]
+    return [(sent.source, sent.destination) for sent in announced_sendings(plan) if crosses(plan, sent)]
 
 
 def least_packets(plan: Plan) -> int | None:
     """Packets from which on a queue pair of a collective is judged alone; None when none is long enough."""
     needed = needed_for(plan, _min_rate(plan))
     return None if needed is None else needed * plan.fabric.spec.planes * plan.fabric.spec.spines
-
-
-def needed_for(plan: Plan, rate: float) -> int | None:
-    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
-    transport = plan.scenario.transport
-    spines = plan.fabric.spec.spines
-    if plan.scenario.judged_by == "declared":
-        return declared_packets_needed(spines, Asked(rate))
-    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, Asked(rate))
 
 
 def _enough_together(plan: Plan, least: int | None) -> list[Sending]:
@@ -204,15 +188,6 @@ def _is_weak_sum(shape: FlowShape, packets: int, flows: int, rate: float) -> boo
     """Whether so many packets of so many flows of one plane do not tell the rate."""
     whole = FlowShape(shape.policy, packets, shape.paths, shape.copies, flows)
     return plan_test(whole, Asked(rate)).weakness is not None
-
-
-def _sendings(plan: Plan) -> Iterator[Sending]:
-    for number, collective in enumerate(plan.collectives):
-        yield from (sent._replace(collective=number) for sent in collective.sendings(plan.scenario.transport.pmtu))
-
-
-def _crosses(plan: Plan, sent: Sending) -> bool:
-    return plan.fabric.leaf_of(sent.source) != plan.fabric.leaf_of(sent.destination)
 
 
 def _packets(sent: Sending) -> int:

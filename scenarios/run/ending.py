@@ -10,8 +10,6 @@ from typing import Self
 import msgspec
 import yaml
 
-from agent.spraycheck.detector import Asked
-from faults.quantities import parse_rate
 from results.errors import RecordError
 from results.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
 from results.manifest import manifest
@@ -22,6 +20,7 @@ from results.topology import topology_document
 from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios.file.plan import Plan
 from scenarios.run import collect
+from scenarios.run.asked import asked_of
 from scenarios.run.conclude import conclusion_of
 from scenarios.run.ev_witness import conclusion_of_events, ev_paths
 from scenarios.run.expect import checks_of, collective_check, detected_of, load_of, missed_times
@@ -135,6 +134,9 @@ def judge(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stage
     causes = {each.link for witness in witnesses if witness.decides for each in witness.named if each.right}
     unannounced = recorded.collectives.unannounced
     detected = detected_of(conclusion, dropping, expected, possible, unannounced, judged, causes)
+    if plan.scenario.detector.counter_bits == 32:
+        asked = asked_of(plan)
+        detected = msgspec.structs.replace(detected, run_alarm=asked.run_alarm, run_tests=asked.run_tests)
     before, after = recorded.before, recorded.after
     machine = collect.machine_counts(
         before.workers,
@@ -193,7 +195,7 @@ def witnesses_of(
         first_ns,
     )
     scenario, judged = plan.scenario, plan.scenario.judged_by
-    asked = Asked(float(parse_rate(scenario.detector.min_rate)))
+    asked = asked_of(plan)
     paths = ev_paths(recorded.flows, recorded.progress, recorded.after.workers, read_records(folder.agent), plan.fabric)
     mute = silence_of_events(scenario)
     events = conclusion_of_events(paths, asked) if not mute else SILENT

@@ -7,11 +7,12 @@ from results.event_log import Fields
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan
 from scenarios.lab.protocol import Measuring
+from scenarios.run.asked import run_tests_of
 
 
-def measuring_of(scenario: Scenario) -> Measuring:
+def measuring_of(plan: Plan) -> Measuring:
     """What SprayCheck is started for."""
-    detector = scenario.detector
+    scenario, detector = plan.scenario, plan.scenario.detector
     return Measuring(
         detector.min_rate,
         scenario.transport.copies,
@@ -22,6 +23,7 @@ def measuring_of(scenario: Scenario) -> Measuring:
         expectation=scenario.judged_by,
         lift_after=detector.lift_after or 0,
         priority_bps=0 if detector.priority_rate is None else parse_bit_rate(detector.priority_rate),
+        run_tests=run_tests_of(plan),
     )
 
 

@@ -19,10 +19,10 @@ from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, me
 from scenarios.run.announcing import (
     announced_ends,
     announced_sendings,
-    crossing_sendings,
     least_packets,
-    needed_for,
 )
+from scenarios.run.asked import needed_for
+from scenarios.run.crossing import crosses, crossing_sendings
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.small_flows import add_up
 from scenarios.run.undecided import undecided_warnings
@@ -44,7 +44,7 @@ class Power:
 
 def power_of(plan: Plan) -> Power:
     """What the flows of this plan can show."""
-    measured = [packets_a_path(plan, flow) for flow in plan.flows if _is_measured(plan, flow)]
+    measured = [packets_a_path(plan, flow) for flow in plan.flows if crosses(plan, flow)]
     paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
     measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
     asked = parse_rate(plan.scenario.detector.min_rate)
@@ -177,7 +177,7 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
     together = plan.scenario.judged_by == "uniform" and add_up(plan)
     by_pair = Counter[tuple[int, int]]()
     for flow in plan.flows:
-        if _is_measured(plan, flow):
+        if crosses(plan, flow):
             packets, pair = packets_a_path(plan, flow), (leaf_of(flow.source), leaf_of(flow.destination))
             whole = plan.scenario.judged_by == "declared"  # then all flows of a pair are seen together
             by_pair[pair] = by_pair[pair] + packets if whole else max(by_pair[pair], packets)
@@ -217,7 +217,3 @@ def _dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
         for fault in order.worded.faults:
             if drop_rate_of(fault) and not only_of(fault).control:
                 yield from ((way, fault) for way in order.chosen.ways)
-
-
-def _is_measured(plan: Plan, flow: Flow) -> bool:
-    return plan.fabric.leaf_of(flow.source) != plan.fabric.leaf_of(flow.destination)

@@ -4,14 +4,11 @@ from collections import Counter, defaultdict
 from dataclasses import replace
 
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
-
-POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
-
+from scenarios.run.asked import POLICIES, asked_of, needed_for
 
 LeafPair = tuple[int, int]
 """Leaves, from and to."""
@@ -47,7 +44,7 @@ def _clear_links(plan: Plan) -> bool:
         if source != destination:
             packets = flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
             over.update({(source, True): packets, (destination, False): packets})
-    needed = declared_packets_needed(spec.spines, _asked(plan)) if plan.scenario.detector.select == "all" else None
+    needed = needed_for(plan, asked_of(plan).min_rate) if plan.scenario.detector.select == "all" else None
     return needed is not None and min(over.values(), default=needed) >= needed
 
 

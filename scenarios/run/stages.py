@@ -111,7 +111,7 @@ def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
         hosts_per_leaf=topology.hosts_per_leaf,
         workers=order.workers,
         seed=plan.scenario.seed,
-        measuring=measuring_of(plan.scenario),
+        measuring=measuring_of(plan),
         leased=True,
     )
 
@@ -224,7 +224,7 @@ def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:
 
     Before any fault: the owner may have to start SprayCheck anew, and keeps no fault's times meanwhile.
     """
-    epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan.scenario)), protocol.Epoch).epoch
+    epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan)), protocol.Epoch).epoch
     said = Tail(labdir.detect)
     said.skip()
     return epoch, said

@@ -16,6 +16,7 @@ from results.run_dir import Invoker, RunDir
 from results.summary import Summary
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
+from scenarios.file.plan import plan_of
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.launch import Launched, OwnerSettings, launch
@@ -65,7 +66,7 @@ class StudyLab:
         if self._up is not None and self._up[0] == counts:
             return
         self._end()
-        settings = OwnerSettings(self._labdir.lab, *counts, 1, measuring=measuring_of(scenario), leased=True)
+        settings = OwnerSettings(self._labdir.lab, *counts, 1, measuring=measuring_of(plan_of(scenario)), leased=True)
         self._up = counts, launch(settings, self._listener.stage)
 
     def _end(self) -> None:

@@ -128,6 +128,14 @@ def test_page_says_how_many_verdicts_are_those_of_several_flows() -> None:
     assert "1 path judged by several flows together, with too few packets alone" in page
 
 
+def test_page_tells_how_often_healthy_runs_are_accused_where_that_is_stated_for_a_run() -> None:
+    said = Detected("none", (), (), (), {"healthy": 16}, 16, None, None, run_alarm=1e-3, run_tests=8192)
+    line = "of healthy runs at most 0.1% have anything flagged (stated, over 8,192 tests)"
+    declared = msgspec.structs.replace(said, expectation="declared")
+    assert line in summary_text(msgspec.structs.replace(summary(), detected=declared))
+    assert line not in summary_text(msgspec.structs.replace(summary(), detected=said))
+
+
 def test_many_flows_are_left_to_the_json() -> None:
     page = summary_text(summary((FLOW,) * (SHOWN_FLOWS + 1)))
     assert "h3>h4" not in page

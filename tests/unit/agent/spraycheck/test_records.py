@@ -38,7 +38,7 @@ STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
 
 
-START = start_record(0, Counting(32, narrow=True), STAMP)
+START = start_record(0, Counting(32, narrow=True), Asked(0.01), STAMP)
 
 
 def short_report():

@@ -19,7 +19,8 @@ from agent.wire.constants import SprayPolicyCode
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.run import announcing
-from scenarios.run.announcing import announced_ends, announced_sendings, crossing_sendings, least_packets
+from scenarios.run.announcing import announced_ends, announced_sendings, least_packets
+from scenarios.run.crossing import crossing_sendings
 from scenarios.run.power import warnings_of
 from scenarios.study.simulate import sent_by_path
 

@@ -7,7 +7,7 @@ import pytest
 
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
-from scenarios.run.announcing import needed_for
+from scenarios.run.asked import needed_for
 from scenarios.run.power import power_of, warnings_of
 
 LINK = "p0:leaf3>spine5"

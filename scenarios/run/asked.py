@@ -1,0 +1,51 @@
+"""What a plan asks of the leaves' detectors, and how many packets an answer takes. Pure."""
+
+from dataclasses import replace
+
+from agent.spraycheck.declared import declared_packets_needed
+from agent.spraycheck.detector import Asked, uniform_packets_needed
+from agent.spraycheck.run_tests import count_tests
+from agent.wire.constants import SprayPolicyCode
+from faults.quantities import parse_rate
+from scenarios.file.plan import Plan
+from scenarios.run.crossing import crosses, crossing_sendings
+
+POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
+
+LEAST_PACKETS_A_PATH = 64
+"""Of a small flow that is announced: one opening and three closing frames a path are a sixteenth of it. Our choice."""
+
+
+def asked_of(plan: Plan) -> Asked:
+    """The drop rate not to be missed, and among how many tests false alarms are divided."""
+    return Asked(_min_rate(plan), run_tests=run_tests_of(plan))
+
+
+def needed_for(plan: Plan, rate: float) -> int | None:
+    """Packets a path from which on a drop of `rate` is hardly missed; None when no flow may be as long."""
+    return _needed(plan, replace(asked_of(plan), min_rate=rate))
+
+
+def run_tests_of(plan: Plan) -> int:
+    """Tests by declaration of all flows that may be announced: writes between leaves, queue pairs of collectives."""
+    spec = plan.fabric.spec
+    writes = sum(crosses(plan, flow) for flow in plan.flows)
+    return count_tests(writes + _queue_pairs(plan), spec.planes, spec.spines)
+
+
+def _queue_pairs(plan: Plan) -> int:
+    """Small ones, and those long enough alone: most are with the fewest tests."""
+    spec, needed = plan.fabric.spec, _needed(plan, Asked(_min_rate(plan)))
+    fewest = LEAST_PACKETS_A_PATH if needed is None else min(needed, LEAST_PACKETS_A_PATH)
+    return sum(sent.packets >= fewest * spec.planes * spec.spines for sent in crossing_sendings(plan))
+
+
+def _needed(plan: Plan, asked: Asked) -> int | None:
+    transport, spines = plan.scenario.transport, plan.fabric.spec.spines
+    if plan.scenario.judged_by == "declared":
+        return declared_packets_needed(spines, asked)
+    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, asked)
+
+
+def _min_rate(plan: Plan) -> float:
+    return float(parse_rate(plan.scenario.detector.min_rate))
