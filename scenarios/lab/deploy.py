@@ -4,7 +4,7 @@ Settings are pure values; only `measured_leaves` touches the kernel.
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from typing import Literal
 
@@ -18,6 +18,7 @@ from faults.quantities import parse_rate
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
 from testbed.kernel import bpf, tcx
+from testbed.kernel.grace import short_grace_periods
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
 from testbed.kernel.qdisc import Direction, attach_program, ensure_clsact
@@ -34,8 +35,9 @@ DETECTOR_PRIORITY = 10
 """Of SprayCheck's programs among those on a port; faults sit on the other side, at egress (our choice)."""
 
 MOST_BY_TCX = 64
-"""Ports of leaves. By TCX counting costs less, but the kernel takes 12 ms a port (measured) to attach, as long again to
-take a lab down, and lets nobody else configure a network meanwhile. So large labs use clsact. Our choice."""
+"""Ports of leaves, where the kernel's waits cannot be made short: by TCX counting costs less, but it then takes 12 ms
+a port (measured) to attach, as long again to take a lab down, and nobody else can configure a network meanwhile. So
+larger labs use clsact there. Our choice."""
 
 ERASE_AFTER_S = 600
 """A flow on a slow, emulated machine may take minutes; a leaf has memory for all of them (our choice)."""
@@ -107,6 +109,11 @@ class MeasuredLeaf:
     node: NodeId
     program: bpf.BpfObject
 
+    @property
+    def by_peer(self) -> dict[Role, bpf.BpfProgram]:
+        """What belongs on a port, by what is at its other end."""
+        return {role: self.program.program(name) for role, name in _PROGRAMS.items()}
+
     def settings(self, spines: int) -> LeafSettings:
         """Where its counters are."""
         maps = {name: self.program.map(name).id for name in _MAPS}
@@ -155,10 +162,13 @@ def prioritise(fabric: Fabric, lab: str, bps: int) -> None:
 
 
 @contextmanager
-def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tuple[MeasuredLeaf, ...]]:
+def measured_leaves(
+    fabric: Fabric, labdir: LabDir, narrow: bool, tcx_wanted: bool = True
+) -> Iterator[tuple[MeasuredLeaf, ...]]:
     """Compile SprayCheck's eBPF once, with 16-bit counters if `narrow`, and put it on every port of every leaf.
 
-    Raises `MissingFeatureError`, `BpfError`, `KernelError`. The programs stay on the ports until those are gone.
+    By TCX, if wanted and known to the kernel. Those programs are taken off again where that takes no time; what is in
+    clsact stays until the ports are gone. Raises `MissingFeatureError`, `BpfError`, `KernelError`.
     """
     labdir.bpf.mkdir(exist_ok=True)
     first = ifindex_of(fabric, PortId(NodeId.leaf(0, 0), NodeId.spine(0, 0), 0))
@@ -166,29 +176,42 @@ def measured_leaves(fabric: Fabric, labdir: LabDir, narrow: bool) -> Iterator[tu
     compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first, counting), labdir.bpf)
     few = sum(len(fabric.ports_of(leaf)) for leaf in fabric.leaves()) <= MOST_BY_TCX
     with ExitStack() as held:
-        leaves = []
-        for node in fabric.leaves():
-            program = held.enter_context(bpf.load(compiled))
-            _attach(fabric, labdir.lab, node, program, few)
-            leaves.append(MeasuredLeaf(node, program))
-        yield tuple(leaves)
+        leaves = tuple(MeasuredLeaf(node, held.enter_context(bpf.load(compiled))) for node in fabric.leaves())
+        with short_grace_periods() as short:
+            by_tcx = tcx_wanted and (few or short)
+            if by_tcx:
+                held.callback(_detach_all, fabric, labdir.lab, leaves)
+            for leaf in leaves:
+                _attach(fabric, labdir.lab, leaf, by_tcx)
+        yield leaves
 
 
-def _attach(fabric: Fabric, lab: str, leaf: NodeId, program: bpf.BpfObject, few: bool) -> None:
-    """By TCX where ports are few and the kernel knows it, else in clsact.
+def _attach(fabric: Fabric, lab: str, leaf: MeasuredLeaf, by_tcx: bool) -> None:
+    """By TCX if the kernel knows it, else in clsact.
 
     clsact is made on every port all the same: the kernel takes a port out of service for a moment to make it, and a
     fault that is set while traffic goes on shall cost no packets but those it takes.
     """
-    by_peer = {role: program.program(name) for role, name in _PROGRAMS.items()}
-    namespace = namespace_path(namespace_name(lab, leaf))
-    with inside(namespace), Rtnl.here(str(leaf)) as rtnl:
-        for port in fabric.ports_of(leaf):
+    node, by_peer = str(leaf.node), leaf.by_peer
+    with inside(namespace_path(namespace_name(lab, leaf.node))), Rtnl.here(node) as rtnl:
+        for port in fabric.ports_of(leaf.node):
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
             ensure_clsact(rtnl, index)
-            if not (few and tcx.attach(str(leaf), index, chosen.fd)):
+            if not (by_tcx and tcx.attach(node, index, chosen.fd)):
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
+
+
+def _detach_all(fabric: Fabric, lab: str, leaves: Sequence[MeasuredLeaf]) -> None:
+    """Take off what was attached by TCX, or the kernel waits long for each port when the namespaces end.
+
+    Where this would take as long it is left to that, which is done behind our back.
+    """
+    with short_grace_periods() as short:
+        for leaf in leaves if short else ():
+            with suppress(FileNotFoundError), inside(namespace_path(namespace_name(lab, leaf.node))):
+                for port in fabric.ports_of(leaf.node):
+                    tcx.detach(str(leaf.node), ifindex_of(fabric, port), leaf.by_peer[port.peer.role].fd)
 
 
 _PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}

@@ -13,14 +13,15 @@ import struct
 from testbed.errors import KernelError
 from testbed.kernel.bpf_syscall import bpf_syscall, program_id
 
-_PROG_ATTACH, _PROG_QUERY = 8, 16
+_PROG_ATTACH, _PROG_DETACH, _PROG_QUERY = 8, 9, 16
 _TCX_INGRESS = 46
 _MOST = 64  # BPF_MPROG_MAX, linux/bpf_mprog.h
 
 
 def attach(node: str, ifindex: int, fd: int) -> bool:
-    """Put a loaded classifier behind the others of a port and read back that it is there, until the port is gone.
+    """Put a loaded classifier behind the others of a port and read back that it is there.
 
+    It stays until it is taken off or the port is gone, for which `grace` tells how long the kernel needs.
     `node` names the namespace in errors. False: this kernel has no TCX, and nothing was done. Raises KernelError.
     """
     try:
@@ -32,6 +33,15 @@ def attach(node: str, ifindex: int, fd: int) -> bool:
     if program_id(fd) not in attached(node, ifindex):
         raise KernelError(node, f"read back a program attached to port {ifindex} by TCX", errno.ENOENT)
     return True
+
+
+def detach(node: str, ifindex: int, fd: int) -> None:
+    """Take a program off a port; one that is not there, or a port that is gone, is no error. Raises KernelError."""
+    try:
+        bpf_syscall(_PROG_DETACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENODEV, errno.EINVAL, errno.ENOSYS):
+            raise KernelError(node, f"detach a program from port {ifindex} by TCX", error.errno or 0) from error
 
 
 def attached(node: str, ifindex: int) -> tuple[int, ...]:

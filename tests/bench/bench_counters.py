@@ -1,10 +1,11 @@
 """What does counting cost? Goodput with SprayCheck on every leaf port as a share of that without, in the same round.
 
-    python -m tests.bench.bench_counters
+    python -m tests.bench.bench_counters [--clsact]
 
 h0 - leaf - spines - leaf - h1, one core. A round is [without, with, without], with: eBPF on every port of both leaves,
 and every write announced, marked, counted by spine and closed. The median of the rounds counts. A round in which the
-process waited for its CPU more than 5 % of the time is measured again. Run by: make bench.
+process waited for its CPU more than 5 % of the time is measured again. By TCX where the kernel has it, with --clsact as
+where it does not. Run by: make bench.
 """
 
 import os
@@ -83,7 +84,7 @@ class Bench:
 
 
 @contextmanager
-def bench(folder: Path, cpu: int) -> Iterator[Bench]:
+def bench(folder: Path, cpu: int, by_tcx: bool) -> Iterator[Bench]:
     """Both fabrics, up; SprayCheck on every leaf port of one."""
     fabric = Fabric.of(SPEC)
     with ExitStack() as undo:
@@ -93,7 +94,7 @@ def bench(folder: Path, cpu: int) -> Iterator[Bench]:
             labdir = LabDir(lab, folder)
             labdir.path.mkdir(parents=True)
             settings += worker_settings(fabric, labdir, 1, [cpu], seed=1)
-        leaves = undo.enter_context(measured_leaves(fabric, labdir, narrow=False))
+        leaves = undo.enter_context(measured_leaves(fabric, labdir, narrow=False, tcx_wanted=by_tcx))
         yield Bench(*settings, leaves)
 
 
@@ -127,12 +128,13 @@ HEADER = "#bytes   without      with   ratio    min    max  target  waited   cou
 @click.option("--rounds", default=15, show_default=True, help="Many and short: machines drift.")
 @click.option("--seconds", default=0.4, show_default=True, help="Length of each side of a round.")
 @click.option("--cpu", default=None, type=int, help="Core to run on; default: the first we may use.")
-def main(rounds: int, seconds: float, cpu: int | None) -> None:
+@click.option("--clsact", is_flag=True, help="As on kernels without TCX.")
+def main(rounds: int, seconds: float, cpu: int | None, clsact: bool) -> None:
     """Measure and print the table; exit code 1 if the target is missed on a quiet machine."""
     cpu = min(os.sched_getaffinity(0)) if cpu is None else cpu
     os.sched_setaffinity(0, {cpu})
     good = True
-    with tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder, bench(Path(folder), cpu) as ready:
+    with tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder, bench(Path(folder), cpu, not clsact) as ready:
         click.echo(HEADER)
         for payload_bytes in PAYLOADS:
             found: list[Round] = []

@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 import pytest
 
-from agent.spraycheck import dataplane
 from scenarios.lab import deploy
 from scenarios.lab.lab_dir import LabDir
+from testbed.emulation.network import EmulatedFabric
 from testbed.errors import KernelError
 from testbed.kernel import qdisc, tcx
 from testbed.kernel.bpf_syscall import load_smallest_program, program_id
@@ -17,7 +18,7 @@ from testbed.kernel.qdisc import Direction
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
-from testbed.model.ids import Role
+from testbed.model.ids import NodeId, PortId
 from tests.support.namespaces import built, needs_root
 from tests.support.veth_pair import End, veth_pair
 
@@ -94,20 +95,50 @@ def test_a_kernel_without_it_is_told_from_a_refusal(monkeypatch, programs):
     assert tcx.attached("h0", 1) == ()
 
 
-@pytest.mark.parametrize("most", [0, 64])
+def test_what_is_taken_off_is_gone_and_twice_is_safe(end, port, programs):
+    with inside(end.path):
+        for each in programs:
+            tcx.attach(end.name, port, each)
+        for _ in range(2):
+            tcx.detach(end.name, port, programs[0])
+        assert tcx.attached(end.name, port) == (program_id(programs[1]),)
+        tcx.detach(end.name, 4242, programs[1])
+
+
+@contextmanager
+def no_short_grace_periods() -> Iterator[bool]:
+    """As on a machine on which they cannot be made short."""
+    yield False
+
+
+@pytest.mark.parametrize(
+    ("most", "short", "wanted", "by_tcx"),
+    [(0, True, True, True), (64, False, True, True), (0, False, True, False), (64, True, False, False)],
+    ids=["many ports", "few ports and long waits", "many ports and long waits", "not wanted"],
+)
 @pytest.mark.usefixtures("needs_tcx")
-def test_a_lab_counts_by_tcx_while_its_ports_are_few(monkeypatch, tmp_path, most):
+def test_a_lab_counts_by_tcx_where_the_kernel_need_not_wait_long(monkeypatch, tmp_path, most, short, wanted, by_tcx):
     monkeypatch.setattr(deploy, "MOST_BY_TCX", most)
+    if not short:
+        monkeypatch.setattr(deploy, "short_grace_periods", no_short_grace_periods)
     with built(FabricSpec(planes=1, leaves=2, spines=2, hosts_per_leaf=1)) as net:
         labdir = LabDir(net.lab, tmp_path)
         labdir.path.mkdir()
-        with deploy.measured_leaves(net.fabric, labdir, narrow=False) as leaves:
-            for leaf in leaves:
-                wanted = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
-                for each in net.fabric.ports_of(leaf.node):
-                    number = leaf.program.program(wanted[each.peer.role]).id
-                    with inside(net.netns_path(leaf.node)), Rtnl.here(str(leaf.node)) as rtnl:
-                        ifindex = ifindex_of(net.fabric, each)
-                        by_tc = [one.id for one in qdisc.attached_programs(rtnl, ifindex, Direction.INGRESS)]
-                        by_tcx = list(tcx.attached(str(leaf.node), ifindex))
-                        assert (by_tcx, by_tc) == (([number], []) if most else ([], [number]))
+        with deploy.measured_leaves(net.fabric, labdir, narrow=False, tcx_wanted=wanted) as leaves:
+            numbers = {
+                (leaf.node, port): [leaf.by_peer[port.peer.role].id]
+                for leaf in leaves
+                for port in net.fabric.ports_of(leaf.node)
+            }
+            assert {key: on_port(net, *key) for key in numbers} == {
+                key: (number, []) if by_tcx else ([], number) for key, number in numbers.items()
+            }
+        assert {bool(on_port(net, *key)[0]) for key in numbers} == {by_tcx and not short}
+
+
+def on_port(net: EmulatedFabric, leaf: NodeId, port: PortId) -> tuple[list[int], list[int]]:
+    """Programs on a port's way in, by TCX and in clsact."""
+    ifindex = ifindex_of(net.fabric, port)
+    with inside(net.netns_path(leaf)), Rtnl.here(str(leaf)) as rtnl:
+        by_tc = [one.id for one in qdisc.attached_programs(rtnl, ifindex, Direction.INGRESS)]
+        return list(tcx.attached(str(leaf), ifindex)), by_tc
