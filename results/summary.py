@@ -137,7 +137,7 @@ class Detected(msgspec.Struct, frozen=True):
     common_candidates: tuple[tuple[str, ...], ...] = ()
     """Sets of those of which the evidence cannot tell which one it is."""
     added_up: int = 0
-    """How many of `verdicts` are those of several flows together: of paths that had too few packets for one alone."""
+    """How many of `verdicts` are those of several flows together: of paths that said too little alone."""
     unmeasured: dict[str, int] = {}
     """Flows, counted in each plane, for which a leaf had no room, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
@@ -359,7 +359,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:
     if detected.added_up:
-        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, with too few packets alone"
+        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, as they say too little alone"
 
 
 def _alarm_lines(detected: Detected) -> Iterator[str]:

@@ -164,7 +164,7 @@ def witnesses(data: RunData) -> Table:
         f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
     )
     if found.added_up:
-        judged += f" {found.added_up:,} of them by several flows together, as they had too few packets alone."
+        judged += f" {found.added_up:,} of them by several flows together, as they say too little alone."
     for reason, count in list(found.insufficient.items())[:4]:
         judged += f" Insufficient, {count:,}: {reason}."
     for reason, count in list(found.unmeasured.items())[:4]:

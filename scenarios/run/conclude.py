@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from agent.spraycheck.declared import NOTHING_SENT
+from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
 from results.event_log import Fields
 from results.metrics import NS
 from scenarios.run.collect import by_expectation, unmeasured
@@ -48,6 +48,11 @@ class _Detect(msgspec.Struct, frozen=True):
     def is_weak(self) -> bool:
         """Whether it says nothing for want of packets alone."""
         return self.verdict == "insufficient" and (self.reason or "").startswith(("a drop of", "margin of"))
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it says nothing, but more of the same would: of too few packets, or lost by one of several causes."""
+        return self.is_weak or (self.verdict == "insufficient" and self.reason == LOST_ALIKE)
 
     @property
     def links(self) -> tuple[str, str]:
@@ -160,10 +165,10 @@ def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect
 
 
 def _with_link_sums(detects: list[_Detect], sums: Iterable[_LinkSum], named: Sequence[str]) -> list[_Detect]:
-    """Verdicts, those of too few packets as what all flows over the path's links say: one failed, or both cleared."""
+    """Verdicts, those that are open as what all flows over the path's links say: one failed, or both cleared."""
     told = {each.link: each.verdict for each in sums}  # the last word on each
     return [
-        msgspec.structs.replace(each, verdict=_by_links(each, told, named)) if each.is_weak else each
+        msgspec.structs.replace(each, verdict=_by_links(each, told, named)) if each.is_open else each
         for each in detects
     ]
 
@@ -171,7 +176,8 @@ def _with_link_sums(detects: list[_Detect], sums: Iterable[_LinkSum], named: Seq
 def _by_links(detect: _Detect, told: Mapping[str, str], named: Sequence[str]) -> str:
     if any(told.get(link) == "failed" and link in named for link in detect.links):
         return "failed"
-    return "healthy" if all(told.get(link) == "healthy" for link in detect.links) else detect.verdict
+    cleared = detect.is_weak and all(told.get(link) == "healthy" for link in detect.links)
+    return "healthy" if cleared else detect.verdict
 
 
 def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:

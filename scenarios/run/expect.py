@@ -70,7 +70,7 @@ class Conclusion:
     """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
     common_candidates: tuple[tuple[str, ...], ...] = ()
     added_up: int = 0
-    """How many of the verdicts are those of several flows together, of paths that had too few packets alone."""
+    """How many of the verdicts are those of several flows together, of paths that said too little alone."""
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Flows for which a leaf had no room, by their hosts, the leaf and what it has no room for."""
 

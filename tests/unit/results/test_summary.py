@@ -125,7 +125,7 @@ def test_page_says_how_many_verdicts_are_those_of_several_flows() -> None:
     said = Detected("none", (), (), (), {"healthy": 260}, 260, None, None, None)
     assert "several flows" not in summary_text(msgspec.structs.replace(summary(), detected=said))
     page = summary_text(msgspec.structs.replace(summary(), detected=msgspec.structs.replace(said, added_up=1)))
-    assert "1 path judged by several flows together, with too few packets alone" in page
+    assert "1 path judged by several flows together, as they say too little alone" in page
 
 
 def test_page_tells_how_often_healthy_runs_are_accused_where_that_is_stated_for_a_run() -> None:

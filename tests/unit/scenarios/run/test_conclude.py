@@ -121,6 +121,8 @@ def test_a_path_over_a_link_that_sums_fail_is_failed_once_the_link_is_named() ->
     assert conclusion_of(told, None, 1, "declared").verdicts == {"insufficient": 1}
     named = localize(2_000_000_000, [UP]) | {"expectation": "declared", "evidence": []}
     assert conclusion_of([*told, named], None, 1, "declared").verdicts == {"failed": 1}
+    alike = declared_flow(1, 4, LOST_ALIKE), *told[1:]
+    assert conclusion_of([*alike, named], None, 1, "declared").verdicts == {"failed": 1}, "what it lost is explained"
     other = localize(2_000_000_000, ["p0:leaf1>spine5"]) | {"expectation": "declared", "evidence": []}
     assert conclusion_of([*told, other], None, 1, "declared").verdicts == {"insufficient": 1}
 
