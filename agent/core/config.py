@@ -5,7 +5,7 @@ follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argu
 """
 
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import Enum, StrEnum
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 from agent.core.errors import ConfigError
 from agent.core.ev_config import EvConfig
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
-from agent.wire.constants import SACK_BITMAP_BITS
+from agent.wire.constants import SACK_BITMAP_BITS, SprayPolicyCode
 
 EXP_CNT_INFINITE = 25
 """`exp_cnt` of this value never gives up (MRC API)."""
 
 
-class SprayPolicy(Enum):
+class SprayPolicy(StrEnum):
     """How first transmissions are spread over the entropy values; planes take turns in both."""
 
     ROTATION = "rotation"
@@ -27,6 +27,11 @@ class SprayPolicy(Enum):
 
     RANDOM = "random"
     """Planes in turn; inside the plane an independent uniform draw for every packet."""
+
+    @property
+    def code(self) -> SprayPolicyCode:
+        """How announcements tell it."""
+        return SprayPolicyCode[self.name]
 
 
 class LossRule(Enum):

@@ -10,12 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import SprayPolicy
 from agent.core.flow_shares import FlowShare
 from agent.core.psn import psn_of
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.columns import Announcement
-from agent.wire.constants import SprayPolicyCode
 from agent.wire.encode import encode_announcements
 from agent.wire.ev import EvCodec
 from agent.wire.template import HostAddress
@@ -23,8 +21,6 @@ from agent.wire.template import HostAddress
 CLOSING_COPIES = 3
 """Of every closing announcement on every path, a turn apart (a control period, 5 ms). Our choice: a path that drops a
 tenth of its packets still brings one in 999 of 1000 flows; where none comes, the leaf waits until the path is quiet."""
-
-_POLICY_CODE = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
 
 
 @dataclass(slots=True)
@@ -62,7 +58,7 @@ class Declarations:
             Announcement(
                 epoch=epoch,
                 plane=share.plane,
-                policy=_POLICY_CODE[qp.config.policy],
+                policy=qp.config.policy.code,
                 spines=self._spines,
                 src_leaf=runtime.address.leaf,
                 dst_leaf=self._peers[channel.peer_host].leaf,

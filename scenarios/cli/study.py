@@ -7,11 +7,13 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
+from agent.core.config import SprayPolicy
+from agent.spraycheck.expectation import Expectation
 from results.study_table import telling
 from results.wording import share_text
 from scenarios.cli.given_path import GivenPath
@@ -25,7 +27,7 @@ from scenarios.lab.processes import die_with
 from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
-from scenarios.study.model import Study, without_effect
+from scenarios.study.model import LossPolicy, Study, without_effect
 from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
 from testbed.model.fabric import Fabric, FabricSpec
@@ -36,7 +38,8 @@ NO_POLICY = "off"
 SHOWN = ("mode", "spray", "expectation", "loss_policy", "spines", "packets", "rate", "failure")
 """Of a cell in the printed table; what else tells two of them apart is added where there are such."""
 
-SPRAYS, EXPECTATIONS, LOSS_POLICIES = ("rotation", "random"), ("uniform", "declared"), ("off", "paper")
+SPRAYS, EXPECTATIONS = [each.value for each in SprayPolicy], [each.value for each in Expectation]
+LOSS_POLICIES = get_args(LossPolicy)
 
 
 def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

@@ -10,13 +10,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from math import ceil, sqrt
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Plan
-from scenarios.run.asked import LEAST_PACKETS_A_PATH, POLICIES, needed_for
+from scenarios.run.asked import LEAST_PACKETS_A_PATH, needed_for
 from scenarios.run.crossing import crosses, crossing_sendings, sendings_of
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.small_flows import is_weak
@@ -153,7 +154,7 @@ def _flows_a_sum(plan: Plan, fewest: int, most: int, flows: int) -> int | None:
     """
     spec, transport = plan.fabric.spec, plan.scenario.transport
     low, high = fewest // spec.planes, -(-most // spec.planes)
-    shape = FlowShape(POLICIES[transport.spray], 1, spec.spines, transport.copies)
+    shape = FlowShape(SprayPolicy(transport.spray).code, 1, spec.spines, transport.copies)
     if _is_weak_sum(shape, flows * high, flows, _min_rate(plan)):
         return None
     for count in range(1, flows + 1):

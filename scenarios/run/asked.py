@@ -2,15 +2,13 @@
 
 from dataclasses import replace
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.spraycheck.run_tests import count_tests
-from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
 from scenarios.run.crossing import crosses, crossing_sendings
-
-POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 LEAST_PACKETS_A_PATH = 64
 """Of a small flow that is announced: one opening and three closing frames a path are a sixteenth of it. Our choice."""
@@ -44,7 +42,7 @@ def _needed(plan: Plan, asked: Asked) -> int | None:
     transport, spines = plan.scenario.transport, plan.fabric.spec.spines
     if plan.scenario.judged_by == "declared":
         return declared_packets_needed(spines, asked)
-    return uniform_packets_needed(POLICIES[transport.spray], spines, transport.copies, asked)
+    return uniform_packets_needed(SprayPolicy(transport.spray).code, spines, transport.copies, asked)
 
 
 def _min_rate(plan: Plan) -> float:

@@ -3,12 +3,13 @@
 from collections import Counter, defaultdict
 from dataclasses import replace
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
-from scenarios.run.asked import POLICIES, asked_of, needed_for
+from scenarios.run.asked import asked_of, needed_for
 
 LeafPair = tuple[int, int]
 """Leaves, from and to."""
@@ -60,7 +61,7 @@ def _asked(plan: Plan) -> Asked:
 def _shape_of(plan: Plan, payload_bytes: int) -> FlowShape:
     transport, spec = plan.scenario.transport, plan.fabric.spec
     packets = max(1, payload_bytes // transport.pmtu // spec.planes)
-    return FlowShape(POLICIES[transport.spray], packets, spec.spines, transport.copies)
+    return FlowShape(SprayPolicy(transport.spray).code, packets, spec.spines, transport.copies)
 
 
 def _nothing() -> FlowShape:

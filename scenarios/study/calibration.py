@@ -7,11 +7,9 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import FlowShape, calibrate
 from agent.spraycheck.measured import Healthy, measured_s
-from agent.wire.constants import SprayPolicyCode
-
-_CODES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 
 class CalibrationRecord(msgspec.Struct, frozen=True):
@@ -53,7 +51,7 @@ def _record(
     largest = np.array([score for run in runs for score in run["good_scores"]])
     dispersion = float(np.mean([run["good_dispersion"] for run in runs if run["good_dispersion"] is not None]))
     found = measured_s(Healthy(spines, largest, dispersion), false_alarm)
-    in_use = calibrate(FlowShape(_CODES[spray], packets * spines, spines), false_alarm).s
+    in_use = calibrate(FlowShape(SprayPolicy(spray).code, packets * spines, spines), false_alarm).s
     return CalibrationRecord(
         mode, spray, spines, packets, found.flows, round(dispersion, 6), round(found.largest, 4), round(found.s, 4),
         round(in_use, 4), false_alarm, round(found.false_alarm_bound, 6),

@@ -12,7 +12,9 @@ from zlib import crc32
 import msgspec
 from pydantic import Field
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.detector import FALSE_ALARM, MAX_PACKETS, MISS
+from agent.spraycheck.expectation import Expectation
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
 from scenarios.file.document import Place
@@ -21,8 +23,9 @@ from scenarios.file.values import OffIsAWord, Part, Rate
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, NodeId
 
-Spray = Literal["rotation", "random"]
-Expectation = Literal["uniform", "declared"]
+_BY_WORD = Field(strict=False)
+"""A file has the words of an enum, not its members."""
+
 LossPolicy = Literal["off", "paper"]
 Failure = Literal["none", "one", "same-spine", "same-leaf", "disjoint", "four-of-plane", "two-of-pair", "host-link"]
 Count = Annotated[int, Field(ge=1, le=MAX_INDEX)]
@@ -55,9 +58,9 @@ class Study(Part):
     """Spines of a plane."""
     strides: tuple[int, ...] = Field(default=(1, 3), min_length=1)
     """Every host h sends one flow to host h + stride, counted around, for each stride."""
-    spray: tuple[Spray, ...] = Field(default=("rotation",), min_length=1)
+    spray: tuple[Annotated[SprayPolicy, _BY_WORD], ...] = Field(default=(SprayPolicy.ROTATION,), min_length=1)
     """How entropy values are drawn."""
-    expectation: tuple[Expectation, ...] = Field(default=("uniform",), min_length=1)
+    expectation: tuple[Annotated[Expectation, _BY_WORD], ...] = Field(default=(Expectation.UNIFORM,), min_length=1)
     """What counts are compared with: an equal share, or what the sender declared."""
     loss_policy: tuple[Annotated[LossPolicy, OffIsAWord], ...] = Field(default=("off",), min_length=1)
     """What senders do about a lost packet: nothing, or retire its path as in MRC's paper. A model knows `off` only."""
@@ -85,7 +88,7 @@ class Study(Part):
 class Point(msgspec.Struct, frozen=True):
     """One run of a study, as one expectation has it."""
 
-    spray: Spray
+    spray: SprayPolicy
     expectation: Expectation
     planes: int
     leaves: int
@@ -122,7 +125,7 @@ class Point(msgspec.Struct, frozen=True):
     @property
     def run(self) -> "Point":
         """The same for the points that one run on a fabric can answer: its records hold every expectation."""
-        return msgspec.structs.replace(self, expectation="uniform")
+        return msgspec.structs.replace(self, expectation=Expectation.UNIFORM)
 
     @property
     def fabric(self) -> Fabric:

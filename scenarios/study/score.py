@@ -10,9 +10,11 @@ from typing import Literal
 
 import msgspec
 
+from agent.core.config import SprayPolicy
 from agent.spraycheck.detector import Verdict
+from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
-from scenarios.study.model import Expectation, Failure, LossPolicy, Point, Spray
+from scenarios.study.model import Failure, LossPolicy, Point
 from testbed.model.ids import DirectedLink
 
 Mode = Literal["simulated", "fabric"]
@@ -50,7 +52,7 @@ class Row(msgspec.Struct, frozen=True):
 
     key: str
     mode: Mode
-    spray: Spray
+    spray: SprayPolicy
     expectation: Expectation
     loss_policy: LossPolicy
     planes: int
@@ -180,6 +182,6 @@ def _count(paths: Iterable[Seen], verdict: Verdict) -> int:
 
 
 def _score(seen: Seen, point: Point) -> float:
-    if point.expectation == "declared":
+    if point.expectation is Expectation.DECLARED:
         return round(-log10(max(seen.p_value if seen.p_value is not None else 1.0, _LEAST_P)), 3) + 0.0
     return round((seen.expected - seen.count) / sqrt(seen.expected), 3)

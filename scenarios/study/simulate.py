@@ -16,16 +16,15 @@ from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.declared import judge_declared, judge_entered, judge_source
 from agent.spraycheck.detector import STRAY_RATE, Asked, PathVerdict, certain_losses, judge, plan_test
+from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.together import seen_together
-from agent.wire.constants import SprayPolicyCode
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, Said, Seen, row_of
 from testbed.model.ids import DirectedLink, NodeId
 
 Counts = NDArray[np.int64]
-_POLICY_CODES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 _BLOCKS_APART = 1 << 20
 """Flows begin anywhere in a schedule; our choice of how far from its start."""
 
@@ -76,7 +75,7 @@ def simulate(point: Point) -> Row:
             _JUDGES[point.expectation](
                 found, point, _About(plane, flow.source, flow.target), (sent, at_leaf, arrived), asked
             )
-    declared = point.expectation == "declared"
+    declared = point.expectation is Expectation.DECLARED
     said = localize(seen_together(found.evidence, asked) if declared else found.evidence, (), found.sources)
     conclusion = Said(
         said.finding,
@@ -117,10 +116,9 @@ def sent_by_path(
 
 
 def _flows(point: Point, rng: np.random.Generator) -> list[_Flow]:
-    policy = SprayPolicy(point.spray)
     packets = point.packets * point.spines * point.planes
     return [
-        _Flow(host, (host + stride) % point.leaves, sent_by_path(policy, point.planes, point.spines, packets, rng))
+        _Flow(host, (host + stride) % point.leaves, sent_by_path(point.spray, point.planes, point.spines, packets, rng))
         for stride in point.strides
         for host in range(point.leaves)
     ]
@@ -146,7 +144,7 @@ def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLin
 def _by_share(found: _Found, point: Point, about: _About, counts: tuple[Counts, Counts, Counts], asked: Asked) -> None:
     """The expectation `uniform`: the destination leaf knows N, k and what arrived."""
     sent, _, arrived = counts
-    test = plan_test(FlowShape(_POLICY_CODES[point.spray], int(sent.sum()), point.spines), asked)
+    test = plan_test(FlowShape(point.spray.code, int(sent.sum()), point.spines), asked)
     verdicts = judge(test, arrived)
     _take(
         found,
@@ -194,4 +192,4 @@ def _take(
         )
 
 
-_JUDGES = {"uniform": _by_share, "declared": _by_declaration}
+_JUDGES = {Expectation.UNIFORM: _by_share, Expectation.DECLARED: _by_declaration}

@@ -17,8 +17,7 @@ from agent.spraycheck.detector import Asked, Verdict, judge, plan_test, uniform_
 from agent.wire.constants import SprayPolicyCode
 from scenarios.study.simulate import sent_by_path
 
-CODES = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
-POLICIES = list(CODES)
+POLICIES = list(SprayPolicy)
 SURE = 1 - 1e-5
 """Of each bound here."""
 
@@ -83,7 +82,7 @@ def test_s3_a_drop_rate_lowers_the_mean_by_its_share(policy: SprayPolicy, rate: 
 def test_s4_what_is_flagged_is_what_lies_below_the_threshold(policy: SprayPolicy) -> None:
     """t = λ − s·√λ splits healthy from failed counts with the stated probabilities, by counts alone."""
     flows, per_path, spines, asked = 2000, 20_000, 8, Asked(0.03, false_alarm=0.01)
-    test = plan_test(FlowShape(CODES[policy], per_path * spines, spines), asked)
+    test = plan_test(FlowShape(policy.code, per_path * spines, spines), asked)
     assert test.threshold == pytest.approx(per_path - test.calibration.s * np.sqrt(per_path))
     sent = flows_of(policy, spines, per_path, flows)
     alarms = (sent < test.threshold).any(axis=1).sum()

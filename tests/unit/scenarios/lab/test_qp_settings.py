@@ -1,13 +1,18 @@
 """A scenario's transport reaches the workers whole: every setting has a key, defaults are those of the core."""
 
+import re
+from typing import get_type_hints
+
 import msgspec
 import pytest
 
-from agent.core.config import QpConfig
+from agent.core.config import LossRule, QpConfig, SprayPolicy
 from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.ev_config import EvConfig
+from agent.core.ev_config import EvConfig, LossPolicy
 from agent.host import requests as ask
-from scenarios.file.transport import Transport
+from agent.spraycheck.expectation import Expectation
+from scenarios.file.model import Detector
+from scenarios.file.transport import EvTreatment, Transport
 from scenarios.lab.qp_settings import paced, qp_settings_of
 
 UNLIKE = {
@@ -70,3 +75,20 @@ def test_what_is_left_out_is_what_the_core_does_by_default() -> None:
 @pytest.mark.parametrize(("given", "ns"), [(None, 125_000_000), (0, None), (10, 10_000_000)])
 def test_tail_probes_follow_the_timeout_unless_told(given: float | None, ns: int | None) -> None:
     assert qp_settings_of(Transport(tail_probe_ms=given), 1).ev.tail_probe_ns == ns
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "words"),
+    [
+        (Transport, "spray", SprayPolicy),
+        (Transport, "loss_rule", LossRule),
+        (EvTreatment, "loss_policy", LossPolicy),
+        (Detector, "expectation", Expectation),
+        (ask.QpSettings, "policy", SprayPolicy),
+        (ask.QpSettings, "loss_rule", LossRule),
+        (ask.EvSettings, "loss_policy", LossPolicy),
+    ],
+)
+def test_the_words_of_a_choice_are_the_cores(part, key, words):
+    said = str(get_type_hints(part)[key])
+    assert re.findall(r"'([a-z-]+)'", said) == [each.value for each in words]

@@ -15,7 +15,6 @@ from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.together import link_sums
-from agent.wire.constants import SprayPolicyCode
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.run import announcing
@@ -25,7 +24,6 @@ from scenarios.run.power import warnings_of
 from scenarios.study.simulate import sent_by_path
 
 KIB = 1024
-POLICIES = {"rotation": SprayPolicyCode.ROTATION, "random": SprayPolicyCode.RANDOM}
 
 
 def plan(qps: int, kib: int, *others: dict[str, Any], planes: int = 1, spray: str = "rotation", **parts: Any) -> Plan:
@@ -68,7 +66,7 @@ def test_in_whatever_order_they_end_no_flow_is_left_over(qps: int, planes: int, 
         for sent in rng.sample(told, len(told)):
             packets = sent.packets // planes + (round(deviation * rng.gauss()) if planes > 1 else 0)
             counts = np.full(4, packets // 4)
-            total = totals.add(LeafPair(0, 0, 1), FlowShape(POLICIES[spray], packets, 4), counts, 1)
+            total = totals.add(LeafPair(0, 0, 1), FlowShape(SprayPolicy(spray).code, packets, 4), counts, 1)
             members += len(total.members) if total else 0
         assert members == len(told)
 

@@ -1,5 +1,6 @@
 """A grid to its points, and a point to the links that drop."""
 
+import msgspec
 import pytest
 
 from scenarios.study.model import Point, Study, failed_links, points_of, study_complaints
@@ -27,7 +28,7 @@ def point(failure="one", seed=1, **parts):
         "false_alarm": 1e-3,
         "seed": seed,
     }
-    return Point(**values | parts)
+    return msgspec.convert(values | parts, Point)
 
 
 def test_every_list_is_crossed_and_each_point_has_its_healthy_twin():
@@ -93,4 +94,8 @@ def test_a_point_repeats_and_seeds_differ():
     assert failed_links(point(seed=5)) == failed_links(point(seed=5))
     assert len({failed_links(point(seed=seed)) for seed in range(40)}) > 20
     assert point().key != point(seed=2).key
+    assert point().key == (
+        '{"spray":"rotation","expectation":"declared","planes":1,"leaves":8,"spines":8,"strides":[1,3],"rate":0.01,'
+        '"packets":1000,"failure":"one","asked_rate":0.01,"miss":0.01,"false_alarm":0.001,"seed":1}'
+    ), "folders of old are gone on with"
     assert point().cell_seed != point(packets=999).cell_seed
