@@ -4,7 +4,7 @@ Pure statistics of spraying; knows no drop rate and no counts. SprayCheck S2 and
 """
 
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from math import sqrt
 
 from agent.spraycheck.binomial import quantile
@@ -49,7 +49,7 @@ class Calibration:
     """Why this value, for the record."""
 
 
-@cache
+@lru_cache(1 << 14)
 def calibrate(shape: FlowShape, false_alarm: float) -> Calibration:
     """s such that a healthy flow has a path flagged with probability at most `false_alarm`, over all its k paths.
 

@@ -155,7 +155,7 @@ def _beyond_stray(sent: int, asked: Asked) -> int:
     return unflagged + 1
 
 
-@cache
+@lru_cache(1 << 16)
 def _standing_out(share: float, others: int, level: float) -> int:
     """Fewest packets lost for which a path with `share` of its flow stands out, while other paths lost `others`."""
     if share >= 1:

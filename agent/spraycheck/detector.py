@@ -7,7 +7,7 @@ is `healthy` only where a drop of the asked rate would hardly have been missed. 
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil, floor, sqrt
 
 import numpy as np
@@ -104,7 +104,7 @@ class PathVerdict:
     of a path that drops it, since one that does not has next to none."""
 
 
-@cache
+@lru_cache(1 << 14)
 def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     """The test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
     if shape.packets < 1 or shape.paths < 1:

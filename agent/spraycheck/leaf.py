@@ -155,6 +155,9 @@ class LeafDetector:
         self.rules = rules
         self._counters = counters
         self._judged: set[tuple[Key, Expectation]] = set()
+        """Of flows that are still owed another verdict."""
+        self._over: set[Key] = set()
+        """Flows judged by everything, which stay until they are erased."""
         self._tested: set[Key] = set()
         self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
         self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
@@ -201,11 +204,16 @@ class LeafDetector:
         records = self._counters.flows()
         before, self._waiting = self._waiting, {}
         keys = zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True)
-        # Most flows only go on, and there may be thousands of them.
-        for record, key, is_due in zip(records, keys, self._are_due(records, now_ns), strict=True):
-            if not is_due and key in before:
+        old = now_ns - records["seen_ns"].astype(np.int64) > self.rules.erase_after_ns
+        # Most flows only go on, or are of earlier runs, and there may be thousands of them.
+        states = zip(keys, self._have_ended(records, old), old.tolist(), strict=True)
+        for place, (key, has_ended, is_old) in enumerate(states):
+            if key in self._over and not is_old:
+                continue
+            if not has_ended and key in before:
                 self._waiting[key] = before[key]
                 continue
+            record = records[place]
             if record["announced_ns"]:
                 found = list(self._judge(key, record, now_ns))
                 reports += [each for each in found if isinstance(each, FlowReport)]
@@ -215,20 +223,19 @@ class LeafDetector:
         self._counters.erase_marks(now_ns - self.rules.erase_after_ns)
         return reports
 
-    def _are_due(self, records: NDArray[np.void], now_ns: int) -> list[bool]:
+    def _have_ended(self, records: NDArray[np.void], old: NDArray[np.bool_]) -> list[bool]:
         """Which records have ended in some way, so that there may be something to judge or to erase."""
-        seen_ns = records["seen_ns"].astype(np.int64)
-        due = (records["stopped_ns"] > 0) | (now_ns - seen_ns > self.rules.erase_after_ns)
+        ended = (records["stopped_ns"] > 0) | old
         if not self.rules.narrow:
-            due |= records["closed_ns"] > 0
-        told: list[bool] = due.tolist()
+            ended |= records["closed_ns"] > 0
+        told: list[bool] = ended.tolist()
         return told
 
     def _judge(self, key: Key, record: np.void, now_ns: int) -> Iterator[FlowReport | Expectation]:
         """What is due of a flow: its reports, or by what it is still to be judged."""
-        owed = [each for each in self.rules.expectations if (key, each) not in self._judged]
-        if not owed:
+        if key in self._over:
             return
+        owed = [each for each in self.rules.expectations if (key, each) not in self._judged]
         if key not in self._tested:
             self._write_test(record)
             self._tested.add(key)
@@ -240,6 +247,9 @@ class LeafDetector:
             else:
                 self._judged.add((key, expectation))
                 yield report
+        if all((key, each) in self._judged for each in self.rules.expectations):
+            self._forget(key)
+            self._over.add(key)
 
     def _has_closed(self, key: Key, record: np.void, now_ns: int) -> bool:
         """Whether the sender has declared the flow and nothing more of it is to come."""
@@ -356,9 +366,14 @@ class LeafDetector:
         if not record["announced_ns"]:
             _log.warning("p%d-leaf%d: QP %#x was marked but not announced", self.rules.plane, self.rules.leaf, key[0])
         self._counters.erase(*key)
+        self._forget(key)
+
+    def _forget(self, key: Key) -> None:
+        """Nothing more is asked of a flow."""
         self._quiet.forget(key)
         self._tested.discard(key)
         self._judged -= {(key, each) for each in Expectation}
+        self._over.discard(key)
 
     def _expired(self, record: np.void, now_ns: int) -> bool:
         return now_ns - int(record["seen_ns"]) > self.rules.erase_after_ns
