@@ -9,6 +9,7 @@ from textwrap import wrap
 import msgspec
 
 from results.collective_rows import HEADER, CollectiveRow, row_line
+from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals
 from results.witnesses import Witness, witness_lines
 from results.wording import count_text, share_text
@@ -23,9 +24,6 @@ SHOWN_FLOWS = 32
 
 LINE = 110
 """Columns of a line behind its label, so that a page has 120."""
-
-LONG_FAULT = 24
-"""Letters from which on a fault in words is not said twice (our choice)."""
 
 SHOWN_REASONS = 4
 """Of insufficient verdicts; the rest is in `detect.jsonl`."""
@@ -317,11 +315,9 @@ def _injected_text(fault: Injected) -> str:
     hit = f", {fault.hit:,} hit" if fault.hit and fault.hit != fault.dropped else ""
     reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
-    told = f"{fault.kind} {fault.requested_text}".rstrip()
-    same = fault.in_force_text == fault.requested_text and len(told) > LONG_FAULT
-    in_force = "in force as asked" if same else f"{fault.in_force_text} in force".lstrip()
+    in_force = in_force_text(fault.kind, fault.requested_text, fault.in_force_text)
     return (
-        f"{told} by {fault.mechanism} ({in_force}, read back{set_by}): "
+        f"{fault_text(fault.kind, fault.requested_text)} by {fault.mechanism} ({in_force}, read back{set_by}): "
         f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}{hit}{reverse}"
     )
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from results.fault_text import fault_text
 from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
 from results.report.style import BESIDE_IN, Drawn
@@ -151,7 +152,7 @@ def _did(summary: Summary) -> dict[str, int]:
     """What the faults of each direction and kind did, all times together that they were in force."""
     done: Counter[str] = Counter()
     for one in summary.injected:
-        name = f"{one.link} {one.kind}"
+        name = f"{one.link} {fault_text(one.kind)}"
         done[f"{name}: dropped"] += one.dropped
         if one.hit is not None and one.hit != one.dropped:
             done[f"{name}: hit"] += one.hit

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from results.fault_text import fault_text, held_text
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.summary import CaptureResult, FlowResult, Injected, Load, Summary, size_text
@@ -65,10 +66,10 @@ def broken(data: RunData) -> Table:
     """Every fault: asked for, in force, measured."""
     counted: dict[tuple[str, str], list[Injected]] = {}
     for each in data.summary.injected if data.summary else ():
-        counted.setdefault((each.link, each.requested_text), []).append(each)
+        counted.setdefault((each.link, fault_text(each.kind, each.requested_text)), []).append(each)
     rows = []
     for fault in data.faults[:MOST_ROWS]:
-        found = counted.get((fault.link, fault.words.partition(" ")[2]))
+        found = counted.get((fault.link, fault.words))
         during = found.pop(0) if found else None
         rows.append(
             (
@@ -80,18 +81,20 @@ def broken(data: RunData) -> Table:
                 fault.mechanism + (", set by hand" if fault.by == "hand" else ""),
             )
         )
-    note = "“Measured” is dropped of seen, or hit of seen where a fault spoils, copies or reorders packets, with the "
+    note = "In force: as read back from the kernel. "
+    note += "“Measured” is dropped of seen, or hit of seen where a fault spoils, copies or reorders packets, with the "
     note += f"interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
     if len(data.faults) > MOST_ROWS:
         note += f" In truth.jsonl: {count_text(len(data.faults) - MOST_ROWS, 'more fault')}."
-    columns = ("direction", "asked for", "in force, read back", "from, to (s)", "#seen", "#dropped", "measured", "by")
+    columns = ("link", "asked", "in force", "from, to (s)", "#seen", "#dropped", "measured", "mechanism")
     return Table(columns, rows, "nothing was broken", note if rows else "")
 
 
 def _in_force(fault: FaultSpan, during: Injected | None) -> str:
     """As read back; where that is what was asked for up to the step of the kernel's numbers, in the same words."""
-    kind = fault.words.partition(" ")[0]
-    return f"{kind} {during.in_force_text}" if during and during.in_force_text else fault.in_force
+    if during is None or not during.in_force_text:
+        return fault.in_force
+    return held_text(during.kind, during.in_force_text)
 
 
 def _when(data: RunData, fault: FaultSpan) -> str:

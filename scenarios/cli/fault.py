@@ -11,7 +11,7 @@ from faults.targets import chosen_of
 from faults.wording import worded
 from faults.words import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word
 from scenarios.cli.command_group import CommandGroup
-from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
+from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, held, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, ScenariosError, UsageError
@@ -129,7 +129,7 @@ def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:
     """After a refusal: what is in force where the fault was to be put."""
     with suppress(ScenariosError):
         there = [state for state in owner.ask(FaultShow(), Faults).faults if state.link in links]
-        told = [f"{state.link} {state.fault} {state.in_force_text} by {state.mechanism}" for state in there]
+        told = [f"{state.link} {held(state)} by {state.mechanism}" for state in there]
         output.say(f"still in force there: {'; '.join(told)}" if told else "no fault is in force there")
 
 

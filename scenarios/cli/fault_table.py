@@ -3,10 +3,11 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
+from results.fault_text import fault_text, held_text
 from scenarios.lab.protocol import FaultPlanned, FaultState
 
-COLUMNS = ("link", "fault", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
-PLANNED_COLUMNS = ("link", "fault", "next", "when", "set by")
+COLUMNS = ("link", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by", "since")
+PLANNED_COLUMNS = ("link", "asked", "next", "when", "set by")
 
 MOST_ROWS = 8
 """Of faults on single directions; of more, those that are alike are told together (our choice: a screen holds them)."""
@@ -40,17 +41,22 @@ def _told_together(told: Sequence[T], likeness: Callable[[T], Row], each: bool) 
 
 
 def _likeness(state: FaultState) -> Row:
-    return (state.fault, state.requested_text, state.in_force_text, state.mechanism, state.by)
+    return (fault_text(state.kind, state.requested_text), held(state), state.mechanism, state.by)
+
+
+def held(state: FaultState) -> str:
+    """What the kernel holds, in words."""
+    return held_text(state.kind, state.in_force_text)
 
 
 def _row(alike: Sequence[FaultState]) -> Row:
     *what, by = _likeness(alike[0])
     seen, dropped = sum(state.seen for state in alike), sum(state.dropped for state in alike)
-    return (_where(alike), *what, str(seen), str(dropped), by, min(state.since for state in alike))
+    return (_where(alike), *what, f"{seen:,}", f"{dropped:,}", by, min(state.since for state in alike))
 
 
 def _plan(planned: FaultPlanned) -> Row:
-    return (f"{planned.fault} {planned.requested_text}".rstrip(), planned.act, _when(planned), planned.by)
+    return (fault_text(planned.kind, planned.requested_text), planned.act, _when(planned), planned.by)
 
 
 def _when(planned: FaultPlanned) -> str:

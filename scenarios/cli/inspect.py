@@ -2,6 +2,7 @@
 
 import click
 
+from scenarios.cli.fault_table import COLUMNS, fault_rows
 from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output, counted
@@ -81,5 +82,4 @@ def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
 
 def show_faults(output: Output, status: LabStatus) -> None:
     """The faults in force, in short."""
-    faults = [(f.link, f.kind, f.in_force_text, f.mechanism, f"{f.dropped} of {f.seen}") for f in status.faults]
-    output.table(("fault", "kind", "in force", "mechanism", "DROPPED"), faults, "no faults")
+    output.table(COLUMNS, fault_rows(status.faults, each=False), "no faults")

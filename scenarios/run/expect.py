@@ -8,6 +8,7 @@ from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
 from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
+from results.fault_text import fault_text
 from results.metrics import precision, recall
 from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
 from results.wording import count_text
@@ -354,7 +355,14 @@ def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: 
 def _uncounted(injected: tuple[Injected, ...]) -> str:
     """Why retransmissions cannot be held against the drops; empty if they can."""
     found = ((fault, why_uncounted(fault.kind, fault.mechanism)) for fault in injected)
-    return next((f"{fault.link} {fault.kind}: {why}" for fault, why in found if why is not None), "")
+    return next(
+        (
+            f"{fault.link} {fault_text(fault.kind, fault.requested_text)}: {why}"
+            for fault, why in found
+            if why is not None
+        ),
+        "",
+    )
 
 
 def _data_drops(injected: tuple[Injected, ...]) -> int:

@@ -13,6 +13,7 @@ from faults.schedule import Event
 from faults.traits import amount_of, name_of
 from results import run_dir
 from results.event_log import Fields, Tail, read_records
+from results.fault_text import fault_text
 from results.run_dir import RunDir
 from results.summary import CaptureResult
 from results.wording import count_text
@@ -180,7 +181,7 @@ def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.Fa
         for fault in planned.worded.faults:
             state = there.get((str(way), name_of(fault)))
             if state is not None and state.requested_text != amount_of(fault):
-                has = f"{way} has {state.fault} {state.requested_text} already"
+                has = f"{way} has {fault_text(state.kind, state.requested_text)} already"
                 raise LabStateError(f"{has}; `spraylab fault clear` it, or ask for the same")
             same.append(state is not None)
     return all(same)

@@ -5,6 +5,7 @@ Two forms: narrow for a small terminal, wide with more columns and the paths in 
 
 from rich.text import Text
 
+from results.fault_text import GONE, fault_text, in_force_text
 from scenarios.watch.folding import folded
 from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, View
 
@@ -72,10 +73,11 @@ def fault_lines(view: View, width: int | None) -> Lines:
 
 
 def _fault(fault: FaultView) -> Text:
-    held = " ".join(filter(None, (fault.link, fault.kind, fault.in_force)))
+    told = f"{fault.link} {fault_text(fault.kind, fault.requested)}"
+    if fault.in_force != fault.requested:
+        told += f" ({in_force_text(fault.kind, fault.requested, fault.in_force)})"
     counts = f"dropped {fault.dropped:,} of {fault.seen:,}" if fault.seen else "no packet yet"
-    asked = "" if fault.in_force == fault.requested else f", asked {fault.requested or fault.kind}"
-    return Text(f"{held} {counts}{asked}", "bold red" if fault.in_force in ("nothing", "removed") else "cyan")
+    return Text(f"{told} {counts}", "bold red" if fault.in_force in GONE else "cyan")
 
 
 def detection_lines(view: View, width: int | None) -> Lines:

@@ -76,7 +76,7 @@ def test_a_run_is_watched_on_a_narrow_and_a_wide_terminal_to_the_end_of_the_lab(
             assert max(map(len, screen)) <= size[0]
             assert "…" not in "".join(screen)
         text = "\n".join(wide.screen())
-        assert f"{BAD} random-drop 20% dropped " in text
+        assert f"{BAD} drop 20% dropped " in text
         assert f"names {BAD} (uniform)" in text
         assert any(line.split()[-2:] == ["fault,", "named"] for line in wide.screen() if BAD in line)
 

@@ -30,8 +30,8 @@ def test_many_are_told_by_fault_with_their_sum_and_what_differs_stays_apart():
     states = [*many(MOST_ROWS + 1), removed]
     rows = fault_rows(states, each=False)
     assert rows == [
-        ("9 directions, p0:leaf0>spine0 first", "drop", "1%", "1%", "ebpf", "900", "63", "hand", "t5"),
-        ("p1:leaf9>spine0", "drop", "1%", "nothing", "ebpf", "3", "0", "hand", "t5"),
+        ("9 directions, p0:leaf0>spine0 first", "drop 1%", "drop 1%", "ebpf", "900", "63", "hand", "t5"),
+        ("p1:leaf9>spine0", "drop 1%", "nothing", "ebpf", "3", "0", "hand", "t5"),
     ]
     assert {len(row) for row in rows} == {len(COLUMNS)}
     assert folds(states, ())
@@ -39,7 +39,10 @@ def test_many_are_told_by_fault_with_their_sum_and_what_differs_stays_apart():
 
 
 def test_many_that_all_differ_are_not_told_together():
-    states = [msgspec.structs.replace(STATE, fault=f"drop of qp {at}") for at in range(2 * MOST_ROWS)]
+    states = [
+        msgspec.structs.replace(STATE, fault=f"drop of qp {at}", requested_text=f"1% of qp {at}")
+        for at in range(2 * MOST_ROWS)
+    ]
     assert len(fault_rows(states, each=False)) == len(states)
     assert not folds(states, ())
 

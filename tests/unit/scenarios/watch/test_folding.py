@@ -15,7 +15,7 @@ WORDS = st.lists(st.text("abc,-", min_size=1, max_size=12), min_size=1, max_size
     [
         ("one two", 7, ["one two"]),
         ("one two", 6, ["one", "  two"]),
-        ("random-drop black-hole", 12, ["random-drop", "  black-hole"]),
+        ("p0:leaf0>h0 black-hole", 12, ["p0:leaf0>h0", "  black-hole"]),
         ("a=1,b=2,c=3", 8, ["a=1,b=2,", "  c=3"]),
         ("unbreakable", 5, ["unbreakable"]),
         ("", 5, [""]),

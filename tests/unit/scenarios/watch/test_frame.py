@@ -26,7 +26,7 @@ leaf7 ..  ..  ..  ..  ..  ..  ..  ..   leaf7 ..  ..  ..  ..  ..  ..  ..  C.^
 link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 ^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.
 FLOWS measured over 1.0 s      EVs by state       FAULTS, counted by the kernel
-flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 random-drop 1%
+flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 drop 1%
 h0>h1       22.2   50%     40  h7     31   1   0    dropped 80 of 8,194
 h1>h2       22.2   50%     40  h0     32   0   0  DETECTED in run 3
 h2>h3       22.2   50%     40  h1     32   0   0  verdicts: 2 failed, 254
@@ -153,7 +153,7 @@ def test_letters(loss: float | None, named: bool, drawn: str) -> None:
 def test_a_fault_that_the_kernel_does_not_hold_says_so() -> None:
     lost = FaultView("p1:leaf7>spine7", "random-drop", "1%", "nothing", 0, 0, "hand")
     shown = "\n".join(lines(replace(large_view(), faults=(lost,)), 200, 50))
-    assert "p1:leaf7>spine7 random-drop nothing no packet yet, asked 1%" in shown
+    assert "p1:leaf7>spine7 drop 1% (nothing in force) no packet yet" in shown
 
 
 def test_a_lab_before_its_first_run_claims_nothing() -> None:

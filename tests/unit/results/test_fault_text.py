@@ -1,0 +1,47 @@
+"""One vocabulary for faults: the words that set them, from whatever a record has."""
+
+from fractions import Fraction
+
+import pytest
+
+from faults import model
+from faults.model import KINDS, Fault
+from faults.only import Only
+from faults.traits import amount_of
+from results.fault_text import fault_text, held_text, in_force_text
+
+FAULTS: tuple[Fault, ...] = (
+    model.RandomDrop(Fraction(1, 100), Only(host=3)),
+    model.BurstDrop(Fraction(1, 100), Fraction(1, 10)),
+    model.CountedDrop(100),
+    model.BlackHole(3),
+    model.Hang(),
+    model.Corrupt(Fraction(1, 100)),
+    model.Duplicate(Fraction(1, 100)),
+    model.Reorder(Fraction(5, 100), 1_000_000),
+    model.Delay(10_000_000),
+    model.RateLimit(10_000_000),
+    model.Down(),
+    model.Flap(2_000_000_000),
+    model.Reboot(300_000_000),
+    model.Crash(),
+)
+
+
+def test_every_kind_is_looked_at() -> None:
+    assert tuple(map(type, FAULTS)) == KINDS
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)
+def test_kind_and_amount_of_records_are_the_words_that_set_the_fault(fault: Fault) -> None:
+    assert fault_text(fault.kind, amount_of(fault)) == str(fault)
+    assert fault_text(fault.kind) == fault.word
+    assert held_text(fault.kind, amount_of(fault)) == str(fault)
+    assert in_force_text(fault.kind, amount_of(fault), amount_of(fault)) == "in force as asked"
+
+
+def test_what_the_kernel_holds_instead_is_told() -> None:
+    assert held_text("random-drop", "nothing") == "nothing"
+    assert in_force_text("random-drop", "1%", "nothing") == "nothing in force"
+    assert in_force_text("random-drop", "1%", "removed") == "removed"
+    assert in_force_text("random-drop", "1%", "0.98%") == "drop 0.98% in force"
