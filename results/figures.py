@@ -262,7 +262,7 @@ def _word(value: Any) -> str:
         return " ".join(map(str, value))
     if isinstance(value, float):
         return f"{value:.3g}".rstrip("0").rstrip(".") if value > 1 else f"{100 * value:.4g} %"
-    return f"{value:,}".replace(",", " ") if isinstance(value, int) else str(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:

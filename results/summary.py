@@ -261,20 +261,20 @@ def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
     if len(flows) > SHOWN_FLOWS:
         return
     asked = f"{'asked':>14}" if any(flow.asked_bps for flow in flows) else ""
-    yield f"{'flow':<12}{'data':>10}{'packets':>10}{'resent':>8}{'time':>10}{asked}{'goodput':>14}  verified"
+    yield f"{'flow':<12}{'data':>10}{'packets':>11}{'resent':>10}{'time':>10}{asked}{'goodput':>14}  verified"
     for flow in flows:
-        time = f"{flow.seconds:.2f} s" if flow.seconds is not None else flow.state
+        time = f"{flow.seconds:,.2f} s" if flow.seconds is not None else flow.state
         rate = f"{_rate_text(flow.goodput_bps):>14}"
         if asked:
             rate = f"{_rate_text(flow.asked_bps):>14}{rate}"
         right = _verified_text(flow)
         name = f"{flow.source}>{flow.destination}"
         data = size_text(flow.payload_bytes)
-        yield f"{name:<12}{data:>10}{flow.packets:>10}{flow.retransmissions:>8}{time:>10}{rate}  {right}"
+        yield f"{name:<12}{data:>10}{flow.packets:>11,}{flow.retransmissions:>10,}{time:>10}{rate}  {right}"
 
 
 def _rate_text(bps: float | None) -> str:
-    return "-" if bps is None else f"{bps / 1e6:.1f} Mb/s"
+    return "-" if bps is None else f"{bps / 1e6:,.1f} Mb/s"
 
 
 def _verified_text(flow: FlowResult) -> str:
@@ -286,8 +286,8 @@ def _verified_text(flow: FlowResult) -> str:
 def _traffic_lines(totals: Totals) -> list[str]:
     rate = ""
     if totals.goodput_bps is not None and totals.packets_per_s is not None:
-        rate = f": {totals.goodput_bps / 1e6:.1f} Mb/s of payload, {totals.packets_per_s:,.0f} packets/s"
-    ended = f"in {totals.seconds:.2f} s" if totals.seconds is not None else "not finished"
+        rate = f": {totals.goodput_bps / 1e6:,.1f} Mb/s of payload, {totals.packets_per_s:,.0f} packets/s"
+    ended = f"in {totals.seconds:,.2f} s" if totals.seconds is not None else "not finished"
     data = f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)}"
     return [
         f"{count_text(totals.flows, 'flow')}, {data} {ended}{rate}",
@@ -305,7 +305,7 @@ def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
         met_some = fault.seen or fault.dropped or fault.dropped_reverse
         links_of.setdefault((text, at if met_some else None), []).append(fault.link)
     for (text, _), links in links_of.items():
-        more = f" and {len(links) - 1} more, each" if len(links) > 1 else ""
+        more = f" and {len(links) - 1:,} more, each" if len(links) > 1 else ""
         yield f"{links[0]}{more} {text}"
 
 
@@ -328,7 +328,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     elif detected.expected is not None and {*detected.expected} != {each.link for each in detected.named}:
         yield f"the scenario expects {', '.join(detected.expected) or 'no link to be named'}"
     for named in detected.named:
-        when = "" if named.after_s is None else f", {named.after_s:.2f} s after the first packet"
+        when = "" if named.after_s is None else f", {named.after_s:,.2f} s after the first packet"
         right = _rightness(named, detected.expected, injected)
         yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
     for cause in detected.common:
@@ -345,7 +345,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     if detected.unannounced:
         pairs = count_text(detected.unannounced, "queue pair")
         yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
-    told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
+    told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} have a verdict"
     yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
     yield from _added_up_lines(detected)
@@ -372,9 +372,9 @@ def _insufficient_lines(detected: Detected) -> Iterator[str]:
 def _reason_lines(what: str, counts: Mapping[str, int], others: str) -> Iterator[str]:
     reasons = list(counts.items())
     for reason, count in reasons[:SHOWN_REASONS]:
-        yield from wrap(f"{what}: {count}: {reason}", LINE, subsequent_indent="  ")
+        yield from wrap(f"{what}: {count:,}: {reason}", LINE, subsequent_indent="  ")
     if len(reasons) > SHOWN_REASONS:
-        yield f"{what}: {sum(count for _, count in reasons[SHOWN_REASONS:])}: {others}"
+        yield f"{what}: {sum(count for _, count in reasons[SHOWN_REASONS:]):,}: {others}"
 
 
 def _missed_text(link: str, detected: Detected) -> str:
@@ -397,8 +397,8 @@ def _capture_lines(capture: CaptureResult) -> Iterator[str]:
         how = f": it was {capture.ended}, and the file ends there" if capture.ended else ""
         yield f"{capture.file}: tcpdump did not say how much it got{how}"
         return
-    cut = "" if capture.snaplen is None else f" of up to {capture.snaplen} bytes"
-    yield f"{capture.file}: {count_text(capture.captured, 'packet')}{cut}, {capture.dropped} dropped by the kernel"
+    cut = "" if capture.snaplen is None else f" of up to {capture.snaplen:,} bytes"
+    yield f"{capture.file}: {count_text(capture.captured, 'packet')}{cut}, {capture.dropped:,} dropped by the kernel"
     if capture.full:
         yield "  FULL: it had its share of limits.captures, later packets are not in it"
 
@@ -406,7 +406,7 @@ def _capture_lines(capture: CaptureResult) -> Iterator[str]:
 def _load_lines(load: Load) -> Iterator[str]:
     counts = ((load.ring_drops, "ring drop"), (load.softnet_drops, "softnet drop"), (load.tx_errors, "send error"))
     unexplained = (
-        f"{count_text(load.unexplained_losses, 'loss', 'losses')} unexplained (limit {load.unexplained_limit})"
+        f"{count_text(load.unexplained_losses, 'loss', 'losses')} unexplained (limit {load.unexplained_limit:,})"
     )
     yield ", ".join([*(count_text(count, what) for count, what in counts), unexplained])
     worst = "" if load.sched_wait_worst is None else f" ({load.sched_wait_worst:.1%} in the worst second of one)"

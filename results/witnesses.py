@@ -67,7 +67,7 @@ def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
             continue
         right = sum(link.right for link in each.named)
         yield (
-            f"{name:<22}{named_text(each):<27}{right:>6}{each.false_alarms:>7}{len(each.missed):>8}"
+            f"{name:<22}{named_text(each):<27}{right:>6,}{each.false_alarms:>7,}{len(each.missed):>8,}"
             f"{seconds_text(each):>9}{packets_text(each):>11}{paths_text(each):>7}{share_text(each.precision):>11}"
             f"{share_text(each.recall):>9}"
         )
@@ -92,12 +92,12 @@ def named_text(witness: Witness) -> str:
     if not witness.named:
         return "one of several" if witness.candidates else "no link"
     head, *more = named_links(witness)
-    return head + (f" and {len(more)} more" if more else "")
+    return head + (f" and {len(more):,} more" if more else "")
 
 
 def seconds_text(witness: Witness) -> str:
     """Seconds to the first right name."""
-    return NOTHING if witness.seconds is None else f"{witness.seconds:.2f}"
+    return NOTHING if witness.seconds is None else f"{witness.seconds:,.2f}"
 
 
 def packets_text(witness: Witness) -> str:

@@ -219,7 +219,7 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
         return LOST_ALIKE
     miss = declared_miss(sent, all_sent, asked)
     if miss > asked.miss:
-        return f"a drop of {100 * asked.min_rate:.4g}% of {sent} packets would be missed with probability {miss:.2g}"
+        return f"a drop of {100 * asked.min_rate:.4g}% of {sent:,} packets would be missed with probability {miss:.2g}"
     return None
 
 

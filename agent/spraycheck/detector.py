@@ -246,16 +246,16 @@ def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> str | None:
     """Why N/k cannot have been the expectation: more arrived than was announced, or than an equal share."""
     total, most = int(counts.sum()), int(counts.max())
     if total > test.shape.packets:
-        return f"{total} packets counted, {test.shape.packets} announced"
+        return f"{total:,} packets counted, {test.shape.packets:,} announced"
     share = test.shape.expected + test.calibration.end_effect_pkts
     if test.calibration.end_effect_pkts and most > share:
-        return f"a path carried {most} packets, more than its share of {share:g}: the flow was not shared equally"
+        return f"a path carried {most:,} packets, more than its share of {share:,.10g}: the flow was not shared equally"
     return None
 
 
 def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked) -> str | None:
     if margin < calibration.end_effect_pkts:
-        return f"margin of {margin:.1f} packets is within the end effect of {calibration.end_effect_pkts}"
+        return f"margin of {margin:,.1f} packets is within the end effect of {calibration.end_effect_pkts}"
     if miss > asked.miss:
         return (
             f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}, above {asked.miss:g}"

@@ -129,8 +129,8 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
         figure.supylabel(f"% off what was expected{reach[Quantity.OFF].words}", fontsize=9)
         figure.legend(handles=_legend(), loc="outside lower left", ncols=6)
         caption = (
-            f"{len(shown)} of {len(pairs)} pairs of leaves, in one plane each; failed ones first, then those that miss "
-            "most. The line is the expectation, the dashes are the threshold below which a path is flagged."
+            f"{len(shown)} of {len(pairs):,} pairs of leaves, in one plane each; failed ones first, then those that "
+            "miss most. The line is the expectation, the dashes are the threshold below which a path is flagged."
         )
         return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
 
@@ -205,7 +205,7 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         )
         bar.ax.set_facecolor(style.CELL)  # as below the fields
         caption = (
-            f"{len(shown)} of {len(pairs)} pairs of leaves. The stronger the colour of a field, the more of the "
+            f"{len(shown)} of {len(pairs):,} pairs of leaves. The stronger the colour of a field, the more of the "
             "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
             "is not judged alone (insufficient; spraylab detect tells why)."
         )

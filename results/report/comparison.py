@@ -101,7 +101,8 @@ def _asked(run: RunData) -> Facts:
         "lab": "was up before" if _was_attached(run) else "its own",
         "fabric": run.summary.fabric if run.summary else None,
     }
-    return facts | {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
+    flat = {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
+    return facts | {name: str(value) if type(value) is int else value for name, value in flat.items()}
 
 
 def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:

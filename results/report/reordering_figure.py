@@ -70,4 +70,4 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
 
 def _range_text(power: int) -> str:
     low, high = 1 << power, (1 << power + 1) - 1
-    return str(low) if low == high else f"{low}-{high}"
+    return f"{low:,}" if low == high else f"{low:,}-{high:,}"

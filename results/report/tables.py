@@ -99,8 +99,8 @@ def _in_force(fault: FaultSpan, during: Injected | None) -> str:
 
 def _when(data: RunData, fault: FaultSpan) -> str:
     since = data.seconds(fault.since_ns)
-    start = "before traffic" if since < 0 else f"{since:.2f}"
-    return f"{start}, " + ("end" if fault.until_ns is None else f"{data.seconds(fault.until_ns):.2f}")
+    start = "before traffic" if since < 0 else f"{since:,.2f}"
+    return f"{start}, " + ("end" if fault.until_ns is None else f"{data.seconds(fault.until_ns):,.2f}")
 
 
 def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]:
@@ -182,8 +182,8 @@ def _witness_row(witness: Witness) -> tuple[str, ...]:
     return (
         f"{witness.witness}{' *' if witness.decides else ''}",
         ", ".join(named_links(witness)) or named_text(witness),
-        f"{sum(each.right for each in witness.named)}",
-        f"{witness.false_alarms}",
+        f"{sum(each.right for each in witness.named):,}",
+        f"{witness.false_alarms:,}",
         ", ".join(witness.missed) or "none",
         *(text.replace("-", NOTHING) for text in (seconds_text(witness), packets_text(witness), paths_text(witness))),
         *(share_text(each).replace("-", NOTHING) for each in (witness.precision, witness.recall)),
@@ -227,7 +227,7 @@ def flows(data: RunData) -> Table:
         "#goodput, Mb/s",
         "data right",
     )
-    note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS} more are in summary.json."
+    note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS:,} more are in summary.json."
     return Table(columns, [_flow_row(flow) for flow in found[:MOST_ROWS]], "no flow", note)
 
 
@@ -241,8 +241,8 @@ def _flow_row(flow: FlowResult) -> tuple[str, ...]:
         f"{flow.packets:,}",
         f"{flow.retransmissions:,}",
         f"{flow.timeouts:,}",
-        flow.state if flow.seconds is None else f"{flow.seconds:.2f}",
-        NOTHING if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:.1f}",
+        flow.state if flow.seconds is None else f"{flow.seconds:,.2f}",
+        NOTHING if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:,.1f}",
         right,
     )
 
@@ -303,7 +303,7 @@ def _capture_text(capture: CaptureResult) -> str:
     """What a file holds, and what it does not."""
     parts = [f"packets in {capture.file}"]
     if capture.snaplen is not None:
-        parts.append(f"up to {capture.snaplen} bytes of each")
+        parts.append(f"up to {capture.snaplen:,} bytes of each")
     if capture.captured is None:
         parts.append("tcpdump did not say how many")
     elif capture.dropped:

@@ -105,7 +105,7 @@ def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
         axes.plot([since, since], [row - 0.31, row + 0.31], color=style.FAULT, linewidth=2)
         _name_fault(axes, row, f"{fault.link}  {fault.words}", max(0.0, since), end)
     if len(data.faults) > MOST_FAULTS:
-        axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults)})")
+        axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults):,})")
     axes.set_ylim(len(shown) - 0.4, -0.6)
 
 
@@ -168,7 +168,7 @@ def _name_accused(axes: Axes, data: RunData, end: float) -> None:
 def _shortened(links: list[str], most: int) -> str:
     """As many names as fit `most` letters, and how many more there are; nothing where no name fits."""
     for shown in range(len(links), 0, -1):
-        more = f" and {len(links) - shown} more" if shown < len(links) else ""
+        more = f" and {len(links) - shown:,} more" if shown < len(links) else ""
         if len(told := ", ".join(links[:shown]) + more) <= most:
             return told
     return ""

@@ -70,7 +70,7 @@ def doubts_of(data: RunData) -> list[str]:
 
 def _listed(names: list[str]) -> str:
     shown = ", ".join(names[:MOST_NAMED])
-    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED} more"
+    return shown if len(names) <= MOST_NAMED else f"{shown} and {len(names) - MOST_NAMED:,} more"
 
 
 def _broken(data: RunData) -> str:
@@ -79,7 +79,7 @@ def _broken(data: RunData) -> str:
     if len(data.true_links) == 1:
         fault = data.faults[0]
         return f"link {fault.link} had {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
-    return f"{len(data.true_links)} directions failed ({_listed(sorted(data.true_links))})"
+    return f"{len(data.true_links):,} directions failed ({_listed(sorted(data.true_links))})"
 
 
 def _noticed(data: RunData, summary: Summary) -> str:
@@ -90,7 +90,7 @@ def _noticed(data: RunData, summary: Summary) -> str:
     said = []
     if right:
         times = [one.after_s for one in right if one.after_s is not None]
-        when = f" {max(times):.2f} s after the first packet" if times else ""
+        when = f" {max(times):,.2f} s after the first packet" if times else ""
         said.append(f"SprayCheck named {_how_many(data, len(right))}{when}")
     if wrong:
         said += [f"SprayCheck named {names}, which {why}" for names, why in _wrong(data, wrong)]
@@ -116,7 +116,7 @@ def _how_many(data: RunData, right: int) -> str:
     if right >= failed:
         return "exactly that" if failed == 1 else "exactly those"
     missed = data.summary is not None and data.summary.detected.missed
-    return f"{right} of them" + ("" if missed else ", all that dropped data between switches,")
+    return f"{right:,} of them" + ("" if missed else ", all that dropped data between switches,")
 
 
 def _arrived(summary: Summary) -> str:
@@ -139,7 +139,7 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
         sent = f"{size_text(totals.payload_bytes)}, {count_text(totals.packets, 'packet')}"
         facts.append(("traffic", f"{count_text(totals.flows, 'flow')}, {sent}"))
         if totals.seconds is not None and totals.goodput_bps is not None:
-            facts.append(("took", f"{totals.seconds:.2f} s, {totals.goodput_bps / 1e6:.0f} Mb/s of payload"))
+            facts.append(("took", f"{totals.seconds:,.2f} s, {totals.goodput_bps / 1e6:,.0f} Mb/s of payload"))
     if env is not None:
         facts += [("asked for at", env.started), ("command", " ".join(env.command))]
     return facts

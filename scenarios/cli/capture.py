@@ -9,11 +9,12 @@ from results import run_dir
 from results.errors import ResultsError
 from results.pcap import SNAPLEN_BYTES
 from results.pcap_file import packets_in
+from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
-from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
@@ -68,7 +69,7 @@ def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None
         stopped = owner.ask(CaptureStop(), Captures)
     captures = stopped.captures
     if stopped.going_on:
-        output.say(f"{counted(len(stopped.going_on), 'capture')} of the run that is going on: left alone")
+        output.say(f"{count_text(len(stopped.going_on), 'capture')} of the run that is going on: left alone")
     print_captures(output, captures)
     flaws = [flaw for capture in captures if (flaw := flaw_of(capture)) is not None]
     for flaw in flaws:
@@ -105,7 +106,7 @@ def flaw_of(capture: CaptureState) -> str | None:
     except (ResultsError, OSError) as error:
         return f"{end}: {error}"
     if written != capture.captured:
-        return f"{end}: {file} holds {written} of the {capture.captured} packets; was the disk full?"
+        return f"{end}: {file} holds {written:,} of the {capture.captured:,} packets; was the disk full?"
     return None
 
 
@@ -115,11 +116,11 @@ def print_captures(output: Output, captures: Sequence[CaptureState]) -> None:
         output.document(captures)
         return
     rows = [
-        (c.link, c.node, _counted(c.captured), _counted(c.dropped), str(c.snaplen), "full" if c.full else "", c.file)
+        (c.link, c.node, _counted(c.captured), _counted(c.dropped), f"{c.snaplen:,}", "full" if c.full else "", c.file)
         for c in captures
     ]
     output.table(("link", "node", "PACKETS", "LOST", "SNAPLEN", "", "file"), rows, "no captures")
 
 
 def _counted(count: int | None) -> str:
-    return "-" if count is None else str(count)
+    return "-" if count is None else f"{count:,}"

@@ -8,8 +8,9 @@ from typing import Any
 import click
 
 from results.event_log import Tail
+from results.wording import count_text
 from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, OwnerFailedError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
@@ -99,7 +100,7 @@ def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[st
         elif (text := _line(record, everything)) is not None:
             yield text
     for (epoch, expectation, reason), count in unsure.items():
-        yield f"run {epoch}  {expectation}  {counted(count, 'path')} insufficient: {reason} (--all shows each)"
+        yield f"run {epoch}  {expectation}  {count_text(count, 'path')} insufficient: {reason} (--all shows each)"
     yield from _links_together(links)
 
 
@@ -107,7 +108,7 @@ def _links_together(links: Mapping[tuple[int, str], str]) -> Iterator[str]:
     """How many links are what by all flows over them, a line a run."""
     for epoch in sorted({epoch for epoch, _ in links}):
         verdicts = Counter(verdict for (run, _), verdict in links.items() if run == epoch)
-        told = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+        told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
         yield f"run {epoch}  declared  links by all flows over each together: {told} (--all shows each)"
 
 
@@ -152,15 +153,16 @@ def _refusal(record: dict[str, Any]) -> str:
 
 def _verdict(record: dict[str, Any]) -> str:
     path = f"p{record['plane']}:leaf{record['src_leaf']}>spine{record['spine']}>leaf{record['dst_leaf']}"
-    expected = f"{'expected' if record['expectation'] == 'uniform' else 'sent'} {record['lambda']:.0f}"
+    expected = f"{'expected' if record['expectation'] == 'uniform' else 'sent'} {record['lambda']:,.0f}"
     if record["threshold"] is not None:
-        expected += f", threshold {record['threshold']:.1f}"
+        expected += f", threshold {record['threshold']:,.1f}"
     reason = f" ({record['reason']})" if record["reason"] else ""
-    return f"{record['node']}: {path} {record['verdict']}: {counted(record['count'], 'packet')}, {expected}{reason}"
+    return f"{record['node']}: {path} {record['verdict']}: {count_text(record['count'], 'packet')}, {expected}{reason}"
 
 
 def _link_sum(record: dict[str, Any]) -> str:
-    lost = f"{record['lost']} of {counted(record['sent'], 'packet')} of {counted(record['flows'], 'flow')} lost"
+    sent = f"{count_text(record['sent'], 'packet')} of {count_text(record['flows'], 'flow')}"
+    lost = f"{record['lost']:,} of {sent} lost"
     reason = f" ({record['reason']})" if record["reason"] else ""
     return f"{record['link']} {record['verdict']} by all flows over it: {lost}{reason}"
 
@@ -168,7 +170,7 @@ def _link_sum(record: dict[str, Any]) -> str:
 def _accusation(record: dict[str, Any]) -> str:
     named = ", ".join(record["links"])
     open_sets = "; ".join(f"one of {', '.join(links)}" for links in record["candidates"])
-    owed = f", {counted(record['pending'], 'verdict')} still owed" if record["pending"] else ""
+    owed = f", {count_text(record['pending'], 'verdict')} still owed" if record["pending"] else ""
     parts = (named, open_sets, *_common(record), *_deciding(record))
     return f"{record['state'].upper()} {'; '.join(filter(None, parts)) or 'no link'}{owed}"
 
@@ -184,5 +186,5 @@ def _deciding(record: dict[str, Any]) -> Iterator[str]:
     if record["pending"]:
         return
     for flow in record["deciding"]:
-        length = f" with {counted(flow['packets'], 'packet')} a path" if flow["packets"] else ""
+        length = f" with {count_text(flow['packets'], 'packet')} a path" if flow["packets"] else ""
         yield f"a flow from leaf{flow['src_leaf']} to leaf{flow['dst_leaf']}{length} would tell"

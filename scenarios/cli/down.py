@@ -4,9 +4,10 @@ from contextlib import suppress
 
 import click
 
+from results.wording import count_text
 from scenarios.cli.capture import flaw_of, print_captures
 from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import ScenariosError
 from scenarios.lab.client import Owner
 from scenarios.lab.down import OwnerEnd, Removed, take_down
@@ -51,7 +52,8 @@ def _told(removed: Removed) -> str:
         return f"lab {removed.lab} is not up; nothing to remove"
     if removed.by_owner and not removed.processes and not removed.namespaces:
         return f"lab {removed.lab} is down"
-    namespaces, processes = counted(removed.namespaces, "namespace"), counted(removed.processes, "process", "processes")
+    namespaces = count_text(removed.namespaces, "namespace")
+    processes = count_text(removed.processes, "process", "processes")
     return f"lab {removed.lab} is down; {_OWNER[removed.owner]}, removed {namespaces} and {processes} that were left"
 
 

@@ -68,4 +68,4 @@ def _when(planned: FaultPlanned) -> str:
 
 def _where(alike: Sequence[FaultState | FaultPlanned]) -> str:
     first = alike[0].link
-    return first if len(alike) == 1 else f"{len(alike)} directions, {first} first"
+    return first if len(alike) == 1 else f"{len(alike):,} directions, {first} first"

@@ -2,10 +2,11 @@
 
 import click
 
+from results.wording import count_text
 from scenarios.cli.fault_table import COLUMNS, fault_rows
 from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir
@@ -51,11 +52,12 @@ def _lab(labdir: LabDir, output: Output) -> None:
     hosts = status.leaves * status.hosts_per_leaf
     switches = status.planes * (status.leaves + status.spines)
     output.text(
-        f"lab {status.lab}, up since {status.started}, owner {status.owner.pid}, {counted(status.epoch, 'run')} so far"
+        f"lab {status.lab}, up since {status.started}, owner {status.owner.pid}, "
+        f"{count_text(status.epoch, 'run')} so far"
     )
     output.text(
-        f"{counted(status.planes, 'plane')} of {counted(status.leaves, 'leaf', 'leaves')} and "
-        f"{counted(status.spines, 'spine')}, {counted(hosts, 'host')}: "
+        f"{count_text(status.planes, 'plane')} of {count_text(status.leaves, 'leaf', 'leaves')} and "
+        f"{count_text(status.spines, 'spine')}, {count_text(hosts, 'host')}: "
         f"{hosts + switches} namespaces, MTU {status.mtu}, host stack {'on' if status.host_stack else 'off'}"
     )
     processes = [(child.name, str(child.process.pid), child.state) for child in status.children]

@@ -33,7 +33,7 @@ def show_evs(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
             row["state"],
             "active" if row["active"] else "backup",
             "yes" if row["reverse"] else "",
-            *(str(row[count]) for count in _EV_COUNTS),
+            *(f"{row[count]:,}" for count in _EV_COUNTS),
         )
         for row in rows
     ]
@@ -53,12 +53,12 @@ def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
             f"{row['qpn']:#x}",
             str(NodeId.host(row["peer"])),
             row["state"],
-            str(row["window_psns"]),
-            "off" if row["cwnd_bytes"] is None else str(row["cwnd_bytes"]),
-            f"{row['rtt_ns'] / 1e6:.3f} ms" if row["rtt_ns"] else "-",
-            str(row["in_flight_pkts"]),
-            str(row["backlog_pkts"]),
-            *(str(row[count]) for count in _QP_COUNTS),
+            f"{row['window_psns']:,}",
+            "off" if row["cwnd_bytes"] is None else f"{row['cwnd_bytes']:,}",
+            f"{row['rtt_ns'] / 1e6:,.3f} ms" if row["rtt_ns"] else "-",
+            f"{row['in_flight_pkts']:,}",
+            f"{row['backlog_pkts']:,}",
+            *(f"{row[count]:,}" for count in _QP_COUNTS),
         )
         for row in rows
     ]

@@ -16,11 +16,6 @@ from rich.console import Console
 from rich.table import Table
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """`1 host`, `2 hosts`, `3 leaves`."""
-    return f"{count} {one if count == 1 else many or one + 's'}"
-
-
 def echo_aside(text: str) -> None:
     """A line on stderr; one that is closed or full stops nothing."""
     with suppress(OSError):

@@ -7,10 +7,11 @@ import click
 from results.pcap_merge import merge
 from results.regular_file import open_regular
 from results.summary import size_text
+from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
 
@@ -42,13 +43,13 @@ def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs:
     if target.resolve() in {file.resolve() for file in files}:
         raise UsageError(f"{target} is one of the files to merge")
     _require_merged(target)
-    output.say(f"merging {counted(len(files), 'file')}, {size_text(sum(file.stat().st_size for file in files))}")
+    output.say(f"merging {count_text(len(files), 'file')}, {size_text(sum(file.stat().st_size for file in files))}")
     merged = merge(files, target)
     if output.as_json:
         output.document({"file": str(merged.path), "packets": merged.packets, "interfaces": merged.interfaces})
     else:
-        said = f"{counted(merged.packets, 'packet')} of {counted(len(files), 'file')}"
-        output.text(f"{merged.path}: {said}, {counted(len(merged.interfaces), 'interface')}")
+        said = f"{count_text(merged.packets, 'packet')} of {count_text(len(files), 'file')}"
+        output.text(f"{merged.path}: {said}, {count_text(len(merged.interfaces), 'interface')}")
 
 
 def _require_merged(target: Path) -> None:

@@ -7,10 +7,11 @@ from typing import Any, Literal
 import click
 
 from results.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
+from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.cli.perf_collectives import add_collectives
 from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
 from scenarios.cli.quantities import SIZE
@@ -115,7 +116,7 @@ def _order(test: Literal["write-bw", "write-lat"], lab: LabInUse, given: dict[st
 def _printed(output: Output, test: WriteTest, lab: LabInUse, undo: ExitStack) -> list[WriteRow]:
     ways = "both ways" if test.both else "one way"
     head = (
-        f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {counted(test.qps, 'queue pair')}, {ways}",
+        f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {count_text(test.qps, 'queue pair')}, {ways}",
         "MB are 2^20 bytes, packets are messages, as in perftest",
     )
     rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo)

@@ -6,8 +6,9 @@ import click
 
 from agent.host.programs.patterns import Pattern
 from results.collective_rows import HEADER, end_lines, row_line
+from results.wording import count_text
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import UsageError
@@ -108,7 +109,7 @@ def _test(
     hosts = _hosts(given.pop("hosts"), lab.fabric)
     size = given.pop("group_size", None) or len(hosts)
     if len(hosts) % size:
-        raise UsageError(f"--group-size {size} does not divide {counted(len(hosts), 'host')}")
+        raise UsageError(f"--group-size {size} does not divide {count_text(len(hosts), 'host')}")
     groups = groups_of(kind, size, hosts)
     if len(groups[0]) * 4 > sizes[0]:
         raise UsageError(f"-b {sizes[0]} is less than a number for each of {len(groups[0])} hosts")
@@ -130,7 +131,7 @@ def _head(test: CollectiveTest) -> tuple[str, ...]:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in test.groups)
     name = f"{test.group.value}: {test.pattern.value}" if test.group else test.pattern.value
     return (
-        f"{name} among {groups}, {counted(test.qps, 'queue pair')} a pair, {counted(test.iterations, 'round')} after "
-        f"{test.warmup}",
+        f"{name} among {groups}, {count_text(test.qps, 'queue pair')} a pair, "
+        f"{count_text(test.iterations, 'round')} after {test.warmup:,}",
         "out of place; GB are 10^9 bytes, as in nccl-tests",
     )

@@ -8,9 +8,10 @@ import click
 
 from agent.host.requests import QpSettings
 from results.perf_rows import Cost
+from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.errors import UsageError
 from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, undoing
@@ -85,8 +86,8 @@ def print_rows(
     """Print rows as they come, as a table with what stands above and below it, or as JSON Lines."""
     printed: list[R] = []
     spec = fabric.spec
-    sent = f"PMTU {config.pmtu}, window {counted(config.window_pkts, 'packet')}, spraying by {config.policy}"
-    paths = f"{counted(spec.planes, 'plane')} of {counted(spec.spines, 'spine')}"
+    sent = f"PMTU {config.pmtu}, window {count_text(config.window_pkts, 'packet')}, spraying by {config.policy}"
+    paths = f"{count_text(spec.planes, 'plane')} of {count_text(spec.spines, 'spine')}"
     told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:
         output.text("\n".join([*(f"# {each}" for each in told), header]))
@@ -105,6 +106,6 @@ def verdict_of(wrong: int, costs: Sequence[Cost], output: Output) -> ExitCode:
     """What a test means for a script."""
     packets, lost = sum(cost.packets for cost in costs), sum(cost.lost_here for cost in costs)
     if lost > packets * QUIET_SHARE:
-        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost} of {counted(packets, 'packet')}")
+        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost:,} of {count_text(packets, 'packet')}")
         return ExitCode.OVERLOADED
     return ExitCode.CHECK_FAILED if wrong else ExitCode.OK

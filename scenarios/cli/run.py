@@ -10,10 +10,11 @@ import click
 
 from results.run_dir import RunDir
 from results.summary import Summary, size_text, summary_text
+from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
@@ -140,7 +141,7 @@ class Listener:
         self._last = now
         share = done_bytes / all_bytes if all_bytes else 0.0
         left = "" if ended else _left_text(share, now - self._began)
-        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {counted(resent, 'packet')} resent{left}"
+        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {count_text(resent, 'packet')} resent{left}"
         if self._redraw and not ended:
             self._draw(text)
         else:

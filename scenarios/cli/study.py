@@ -15,10 +15,10 @@ from click.shell_completion import CompletionItem
 from agent.core.config import SprayPolicy
 from agent.spraycheck.expectation import Expectation
 from results.study_table import telling
-from results.wording import share_text
+from results.wording import count_text, share_text
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import invoker, of_lab, require_root, told
-from scenarios.cli.output import Output, counted
+from scenarios.cli.output import Output
 from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
@@ -152,22 +152,22 @@ class _Watcher:
     def begun(self, left: int, done: int) -> None:
         """How much there is to do."""
         self._left = left
-        found = f", {counted(done, 'run')} found done" if done else ""
-        self._output.say(f"{counted(left, 'run')} to do{found}")
+        found = f", {count_text(done, 'run')} found done" if done else ""
+        self._output.say(f"{count_text(left, 'run')} to do{found}")
 
     def finished(self, row: Row, at: int) -> None:
         """One more."""
         if at % self._every == 0 or at == self._left:
             rest = (time.monotonic() - self._began) * (self._left - at) / at
             left = f" (about {rest:.0f} s left)" if at < self._left else ""
-            self._output.say(f"{self._verb} {at} of {self._left}{left}: {_told(row, self._with_policy)}")
+            self._output.say(f"{self._verb} {at:,} of {self._left:,}{left}: {_told(row, self._with_policy)}")
 
 
 def _told(row: Row, with_policy: bool) -> str:
     what = "no failure" if row.failure == "none" else f"{row.failure} at {share_text(row.rate)}"
     named = ", ".join(row.named) or row.state
     policy = f"loss policy {row.loss_policy}, " if with_policy else ""
-    sizes = f"{row.packets} packets x {row.spines} spines"
+    sizes = f"{row.packets:,} packets x {row.spines:,} spines"
     return f"{row.spray}, {row.expectation}, {policy}{sizes}, {what}, seed {row.seed}: {named}"
 
 
@@ -181,8 +181,8 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     rows = [
         (
             cell["mode"], cell["spray"], cell["expectation"], *(cell[name] for name in policy),
-            *(_value(cell[name]) for name in more), str(cell["spines"]), str(cell["packets"]),
-            share_text(cell["rate"]), cell["failure"], str(cell["runs"]), _share(cell, "miss"),
+            *(_value(cell[name]) for name in more), f"{cell['spines']:,}", f"{cell['packets']:,}",
+            share_text(cell["rate"]), cell["failure"], f"{cell['runs']:,}", _share(cell, "miss"),
             _share(cell, "insufficient"), _share(cell, "false_flow"),
             "-" if cell["failure"] == "none" else _share(cell, "found"), _share(cell, "wrong"),
         )
@@ -208,4 +208,4 @@ def _share(cell: dict[str, Any], name: str) -> str:
     if not cell[f"{name}_of"]:
         return "-"
     low, high = 100 * cell[f"{name}_low"], 100 * cell[f"{name}_high"]
-    return f"{cell[name]}/{cell[f'{name}_of']} ({low:.3g}-{high:.3g}%)"
+    return f"{cell[name]:,}/{cell[f'{name}_of']:,} ({low:.3g}-{high:.3g}%)"

@@ -5,8 +5,9 @@ from typing import Literal
 import click
 import msgspec
 
+from results.wording import count_text
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
-from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.cli.output import Output, echo_aside
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario, Topology
 from scenarios.file.plan import plan_of
@@ -78,8 +79,8 @@ def _settings(
 
 
 def _size(spec: FabricSpec) -> str:
-    switches = f"{counted(spec.leaves, 'leaf', 'leaves')} and {counted(spec.spines, 'spine')}"
-    return f"{counted(spec.planes, 'plane')} of {switches}, {counted(spec.hosts_per_leaf, 'host')} a leaf"
+    switches = f"{count_text(spec.leaves, 'leaf', 'leaves')} and {count_text(spec.spines, 'spine')}"
+    return f"{count_text(spec.planes, 'plane')} of {switches}, {count_text(spec.hosts_per_leaf, 'host')} a leaf"
 
 
 def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:

@@ -180,7 +180,7 @@ def _target_text(chosen: Chosen) -> str:
 
 
 def _count_of(chosen: Chosen) -> str:
-    return f" ({len(chosen.ways)} directions)" if len(chosen.ways) > 1 else ""
+    return f" ({len(chosen.ways):,} directions)" if len(chosen.ways) > 1 else ""
 
 
 def _ways(texts: tuple[str, ...] | None, fabric: Fabric) -> tuple[DirectedLink, ...] | None:

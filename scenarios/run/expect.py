@@ -200,7 +200,7 @@ def _cut_text(records: int) -> str:
 
 def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...], uncounted: str) -> str:
     timeouts = sum(flow.timeouts for flow in flows)
-    told = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit}"
+    told = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit:,}"
     return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
 
 
@@ -216,7 +216,7 @@ def _slow_text(flows: tuple[FlowResult, ...]) -> str:
         return ""
     worst = min(slow, key=lambda flow: (flow.goodput_bps or 0) / (flow.asked_bps or 1))
     sent, asked = ((rate or 0) / 1e6 for rate in (worst.goodput_bps, worst.asked_bps))
-    told = f"{worst.source}>{worst.destination} sent {sent:.1f} of {asked:.1f} Mb/s"
+    told = f"{worst.source}>{worst.destination} sent {sent:,.1f} of {asked:,.1f} Mb/s"
     return f"{count_text(len(slow), 'flow')} did not keep the rate asked for: {told}"
 
 
@@ -271,20 +271,22 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     idle = detected.insufficient.get(NOTHING_SENT, 0)
     alone = detected.insufficient.get(NOT_ADDED_UP, 0)
     counted = judged if uneven else judged - unsure + alike + idle + alone
-    unsure_text = f", {detected.added_up} of them by several flows together" if detected.added_up else ""
-    unsure_text += f", {unsure} insufficient" if unsure else ""
+    unsure_text = f", {detected.added_up:,} of them by several flows together" if detected.added_up else ""
+    unsure_text += f", {unsure:,} insufficient" if unsure else ""
     if idle:
-        unsure_text += f", {idle} of them out of use"
+        unsure_text += f", {idle:,} of them out of use"
     if alone:
-        unsure_text += f", {alone} of them too small alone, which are not added up while a path of theirs is out of use"
+        unsure_text += (
+            f", {alone:,} of them too small alone, which are not added up while a path of theirs is out of use"
+        )
     if alike:
-        unsure_text += f", {alike} of them since all paths lose alike, which {', '.join(named)} explains"
+        unsure_text += f", {alike:,} of them since all paths lose alike, which {', '.join(named)} explains"
     if detected.unmeasured:
         unsure_text += f"; {unmeasured_text(sum(detected.unmeasured.values()))}"
     return Check(
         "every path is judged",
         counted == detected.verdicts_wanted,
-        f"{counted} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
+        f"{counted:,} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
     )
 
 
@@ -295,7 +297,7 @@ def unmeasured_text(flows: int) -> str:
 
 def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:
     """Whether all rounds ended, and with the right numbers."""
-    wrong = [f"{row.test}: {row.wrong} of {row.checked} numbers" for row in rows if row.wrong]
+    wrong = [f"{row.test}: {row.wrong:,} of {row.checked:,} numbers" for row in rows if row.wrong]
     checked = sum(row.checked or 0 for row in rows)
     return Check(
         "all sums are right", not (wrong or failed), "; ".join([*wrong, *failed]) or count_text(checked, "number")
@@ -309,14 +311,14 @@ def _is_verified(flow: FlowResult) -> bool:
 
 def _data_check(flows: tuple[FlowResult, ...]) -> Check:
     wrong = [
-        f"{flow.source}>{flow.destination}: {flow.acked_bytes} of {flow.payload_bytes} bytes acknowledged, "
-        f"{flow.bytes_wrong} wrong at the receiver ({flow.state})"
+        f"{flow.source}>{flow.destination}: {flow.acked_bytes:,} of {flow.payload_bytes:,} bytes acknowledged, "
+        f"{flow.bytes_wrong:,} wrong at the receiver ({flow.state})"
         for flow in flows
         if flow.bytes_wrong or not _is_verified(flow) or flow.acked_bytes != flow.payload_bytes
     ]
     writes = sum(flow.workload == "write" for flow in flows)
     right = f"{count_text(len(flows), 'flow')} arrived complete, " + (
-        "compared byte for byte" if writes == len(flows) else f"{writes} of them compared byte for byte"
+        "compared byte for byte" if writes == len(flows) else f"{writes:,} of them compared byte for byte"
     )
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
 
@@ -336,10 +338,10 @@ def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
 def _retransmission_check(allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> Check:
     resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
     what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
-    detail = f"{resent} resent, {dropped} {what} dropped by the injector"
+    detail = f"{resent:,} resent, {dropped:,} {what} dropped by the injector"
     if uncounted := _uncounted(injected):
         return Check("retransmissions match the drops", True, f"{detail}; not held against each other: {uncounted}")
-    detail += f", may differ by {allowed}"
+    detail += f", may differ by {allowed:,}"
     return Check("retransmissions match the drops", abs(resent - dropped) <= allowed, detail)
 
 

@@ -126,7 +126,7 @@ def _collective_warnings(plan: Plan) -> Iterator[str]:
     if short:
         needs = "more than one can have" if least is None else f"{least:,}"
         yield (
-            f"{len(short)} of {count_text(len(sent), 'queue pair')} of collectives are not announced to SprayCheck: "
+            f"{len(short):,} of {count_text(len(sent), 'queue pair')} of collectives are not announced to SprayCheck: "
             f"they send up to {count_text(max(short), 'packet')}, and a verdict on "
             f"{plan.scenario.detector.min_rate} takes {needs}"
         )

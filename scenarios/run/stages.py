@@ -313,7 +313,7 @@ def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Li
             return tuple(found)
         if settled_at is None and now > until:
             _require_running(lab.owner.ask(protocol.Status(), protocol.LabStatus))
-            listener.note(f"only {collect.verdict_count(found, decides)} of {wanted} paths were judged")
+            listener.note(f"only {collect.verdict_count(found, decides):,} of {wanted:,} paths were judged")
             return tuple(found)
         if settled_at is None:
             listener.waiting(f"verdicts: {collect.verdict_count(found, decides):,} of {wanted:,} paths judged")

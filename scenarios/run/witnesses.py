@@ -97,6 +97,6 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     if said.unmeasured:
         return unmeasured_text(sum(said.unmeasured.values()))
     if judged < said.verdicts_wanted:
-        return f"only {judged} of {said.verdicts_wanted} paths were judged in time"
+        return f"only {judged:,} of {said.verdicts_wanted:,} paths were judged in time"
     unsure = said.verdicts.get("insufficient", 0)
-    return f"{unsure} of {judged} verdicts are insufficient" if unsure else ""
+    return f"{unsure:,} of {judged:,} verdicts are insufficient" if unsure else ""

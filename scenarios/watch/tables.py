@@ -19,7 +19,7 @@ def part(lines: Lines, height: int | None, what: str = "lines") -> Lines:
     if height is None or len(lines) <= height:
         return lines
     kept = max(0, height - 1)
-    return [*lines[:kept], Text(f"... {len(lines) - kept} more {what}", "dim")][:height]
+    return [*lines[:kept], Text(f"... {len(lines) - kept:,} more {what}", "dim")][:height]
 
 
 def flow_lines(view: View, wide: bool) -> Lines:
@@ -36,11 +36,16 @@ def _flow(flow: FlowView, wide: bool) -> Text:
     done = flow.acked_bytes / flow.posted_bytes
     way = f"{flow.source}>{flow.destination}"
     style = "bold red" if flow.state == "ERROR" else ""
-    rate = "-" if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:.1f}"
+    rate = "-" if flow.goodput_bps is None else _rate_text(flow.goodput_bps / 1e6)
     share = flow.state if flow.state == "ERROR" else f"{done:.0%}"
     if wide:
         return Text(f"{way:<10} {flow.qpn:<#9x}{f'{rate} Mb/s':>12}{share:>6} {flow.resent:>8,}", style)
-    return Text(f"{way:<9} {rate:>6} {share:>5} {flow.resent:>6}", style)
+    return Text(f"{way:<9} {rate:>6} {share:>5} {flow.resent:>6,}", style)
+
+
+def _rate_text(mbps: float) -> str:
+    """With a decimal where that says something."""
+    return f"{mbps:,.1f}" if mbps < 1000 else f"{mbps:,.0f}"
 
 
 def host_lines(view: View, wide: bool, width: int | None) -> Lines:
@@ -58,8 +63,8 @@ def _host(evs: HostEvs, wide: bool, width: int | None) -> Lines:
     good, bad, denied, skipped = (evs.states.get(name, 0) for name in _STATES)
     style = "bold red" if bad or denied else ""
     if not wide:
-        return [Text(f"{evs.host:<5}{good:>4}{bad:>4}{denied:>4}", style)]
-    counts = f"{evs.host:<5}{good:>7}{bad:>7}{denied:>7}{skipped:>7}"
+        return [Text(f"{evs.host:<5}{good:>4,}{bad:>4,}{denied:>4,}", style)]
+    counts = f"{evs.host:<5}{good:>7,}{bad:>7,}{denied:>7,}{skipped:>7,}"
     out = ", ".join(evs.not_good)
     if width is None or len(counts) + 2 + len(out) <= width:
         return [Text(f"{counts}  {out}".rstrip(), style)]
@@ -82,7 +87,7 @@ def _fault(fault: FaultView) -> Text:
 
 def detection_lines(view: View, width: int | None) -> Lines:
     """Verdicts by kind, then what is accused, the latest first."""
-    verdicts = ", ".join(f"{count} {name}" for name, count in sorted(view.verdicts.items()))
+    verdicts = ", ".join(f"{count:,} {name}" for name, count in sorted(view.verdicts.items()))
     lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
     lines += folded(Text(f"verdicts: {verdicts or 'none yet'}", "dim"), width)
     return lines + [line for said in reversed(view.detections) for line in folded(_detection(said), width)]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.wording import share_text
+from results.wording import count_text, share_text
 
 
 @pytest.mark.parametrize(
@@ -14,3 +14,8 @@ from results.wording import share_text
 )  # fmt: skip
 def test_a_share(share: float, text: str) -> None:
     assert share_text(share) == text
+
+
+def test_one_is_not_many() -> None:
+    assert [count_text(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert count_text(3, "leaf", "leaves") == "3 leaves"

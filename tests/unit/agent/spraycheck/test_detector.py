@@ -169,7 +169,7 @@ def test_counts_that_refute_the_expectation_accuse_nobody():
     too_many = np.full(8, 4097)
     too_many[0] = 0
     reasons = {each.reason for each in judge(plan_test(FlowShape(RANDOM, 8 * 500, 8), Asked(0.5)), too_many)}
-    assert reasons == {"28679 packets counted, 4000 announced"}
+    assert reasons == {"28,679 packets counted, 4,000 announced"}
 
 
 @pytest.mark.parametrize(("policy", "per_path"), [(ROTATION, 4096), (RANDOM, 400_000)])

@@ -6,7 +6,7 @@ import sys
 import pytest
 from rich.console import Console
 
-from scenarios.cli.output import Output, counted, echo_aside
+from scenarios.cli.output import Output, echo_aside
 
 
 class _Broken(io.StringIO):
@@ -32,11 +32,6 @@ def test_a_narrow_terminal_gets_one_value_a_line(capsys: pytest.CaptureFixture[s
 def test_a_wide_terminal_gets_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     Output().table(("link", "SEEN"), [("p0:leaf0>spine0", "7")], "nothing")
     assert capsys.readouterr().out.splitlines() == ["link             seen", "p0:leaf0>spine0     7"]
-
-
-def test_one_is_not_many() -> None:
-    assert [counted(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
-    assert counted(3, "leaf", "leaves") == "3 leaves"
 
 
 def test_a_broken_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

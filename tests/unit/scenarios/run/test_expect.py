@@ -235,7 +235,7 @@ def test_what_a_collective_sent_is_not_compared_byte_for_byte() -> None:
 
 def test_one_wrong_number_or_a_program_that_stopped_fails() -> None:
     assert collective_check([row(1024, 5.0, 0)], ()).ok
-    assert collective_check([row(1024, 5.0, 0), row(1024, 5.0, 3)], ()).detail == "all-reduce: 3 of 1024 numbers"
+    assert collective_check([row(1024, 5.0, 0), row(1024, 5.0, 3)], ()).detail == "all-reduce: 3 of 1,024 numbers"
     assert collective_check([], ("h3: queue pair 0x3001 has failed",)).detail == "h3: queue pair 0x3001 has failed"
 
 
