@@ -4,12 +4,13 @@ Says of each number whether it is measured, requested or estimated. Letters and 
 it. Nothing is cut inside a word: what is long goes on in the next line, what has no room is counted.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from rich.text import Text
 
 from scenarios.watch.folding import folded
 from scenarios.watch.grid import LEGEND, grid, letter
+from scenarios.watch.panels import SPACE, beside, cut, panels, widest
 from scenarios.watch.tables import Lines, detection_lines, fault_lines, flow_lines, host_lines, part
 from scenarios.watch.view import LinkView, View
 
@@ -19,17 +20,11 @@ LEAST_WIDTH, LEAST_HEIGHT = 80, 24
 _BELOW = 9
 """Lines that the tables below the grid get at least."""
 
-_TABLES = (29, 17)
-"""Columns of the flows' and hosts' tables on a narrow terminal; what accuses and breaks gets the rest."""
-
-_WIDE_TABLES = (50, 50)
-_WIDE = 140
-"""From here on the tables are wider and tell more, and as much as on a narrow terminal is left beside them."""
-
 _PIPE = 160
 """Columns that planes side by side take where no terminal limits them (our choice)."""
 
-_SPACE = 2
+_LINK_NAME = 17
+"""Columns of a link's name, so that numbers stand below each other (our choice: `p0:leaf10>spine10`)."""
 
 STALE_S = 3
 """A view older than this says so: the lab is busy, or this machine (our choice)."""
@@ -65,8 +60,8 @@ def frame(view: View, width: int, height: int | None, age_s: int = 0) -> Text:
         told = f"no room here for {drawn.left_out}; those with faults or losses come first"
         legend += folded(Text(told, "bold"), width)
     above = [*head, *_with_worst(drawn.lines, view, width), *legend]
-    below = _tables(view, width, None if height is None else height - len(above))
-    lines = [_cut(line, width) for line in (*above, *below)]
+    below = panels(view, width, None if height is None else height - len(above))
+    lines = [cut(line, width) for line in (*above, *below)]
     return _joined(lines if height is None else lines[:height])
 
 
@@ -91,65 +86,23 @@ def _head(view: View, age_s: int, width: int | None) -> Lines:
 
 def _with_worst(lines: Sequence[Text], view: View, width: int) -> Lines:
     """The grid, and beside it, if there is room, the links that have lost most with numbers."""
-    worst, taken = _links(view), _widest(lines)
-    room = width - taken - _SPACE
-    if room < _widest(worst):
+    taken = widest(lines)
+    room = width - taken - SPACE
+    worst = next((told for told in (_links(view), _links(view, short=True)) if widest(told) <= room), None)
+    if worst is None:
         return list(lines)
-    return list(_beside(((taken, list(lines)), (room, part(worst, len(lines), "links")))))
+    return list(beside(((taken, list(lines)), (room, part(worst, len(lines), "links")))))
 
 
-def _links(view: View) -> Lines:
-    """Links that lose, the worst first."""
+def _links(view: View, short: bool = False) -> Lines:
+    """Links that lose, the worst first; in short without the packets sent over them."""
     lossy = sorted((link for link in view.links if link.loss), key=lambda link: -(link.loss or 0))
-    return [
-        Text("LINKS by loss: least of any path, estimated", "bold"),
-        *(map(_link, lossy) if lossy else [Text("none")]),
-    ]
+    title = "LINKS by loss, estimated" if short else "LINKS by loss: least of any path, estimated"
+    room = max((len(link.link) for link in lossy), default=0) if short else _LINK_NAME
+    return [Text(title, "bold"), *([_link(link, room, short) for link in lossy] if lossy else [Text("none")])]
 
 
-def _link(link: LinkView) -> Text:
+def _link(link: LinkView, room: int, short: bool) -> Text:
     marks = ", ".join(text for text, on in (("fault", link.faults), ("named", link.named)) if on)
-    return Text(
-        f"{link.link:<17} {letter(link)[0]}{100 * (link.loss or 0):>8.3f}% {link.sent:>9,} sent  {marks}".rstrip()
-    )
-
-
-def _tables(view: View, width: int, height: int | None) -> Lines:
-    """Flows, hosts, and what is broken and who says so, side by side; no column is narrower than its lines."""
-    wide = width >= _WIDE
-    least = _WIDE_TABLES if wide else _TABLES
-    flows = part(flow_lines(view, wide), height, "flows")
-    hosts = part(host_lines(view, wide, least[1]), height, "lines" if wide else "hosts")
-    first, second = max(least[0], _widest(flows)), max(least[1], _widest(hosts))
-    rest = width - first - second - 2 * _SPACE
-    return list(_beside(((first, flows), (second, hosts), (rest, _news(view, height, rest)))))
-
-
-def _news(view: View, height: int | None, width: int) -> Lines:
-    """Faults in force, then the latest detections; each gets what the other leaves, at least half."""
-    upper, lower = fault_lines(view, width), detection_lines(view, width)
-    if height is None:
-        return [*upper, *lower]
-    upper = part(upper, max(height - len(lower), height // 2))
-    return [*upper, *part(lower, height - len(upper))]
-
-
-def _widest(lines: Sequence[Text]) -> int:
-    return max(len(line.plain) for line in lines)
-
-
-def _beside(columns: Sequence[tuple[int, Lines]]) -> Iterator[Text]:
-    for at in range(max(len(lines) for _, lines in columns)):
-        row = Text()
-        for place, (width, lines) in enumerate(columns):
-            cell = _cut(lines[at] if at < len(lines) else Text(), width)
-            cell.pad_right(width - len(cell.plain))
-            row.append(" " * _SPACE if place else "").append_text(cell)
-        yield row
-
-
-def _cut(line: Text, width: int) -> Text:
-    """The last resort, for a word that is longer than its place."""
-    line = line.copy()
-    line.truncate(width, overflow="ellipsis")
-    return line
+    loss, sent = f"{100 * (link.loss or 0):.3f}%", "" if short else f" {link.sent:>9,} sent"
+    return Text(f"{link.link:<{room}} {letter(link)[0]} {loss:>8}{sent}  {marks}".rstrip())

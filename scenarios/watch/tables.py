@@ -3,6 +3,9 @@
 Two forms: narrow for a small terminal, wide with more columns and the paths in question.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from rich.text import Text
 
 from results.fault_text import GONE, fault_text, in_force_text
@@ -48,22 +51,40 @@ def _rate_text(mbps: float) -> str:
     return f"{mbps:,.1f}" if mbps < 1000 else f"{mbps:,.0f}"
 
 
-def host_lines(view: View, wide: bool, width: int | None) -> Lines:
-    """A line a host, those with EVs out of use first; on a wide terminal the paths of these, too."""
+def host_lines(view: View, wide: bool, width: int | None, alike: bool = False) -> Lines:
+    """A line a host, those with EVs out of use first; on a wide terminal the paths of these, too.
+
+    With `alike` hosts share a line if nothing of theirs is out of use and their numbers are the same.
+    """
     title = "EVs of all sending queue pairs by state" if wide else "EVs by state"
     if not view.evs:
         return [Text(title, "bold"), Text("none in use")]
-    names = "".join(f"{name:>7}" for name in ("good", "bad", "denied", "skip")) if wide else "good bad den"
     hosts = sorted(view.evs, key=lambda each: not each.not_good)
+    if not wide:
+        head = Text.assemble((f"{title:<12}", "bold"), (f"{'good':>5}{'bad':>5}{'denied':>7}", "dim"))
+        return [head, *(_few_of(each) for each in (_alike(hosts) if alike else hosts))]
+    names = "".join(f"{name:>7}" for name in ("good", "bad", "denied", "skip"))
     lines = [Text(title, "bold"), Text(f"{'':5}{names}", "dim")]
-    return lines + [line for each in hosts for line in _host(each, wide, width)]
+    return lines + [line for each in hosts for line in _host(each, width)]
 
 
-def _host(evs: HostEvs, wide: bool, width: int | None) -> Lines:
+def _alike(hosts: Sequence[HostEvs]) -> list[HostEvs]:
+    """The same, with as many as are alike in place of a host's name."""
+    groups: dict[tuple[str, ...], list[HostEvs]] = {}
+    for each in hosts:
+        key = (each.host,) if each.not_good else tuple(f"{name} {count}" for name, count in each.states.items())
+        groups.setdefault(key, []).append(each)
+    return [replace(mine[0], host=f"{len(mine):,} hosts") if len(mine) > 1 else mine[0] for mine in groups.values()]
+
+
+def _few_of(evs: HostEvs) -> Text:
+    good, bad, denied, _ = (evs.states.get(name, 0) for name in _STATES)
+    return Text(f"{evs.host:<12}{good:>5,}{bad:>5,}{denied:>7,}", "bold red" if bad or denied else "")
+
+
+def _host(evs: HostEvs, width: int | None) -> Lines:
     good, bad, denied, skipped = (evs.states.get(name, 0) for name in _STATES)
     style = "bold red" if bad or denied else ""
-    if not wide:
-        return [Text(f"{evs.host:<5}{good:>4,}{bad:>4,}{denied:>4,}", style)]
     counts = f"{evs.host:<5}{good:>7,}{bad:>7,}{denied:>7,}{skipped:>7,}"
     out = ", ".join(evs.not_good)
     if width is None or len(counts) + 2 + len(out) <= width:

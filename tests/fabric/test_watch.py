@@ -81,7 +81,10 @@ def test_a_run_is_watched_on_a_narrow_and_a_wide_terminal_to_the_end_of_the_lab(
         assert any(line.split()[-2:] == ["fault,", "named"] for line in wide.screen() if BAD in line)
 
         narrow.resize(*WIDE)
-        assert grid_of(narrow.wait(lambda text: "LINKS by loss" in text, 10, "the wide picture")) == AFTER
+        assert (
+            grid_of(narrow.wait(lambda text: "LINKS by loss: least of any path" in text, 10, "the wide picture"))
+            == AFTER
+        )
         narrow.press("q")
         assert narrow.exit_code() == 0
         with watching(lab, NARROW) as interrupted:

@@ -25,17 +25,17 @@ leaf6 ..  ..  ..  ..  ..  ..  ..  ..   leaf6 ..  ..  ..  ..  ..  ..  ..  ..
 leaf7 ..  ..  ..  ..  ..  ..  ..  ..   leaf7 ..  ..  ..  ..  ..  ..  ..  C.^
 link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 ^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.
-FLOWS measured over 1.0 s      EVs by state       FAULTS, counted by the kernel
-flow        Mb/s  done resent       good bad den  p1:leaf7>spine7 drop 1%
-h0>h1       22.2   50%     40  h7     31   1   0    dropped 80 of 8,194
-h1>h2       22.2   50%     40  h0     32   0   0  DETECTED in run 3
-h2>h3       22.2   50%     40  h1     32   0   0  verdicts: 2 failed, 254
-h3>h4       22.2   50%     40  h2     32   0   0    healthy
-h4>h5       22.2   50%     40  h3     32   0   0  05:06:11 monitor names
-h5>h6       22.2   50%     40  h4     32   0   0    p1:leaf7>spine7 (uniform)
-h6>h7       22.2   50%     40  h5     32   0   0
-h7>h0       22.2   50%     40  h6     32   0   0
-... 8 more flows
+FLOWS measured over 1.0 s      FAULTS, counted by the kernel
+flow        Mb/s  done resent  p1:leaf7>spine7 drop 1% dropped 80 of 8,194
+h0>h1       22.2   50%     40  DETECTED in run 3
+h1>h2       22.2   50%     40  verdicts: 2 failed, 254 healthy
+h2>h3       22.2   50%     40  05:06:11 monitor names p1:leaf7>spine7 (uniform)
+h3>h4       22.2   50%     40  EVs by state good  bad denied
+h4>h5       22.2   50%     40  h7             31    1      0
+h5>h6       22.2   50%     40  7 hosts        32    0      0
+h6>h7       22.2   50%     40  flow        Mb/s  done resent
+h7>h0       22.2   50%     40  h1>h2       22.2   50%     40
+h0>h1       22.2   50%     40  ... 6 more flows
 """
 
 
@@ -52,6 +52,31 @@ def test_a_wide_terminal_shows_numbers_of_links_and_all_flows() -> None:
     assert sum("22.2 Mb/s" in line for line in shown) == 16
     assert [line for line in shown if "p1:leaf7>spine7   C   0.980%     8,192 sent  fault, named" in line]
     assert not [line for line in shown if "more" in line and "..." in line]
+
+
+@settings(max_examples=150, deadline=None)
+@given(height=st.integers(24, 60), planes=st.integers(1, 4), leaves=st.integers(2, 12), flows=st.integers(1, 90))
+def test_no_lines_are_left_empty_beside_flows_that_have_no_room(height, planes, leaves, flows) -> None:
+    view = large_view(planes, leaves, 8, flows=flows)
+    for width, table in ((80, 29), (200, 50)):
+        shown = lines(view, width, height)
+        told = [line for line in shown if "more flows" in line]
+        if told:
+            assert len(shown) == height
+            free = next(at for at, line in enumerate(reversed(shown)) if line[table:].strip())
+            assert free <= 2, "a head and one flow more have no room, or nothing would be missing"
+
+
+def test_hosts_that_are_alike_share_a_line_where_lines_are_few() -> None:
+    (line,) = (line for line in lines(large_view(), 80, 24) if " hosts  " in line and "leaves" not in line)
+    assert line.split()[-5:] == ["7", "hosts", "32", "0", "0"]
+    assert not any(" hosts  " in line and "leaves" not in line for line in lines(large_view(), 80, None))
+
+
+def test_links_stand_beside_a_small_grid_on_a_narrow_terminal_too() -> None:
+    shown = lines(large_view(2, 3, 2), 80, 24)
+    assert shown[1].endswith("LINKS by loss, estimated")
+    assert shown[2].endswith("p1:leaf2>spine1 C   0.980%  fault, named")
 
 
 SIZES = {"width": st.integers(80, 250), "height": st.integers(24, 80)}
@@ -130,7 +155,8 @@ def test_one_frame_needs_columns_only() -> None:
 
 def test_everything_is_there_when_no_height_is_given() -> None:
     shown = lines(large_view(4, 20, 8, flows=50), 80, None)
-    assert sum(line.lstrip().startswith("h") for line in shown) == 50
+    assert sum(">" in line.partition(" ")[0] for line in shown) == 50
+    assert sum(line.startswith("h") and ">" not in line.partition(" ")[0] for line in shown) == 20
     assert sum("leaf19" in line for line in shown) >= 4
 
 
