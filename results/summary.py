@@ -426,5 +426,5 @@ def size_text(count: int) -> str:
     """Bytes as `16 MiB`, exact where it is whole and one decimal otherwise."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
-            return f"{count // size} {unit}" if count % size == 0 else f"{count / size:.1f} {unit}"
-    return f"{count} B"
+            return f"{count // size:,} {unit}" if count % size == 0 else f"{count / size:,.1f} {unit}"
+    return f"{count:,} B"

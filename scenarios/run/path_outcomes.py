@@ -83,7 +83,7 @@ def _retired_check(wanted: set[str], outcomes: Sequence[PathOutcome]) -> Check:
 
 
 def _lost_check(most: int, outcomes: Sequence[PathOutcome]) -> Check:
-    wrong = [f"{path.lost} over {' and '.join(path.links)} ({path.flow})" for path in outcomes if path.lost > most]
+    wrong = [f"{path.lost:,} over {' and '.join(path.links)} ({path.flow})" for path in outcomes if path.lost > most]
     worst = max((path.lost for path in outcomes), default=0)
     return Check("no path loses more than it may", not wrong, _some(wrong) or f"at most {worst} of {most}")
 

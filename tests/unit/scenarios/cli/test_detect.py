@@ -79,7 +79,7 @@ def test_links_added_up_are_counted_by_their_last_verdict():
     assert line == "run 2  declared  links by all flows over each together: 1 failed, 2 healthy (--all shows each)"
     each = list(lines_of(records, everything=True))
     assert len(each) == 4
-    assert each[2].endswith("p0:leaf0>spine1 healthy by all flows over it: 1 of 1200 packets of 4 flows lost")
+    assert each[2].endswith("p0:leaf0>spine1 healthy by all flows over it: 1 of 1,200 packets of 4 flows lost")
 
 
 def test_a_flow_that_is_not_measured_is_told_with_the_reason() -> None:
