@@ -7,15 +7,16 @@ import re
 import shlex
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 
 from scenarios.errors import ScenarioRefusedError
 from scenarios.file.load import load_scenario
 from scenarios.file.plan import plan_of
+from scenarios.record_schemas import TYPES, schema_name
 from tests.support.command_words import complaint_about, resolved
 from tests.support.documents import PAGES, ROOT, Block, blocks_of
+from tests.support.run_schemas import problems_in
 
 LANGUAGES = {"sh", "python", "yaml", "json", "wireshark", "text"}
 MARKS = ("skip:", "as in ", "file ", "refused as ", "ends with ", "instead of ", "output of ", "schema ", "methods of ")
@@ -84,8 +85,8 @@ def framed(text: str) -> str:
 @pytest.mark.parametrize("block", of_language("json"))
 def test_records_are_what_their_schema_says(block: Block) -> None:
     name = block.marked("schema")
-    schema = json.loads((ROOT / f"docs/schemas/{name}.schema.json").read_text())
-    jsonschema.validate(json.loads(block.text), schema)
+    (file,) = (file for file in TYPES if schema_name(file) == f"{name}.schema.json")
+    assert problems_in(file, [json.loads(block.text)]) == []
 
 
 @pytest.mark.parametrize("block", of_language("python"))

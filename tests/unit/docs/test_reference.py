@@ -13,6 +13,7 @@ from agent.host.programs import requests as program_requests
 from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
+from results.study_table import cells_table, roc_table
 from scenarios import api
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.reference import options_list, with_list
@@ -20,8 +21,11 @@ from scenarios.file.keys_table import keys_tables, with_tables
 from scenarios.file.model import Scenario
 from scenarios.file.scenario_files import catalog_names
 from scenarios.lab import protocol
+from scenarios.study.calibration import CalibrationRecord
+from scenarios.study.score import Row
 from tests.support.command_words import commands
 from tests.support.documents import ROOT
+from tests.unit.results.test_study_table import row
 
 
 def test_the_tables_of_scenario_keys_are_the_models() -> None:
@@ -69,6 +73,15 @@ def test_every_field_and_event_of_a_runs_files_is_documented() -> None:
         names = {name for each in properties for name in each} | {*events}
         missing += [f"{path.name}: {name}" for name in sorted(names) if not re.search(rf"\b{name}\b", text)]
     assert missing == []
+
+
+def test_every_field_of_a_studys_rows_and_tables_is_documented() -> None:
+    text = (ROOT / "docs/studies.md").read_text()
+    told = {*re.findall(r"\w+", text)}
+    rates = {f"{name}_{end}" for name in told for end in ("of", "rate", "low", "high")}  # explained once for all
+    (cell,), curve = cells_table([row()]), roc_table([row()])[0]
+    names = {*Row.__struct_fields__, *CalibrationRecord.__struct_fields__, *cell, *curve}
+    assert names - told - rates == set()
 
 
 def test_the_catalog_is_listed() -> None:

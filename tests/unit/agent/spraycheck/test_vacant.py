@@ -13,7 +13,6 @@ from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.wire.constants import SprayPolicyCode
 
 PLANES, SPINES = 2, 8
-CODES = {SprayPolicy.ROTATION: SprayPolicyCode.ROTATION, SprayPolicy.RANDOM: SprayPolicyCode.RANDOM}
 
 
 def counts_of(policy: SprayPolicy, seed: int, packets: int, denied: tuple[int, ...], copies: int = 1) -> np.ndarray:
@@ -43,12 +42,12 @@ def test_under_rotation_what_is_left_stays_equal_up_to_the_stated_ends(denied: t
         assert np.abs(counts[1] - counts[1].sum() / SPINES).max() <= 2 * copies, "the other plane sees nothing of it"
 
 
-@pytest.mark.parametrize("policy", list(CODES))
+@pytest.mark.parametrize("policy", list(SprayPolicy))
 def test_healthy_flows_over_the_paths_left_are_flagged_no_more_than_allowed(policy: SprayPolicy) -> None:
     asked, alarms, flows = Asked(0.05, false_alarm=0.02), 0, 400
     for seed in range(flows):
         counts = counts_of(policy, seed, 16_000, (3,))[0]
-        shape = FlowShape(CODES[policy], int(counts.sum()), SPINES - 1, vacant=1)
+        shape = FlowShape(policy.code, int(counts.sum()), SPINES - 1, vacant=1)
         verdicts = judge(plan_test(shape, asked), np.delete(counts, 3))
         alarms += any(each.verdict is Verdict.FAILED for each in verdicts)
     assert alarms <= (0 if policy is SprayPolicy.ROTATION else binom.ppf(1 - 1e-4, flows, asked.false_alarm))
