@@ -13,7 +13,15 @@ from agent.spraycheck.aggregate import LeafPair, PairTotals, Total
 from agent.spraycheck.causes import SourceEvidence
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.declared import declared_packets_needed, judge_entered
-from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, certain_losses, uniform_packets_needed
+from agent.spraycheck.detector import (
+    STRAY_RATE,
+    Asked,
+    FlowTest,
+    PathVerdict,
+    Verdict,
+    certain_losses,
+    uniform_packets_needed,
+)
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
@@ -164,9 +172,10 @@ class Monitor:
         return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
 
     def _localized(self, matter: Matter, known: _Known, owed: Counter[FabricPath]) -> Localization:
+        stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
         if matter[1] is not Expectation.DECLARED or self._asked is None:
-            return localize(known.evidence, owed, known.sources)
-        found = localize(seen_together(known.evidence, self._asked), owed, known.sources)
+            return localize(known.evidence, owed, known.sources, stray_rate)
+        found = localize(seen_together(known.evidence, self._asked), owed, known.sources, stray_rate)
         unsure = [each for each in known.evidence if each.verdict is Verdict.INSUFFICIENT and each.sent]
         if unsure and not owed:
             accused = {*found.links}.union(*found.candidates)

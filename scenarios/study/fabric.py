@@ -9,8 +9,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
-
 from results.event_log import read_records
 from results.run_dir import Invoker, RunDir
 from results.summary import Summary
@@ -24,7 +22,7 @@ from scenarios.run.measuring import measuring_of
 from scenarios.run.order import Listener, RunOrder
 from scenarios.run.runner import run_scenario
 from scenarios.study.model import Point, failed_links
-from scenarios.study.score import Row, Said, Seen, row_of
+from scenarios.study.score import Row, row_of, said_last, seen_in
 from testbed.model.ids import DirectedLink, Role
 
 MOST_REPEATED = 3
@@ -108,14 +106,13 @@ def scored(point: Point, summary: Summary) -> Row:
     """The row of a finished run, from its folder. Raises LabStateError when nothing was judged by the expectation."""
     records = list(read_records(RunDir(Path(summary.folder)).detect))
     mine = [each for each in records if each.get("expectation", "uniform") == point.expectation]
-    seen = [msgspec.convert(each, Seen, strict=False) for each in mine if each["event"] == "DETECT"]
+    seen = seen_in(mine)
     if not seen:
         raise LabStateError(f"{summary.folder}: no verdict by the expectation {point.expectation!r}")
     said = [each for each in mine if each["event"] == "LOCALIZE"]
     links = failed_links(point)
-    last = msgspec.convert(said[-1], Said) if said else Said()
     seconds = _seconds(RunDir(Path(summary.folder)), links, said)
-    return row_of(point, "fabric", links, seen, last, seconds, summary.outcome == "overloaded")
+    return row_of(point, "fabric", links, seen, said_last(mine), seconds, summary.outcome == "overloaded")
 
 
 def _seconds(folder: RunDir, links: tuple[DirectedLink, ...], said: list[dict[str, Any]]) -> float | None:

@@ -4,9 +4,9 @@ Pure. A row is tidy but for its two lists of scores, from which ROC curves are m
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from math import log10, sqrt
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -45,6 +45,17 @@ class Said(msgspec.Struct, frozen=True):
     candidates: tuple[tuple[str, ...], ...] = ()
     common: tuple[str, ...] = ()
     common_candidates: tuple[tuple[str, ...], ...] = ()
+
+
+def seen_in(records: Iterable[Mapping[str, Any]]) -> list[Seen]:
+    """All verdicts on paths."""
+    return [msgspec.convert(each, Seen, strict=False) for each in records if each["event"] == "DETECT"]
+
+
+def said_last(records: Iterable[Mapping[str, Any]]) -> Said:
+    """The last accusation, or that nothing was said."""
+    said = [each for each in records if each["event"] == "LOCALIZE"]
+    return msgspec.convert(said[-1], Said) if said else Said()
 
 
 class Row(msgspec.Struct, frozen=True):

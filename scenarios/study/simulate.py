@@ -1,32 +1,36 @@
 """One point of a study on a model: the sender's own spray schedule, binomial losses, and the leaves' own detector.
 
 What is modelled is only the network: which link drops, and that a packet is lost with a link's rate. Which path each
-packet takes, what is tested and what is accused is decided by the code that runs on a fabric.
+packet takes, what is tested, added up and accused is decided by the code that runs on a fabric, and scored from the
+records that it would write there.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import SprayPolicy
 from agent.core.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.causes import SourceEvidence
-from agent.spraycheck.declared import judge_declared, judge_entered, judge_source
-from agent.spraycheck.detector import STRAY_RATE, Asked, PathVerdict, certain_losses, judge, plan_test
+from agent.spraycheck.declared import judge_declared, judge_source
+from agent.spraycheck.detector import STRAY_RATE, Asked, judge, plan_test
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.localize import Evidence, localize
-from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.together import seen_together
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
+from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.records import Stamp, detect_records, localize_record
+from agent.spraycheck.run_tests import count_tests
 from scenarios.study.model import Point, failed_links
-from scenarios.study.score import Row, Said, Seen, row_of
+from scenarios.study.score import Row, row_of, said_last, seen_in
 from testbed.model.ids import DirectedLink, NodeId
 
 Counts = NDArray[np.int64]
 _BLOCKS_APART = 1 << 20
 """Flows begin anywhere in a schedule; our choice of how far from its start."""
+
+_EPOCH, _MOMENT = 1, Stamp(0, 0)
 
 
 @dataclass(frozen=True)
@@ -40,58 +44,47 @@ class _Flow:
 
 
 @dataclass(frozen=True)
-class _About:
-    """A flow in one plane; a host has the number of its leaf."""
+class _Counted:
+    """Of one flow in one plane, by path, `(spines,)` each."""
 
-    plane: int
-    source: int
-    target: int
-
-    @property
-    def qpn(self) -> int:
-        """Tells the flows of a leaf apart."""
-        return (self.target << 12) + self.source
-
-
-@dataclass
-class _Found:
-    """What the leaves of a run find out together."""
-
-    evidence: list[Evidence] = field(default_factory=list)
-    sources: list[SourceEvidence] = field(default_factory=list)
-    seen: list[Seen] = field(default_factory=list)
+    sent: Counts
+    at_leaf: Counts
+    """That came to the source leaf."""
+    arrived: Counts
 
 
 def simulate(point: Point) -> Row:
     """Run one point on the model and score it."""
+    links, asked = failed_links(point), asked_of(point)
+    reports = list(_reports(point, links, asked))
+    accusations = Monitor(asked).observe(reports, {}, _MOMENT.mono_ns)
+    detects = [record for report in reports for record in detect_records(report, _MOMENT)]
+    localizes = [localize_record(each, _MOMENT) for each in accusations]
+    records = msgspec.to_builtins([*detects, *localizes])
+    return row_of(point, "simulated", links, seen_in(records), said_last(records))
+
+
+def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Asked) -> Iterator[FlowReport]:
+    """What the leaves report, flow by flow and plane by plane."""
     rng = np.random.default_rng(point.cell_seed)
-    links = failed_links(point)
-    asked = asked_of(point)
-    found = _Found()
     for flow in _flows(point, rng):
         for plane, sent in enumerate(flow.sent):
             at_leaf = rng.binomial(sent, 1 - _host_loss(point, flow, plane, links))
             arrived = rng.binomial(at_leaf, 1 - _fabric_loss(point, flow, plane, links))
-            _JUDGES[point.expectation](
-                found, point, _About(plane, flow.source, flow.target), (sent, at_leaf, arrived), asked
-            )
-    declared = point.expectation is Expectation.DECLARED
-    said = localize(seen_together(found.evidence, asked) if declared else found.evidence, (), found.sources)
-    conclusion = Said(
-        said.finding,
-        tuple(map(str, said.links)),
-        tuple(tuple(map(str, each)) for each in said.candidates),
-        tuple(map(str, said.common.causes)),
-        tuple(tuple(map(str, each)) for each in said.common.candidates),
-    )
-    return row_of(point, "simulated", links, found.seen, conclusion)
+            about = _measured(flow, plane)
+            yield _JUDGES[point.expectation](point, about, _Counted(sent, at_leaf, arrived), asked)
+
+
+def _measured(flow: _Flow, plane: int) -> MeasuredFlow:
+    """A host has the number of its leaf; the QP number tells the flows of a leaf apart."""
+    ends = flow.source, flow.target
+    return MeasuredFlow(plane, *ends, *ends, (flow.target << 12) + flow.source, _EPOCH, int(flow.sent[plane].sum()))
 
 
 def asked_of(point: Point) -> Asked:
-    """What the detector is asked for; under `declared` the tests of this run share the false alarms."""
-    flows = point.leaves * len(point.strides) * point.planes
-    asked = Asked(point.asked_rate, point.miss, point.false_alarm, run_alarm=point.false_alarm)
-    return replace(asked, run_tests=flows * (point.spines + 1))
+    """What the detector is asked for; the tests of the run share the false alarms, as on a fabric."""
+    tests = count_tests(point.leaves * len(point.strides), point.planes, point.spines)
+    return Asked(point.asked_rate, point.miss, point.false_alarm, run_alarm=point.false_alarm, run_tests=tests)
 
 
 def sent_by_path(
@@ -141,55 +134,35 @@ def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLin
     return 1 - kept
 
 
-def _by_share(found: _Found, point: Point, about: _About, counts: tuple[Counts, Counts, Counts], asked: Asked) -> None:
+def _by_share(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
     """The expectation `uniform`: the destination leaf knows N, k and what arrived."""
-    sent, _, arrived = counts
-    test = plan_test(FlowShape(point.spray.code, int(sent.sum()), point.spines), asked)
-    verdicts = judge(test, arrived)
-    _take(
-        found,
-        about,
-        verdicts,
-        [certain_losses(test, each.count) for each in verdicts],
-        [test.shape.expected] * len(sent),
-    )
+    test = plan_test(FlowShape(point.spray.code, about.packets, point.spines), asked)
+    verdicts, spines = judge(test, counted.arrived), tuple(range(point.spines))
+    expected = (test.shape.expected,) * point.spines
+    return FlowReport(about, Expectation.UNIFORM, spines, expected, test, verdicts, _in_order(counted.arrived))
 
 
-def _by_declaration(
-    found: _Found, point: Point, about: _About, counts: tuple[Counts, Counts, Counts], asked: Asked
-) -> None:
+def _by_declaration(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
     """The expectation `declared`: it knows what was sent on each path, and the source leaf how much reached it."""
-    sent, at_leaf, arrived = counts
-    verdicts = judge_declared(sent, arrived, asked)
-    losses = [(int(sent[each.path]), max(int(sent[each.path]) - each.count, 0)) for each in verdicts]
-    _take(found, about, verdicts, losses, sent.tolist())
-    source = judge_source(sent, arrived, asked)
-    entered = judge_entered(int(sent.sum()), int(at_leaf.sum()), asked)
-    found.sources.append(
-        SourceEvidence(about.plane, about.source, about.source, about.target, about.qpn, source.verdict, entered)
+    sent, arrived = counted.sent, counted.arrived
+    return FlowReport(
+        about,
+        Expectation.DECLARED,
+        tuple(range(point.spines)),
+        tuple(map(float, sent)),
+        None,
+        judge_declared(sent, arrived, asked),
+        _in_order(arrived),
+        tuple(sent.tolist()),
+        judge_source(sent, arrived, asked),
+        int(counted.at_leaf.sum()),
     )
 
 
-def _take(
-    found: _Found,
-    about: _About,
-    verdicts: tuple[PathVerdict, ...],
-    losses: Sequence[tuple[int, int]],
-    expected: Sequence[float],
-) -> None:
-    for each, loss, share in zip(verdicts, losses, expected, strict=True):
-        path = FabricPath(about.plane, about.source, each.path, about.target)
-        found.evidence.append(Evidence(path, each.verdict, about.qpn, *loss))
-        found.seen.append(
-            Seen(
-                *(path.plane, path.src_leaf, path.spine, path.dst_leaf),
-                about.qpn,
-                share,
-                each.count,
-                each.p_value,
-                each.verdict,
-            )
-        )
+def _in_order(arrived: Counts) -> PathCounts:
+    """Nothing came late, trimmed or twice."""
+    nothing = np.zeros_like(arrived)
+    return PathCounts(arrived, nothing, nothing, nothing, None)
 
 
 _JUDGES = {Expectation.UNIFORM: _by_share, Expectation.DECLARED: _by_declaration}

@@ -102,6 +102,12 @@ def test_declared_counts_give_rates_and_the_packets_of_the_deciding_flow():
     assert flow.packets == declared_packets_needed(8, replace(ASKED, min_rate=flow.rate))
 
 
+def test_stray_losses_are_those_that_the_monitor_was_asked_for():
+    for stray, rate in ((ASKED.stray_rate, 0.02), (0.004, 0.016)):
+        (only,) = Monitor(replace(ASKED, stray_rate=stray)).observe([declared(3, 4, {5: 20})], {}, 1)
+        assert [each.rate for each in only.localization.estimates] == pytest.approx([rate, rate], rel=1e-2)
+
+
 def test_a_lossy_host_link_is_said_though_no_fabric_link_is():
     monitor = Monitor(ASKED)
     alike = dict.fromkeys(SPINES, 12)

@@ -10,7 +10,10 @@ from agent.core.spray import SpraySchedule
 from agent.spraycheck.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
+from scenarios.file.plan import plan_of
+from scenarios.run.asked import run_tests_of
 from scenarios.study.calibration import calibrations_of
+from scenarios.study.fabric import scenario_of
 from scenarios.study.simulate import asked_of, sent_by_path, simulate
 from tests.unit.scenarios.study.test_model import point
 
@@ -94,10 +97,18 @@ def test_uniform_cannot_do_under_random_spraying_what_it_does_under_rotation():
     assert all(row.snr == pytest.approx(0.015 * np.sqrt(7000), abs=1e-3) for row in fine + poor)
 
 
-def test_tests_of_a_run_share_its_false_alarms():
-    asked = asked_of(point(planes=2, spines=16))
-    assert asked.run_tests == 2 * 16 * (16 + 1)
+@pytest.mark.parametrize("parts", [{}, {"planes": 2, "spines": 64}, {"spines": 256, "leaves": 16}])
+def test_tests_of_a_run_share_its_false_alarms_as_on_a_fabric(parts):
+    asked = asked_of(point(**parts))
+    assert asked.run_tests == run_tests_of(plan_of(scenario_of(point(**parts))))
     assert asked.test_level == pytest.approx(1e-3 / asked.run_tests)
+
+
+def test_flows_too_small_alone_are_added_up_as_on_a_fabric():
+    """250 packets a path: where at most one of the three flows over a link accuses it, their sum names it."""
+    rows = [row for row in rows_of("one", 40, packets=250, strides=(1, 2, 3)) if row.bad_failed <= 1]
+    assert len(rows) > 15
+    assert sum(row.named == row.links for row in rows) >= len(rows) - 1
 
 
 def test_calibration_from_healthy_runs_agrees_with_the_one_in_use():
