@@ -13,7 +13,10 @@ from click.testing import CliRunner
 
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
-from scenarios.cli.study import _print
+from scenarios.cli.study import _on_fabric, _print
+from scenarios.lab.lab_dir import LabDir
+from scenarios.study.folder import StudyFolder
+from scenarios.study.load import study_from
 
 FILE = """version: 1
 name: small
@@ -151,6 +154,24 @@ def test_loss_policies_are_told_apart_where_there_is_more_than_off(tmp_path, cap
     _print([*cells, *({**cell, "loss_policy": "paper"} for cell in cells)], Output())
     head, *lines = (line.split() for line in capsys.readouterr().out.splitlines()[: 1 + 2 * len(cells)])
     assert [line[head.index("loss_policy")] for line in lines] == ["off"] * len(cells) + ["paper"] * len(cells)
+
+
+def test_runs_of_an_edited_study_stand_apart_in_the_table_and_say_by_what(tmp_path):
+    file, words = tmp_path / "small.yaml", ("--simulate", "--folder", str(tmp_path / "out"), "--no-figures")
+    file.write_text(FILE)
+    assert "allowed_miss" not in invoke(str(file), *words).stdout
+    file.write_text(FILE + "miss: 0.05\nstrides: [1]\n")
+    told = invoke(str(file), *words)
+    head, *lines = ([cell.strip() for cell in line.split("  ") if cell.strip()] for line in told.stdout.splitlines())
+    assert "strides" in head, "the first that tells them apart"
+    assert [line[head.index("strides")] for line in lines[:4]] == ["1 3", "1 3", "1", "1"]
+    assert [line[head.index("runs")] for line in lines[:4]] == ["2", "1", "2", "1"]
+
+
+def test_what_a_fabric_does_not_do_is_told_before_it_begins(tmp_path, capsys):
+    study = study_from(FILE + "miss: 0.05\n", "x", {"seeds": 0, "healthy_seeds": 0})
+    _on_fabric(study, StudyFolder(tmp_path), LabDir("no"), Output())
+    assert "`miss: 0.05` has no effect on a fabric: its leaves allow 0.001" in capsys.readouterr().err
 
 
 def test_workers_end_with_a_study_that_is_killed(tmp_path):
