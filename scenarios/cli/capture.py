@@ -20,7 +20,6 @@ from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
-from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 
 
@@ -79,7 +78,7 @@ def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None
 
 def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Output) -> tuple[str, ...]:
     """The links that are asked for. Raises `UnknownNameError`, and `LabStateError` for one that is recorded already."""
-    fabric = Fabric.of(FabricSpec(status.planes, status.leaves, status.spines, status.hosts_per_leaf))
+    fabric = status.fabric()
     running = {capture.link for capture in status.captures}
     links: dict[str, None] = {}
     for text in texts:

@@ -12,7 +12,6 @@ from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.processes import marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
-from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import namespace_name, parse_node
 
 NOT_EXECUTABLE = 126
@@ -45,8 +44,7 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
     state = read_state(labdir)
     if state is None:
         raise LabStateError(not_up(labdir))
-    fabric = Fabric.of(FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf))
-    name = namespace_name(labdir.lab, parse_node(node, fabric))
+    name = namespace_name(labdir.lab, parse_node(node, state.fabric()))
     if not namespace_path(name).exists():
         raise LabStateError(f"{node} has lost its namespace {name}; `{labdir.down_command}` and up again")
     if shutil.which(words[0]) is None:

@@ -13,7 +13,7 @@ from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import EnvironmentLackingError, UsageError
 from scenarios.file.scenario_files import catalog_names
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir, labs_up, read_state
-from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.fabric import Fabric
 from testbed.model.ids import LAB_NAME
 
 Command = Callable[..., Any]
@@ -97,10 +97,7 @@ def _is_id(text: str) -> bool:
 def fabric_up(labdir: LabDir) -> Fabric | None:
     """The fabric of a lab that is up, from its state file."""
     state = read_state(labdir)
-    if state is None:
-        return None
-    spec = FabricSpec(state.planes, state.leaves, state.spines, state.hosts_per_leaf, host_stack=state.host_stack)
-    return Fabric.of(spec)
+    return None if state is None else state.fabric()
 
 
 def scenarios_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:

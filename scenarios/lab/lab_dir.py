@@ -15,6 +15,7 @@ import msgspec
 
 from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.lab.processes import ProcessId, identify, is_alive
+from scenarios.lab.shape import LabShape
 
 RUN_ROOT = Path("/run/spraylab")
 DEFAULT_LAB = "lab"
@@ -27,18 +28,9 @@ class ChildState(msgspec.Struct, frozen=True):
     process: ProcessId
 
 
-class LabState(msgspec.Struct, frozen=True):
+class LabState(LabShape, frozen=True):
     """The content of `state.json`, rewritten whenever a process starts or ends."""
 
-    lab: str
-    owner: ProcessId
-    started: str
-    planes: int
-    leaves: int
-    spines: int
-    hosts_per_leaf: int
-    host_stack: bool
-    workers: int
     children: tuple[ChildState, ...] = ()
 
 

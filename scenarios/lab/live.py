@@ -6,8 +6,9 @@ Belongs to the owner process. What is made last is unmade first, on every way ou
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from faults.inject import injector_of
 from results.event_log import timestamp
@@ -61,22 +62,12 @@ class Lab:
 
     def status(self) -> LabStatus:
         """What is up, read now."""
-        spec = self.fabric.spec
         return LabStatus(
-            self.labdir.lab,
-            self.owner,
-            self.started,
-            spec.planes,
-            spec.leaves,
-            spec.spines,
-            spec.hosts_per_leaf,
-            spec.host_stack,
-            spec.mtu,
-            self.workers,
-            self.epoch,
-            self.children.statuses(),
-            self.injections.states(),
-            self.captures.states(),
+            **self._shape(),
+            epoch=self.epoch,
+            children=self.children.statuses(),
+            faults=self.injections.states(),
+            captures=self.captures.states(),
         )
 
     def due_in_s(self) -> float | None:
@@ -160,20 +151,12 @@ class Lab:
 
     def write_state(self) -> None:
         """Tell other processes what is up."""
-        spec = self.fabric.spec
-        state = LabState(
-            self.labdir.lab,
-            self.owner,
-            self.started,
-            spec.planes,
-            spec.leaves,
-            spec.spines,
-            spec.hosts_per_leaf,
-            spec.host_stack,
-            self.workers,
-            self.children.states(),
-        )
-        write_state(self.labdir, state)
+        write_state(self.labdir, LabState(**self._shape(), children=self.children.states()))
+
+    def _shape(self) -> dict[str, Any]:
+        """The fields of `LabShape`."""
+        head = {"lab": self.labdir.lab, "owner": self.owner, "started": self.started, "workers": self.workers}
+        return head | asdict(self.fabric.spec)
 
 
 @contextmanager

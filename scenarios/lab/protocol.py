@@ -11,6 +11,7 @@ from agent.spraycheck.run_tests import LEAST_TESTS
 from results.pcap import MOST_BYTES, SNAPLEN_BYTES
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
+from scenarios.lab.shape import LabShape
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
@@ -247,19 +248,9 @@ class ChildStatus(msgspec.Struct, frozen=True):
     """`running`, or `exited 1`, `killed by SIGKILL`."""
 
 
-class LabStatus(msgspec.Struct, frozen=True):
+class LabStatus(LabShape, frozen=True):
     """What is up."""
 
-    lab: str
-    owner: ProcessId
-    started: str
-    planes: int
-    leaves: int
-    spines: int
-    hosts_per_leaf: int
-    host_stack: bool
-    mtu: int
-    workers: int
     epoch: int
     """Of the latest run; 0 before the first."""
     children: tuple[ChildStatus, ...]

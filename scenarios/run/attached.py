@@ -7,7 +7,6 @@ from scenarios.lab import protocol
 from scenarios.lab.client import Owner, Worker
 from scenarios.lab.lab_dir import LabDir, busy
 from scenarios.run.order import LabInUse
-from testbed.model.fabric import Fabric, FabricSpec
 
 
 def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
@@ -23,10 +22,7 @@ def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
             f"lab {labdir.lab!r} is not whole: {dead} before this run; `{labdir.down_command}` and up again"
         )
     workers = [undo.enter_context(Worker(labdir.worker_socket(at))) for at in range(status.workers)]
-    spec = FabricSpec(
-        status.planes, status.leaves, status.spines, status.hosts_per_leaf, status.mtu, host_stack=status.host_stack
-    )
-    return LabInUse(Fabric.of(spec), owner, tuple(workers))
+    return LabInUse(status.fabric(), owner, tuple(workers))
 
 
 def ended_processes(status: protocol.LabStatus) -> str:

@@ -17,7 +17,6 @@ from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
 from scenarios.lab.protocol import LabStatus, Status
 from scenarios.watch.view import EvReading, QpReading, Reading
-from testbed.model.fabric import Fabric, FabricSpec
 
 T = TypeVar("T")
 
@@ -43,7 +42,7 @@ class LabReader:
         with ExitStack() as held:
             held.enter_context(self._owner)
             status = self._owner.ask(Status(), LabStatus)
-            self.fabric = _fabric_of(status)
+            self.fabric = status.fabric()
             for index in range(status.workers):
                 worker = Worker(self._labdir.worker_socket(index))
                 try:
@@ -96,10 +95,6 @@ def ended_in_order(labdir: LabDir) -> bool:
     if not alive and labdir.path.exists():
         raise LabStateError(not_up(labdir))
     return not alive
-
-
-def _fabric_of(status: LabStatus) -> Fabric:
-    return Fabric.of(FabricSpec(status.planes, status.leaves, status.spines, status.hosts_per_leaf))
 
 
 def _rows(rows: object, kind: type[T]) -> list[T]:

@@ -21,7 +21,7 @@ def labdir(tmp_path: Path) -> LabDir:
     """A lab whose owner is this very process."""
     found = LabDir("red", tmp_path)
     found.path.mkdir(parents=True)
-    write_state(found, LabState("red", me(), "", 1, 2, 1, 1, False, 1))
+    write_state(found, LabState("red", me(), "", 1, 2, 1, 1, False, 9000, 1))
     return found
 
 
