@@ -46,7 +46,7 @@ def examine() -> tuple[Finding, ...]:
     return tuple(sorted(found, key=lambda finding: not finding.needed))
 
 
-_NEEDED_FEATURES = ("packet sockets", "clsact", "eBPF on ports (cls_bpf)")
+_NEEDED_FEATURES = ("packet sockets", "eBPF on ports (cls_bpf)")
 """A bare fabric does without them, agents and SprayCheck do not."""
 
 _TOOLS = (

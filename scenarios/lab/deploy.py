@@ -21,7 +21,7 @@ from testbed.kernel import bpf, tcx
 from testbed.kernel.grace import short_grace_periods
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
-from testbed.kernel.qdisc import Direction, attach_program, ensure_clsact
+from testbed.kernel.qdisc import Direction, attach_program
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric
@@ -187,17 +187,12 @@ def measured_leaves(
 
 
 def _attach(fabric: Fabric, lab: str, leaf: MeasuredLeaf, by_tcx: bool) -> None:
-    """By TCX if the kernel knows it, else in clsact.
-
-    clsact is made on every port all the same: the kernel takes a port out of service for a moment to make it, and a
-    fault that is set while traffic goes on shall cost no packets but those it takes.
-    """
+    """By TCX if the kernel knows it, else in clsact."""
     node, by_peer = str(leaf.node), leaf.by_peer
     with inside(namespace_path(namespace_name(lab, leaf.node))), Rtnl.here(node) as rtnl:
         for port in fabric.ports_of(leaf.node):
             chosen = by_peer[port.peer.role]
             index = ifindex_of(fabric, port)
-            ensure_clsact(rtnl, index)
             if not (by_tcx and tcx.attach(node, index, chosen.fd)):
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 

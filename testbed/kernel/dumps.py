@@ -1,7 +1,7 @@
 """From the kernel's dumps back to records: what one namespace really holds.
 
 Knows the records of `testbed.model.node_config` and no fabric. Sources: linux/rtnetlink.h, linux/if_link.h,
-linux/neighbour.h.
+linux/neighbour.h, linux/pkt_sched.h.
 """
 
 import socket
@@ -12,9 +12,11 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
 from testbed.kernel import seg6local
+from testbed.kernel import traffic_control as tc
 from testbed.kernel.rtnl import Message, Request, Rtnl
 from testbed.model.node_config import (
     Address,
+    Clsact,
     EncapRed,
     EndDt6,
     EndNextCsid,
@@ -28,6 +30,9 @@ _RTM_GETLINK, _RTM_GETADDR, _RTM_GETROUTE, _RTM_GETNEIGH = 18, 22, 26, 30
 _RTEXT_FILTER_SKIP_STATS = 8
 _READ_LINK_ATTRIBUTES = frozenset({1, 3, 4, 5, 16, 18})
 """IFLA_ADDRESS, _IFNAME, _MTU, _LINK, _OPERSTATE, _LINKINFO."""
+
+_READ_QDISC_ATTRIBUTES = frozenset({1})
+"""TCA_KIND."""
 
 _NUD_PERMANENT = 0x80
 _KERNEL_MADE = (1, 2, 9)
@@ -44,6 +49,13 @@ def found_interfaces(rtnl: Rtnl) -> tuple[tuple[Interface, ...], frozenset[int]]
     ends = [message for message in messages if _kind(message) == "veth"]
     ready = frozenset(message["index"] for message in ends if message.get_attr("IFLA_OPERSTATE") == "UP")
     return tuple(map(_interface, ends)), ready
+
+
+def found_clsacts(rtnl: Rtnl) -> tuple[Clsact, ...]:
+    """The ports that have a place for programs."""
+    request = Request("read qdiscs", tc.tc_message(0), tc.RTM_GETQDISC)
+    answers = rtnl.dump(request, tc.TcMessage, _READ_QDISC_ATTRIBUTES)
+    return tuple(Clsact(answer["index"]) for answer in answers if answer.get_attr("TCA_KIND") == "clsact")
 
 
 def found_addresses(rtnl: Rtnl) -> tuple[Address, ...]:

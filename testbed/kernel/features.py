@@ -168,6 +168,7 @@ _PROBES = (
         "needs kernel >= 6.1 with CONFIG_IPV6_SEG6_LWTUNNEL",
         _try_next_csid,
     ),
+    _Probe("clsact", True, "every port of a switch: the place for eBPF", "enable CONFIG_NET_SCH_INGRESS", _try_clsact),
     _Probe("packet sockets", False, "agents and captures", "enable CONFIG_PACKET", _try_packet_socket),
     _Probe(
         "SRv6 End.DT6",
@@ -183,7 +184,6 @@ _PROBES = (
         "needs kernel >= 6.0 with CONFIG_IPV6_SEG6_LWTUNNEL",
         _try_encap_red,
     ),
-    _Probe("clsact", False, "eBPF on ports: SprayCheck, faults", "enable CONFIG_NET_SCH_INGRESS", _try_clsact),
     _Probe(
         "eBPF on ports (cls_bpf)",
         False,

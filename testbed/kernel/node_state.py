@@ -13,6 +13,7 @@ from testbed.kernel.sysctl import read_sysctls, write_sysctls
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     Address,
+    Clsact,
     Interface,
     Neighbour,
     NodeConfig,
@@ -28,6 +29,7 @@ class NodeState:
     sysctls: tuple[Sysctl, ...]
     interfaces: tuple[Interface, ...]
     ready: frozenset[int]
+    clsacts: tuple[Clsact, ...]
     addresses: tuple[Address, ...]
     neighbours: tuple[Neighbour, ...]
     routes: tuple[Route, ...]
@@ -47,6 +49,7 @@ def requests_of(config: NodeConfig) -> list[Request]:
     loopback = [requests.bring_up(LOOPBACK_IFINDEX, "lo")] if config.loopback_up else []
     return [
         *loopback,
+        *map(requests.add_clsact, config.clsacts),
         *(requests.bring_up(interface.ifindex, interface.name) for interface in config.interfaces),
         *map(requests.add_address, config.addresses),
         *map(requests.add_neighbour, config.neighbours),
@@ -59,9 +62,10 @@ def read_state(config: NodeConfig, namespace: Path) -> NodeState:
     sysctls = read_sysctls(namespace, [sysctl.path for sysctl in config.quiet + config.forwarding])
     with Rtnl.inside(str(config.node), namespace) as rtnl:
         interfaces, ready = dumps.found_interfaces(rtnl)
+        clsacts = dumps.found_clsacts(rtnl)
         routes, dead = dumps.found_routes(rtnl)
         addresses, neighbours = dumps.found_addresses(rtnl), dumps.found_neighbours(rtnl)
-    return NodeState(sysctls, interfaces, ready, addresses, neighbours, routes, dead)
+    return NodeState(sysctls, interfaces, ready, clsacts, addresses, neighbours, routes, dead)
 
 
 def differences(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
@@ -70,6 +74,7 @@ def differences(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
     pairs: tuple[tuple[Iterable[object], Iterable[object]], ...] = (
         (config.quiet + config.forwarding, state.sysctls),
         (config.interfaces, state.interfaces),
+        (config.clsacts, state.clsacts),
         (config.addresses, state.addresses),
         (config.neighbours, state.neighbours),
         (config.routes, state.routes),
@@ -90,6 +95,7 @@ def pending(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
 _KEYS: dict[type, tuple[str, ...]] = {
     Sysctl: ("path",),
     Interface: ("name",),
+    Clsact: ("ifindex",),
     Address: ("ifindex", "address"),
     Neighbour: ("ifindex", "address"),
     Route: ("prefix", "table"),

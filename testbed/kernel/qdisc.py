@@ -9,8 +9,10 @@ from dataclasses import dataclass
 from enum import Enum
 
 from testbed.errors import KernelError, MissingFeatureError
+from testbed.kernel import requests
 from testbed.kernel import traffic_control as tc
 from testbed.kernel.rtnl import NLM_F_CREATE, NLM_F_EXCL, Message, Request, Rtnl, absent
+from testbed.model.node_config import Clsact
 
 
 class Direction(Enum):
@@ -31,18 +33,19 @@ class AttachedProgram:
 
 
 def ensure_clsact(rtnl: Rtnl, ifindex: int) -> None:
-    """Make the place for programs on a port, unless it is there. Raises KernelError, MissingFeatureError."""
-    message = tc.tc_message(ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=[("TCA_KIND", "clsact")])
-    request = Request(f"add clsact to port {ifindex}", message, tc.RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL)
+    """Make the place for programs on a port, unless it is there. Making it on a port that is up loses packets.
+
+    Raises KernelError, MissingFeatureError.
+    """
     try:
-        rtnl.apply([request])
+        rtnl.apply([requests.add_clsact(Clsact(ifindex))])
     except KernelError as error:
         if error.errno != errno.EEXIST:
             raise explained(error, "clsact", "CONFIG_NET_SCH_INGRESS") from error
 
 
 def remove_clsact(rtnl: Rtnl, ifindex: int) -> None:
-    """Remove clsact and every program in it."""
+    """Remove clsact and every program in it. A port that is up loses packets meanwhile."""
     message = tc.tc_message(ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=[("TCA_KIND", "clsact")])
     remove(rtnl, Request(f"remove clsact from port {ifindex}", message, tc.RTM_DELQDISC))
 

@@ -1,7 +1,7 @@
 """From records to netlink requests: what to ask of the kernel for each.
 
 Knows the records of `testbed.model.node_config` and no fabric. Sources: linux/rtnetlink.h, linux/if_link.h,
-linux/neighbour.h, linux/if_addr.h.
+linux/neighbour.h, linux/if_addr.h, linux/pkt_sched.h.
 """
 
 import socket
@@ -11,11 +11,13 @@ from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
 
 from testbed.kernel import seg6local
+from testbed.kernel import traffic_control as tc
 from testbed.kernel.rtnl import NLM_F_CREATE, NLM_F_EXCL, Message, Request
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     Address,
     Cable,
+    Clsact,
     EncapRed,
     EndDt6,
     EndNextCsid,
@@ -45,6 +47,13 @@ def create_cable(cable: Cable, far_namespace: int) -> Request:
     fields["attrs"].append(("IFLA_LINKINFO", veth))
     text = f"create link {cable.near.name} to {cable.far_node}"
     return Request(text, _filled(ifinfmsg(), fields), _RTM_NEWLINK, _NEW)
+
+
+def add_clsact(clsact: Clsact) -> Request:
+    """Make the place for programs on a port."""
+    attributes = [("TCA_KIND", "clsact")]
+    message = tc.tc_message(clsact.ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=attributes)
+    return Request(f"add clsact to port {clsact.ifindex}", message, tc.RTM_NEWQDISC, _NEW)
 
 
 def bring_up(ifindex: int, name: str) -> Request:

@@ -1,4 +1,4 @@
-"""One node's wanted state as plain records: sysctls, interfaces, neighbours, routes, addresses.
+"""One node's wanted state as plain records: sysctls, interfaces, clsact, neighbours, routes, addresses.
 
 Compiled from the fabric alone; knows no kernel calls. The kernel layer applies the records and reads them back.
 Forwarding: RFC 9800 (End with NEXT-CSID), MRC paper; everything is static, nothing is learned.
@@ -52,6 +52,18 @@ class Cable:
     near: Interface
     far_node: NodeId
     far: Interface
+
+
+@dataclass(frozen=True, slots=True)
+class Clsact:
+    """The place for eBPF programs on both ways through a port, empty until somebody attaches one.
+
+    Switches have it before their ports are up, since the kernel takes a port that is up out of service to make it, and
+    packets are lost: a program that comes while traffic goes on shall cost none. Hosts do without: empty, it costs
+    0.65 % of what a core forwards on spine ports and as much again on host ports (measured, Linux 6.18).
+    """
+
+    ifindex: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +132,7 @@ class NodeConfig:
     quiet: tuple[Sysctl, ...]
     forwarding: tuple[Sysctl, ...]
     interfaces: tuple[Interface, ...]
+    clsacts: tuple[Clsact, ...]
     loopback_up: bool
     addresses: tuple[Address, ...]
     neighbours: tuple[Neighbour, ...]
@@ -148,11 +161,13 @@ _FORWARDING = (Sysctl("net/ipv6/conf/all/forwarding", "1"),)
 def node_config(fabric: Fabric, node: NodeId) -> NodeConfig:
     """The wanted state of `node`."""
     uses_ipv6 = node.role is not Role.HOST or fabric.spec.host_stack
+    interfaces = tuple(_interface(fabric, port) for port in fabric.ports_of(node))
     return NodeConfig(
         node=node,
         quiet=_QUIET + _SEG6 if uses_ipv6 else _NO_IPV6,
         forwarding=() if node.role is Role.HOST else _FORWARDING,
-        interfaces=tuple(_interface(fabric, port) for port in fabric.ports_of(node)),
+        interfaces=interfaces,
+        clsacts=() if node.role is Role.HOST else tuple(Clsact(interface.ifindex) for interface in interfaces),
         loopback_up=uses_ipv6,
         addresses=_addresses(fabric, node),
         neighbours=_neighbours(fabric, node) if uses_ipv6 else (),

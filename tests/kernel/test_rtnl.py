@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from testbed.errors import KernelError
-from testbed.kernel import requests, traffic_control
+from testbed.kernel import requests
 from testbed.kernel.netns import create_namespaces, namespace_path
 from testbed.kernel.node_state import configure, differences, pending, read_state
-from testbed.kernel.rtnl import NLM_F_CREATE, NLM_F_EXCL, Request, Rtnl
+from testbed.kernel.rtnl import Rtnl
 from testbed.kernel.sysctl import write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_prefix
@@ -69,6 +69,7 @@ def shrunk(config: NodeConfig) -> NodeConfig:
         config.quiet,
         config.forwarding,
         tuple(i for i in config.interfaces if i.ifindex in kept),
+        tuple(c for c in config.clsacts if c.ifindex in kept),
         config.loopback_up,
         config.addresses,
         tuple(n for n in config.neighbours if n.ifindex in kept),
@@ -111,6 +112,11 @@ def test_a_deliberate_mismatch_is_told(pair, leaf, change, line):
     assert told.startswith(f"p0-leaf0: {line}")
 
 
+def test_a_missing_place_for_programs_is_told(pair, leaf):
+    subprocess.run(["tc", "-n", pair.leaf, "qdisc", "del", "dev", "spine0", "clsact"], check=True)
+    assert pair.told(leaf) == ("p0-leaf0: clsact of interface 100: wanted it, found nothing",)
+
+
 def test_an_end_without_its_flavor_is_told(pair, leaf):
     pair.ip("-6", "route", "del", "5f00:0:2000::/48", "table", "local")
     end = "-6 route add local 5f00:0:2000::/48 encap seg6local action End dev lo table local proto static"
@@ -149,14 +155,10 @@ def test_every_refused_request_of_a_batch_is_told(pair, leaf):
 
 
 def test_the_kernels_own_words_are_kept(pair, leaf):
-    clsact = [("TCA_KIND", "clsact")]
-    message = traffic_control.tc_message(100, parent=traffic_control.TC_H_CLSACT, handle=0xFFFF0000, attrs=clsact)
-    request = Request("add clsact", message, traffic_control.RTM_NEWQDISC, NLM_F_CREATE | NLM_F_EXCL)
     with Rtnl.inside("p0-leaf0", namespace_path(pair.leaf)) as rtnl:
-        rtnl.apply([request])
-        (refused,) = rtnl.try_apply([request])
+        (refused,) = rtnl.try_apply([requests.add_clsact(leaf.clsacts[0])])
     assert refused.detail == "Exclusivity flag on, cannot modify"
-    assert str(refused) == f"p0-leaf0: add clsact: EEXIST: File exists ({refused.detail})"
+    assert str(refused) == f"p0-leaf0: add clsact to port 400: EEXIST: File exists ({refused.detail})"
 
 
 def test_sockets_live_where_they_were_opened(pair):

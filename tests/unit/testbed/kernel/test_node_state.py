@@ -13,6 +13,7 @@ SAME = NodeState(
     sysctls=CONFIG.quiet + CONFIG.forwarding,
     interfaces=CONFIG.interfaces,
     ready=frozenset(interface.ifindex for interface in CONFIG.interfaces),
+    clsacts=CONFIG.clsacts,
     addresses=CONFIG.addresses,
     neighbours=CONFIG.neighbours,
     routes=CONFIG.routes,
@@ -32,6 +33,7 @@ def test_each_difference_is_one_line():
         SAME,
         sysctls=(Sysctl(SAME.sysctls[0].path, "7"), *SAME.sysctls[1:]),
         interfaces=(replace(SAME.interfaces[0], mtu=1500), *SAME.interfaces[1:]),
+        clsacts=SAME.clsacts[1:],
         neighbours=SAME.neighbours[1:],
         routes=(replace(own, action=UnknownAction("seg6local action 1 without flavors")), downlink),
     )
@@ -39,6 +41,7 @@ def test_each_difference_is_one_line():
         "p0-leaf0: sysctl net/ipv6/conf/default/addr_gen_mode: wanted value=1, found value=7",
         "p0-leaf0: interface h0: wanted ifindex=400 mac=02:20:00:00:30:00 mtu=9000 peer_ifindex=100, "
         "found ifindex=400 mac=02:20:00:00:30:00 mtu=1500 peer_ifindex=100",
+        "p0-leaf0: clsact of interface 400: wanted it, found nothing",
         "p0-leaf0: neighbour of interface 400 fe80::30:ff:fe00:2000: wanted mac=02:30:00:00:20:00, found nothing",
         "p0-leaf0: route 5f00:0:2000::/48 in table 255: "
         "wanted ifindex=1 gateway=None action=EndNextCsid(block_bits=32, usid_bits=16), "
