@@ -43,7 +43,7 @@ def test_inspect_shows_a_programs_queue_pairs_and_a_run_has_to_wait(up: LabComma
     scenario = tmp_path / "least.yaml"
     scenario.write_text("version: 1\nname: least\nworkloads:\n  - {strides: [1], packets: 256}\n")
     with Lab(up.name) as lab:
-        here, there = lab.connect(lab.host("h0"), lab.host("h2"), pmtu=256)
+        here, there = lab.connect(lab.host("h0"), lab.host("h2"), pmtu=256, ack_timeout_ms=5000)
         source, target = here.host.register(256_000), there.host.register(256_000)
         source.data[:] = 7
         here.write(source, 0, 256_000, target, 0)
@@ -85,7 +85,7 @@ def test_a_killed_program_leaves_nothing(up: LabCommand) -> None:
         assert program.stdout.readline() == b"ready\n"
         assert len(up.json("inspect", "h0", "--qps")) == 1
         program.send_signal(signal.SIGKILL)
-    until = time.monotonic() + 10
+    until = time.monotonic() + 60
     while up.json("inspect", "h0", "--qps"):
         assert time.monotonic() < until
         time.sleep(0.1)

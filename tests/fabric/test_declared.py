@@ -98,9 +98,10 @@ def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_ag
         lab("fault", "set", DROPPING, "--drop", "1%")
         assert [each["link"] for each in trusted(lab, "run", "--attach", first)["detected"]["named"]] == [DROPPING]
         assert [(each["link"], each["by"]) for each in lab.json("deny", "show")] == [(DROPPING, "spraycheck")]
-        second = lab.json("run", "--attach", scenario(tmp_path, "second", 256, "off"), code=1)
+        second = trusted(lab, "run", "--attach", scenario(tmp_path, "second", 256, "off"), code=1)
         (fault,) = second["injected"]
-        assert (fault["dropped_writes"], second["totals"]["retransmissions"]) == (0, 0)
+        assert fault["dropped_writes"] == 0
+        assert second["totals"]["retransmissions"] <= second["load"]["unexplained_limit"], "this machine's own, if any"
         found = list(read_records((tmp_path / "runs" / "latest").resolve() / "detect.jsonl"))
         fewer = [r for r in found if r["event"] == "DETECT" and (r["plane"], r["src_leaf"]) == (0, 2)
                  and r["expectation"] == "uniform"]  # fmt: skip
@@ -110,7 +111,7 @@ def test_a_named_link_is_denied_and_no_queue_pair_uses_it_until_it_is_allowed_ag
         assert all(abs(r["count"] - r["lambda"]) <= 4 for r in fewer)
         assert "is denied by spraycheck" in lab("detect", "--all-runs").stdout
         assert lab.json("deny", "clear", "--all") == []
-        third = lab.json("run", "--attach", scenario(tmp_path, "third", 1024, "off"))
+        third = trusted(lab, "run", "--attach", scenario(tmp_path, "third", 1024, "off"))
         assert third["injected"][0]["dropped_writes"] > 0
 
 

@@ -38,21 +38,29 @@ def times(flow: dict[str, Any]) -> tuple[float, float]:
     return flow["began_s"], flow["began_s"] + flow["seconds"]
 
 
+def overlap(timing: str, looked_at: tuple[float, float], other: tuple[float, float]) -> bool:
+    """Whether the flows ran as the timing says."""
+    (began, ended), (other_began, other_ended) = looked_at, other
+    return {
+        "shorter": began < other_began < other_ended < ended,
+        "longer": other_began < began < ended < other_ended,
+        "midway": began < other_began < ended < other_ended,
+    }[timing]
+
+
 def test_flows_that_overlap_accuse_nobody_with_and_without_priority(tmp_path: Path) -> None:
     with own_lab(tmp_path / "runs") as lab:
         lab("up", "--planes", "1", "--leaves", "4", "--spines", "4", "--hosts-per-leaf", "2")
         for timing, (looked_at, other) in TIMINGS.items():
             work = [{"pairs": [[0, 2]], **looked_at}, {"pairs": [[1, 4]], **other}]
             slow = [{"link": "p0:leaf0>spine*", "rate": RATE, "queue": "1MiB"}]
-            summary = run(lab, tmp_path, timing, workloads=work, faults=slow)
-            assert summary["detected"]["verdicts"] == {"healthy": 8}
-            (began, ended), (other_began, other_ended) = map(times, summary["flows"])
-            inside = {
-                "shorter": began < other_began < other_ended < ended,
-                "longer": other_began < began < ended < other_ended,
-                "midway": began < other_began < ended < other_ended,
-            }
-            assert inside[timing], (timing, began, ended, other_began, other_ended)
+            for _ in range(3):  # an engine that had to wait for its core may be overtaken
+                summary = run(lab, tmp_path, timing, workloads=work, faults=slow)
+                assert summary["detected"]["verdicts"] == {"healthy": 8}
+                told = tuple(map(times, summary["flows"]))
+                if overlap(timing, *told):
+                    break
+            assert overlap(timing, *told), (timing, told)
             first = {"select": "one", "priority_rate": RATE}
             summary = run(lab, tmp_path, f"{timing}-first", workloads=work, detector=first)
             assert summary["detected"]["verdicts"] == {"healthy": 4}, "of the flow that was announced first"

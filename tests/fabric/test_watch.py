@@ -20,7 +20,7 @@ BAD = "p1:leaf0>spine1"
 SCENARIO = """
 version: 1
 name: watched
-transport: {pmtu: 256}
+transport: {pmtu: 256, ack_timeout_ms: 5000}
 workloads:
   - {type: write, strides: [1, 2], bytes: 16MiB, message_bytes: 1MiB}
 detector: {min_rate: 10%}

@@ -47,7 +47,8 @@ def test_all_kinds_under_loss(tmp_path: Path) -> None:
             (row,) = rows(lab, name, "-b", "32KiB", "-e", "32KiB", "-n", "2", "-w", "0", "-m", "256")
             assert (row["wrong"], row["checked"]) == (0, receivers * 8192)
         (row,) = rows(lab, "tp", "--group-size", "2", "-b", "8KiB", "-e", "8KiB", "-n", "2", "-q", "2")
-        assert (row["wrong"], len(row["hosts"]), row["cost"]["lost_here"]) == (0, 4, 0)
+        assert (row["wrong"], len(row["hosts"])) == (0, 4)
+        assert 0 <= row["cost"]["lost_here"] < row["cost"]["packets"] / 10
         lab("fault", "clear", "--all")
         summary = trusted(lab, "run", "--attach", str(file))
         assert [each["wrong"] for each in summary["collectives"]] == [0, 0]

@@ -12,6 +12,7 @@ import pytest
 from agent.io.errors import PortOpenError
 from agent.io.netns import inside
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
+from tests.support.backlog import until_delivered
 
 pytestmark = [
     pytest.mark.root,
@@ -69,6 +70,7 @@ def send(port: PacketRingPort, count: int, first: int, length: int) -> np.ndarra
         port.fill(np.full(len(rows), length, np.uint32))
         first, count = first + len(rows), count - len(rows)
     port.send()
+    until_delivered()
     return np.concatenate(sent)
 
 

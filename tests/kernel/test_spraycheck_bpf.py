@@ -630,6 +630,7 @@ def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object
         with closing(open_packet_ring("plane0", 0, netns=str(net.netns_path(NodeId.host(0))))) as port:
             send_all(port, frames)
         with counters_of(loaded[sink], COUNTING) as counters:
+            wait_until(lambda: bool(counters.flows()["stopped_ns"].any()))
             (record,) = counters.flows()
             assert record["arrived"].tolist() == [200, 200]
             assert record["stopped_ns"] > 0
@@ -670,7 +671,7 @@ def test_the_process_judges_names_the_path_and_ends_cleanly(leaf, tmp_path):
             said = wait_for(log, "LOCALIZE", 2)
         finally:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 0
+        assert process.wait(60) == 0
         assert process.stderr is not None
         assert process.stderr.read() == ""
     for expectation in Expectation:

@@ -119,7 +119,7 @@ def counters(namespace: Path) -> dict[str, tuple[int, int]]:
     return {row[0]: (int(row[2]), int(row[10])) for row in rows}
 
 
-def wait_until(holds: Callable[[], bool], what: str, within_s: float = 5.0) -> None:
+def wait_until(holds: Callable[[], bool], what: str, within_s: float = 30.0) -> None:
     """Poll until the condition holds; fails the test at the deadline."""
     deadline = time.monotonic() + within_s
     while not holds():

@@ -12,6 +12,7 @@ from pathlib import Path
 from testbed.kernel.netns import create_namespaces, delete_namespaces, inside, namespace_path
 from testbed.kernel.qdisc import Direction, attached_programs, qdisc_kinds
 from testbed.kernel.rtnl import Rtnl
+from tests.support.backlog import until_delivered
 
 ETH_P_ALL = 0x0003
 _numbers = itertools.count()
@@ -44,9 +45,11 @@ class End:
         with self.socket(port) as opened:
             for frame in frames:
                 opened.send(frame)
+        until_delivered()
 
     def received(self, port: int = 0) -> int:
         """Packets that arrived at the port since it was made."""
+        until_delivered()
         with inside(self.path):
             text = Path("/proc/thread-self/net/dev").read_text()
         (line,) = [line for line in text.splitlines() if line.strip().startswith(f"wire{port}:")]

@@ -45,7 +45,10 @@ class Agents:
 
     def write(self, packets: int, denied: tuple[int, ...] = (), policy: str = "rotation") -> dict:
         """Send full packets from SOURCE to TARGET on a queue pair of its own; the row of what it counted."""
-        serve, config = self.commands.serve, ask.QpSettings(pmtu=PMTU, window_pkts=128, policy=policy)
+        serve, config = (
+            self.commands.serve,
+            ask.QpSettings(pmtu=PMTU, window_pkts=128, policy=policy, ack_timeout_ms=5000),
+        )
         ends = [
             {"host": host, **serve(ask.CreateQp(host, peer, config))}
             for host, peer in ((SOURCE, TARGET), (TARGET, SOURCE))
@@ -85,7 +88,7 @@ class Agents:
         ]
 
     def _drive(self, qpn: int) -> dict:
-        until = time.monotonic() + 10
+        until = time.monotonic() + 60
         while True:
             self.commands.engine.step(monotonic_ns())
             (row,) = (qp for qp in self.commands.serve(ask.Progress())["qps"] if qp["qpn"] == qpn)
