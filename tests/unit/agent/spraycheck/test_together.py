@@ -195,3 +195,39 @@ def test_a_link_over_which_nothing_went_has_no_sum():
         ("p0:leaf0>spine1", 1, 10), ("p0:leaf0>spine2", 1, 20), ("p0:spine1>leaf1", 1, 10), ("p0:spine2>leaf1", 1, 20),
     }  # fmt: skip
     assert link_sums([], ASKED) == []
+
+
+def both_flows(spine_lost: tuple[int, int], packets: int, asked: Asked) -> list[Evidence]:
+    """Two flows of a pair of leaves over four spines, with losses on the first."""
+    evidence = []
+    for qpn, lost in enumerate(spine_lost):
+        sent, arrived = np.full(4, packets), np.array([packets - lost, packets, packets, packets])
+        evidence += [
+            Evidence(FabricPath(0, 0, spine, 1), each.verdict, qpn, packets, packets - each.count)
+            for spine, each in enumerate(judge_declared(sent, arrived, asked))
+        ]
+    return evidence
+
+
+def test_a_path_is_cleared_by_all_its_flows_as_seldom_as_stated_where_it_drops():
+    """Of two flows, each too small alone; exact over all numbers of losses of each, weighed by how likely they are."""
+    asked = Asked(0.01, miss=0.05)
+    half = -(-declared_packets_needed(4, asked) // 2)
+    chance = binom.pmf(np.arange(16), half, 0.01)
+    assert {each.verdict for each in both_flows((0, 0), half, asked)} == {Verdict.INSUFFICIENT}
+    cleared = 0.0
+    for lost in np.ndindex(16, 16):
+        first, _, _, _, second, *_ = seen_together(both_flows(lost, half, asked), asked)
+        assert (first.verdict is Verdict.HEALTHY) == (second.verdict is Verdict.HEALTHY)
+        cleared += chance[lost[0]] * chance[lost[1]] * (first.verdict is Verdict.HEALTHY)
+    assert 0 < cleared <= asked.miss
+
+
+def test_a_path_that_one_flow_alone_fails_is_not_cleared_by_the_others():
+    asked = Asked(0.01)
+    few = [
+        Evidence(FabricPath(0, 0, spine, 1), Verdict.INSUFFICIENT, qpn, 900) for qpn in range(9) for spine in range(4)
+    ]
+    short = Evidence(FabricPath(0, 0, 0, 1), Verdict.FAILED, 9, 900, 3)
+    verdicts = {each.path.spine: each.verdict for each in seen_together([short, *few], asked)}
+    assert verdicts == {0: Verdict.INSUFFICIENT, 1: Verdict.HEALTHY, 2: Verdict.HEALTHY, 3: Verdict.HEALTHY}
