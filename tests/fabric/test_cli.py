@@ -101,6 +101,7 @@ def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
     for each in stopped:
         assert os.stat(each["file"]).st_uid == 12345
         assert os.stat(Path(each["file"]).parent).st_uid == 12345
+    assert not list(lab.labdir.path.glob("tcpdump*.log"))
 
 
 def test_detect_without_runs_says_nothing(lab: Lab) -> None:
