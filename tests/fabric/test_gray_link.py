@@ -178,6 +178,7 @@ def test_a_healthy_fabric_accuses_nobody_and_a_missed_fault_is_a_failure(tmp_pat
         assert passed["detected"]["state"] == "none"
         told = [(each["precision"], each["recall"], each["false_alarms"]) for each in passed["witnesses"]]
         assert told == [(None, None, 0)] * 3
+        assert problems_of(lab.runs / passed["run"]) == []
         events = events_of(lab, passed)
         assert {"QP_STATE", "WRITE_TX", "WRITE_RX", "SACK_TX", "SACK_RX", "ACK_RX", "RTT"} <= {*events}
         assert events["WRITE_TX"] == passed["totals"]["packets"], "a record speaks for many packets, and for each once"
@@ -185,6 +186,7 @@ def test_a_healthy_fabric_accuses_nobody_and_a_missed_fault_is_a_failure(tmp_pat
         assert failed["outcome"] == "fail"
         assert [check["detail"] for check in failed["checks"] if not check["ok"]] == ["p1:spine3>leaf0 is not named"]
         assert {*events_of(lab, failed)} == {"EV_COUNTERS", "REORDERING"}
+        assert problems_of(lab.runs / failed["run"]) == []
 
 
 def events_of(lab: Lab, summary: dict[str, Any]) -> Counter[str]:

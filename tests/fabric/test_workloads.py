@@ -8,6 +8,7 @@ import yaml
 
 from scenarios.run.expect import LATE_S, LATE_SHARE
 from tests.support.namespaces import needs_root
+from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -67,8 +68,13 @@ def test_flows_begin_when_asked_and_keep_their_rate_or_the_run_says_so(tmp_path:
             "version": 1,
             "name": name,
             "topology": {"planes": 1, "leaves": 2, "spines": 2, "hosts_per_leaf": 2},
-            "workloads": [{"pairs": [[0, 2]], "packets": packets, **workload}, {"pairs": [[1, 3]], "packets": 2048}],
+            "workloads": [
+                {"pairs": [[0, 2]], "packets": packets, **workload},
+                {"pairs": [[1, 3]], "packets": 2048},
+                {"pairs": [[2, 3]], "packets": 64, "at": "500ms"},
+            ],
             "detector": {"min_rate": "10%"},
+            "events": "detail",
         }
         path = tmp_path / f"{name}.yaml"
         path.write_text(yaml.safe_dump(scenario))
@@ -76,7 +82,8 @@ def test_flows_begin_when_asked_and_keep_their_rate_or_the_run_says_so(tmp_path:
 
     with own_lab(tmp_path / "runs") as lab:
         summary = trusted(lab, "run", str(file("paced", 4096, at="1s", rate="4Mbit")))
-        paced, other = summary["flows"]
+        assert problems_of(lab.runs / summary["run"]) == [], "also of hosts below one leaf, and with all events"
+        paced, other, _ = summary["flows"]
         assert paced["asked_bps"] == 4_000_000
         asked_s = paced["payload_bytes"] * 8 / 4_000_000
         assert 0.97 * asked_s <= paced["seconds"] <= asked_s * (1 + LATE_SHARE) + LATE_S, "not faster, and kept"
