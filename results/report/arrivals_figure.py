@@ -127,7 +127,7 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
         for axes in grid[-1]:
             axes.set_xlabel("spine")
         figure.supylabel(f"% off what was expected{reach[Quantity.OFF].words}", fontsize=9)
-        figure.legend(handles=_legend(), loc="outside lower left", ncols=6)
+        figure.legend(handles=_legend(), loc="outside lower left", ncols=6, columnspacing=1.1)
         caption = (
             f"{len(shown)} of {len(pairs):,} pairs of leaves, in one plane each; failed ones first, then those that "
             "miss most. The line is the expectation, the dashes are the threshold below which a path is flagged."

@@ -91,8 +91,19 @@ def _was_attached(run: RunData) -> bool:
 
 def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list[Difference]:
     facts = [facts_of(run) for run in runs]
-    names = dict.fromkeys(name for of_run in facts for name in of_run)
-    return [_row(name, [of_run.get(name) for of_run in facts]) for name in names]
+    return [_row(name, [of_run.get(name) for of_run in facts]) for name in _names(facts)]
+
+
+def _names(facts: Sequence[Facts]) -> list[str]:
+    """All names; one that only a later run has comes behind that which is before it there."""
+    names: list[str] = []
+    for of_run in facts:
+        at = 0
+        for name in of_run:
+            if name not in names:
+                names.insert(at, name)
+            at = names.index(name) + 1
+    return names
 
 
 def _asked(run: RunData) -> Facts:

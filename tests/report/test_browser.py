@@ -8,7 +8,7 @@ from results.report import page as report_page
 from results.report.page import write_report
 from results.report.run_data import read_run
 from results.report.style import Drawn
-from tests.report.layout import CUT, SEEN, TOO_WIDE
+from tests.report.layout import CUT, OVERLAPS, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.run_folder import LINK, write_run
 
@@ -39,6 +39,16 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert (shown.value(TOO_WIDE), shown.value(CUT)) == ([], []), (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_figures_beside_each_other_are_whole(tmp_path):
+    runs = [read_run(write_run(tmp_path / "gray")), read_run(write_run(tmp_path / "healthy", link=None))]
+    (tmp_path / "page.html").write_text(comparison.comparison_page(runs))
+    with page() as shown:
+        for width in (1280, 400):
+            shown.show(tmp_path / "page.html", width)
+            assert shown.value(SEEN) == [[figure, True] for figure in FIGURES for _ in runs]
+            assert [shown.value(each) for each in (TOO_WIDE, OVERLAPS, CUT)] == [[]] * 3, width
 
 
 def test_tables_of_many_long_names_fit_their_page(tmp_path, monkeypatch):

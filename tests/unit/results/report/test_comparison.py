@@ -83,6 +83,16 @@ def test_what_a_fault_did_in_all_its_times_is_one_difference(tmp_path):
     assert Difference("p0:leaf3>spine5 corrupt: hit", ("–", "14")) in found
 
 
+def test_what_only_a_later_run_has_stands_where_it_has_it(tmp_path):
+    runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
+    summary = msgspec.json.decode(runs[1].summary.read_bytes())
+    summary["injected"][0]["link"] = "p1:leaf0>spine0"
+    summary["totals"]["flows"] = 1
+    runs[1].summary.write_bytes(msgspec.json.encode(summary))
+    names = [one.name for one in compare([read_run(run) for run in runs]).came_out]
+    assert names == ["p1:leaf0>spine0 drop: dropped", "p0:leaf3>spine5 drop: dropped", "flows"]
+
+
 def test_a_run_without_summary_can_be_compared(tmp_path):
     runs = [write_run(tmp_path / "a"), write_run(tmp_path / "b")]
     runs[1].summary.unlink()
