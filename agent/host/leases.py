@@ -17,30 +17,45 @@ from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterR
 Reply = dict[str, Any]
 
 
+Undo = Destroy | DestroyRank | DestroyProfile
+"""What undoes one request: a `Destroy` of one thing."""
+
+
 class Leases:
-    """Serves requests by `serve`, and remembers what each client has leased."""
+    """Serves requests by `serve`, and remembers what each client has leased and nobody has destroyed since."""
 
     def __init__(self, serve: Callable[[Request], Reply]) -> None:
         self._serve = serve
-        self._held: defaultdict[int, list[Destroy | DestroyRank | DestroyProfile]] = defaultdict(list)
-        """For each client what undoes one of its requests, in the order they came."""
+        self._held: defaultdict[int, dict[Undo, None]] = defaultdict(dict)
+        """By client, in the order the requests came."""
 
     def serve(self, request: Request, client: int) -> Reply:
         """Do what is asked. Raises what the commands raise."""
         reply = self._serve(request)
         match request:
             case CreateQp(host=host, leased=True):
-                self._held[client].append(Destroy(qps=(QpName(host, reply["qpn"]),)))
+                self._held[client][Destroy(qps=(QpName(host, reply["qpn"]),))] = None
             case RegisterRegion(host=host, leased=True) | ShareRegion(host=host, leased=True):
-                self._held[client].append(Destroy(regions=(RegionName(host, reply["rkey"]),)))
+                self._held[client][Destroy(regions=(RegionName(host, reply["rkey"]),))] = None
             case CreateProfile(host=host, leased=True):
-                self._held[client].append(DestroyProfile(host, reply["profile"]))
+                self._held[client][DestroyProfile(host, reply["profile"])] = None
             case CreateCq(host=host, leased=True):
-                self._held[client].append(DestroyRank(host, reply["cq"]))
+                self._held[client][DestroyRank(host, reply["cq"])] = None
+            case Destroy() | DestroyRank() | DestroyProfile():
+                self._forget(request)
         return reply
 
     def left(self, client: int) -> None:
         """A client is gone: what it has not destroyed itself is destroyed, the last first."""
-        for undo in reversed(self._held.pop(client, [])):
+        for undo in reversed(self._held.pop(client, {})):
             with suppress(RequestError, CoreError):
                 self._serve(undo)
+
+    def _forget(self, done: Undo) -> None:
+        """What is destroyed is leased no more: its number may become that of something else."""
+        each = [done]
+        if isinstance(done, Destroy):
+            each = [*(Destroy(qps=(qp,)) for qp in done.qps), *(Destroy(regions=(name,)) for name in done.regions)]
+        for held in self._held.values():
+            for undo in each:
+                held.pop(undo, None)

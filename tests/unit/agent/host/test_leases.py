@@ -57,6 +57,17 @@ def test_what_the_client_has_destroyed_itself_does_no_harm():
     assert worker.left() == []
 
 
+def test_a_number_that_was_given_out_again_is_left_to_who_has_it_now():
+    worker = Worker()
+    leases = Leases(worker.serve)
+    leases.serve(CreateQp(0, 1, leased=True), 1)
+    leases.serve(RegisterRegion(0, 9, 1, "source", leased=True), 1)
+    leases.serve(Destroy((QpName(0, 0),), (RegionName(0, 1),)), 2)
+    worker.there |= {QpName(0, 0): True, RegionName(0, 1): True}
+    leases.left(1)
+    assert worker.left() == [QpName(0, 0), RegionName(0, 1)]
+
+
 def test_a_leased_rank_goes_after_its_queue_pairs():
     asked = []
 
