@@ -136,6 +136,8 @@ class Detected(msgspec.Struct, frozen=True):
     """Sets of those of which the evidence cannot tell which one it is."""
     added_up: int = 0
     """How many of `verdicts` are those of several flows together: of paths that said too little alone."""
+    explained: int = 0
+    """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
     unmeasured: dict[str, int] = {}
     """Flows, counted in each plane, for which a leaf had no room, by their hosts, the leaf and the reason: neither
     healthy nor failed."""

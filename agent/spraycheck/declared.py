@@ -15,14 +15,15 @@ from scipy.special import chdtrc
 from agent.spraycheck.apart import DOUBT_ALARM, Counts, Flags, apart, level_against
 from agent.spraycheck.binomial import all_at_least, at_least, at_most, quantile
 from agent.spraycheck.detector import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE, Asked, PathVerdict, Verdict
+from agent.spraycheck.doubt import LOST_ALIKE, NOTHING_SENT, Doubt, DoubtKind
 
 ALIKE_ALARM = 0.05
 """How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
 withholds an answer, and a second flow of the host gives another chance."""
 
-LOST_ALIKE = "packets were lost, but not more than on the flow's other paths: they may be lost before the paths part"
-NOTHING_SENT = "nothing was sent on it"
-_SURPLUS = "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
+_SURPLUS = Doubt(
+    DoubtKind.SURPLUS, "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,11 +206,11 @@ def _judge_path(
     snr = (asked.min_rate - asked.stray_rate) * sqrt(sent / max(asked.min_rate * (1 - asked.min_rate), 1e-12))
     if failed:
         return PathVerdict(path, came, Verdict.FAILED, None, p_value, snr)
-    reason = _open_reason(sent, came, p_value, int(all_sent.sum()), asked)
-    return PathVerdict(path, came, Verdict.INSUFFICIENT if reason else Verdict.HEALTHY, reason, p_value, snr)
+    doubt = _doubt(sent, came, p_value, int(all_sent.sum()), asked)
+    return PathVerdict(path, came, Verdict.INSUFFICIENT if doubt else Verdict.HEALTHY, doubt, p_value, snr)
 
 
-def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Asked) -> str | None:
+def _doubt(sent: int, came: int, p_value: float, all_sent: int, asked: Asked) -> Doubt | None:
     """Why an unflagged path is not healthy."""
     if came > sent:
         return _SURPLUS
@@ -219,7 +220,8 @@ def _open_reason(sent: int, came: int, p_value: float, all_sent: int, asked: Ask
         return LOST_ALIKE
     miss = declared_miss(sent, all_sent, asked)
     if miss > asked.miss:
-        return f"a drop of {100 * asked.min_rate:.4g}% of {sent:,} packets would be missed with probability {miss:.2g}"
+        text = f"a drop of {100 * asked.min_rate:.4g}% of {sent:,} packets would be missed with probability {miss:.2g}"
+        return Doubt(DoubtKind.FEW_PACKETS, text)
     return None
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from agent.spraycheck.apart import apart
 from agent.spraycheck.binomial import at_least, at_most, quantile
 from agent.spraycheck.calibration import Calibration, FlowShape, calibrate
+from agent.spraycheck.doubt import SHORT_ALIKE, Doubt, DoubtKind
 from agent.spraycheck.run_tests import LEAST_TESTS
 from agent.wire.constants import PSN_BITS, SprayPolicyCode
 
@@ -29,8 +30,6 @@ STRAY_RATE = 1e-6
 COMMON_LOSS_ALARM = 0.01
 """How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
 number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
-
-_COMMON_LOSS = "short, but not more than the flow's other paths may be: the loss may lie before the first leaf"
 
 
 class Verdict(StrEnum):
@@ -82,7 +81,7 @@ class FlowTest:
     """p·sqrt(λ) at the asked rate (S5)."""
     miss: float
     """Probability, at most, that the one path which drops the asked rate is not found failed."""
-    weakness: str | None
+    weakness: Doubt | None
     """Why an unflagged count says nothing, or None if it means healthy."""
     asked: Asked
     """What it is to answer."""
@@ -95,7 +94,7 @@ class PathVerdict:
     path: int
     count: int
     verdict: Verdict
-    reason: str | None
+    doubt: Doubt | None
     """Why `insufficient`."""
     p_value: float | None = None
     """Probability that a healthy path would look as bad as this or worse; of this test alone, not corrected."""
@@ -184,15 +183,17 @@ def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
     )
 
 
-def _judge_path(test: FlowTest, path: int, count: int, total: int, in_group: bool, surplus: str | None) -> PathVerdict:
+def _judge_path(
+    test: FlowTest, path: int, count: int, total: int, in_group: bool, surplus: Doubt | None
+) -> PathVerdict:
     deficit = test.shape.expected - count
     short = count < test.threshold and deficit > test.calibration.end_effect_pkts
     p_value = healthy_p_value(test, count)
     if surplus is None and short and (in_group or _stands_out(test, count, total)):
         return PathVerdict(path, count, Verdict.FAILED, None, p_value, test.snr)
-    reason = surplus or (_COMMON_LOSS if short else test.weakness)
-    verdict = Verdict.INSUFFICIENT if reason else Verdict.HEALTHY
-    return PathVerdict(path, count, verdict, reason, p_value, test.snr)
+    doubt = surplus or (SHORT_ALIKE if short else test.weakness)
+    verdict = Verdict.INSUFFICIENT if doubt else Verdict.HEALTHY
+    return PathVerdict(path, count, verdict, doubt, p_value, test.snr)
 
 
 def certain_losses(test: FlowTest, count: int) -> tuple[int, int]:
@@ -242,22 +243,25 @@ def _more_than_its_share(deficit: float, lost: int, paths: int, level: float = C
     return paths == 1 or at_least(floor(deficit), lost, 1 / paths) <= level
 
 
-def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> str | None:
+def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> Doubt | None:
     """Why N/k cannot have been the expectation: more arrived than was announced, or than an equal share."""
     total, most = int(counts.sum()), int(counts.max())
     if total > test.shape.packets:
-        return f"{total:,} packets counted, {test.shape.packets:,} announced"
+        return Doubt(DoubtKind.SURPLUS, f"{total:,} packets counted, {test.shape.packets:,} announced")
     share = test.shape.expected + test.calibration.end_effect_pkts
     if test.calibration.end_effect_pkts and most > share:
-        return f"a path carried {most:,} packets, more than its share of {share:,.10g}: the flow was not shared equally"
+        text = f"a path carried {most:,} packets, more than its share of {share:,.10g}: the flow was not shared equally"
+        return Doubt(DoubtKind.SURPLUS, text)
     return None
 
 
-def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked) -> str | None:
+def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked) -> Doubt | None:
     if margin < calibration.end_effect_pkts:
-        return f"margin of {margin:,.1f} packets is within the end effect of {calibration.end_effect_pkts}"
+        text = f"margin of {margin:,.1f} packets is within the end effect of {calibration.end_effect_pkts}"
+        return Doubt(DoubtKind.FEW_PACKETS, text)
     if miss > asked.miss:
-        return (
+        text = (
             f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}, above {asked.miss:g}"
         )
+        return Doubt(DoubtKind.FEW_PACKETS, text)
     return None

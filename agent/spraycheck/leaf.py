@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.counters import LeafCounters
 from agent.spraycheck.dataplane import NARROW_MOST, Place
-from agent.spraycheck.declared import NOTHING_SENT, SourceVerdict, judge_declared, judge_source
+from agent.spraycheck.declared import SourceVerdict, judge_declared, judge_source
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
+from agent.spraycheck.doubt import NOTHING_SENT, Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.quiet import Quiet
@@ -342,9 +343,9 @@ class LeafDetector:
         return FlowReport(_flow_of(record), expectation, self.rules.spines, expected, test, verdicts, counts)
 
     def _insufficient(self, record: np.void, expectation: Expectation, reason: str) -> FlowReport:
-        counts = self._counts(record)
+        counts, doubt = self._counts(record), Doubt(DoubtKind.NOT_COUNTED, reason)
         verdicts = tuple(
-            PathVerdict(path, int(count), Verdict.INSUFFICIENT, reason) for path, count in enumerate(counts.arrived)
+            PathVerdict(path, int(count), Verdict.INSUFFICIENT, doubt) for path, count in enumerate(counts.arrived)
         )
         expected = (int(record["packets"]) / len(self.rules.spines),) * len(self.rules.spines)
         return self._report(record, expectation, expected, verdicts, counts)

@@ -201,7 +201,7 @@ class Monitor:
 def _says_too_little(report: FlowReport) -> bool:
     """Whether more packets are all it takes: shared as expected, over all paths, and too small to be sure."""
     weakness = None if report.test is None or report.test.shape.vacant else report.test.weakness
-    return weakness is not None and any(each.reason == weakness for each in report.verdicts)
+    return weakness is not None and any(each.doubt == weakness for each in report.verdicts)
 
 
 def _evidence_of(report: FlowReport, verdict: PathVerdict) -> Evidence:

@@ -10,6 +10,7 @@ from msgspec import Struct
 from agent.spraycheck.dataplane import Counting
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.detector import Asked
+from agent.spraycheck.doubt import DoubtKind
 from agent.spraycheck.leaf import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation, AddedUp, LinksAddedUp
@@ -73,8 +74,10 @@ class Detect(
     miss: float | None
     """Probability that a drop of the asked rate would not be flagged here."""
     verdict: str
+    doubt: DoubtKind | None = None
+    """Why `insufficient`, for programs."""
     reason: str | None
-    """Why `insufficient`."""
+    """Why `insufficient`, in words."""
     entered: int | None = None
     """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
 
@@ -107,6 +110,7 @@ class AddedUpRecord(
     p_value: float | None
     miss: float
     verdict: str
+    doubt: DoubtKind | None = None
     reason: str | None
 
 
@@ -131,6 +135,7 @@ class LinkSumRecord(Struct, frozen=True, kw_only=True, tag_field="event", tag="L
     """Probability that a drop of the asked rate on this link would not be flagged here."""
     verdict: str
     """`failed`, `healthy` (the link is cleared) or `insufficient`."""
+    doubt: DoubtKind | None = None
     reason: str | None
     """Why `insufficient`."""
 
@@ -324,7 +329,8 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             miss=test.miss if test else None,
             p_value=each.p_value,
             verdict=each.verdict,
-            reason=each.reason,
+            doubt=each.doubt.kind if each.doubt else None,
+            reason=each.doubt.text if each.doubt else None,
             entered=report.entered,
         )
         for each in report.verdicts
@@ -356,7 +362,8 @@ def added_up_records(added: AddedUp, stamp: Stamp) -> list[AddedUpRecord]:
             p_value=each.p_value,
             miss=test.miss,
             verdict=each.verdict,
-            reason=each.reason,
+            doubt=each.doubt.kind if each.doubt else None,
+            reason=each.doubt.text if each.doubt else None,
         )
         for each in total.verdicts
     ]
@@ -376,7 +383,8 @@ def link_sum_records(added: LinksAddedUp, stamp: Stamp) -> list[LinkSumRecord]:
             p_value=each.p_value,
             miss=each.miss,
             verdict=each.verdict,
-            reason=each.reason,
+            doubt=each.doubt.kind if each.doubt else None,
+            reason=each.doubt.text if each.doubt else None,
         )
         for each in sorted(added.sums, key=lambda each: each.link)
     ]

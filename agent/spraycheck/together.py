@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from agent.spraycheck.declared import declared_miss, flagged, judge_declared
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict
+from agent.spraycheck.doubt import Doubt, DoubtKind
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.paths import FabricLink, FabricPath
 
@@ -22,7 +23,9 @@ Leaf = tuple[int, int, bool]
 LeafPair = tuple[int, int, int]
 """Plane, source leaf, destination leaf."""
 
-MOST_LOSE = "more than half of the leaf's links lost packets: what these share may be to blame"
+MOST_LOSE = Doubt(
+    DoubtKind.MOST_LOSE, "more than half of the leaf's links lost packets: what these share may be to blame"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,7 +38,7 @@ class LinkSum:
     sent: int
     lost: int
     verdict: Verdict
-    reason: str | None
+    doubt: Doubt | None
     """Why `insufficient`."""
     p_value: float
     """Probability that stray losses alone are as many."""
@@ -114,11 +117,11 @@ def _link_sum(
 ) -> LinkSum:
     plane, index, up = leaf
     link, own = FabricLink(plane, index, said.path, up), int(sent[said.path])
-    verdict, reason = said.verdict, said.reason
+    verdict, doubt = said.verdict, said.doubt
     if mostly_lossy and verdict is Verdict.FAILED:
-        verdict, reason = Verdict.INSUFFICIENT, MOST_LOSE
+        verdict, doubt = Verdict.INSUFFICIENT, MOST_LOSE
     p_value, miss = said.p_value or 0.0, declared_miss(own, int(sent.sum()), asked)
-    return LinkSum(link, flows, own, own - said.count, verdict, reason, p_value, miss)
+    return LinkSum(link, flows, own, own - said.count, verdict, doubt, p_value, miss)
 
 
 def _groups(evidence: Collection[Evidence]) -> dict[Leaf, list[Evidence]]:

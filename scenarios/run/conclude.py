@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 import msgspec
 
-from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
+from agent.spraycheck.doubt import DoubtKind
 from results.event_log import Fields
 from results.metrics import NS
 from scenarios.run.collect import by_expectation, unmeasured
@@ -33,6 +33,7 @@ class _Detect(msgspec.Struct, frozen=True):
     verdict: str
     src_host: int = -1
     expected: float | None = msgspec.field(name="lambda", default=None)
+    doubt: DoubtKind | None = None
     reason: str | None = None
 
     @property
@@ -47,12 +48,17 @@ class _Detect(msgspec.Struct, frozen=True):
     @property
     def is_weak(self) -> bool:
         """Whether it says nothing for want of packets alone."""
-        return self.verdict == "insufficient" and (self.reason or "").startswith(("a drop of", "margin of"))
+        return self.doubt is DoubtKind.FEW_PACKETS and self.verdict == "insufficient"
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether it says nothing since its flow's other paths lost packets, too."""
+        return self.doubt is DoubtKind.LOST_ALIKE and self.verdict == "insufficient"
 
     @property
     def is_open(self) -> bool:
         """Whether it says nothing, but more of the same would: of too few packets, or lost by one of several causes."""
-        return self.is_weak or (self.verdict == "insufficient" and self.reason == LOST_ALIKE)
+        return self.is_weak or self.is_alike
 
     @property
     def links(self) -> tuple[str, str]:
@@ -117,12 +123,14 @@ def conclusion_of(
     asked: str = "",
     needed: int | None = None,
     left_over: Collection[tuple[int, int]] = (),
+    right_causes: Collection[str] = (),
 ) -> Conclusion:
     """What SprayCheck said in the end by one expectation, from its records of one epoch.
 
     `wanted` is how many paths it had to judge, `asked` how many packets it would need, in words, and `needed` in
     number; None when no flow can have as many. `left_over` are pairs of leaves, from and to, of which small flows are
-    not all judged in sums even where no path is out of use.
+    not all judged in sums even where no path is out of use. `right_causes` are common causes of which
+    all links did drop.
     """
     mine = list(by_expectation(expectation, records))
     localizes = [msgspec.convert(record, _Localize) for record in mine if record["event"] == "LOCALIZE"]
@@ -132,7 +140,8 @@ def conclusion_of(
     links = [msgspec.convert(each, _LinkSum) for each in mine if each["event"] == "LINK_SUM"]
     detects = _with_link_sums(detects, links, last.links if last else ())
     adds_up = expectation == "uniform"  # only then are small flows added up (S6), and not those that lack a path
-    lacking = {detect.counter[:2] for detect in detects if adds_up and detect.reason == NOTHING_SENT}
+    lacking = {detect.counter[:2] for detect in detects if adds_up and detect.doubt is DoubtKind.NOTHING_SENT}
+    causes = {cause for cause in (last.common if last else ()) if cause in right_causes}
     reasons = [
         _why(detect, asked, needed, detect.counter[:2] in lacking and detect.pair not in left_over)
         for detect in detects
@@ -149,6 +158,7 @@ def conclusion_of(
         insufficient=dict(Counter(reasons).most_common()),
         expectation=expectation,
         added_up=sum(each.verdict != before.verdict for each, before in zip(detects, alone, strict=True)),
+        explained=sum(each.is_alike and not causes.isdisjoint(each.causes) for each in detects),
         unmeasured=dict(Counter(each.text for each in unmeasured(records)).most_common()),
     )
 
@@ -183,7 +193,7 @@ def _by_links(detect: _Detect, told: Mapping[str, str], named: Sequence[str]) ->
 def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:
     """Why a verdict says nothing, alike for all paths of which the same holds; `lacking`: its flow lacks a path."""
     reason = detect.reason or "no reason given"
-    if reason.startswith("short, but not more than"):
+    if detect.doubt is DoubtKind.SHORT_ALIKE:
         return SHORT_ALIKE
     if detect.is_weak and lacking:
         return NOT_ADDED_UP

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
+from agent.spraycheck.doubt import NOTHING_SENT
 from faults.accounting import why_uncounted
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
@@ -36,8 +36,6 @@ RETRANSMISSION_SLACK = 3
 
 SHORT_ALIKE = "short, and so may be other paths of the flow: lost before they part (a host link?) or on several"
 NOT_ADDED_UP = "too few packets for a verdict alone, and not added up to others while a path of the flow is out of use"
-ALIKE = (LOST_ALIKE, SHORT_ALIKE)
-"""Reasons of insufficient verdicts that a common cause of losses explains once it is named."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +70,8 @@ class Conclusion:
     common_candidates: tuple[tuple[str, ...], ...] = ()
     added_up: int = 0
     """How many of the verdicts are those of several flows together, of paths that said too little alone."""
+    explained: int = 0
+    """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Flows for which a leaf had no room, by their hosts, the leaf and what it has no room for."""
 
@@ -138,6 +138,7 @@ def detected_of(
         ),
         common_candidates=conclusion.common_candidates,
         added_up=conclusion.added_up,
+        explained=conclusion.explained,
         unmeasured=conclusion.unmeasured,
     )
 
@@ -267,8 +268,8 @@ def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected)
 def _judged_check(detected: Detected, uneven: bool) -> Check:
     judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
     named = [cause.link for cause in detected.common if cause.right]
-    alike = sum(detected.insufficient.get(reason, 0) for reason in ALIKE) if named else 0
-    idle = detected.insufficient.get(NOTHING_SENT, 0)
+    alike = detected.explained
+    idle = detected.insufficient.get(NOTHING_SENT.text, 0)
     alone = detected.insufficient.get(NOT_ADDED_UP, 0)
     counted = judged if uneven else judged - unsure + alike + idle + alone
     unsure_text = f", {detected.added_up:,} of them by several flows together" if detected.added_up else ""

@@ -75,4 +75,4 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             captures,
         )
         stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
-        return ending.judge(order, plan, folder, recorded, stage.times)
+        return ending.conclude(order, plan, folder, recorded, stage.times)

@@ -17,6 +17,7 @@ from agent.spraycheck.declared import (
     packets_needed,
 )
 from agent.spraycheck.detector import COMMON_LOSS_ALARM, Asked, Verdict
+from agent.spraycheck.doubt import NOTHING_SENT
 
 ASKED = Asked(0.01, miss=0.01)
 WANTED = [(0.01, 1000), (0.005, 2000), (0.001, 10_000)]
@@ -130,15 +131,15 @@ def test_uneven_sending_is_no_loss():
     sent = np.array([4000, 2500, 100, 0, 3900, 4100, 3000, 2000])
     found = judge_declared(sent, sent, ASKED)
     assert [each.verdict is Verdict.HEALTHY for each in found] == [True, True, False, False, True, True, True, True]
-    assert "would be missed" in (found[2].reason or "")
-    assert found[3].reason == "nothing was sent on it"
+    assert "would be missed" in found[2].doubt.text
+    assert found[3].doubt is NOTHING_SENT
 
 
 def test_more_than_was_sent_is_no_proof_of_health():
     sent = np.full(8, 2000)
     (extra, *others) = judge_declared(sent, sent + np.array([3, 0, 0, 0, 0, 0, 0, 0]), ASKED)
     assert (extra.verdict, {each.verdict for each in others}) == (Verdict.INSUFFICIENT, {Verdict.HEALTHY})
-    assert "more packets arrived" in (extra.reason or "")
+    assert "more packets arrived" in extra.doubt.text
 
 
 def test_p_value_and_snr_are_those_of_the_path():

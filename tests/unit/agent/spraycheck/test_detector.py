@@ -16,6 +16,7 @@ from agent.spraycheck.detector import (
     plan_test,
     uniform_packets_needed,
 )
+from agent.spraycheck.doubt import SHORT_ALIKE, Doubt, DoubtKind
 from agent.wire.constants import SprayPolicyCode
 
 ROTATION, RANDOM = SprayPolicyCode.ROTATION, SprayPolicyCode.RANDOM
@@ -147,17 +148,17 @@ def test_rotation_does_it_with_far_less(rate, per_path):
 
 def test_an_unflagged_count_of_a_weak_test_is_insufficient_and_a_flagged_one_still_failed():
     test = plan_test(FlowShape(ROTATION, 8 * 1000, 8), Asked(0.01))
-    assert "would be missed" in (test.weakness or "")
+    assert "would be missed" in test.weakness.text
     verdicts = judge(test, np.array([1000, 1000, 999, 1000, 500, 1001, 1000, 1000]))
     assert [each.verdict for each in verdicts] == [Verdict.INSUFFICIENT] * 4 + [Verdict.FAILED] + [
         Verdict.INSUFFICIENT
     ] * 3
-    assert verdicts[0].reason == test.weakness
+    assert verdicts[0].doubt == test.weakness
 
 
 def test_a_margin_within_the_end_effect_flags_only_what_the_ends_cannot_do():
     test = plan_test(FlowShape(ROTATION, 8 * 100, 8), Asked(0.5))
-    assert "end effect" in (test.weakness or "")
+    assert "end effect" in test.weakness.text
     counts = np.array([98, 99, 100, 101, 102, 97, 100, 100])
     assert [each.verdict is Verdict.FAILED for each in judge(test, counts)] == [False] * 5 + [True] + [False] * 2
 
@@ -168,8 +169,8 @@ def test_counts_that_refute_the_expectation_accuse_nobody():
     assert {each.verdict for each in judge(test, uneven)} == {Verdict.INSUFFICIENT}
     too_many = np.full(8, 4097)
     too_many[0] = 0
-    reasons = {each.reason for each in judge(plan_test(FlowShape(RANDOM, 8 * 500, 8), Asked(0.5)), too_many)}
-    assert reasons == {"28,679 packets counted, 4,000 announced"}
+    doubts = {each.doubt for each in judge(plan_test(FlowShape(RANDOM, 8 * 500, 8), Asked(0.5)), too_many)}
+    assert doubts == {Doubt(DoubtKind.SURPLUS, "28,679 packets counted, 4,000 announced")}
 
 
 @pytest.mark.parametrize(("policy", "per_path"), [(ROTATION, 4096), (RANDOM, 400_000)])
@@ -205,8 +206,7 @@ def test_under_rotation_a_path_of_a_lossy_host_must_stand_out_clearly():
 
 def test_every_path_short_is_told_as_such():
     test = plan_test(FlowShape(ROTATION, 8 * 4096, 8), Asked(0.01))
-    (reason,) = {each.reason for each in judge(test, np.full(8, 4000))}
-    assert "before the first leaf" in (reason or "")
+    assert {each.doubt for each in judge(test, np.full(8, 4000))} == {SHORT_ALIKE}
     worse = judge(test, np.array([3900] + [4000] * 7))
     assert [each.verdict for each in worse] == [Verdict.FAILED] + [Verdict.INSUFFICIENT] * 7
 

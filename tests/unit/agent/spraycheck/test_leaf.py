@@ -8,6 +8,7 @@ import pytest
 
 from agent.spraycheck.dataplane import FLOW, MARK, NARROW_MOST, REFUSAL, Counting, Place
 from agent.spraycheck.detector import Asked, Verdict
+from agent.spraycheck.doubt import NOTHING_SENT
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import NO_ROOM, ChosenFlow, LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
@@ -146,7 +147,7 @@ def test_a_flow_without_a_valid_expectation_is_insufficient_with_the_reason(fiel
     report = LeafDetector(RULES, Counters(flow(stopped_ns=2 * SECOND, **fields))).poll(3 * SECOND)[0]
     assert report.expectation is UNIFORM
     assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
-    assert reason in report.verdicts[0].reason
+    assert reason in report.verdicts[0].doubt.text
 
 
 def test_a_flow_whose_last_psn_never_comes_is_insufficient_and_then_erased():
@@ -155,8 +156,8 @@ def test_a_flow_whose_last_psn_never_comes_is_insufficient_and_then_erased():
     assert detector.poll(61 * SECOND) == []
     report, declared = detector.poll(61 * SECOND + 1)
     assert set(verdicts(report)) == set(verdicts(declared)) == {Verdict.INSUFFICIENT}
-    assert "last PSN not seen within 60 s" in report.verdicts[1].reason
-    assert "did not close the flow within 60 s" in declared.verdicts[1].reason
+    assert "last PSN not seen within 60 s" in report.verdicts[1].doubt.text
+    assert "did not close the flow within 60 s" in declared.verdicts[1].doubt.text
     assert counters.records == []
     assert detector.poll(62 * SECOND) == []
 
@@ -265,7 +266,7 @@ def test_sixteen_bits_hold_what_fits_and_say_so_where_it_does_not():
     counters = Counters(flow((NARROW_MOST,) * 4, layout=NARROW, packets=4 * NARROW_MOST, stopped_ns=2 * SECOND))
     (report,) = LeafDetector(rules, counters).poll(3 * SECOND)
     assert set(verdicts(report)) == {Verdict.INSUFFICIENT}
-    assert "do not fit 16-bit counters" in report.verdicts[0].reason
+    assert "do not fit 16-bit counters" in report.verdicts[0].doubt.text
     assert counters.tests == {}
 
 
@@ -292,7 +293,7 @@ def test_paths_out_of_use_shrink_k_for_the_flow():
     found = [each for turn in range(3) for each in detector.poll((3 + turn) * SECOND)]
     (uniform,) = (each for each in found if each.expectation is UNIFORM)
     assert verdicts(uniform) == [Verdict.HEALTHY, Verdict.INSUFFICIENT, Verdict.HEALTHY, Verdict.FAILED]
-    assert uniform.verdicts[1].reason == "nothing was sent on it"
+    assert uniform.verdicts[1].doubt is NOTHING_SENT
     assert uniform.test.shape.paths == 3
     assert uniform.expected == (uniform.test.shape.expected, 0.0, *[uniform.test.shape.expected] * 2)
 

@@ -181,7 +181,7 @@ def test_under_rotation_sums_clear_what_small_flows_leave_open():
 def test_flows_that_were_not_shared_as_announced_are_not_added_up():
     monitor = Monitor(ASKED)
     odd = [small(3, 4, at, lost=-9) for at in range(20)]
-    assert all("packets counted, 800,000 announced" in each.reason for flow in odd for each in flow.verdicts)
+    assert all("packets counted, 800,000 announced" in each.doubt.text for flow in odd for each in flow.verdicts)
     monitor.observe(odd, {}, 1)
     assert monitor.drain_added_up() == []
 

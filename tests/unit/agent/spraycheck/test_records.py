@@ -85,6 +85,7 @@ def test_detect_carries_what_the_verdict_rests_on():
         "p_value": pytest.approx(0, abs=1e-100),
         "miss": pytest.approx(0, abs=1e-8),
         "verdict": "failed",
+        "doubt": None,
         "reason": None,
         "entered": None,
     }
@@ -184,7 +185,7 @@ def test_a_links_sum_tells_its_link_and_what_it_rests_on():
         "event": "LINK_SUM", "ts": "2026-02-25T06:13:20.123456Z", "mono_ns": 42, "v": 1, "node": "monitor", "epoch": 1,
         "link": "p0:leaf3>spine5", "expectation": "declared", "flows": 8, "sent": 2000, "lost": 8,
         "p_value": pytest.approx(6.3e-27, rel=0.01), "miss": pytest.approx(declared_miss(2000, 16_000, ASKED)),
-        "verdict": "failed", "reason": None,
+        "verdict": "failed", "doubt": None, "reason": None,
     }  # fmt: skip
 
 

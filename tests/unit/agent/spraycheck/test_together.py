@@ -11,8 +11,9 @@ import pytest
 from scipy.stats import binom
 
 from agent.spraycheck.binomial import at_most
-from agent.spraycheck.declared import LOST_ALIKE, declared_miss, declared_packets_needed, judge_declared
+from agent.spraycheck.declared import declared_miss, declared_packets_needed, judge_declared
 from agent.spraycheck.detector import Asked, Verdict
+from agent.spraycheck.doubt import LOST_ALIKE
 from agent.spraycheck.localize import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.together import MOST_LOSE, link_sums, seen_together
@@ -182,7 +183,7 @@ def test_a_lossy_hosts_link_keeps_the_uplinks_of_its_leaf_from_being_cleared():
             evidence += flow(src, dst, sent, rng.binomial(sent, 0.05 if src == 3 else 0.0))
         verdicts = {str(each.link): each for each in link_sums(evidence, ASKED)}
         uplinks = [verdicts[f"p0:leaf3>spine{spine}"] for spine in range(SPINES)]
-        assert {(each.verdict, each.reason) for each in uplinks} <= {
+        assert {(each.verdict, each.doubt) for each in uplinks} <= {
             (Verdict.INSUFFICIENT, LOST_ALIKE),
             (Verdict.INSUFFICIENT, MOST_LOSE),
         }

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from agent.spraycheck.declared import LOST_ALIKE, NOTHING_SENT
+from agent.spraycheck.doubt import NOTHING_SENT, DoubtKind
 from scenarios.run import collect
 from scenarios.run.conclude import conclusion_of
-from scenarios.run.expect import NOT_ADDED_UP
+from scenarios.run.expect import NOT_ADDED_UP, SHORT_ALIKE
 
-UP, DOWN = "p0:leaf3>spine5", "p0:spine5>leaf4"
+UP, DOWN, HOST_LINK = "p0:leaf3>spine5", "p0:spine5>leaf4", "p0:h3>leaf3"
 
 
 def detect(qpn: int, dst: int, verdict: str, spine: int = 5) -> dict[str, Any]:
@@ -73,10 +73,11 @@ def test_no_word_from_the_monitor_is_silence() -> None:
 
 def test_insufficient_verdicts_are_grouped_by_reason() -> None:
     weak = [
-        detect(1, 4, "insufficient") | {"lambda": 128.0, "reason": f"a drop of 1% would be missed with {odds}"}
+        detect(1, 4, "insufficient")
+        | {"lambda": 128.0, "doubt": "few_packets", "reason": f"a drop of 1% would be missed with {odds}"}
         for odds in (0.5, 0.6)
     ]
-    short = detect(2, 4, "insufficient") | {"reason": "short, but not more than the flow's other paths may be: ..."}
+    short = detect(2, 4, "insufficient") | {"doubt": "short_alike", "reason": "..."}
     told = conclusion_of([short, *weak], None, 3, "uniform", "a drop of 1% needs about 1,799").insufficient
     assert list(told.items()) == [
         ("128 packets a path, a drop of 1% needs about 1,799", 2),
@@ -85,7 +86,7 @@ def test_insufficient_verdicts_are_grouped_by_reason() -> None:
 
 
 def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
-    small = [detect(qpn, 4, "insufficient") | {"reason": "a drop of 1% would be missed"} for qpn in (1, 2, 3)]
+    small = [detect(qpn, 4, "insufficient") | {"doubt": "few_packets", "reason": "..."} for qpn in (1, 2, 3)]
     told = {"event": "ADDED_UP", "mono_ns": 11, "node": "p0-leaf4", "epoch": 2, "expectation": "uniform", "spine": 5}
     records = [*small, told | {"qpns": [1, 2], "verdict": "failed"}]
     said = conclusion_of(records, None, 3, "uniform")
@@ -95,9 +96,24 @@ def test_verdicts_of_small_flows_are_those_of_their_sum() -> None:
     assert conclusion_of(elsewhere, None, 3, "uniform").verdicts == {"insufficient": 3}
 
 
-def declared_flow(qpn: int, dst: int, reason: str = "a drop of 1% of 90 packets would be missed", **more: Any) -> Any:
+def declared_flow(qpn: int, dst: int, doubt: str = "few_packets", **more: Any) -> Any:
     """A path that says too little alone, by what was declared."""
-    return detect(qpn, dst, "insufficient") | {"expectation": "declared", "reason": reason, "lambda": 90.0} | more
+    told = {"expectation": "declared", "doubt": doubt, "reason": f"since {doubt}", "lambda": 90.0}
+    return detect(qpn, dst, "insufficient") | told | more
+
+
+def said_why(doubt: str) -> str:
+    """How a summary tells the reason of a `declared_flow`."""
+    return SHORT_ALIKE if doubt == "short_alike" else f"since {doubt}"
+
+
+def test_a_common_cause_explains_the_paths_it_lies_on_and_no_others() -> None:
+    mine, other = declared_flow(1, 4, "lost_alike", src_host=3), declared_flow(2, 4, "lost_alike", src_host=9)
+    told = localize(2_000_000_000, []) | {"expectation": "declared", "evidence": [], "common": [HOST_LINK]}
+    records = [mine, other, declared_flow(3, 4, src_host=3), told]
+    assert conclusion_of(records, None, 3, "declared", right_causes={HOST_LINK}).explained == 1
+    assert conclusion_of(records, None, 3, "declared").explained == 0, "it did not drop"
+    assert conclusion_of(records[:3], None, 3, "declared", right_causes={HOST_LINK}).explained == 0, "nobody names it"
 
 
 def link_sum(link: str, verdict: str) -> dict[str, Any]:
@@ -121,40 +137,38 @@ def test_a_path_over_a_link_that_sums_fail_is_failed_once_the_link_is_named() ->
     assert conclusion_of(told, None, 1, "declared").verdicts == {"insufficient": 1}
     named = localize(2_000_000_000, [UP]) | {"expectation": "declared", "evidence": []}
     assert conclusion_of([*told, named], None, 1, "declared").verdicts == {"failed": 1}
-    alike = declared_flow(1, 4, LOST_ALIKE), *told[1:]
+    alike = declared_flow(1, 4, "lost_alike"), *told[1:]
     assert conclusion_of([*alike, named], None, 1, "declared").verdicts == {"failed": 1}, "what it lost is explained"
     other = localize(2_000_000_000, ["p0:leaf1>spine5"]) | {"expectation": "declared", "evidence": []}
     assert conclusion_of([*told, other], None, 1, "declared").verdicts == {"insufficient": 1}
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [NOTHING_SENT, LOST_ALIKE, "the sender did not close the flow within 60 s", "more packets arrived than ..."],
-)
-def test_sums_over_links_settle_only_what_lacks_packets(reason: str) -> None:
-    told = [declared_flow(1, 4, reason), link_sum(UP, "healthy"), link_sum(DOWN, "healthy")]
+@pytest.mark.parametrize("doubt", sorted({*DoubtKind} - {DoubtKind.FEW_PACKETS}))
+def test_sums_over_links_settle_only_what_lacks_packets(doubt: str) -> None:
+    told = [declared_flow(1, 4, doubt), link_sum(UP, "healthy"), link_sum(DOWN, "healthy")]
     said = conclusion_of(told, None, 1, "declared")
-    assert (said.verdicts, said.added_up, said.insufficient) == ({"insufficient": 1}, 0, {reason: 1})
+    assert (said.verdicts, said.added_up, said.insufficient) == ({"insufficient": 1}, 0, {said_why(doubt): 1})
 
 
 def test_a_small_flow_that_lacks_a_path_is_told_to_be_added_to_none() -> None:
-    weak = {"reason": "a drop of 1% would be missed with probability 0.5", "lambda": 90.0}
-    idle = {"reason": NOTHING_SENT}
+    weak = {"doubt": "few_packets", "reason": "a drop of 1% would be missed with probability 0.5", "lambda": 90.0}
+    idle = {"doubt": "nothing_sent", "reason": NOTHING_SENT.text}
     lacking = [detect(1, 4, "insufficient", 0) | idle, detect(1, 4, "insufficient", 1) | weak]
     whole = [detect(2, 4, "insufficient", spine) | weak for spine in (0, 1)]
     told = conclusion_of([*lacking, *whole], None, 4, "uniform").insufficient
-    assert (told[NOT_ADDED_UP], told[NOTHING_SENT], told[weak["reason"]]) == (1, 1, 2)
+    assert (told[NOT_ADDED_UP], told[NOTHING_SENT.text], told[weak["reason"]]) == (1, 1, 2)
     told = conclusion_of([*lacking, *whole], None, 4, "uniform", left_over={(3, 4)}).insufficient
-    assert told == {NOTHING_SENT: 1, weak["reason"]: 3}, "what would be in no sum anyway lacks nothing by it"
+    assert told == {NOTHING_SENT.text: 1, weak["reason"]: 3}, "what would be in no sum anyway lacks nothing by it"
     declared = [record | {"expectation": "declared"} for record in lacking]
     told = conclusion_of(declared, None, 2, "declared").insufficient
-    assert told == {NOTHING_SENT: 1, weak["reason"]: 1}
+    assert told == {NOTHING_SENT.text: 1, weak["reason"]: 1}
 
 
 def test_a_path_with_packets_enough_is_told_its_own_reason() -> None:
     odds = "a drop of 1% would be missed with probability 0.0013"
     records = [
-        detect(qpn, 4, "insufficient") | {"lambda": has, "reason": odds} for qpn, has in ((1, 15116.0), (2, 90.0))
+        detect(qpn, 4, "insufficient") | {"lambda": has, "doubt": "few_packets", "reason": odds}
+        for qpn, has in ((1, 15116.0), (2, 90.0))
     ]
     asked = "a drop of 1% needs about 2,745"
     told = conclusion_of(records, None, 2, "uniform", asked, 2745).insufficient

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from agent.spraycheck.declared import NOTHING_SENT
+from agent.spraycheck.doubt import NOTHING_SENT
 from results.summary import Check, FlowResult, Injected
 from scenarios.file.model import Expectation
 from scenarios.run.expect import (
@@ -73,10 +73,10 @@ def test_flows_that_leaves_had_no_room_for_fail_as_not_measured() -> None:
 
 def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
     said = replace(
-        concluded(LINK, failed=2, healthy=10, insufficient=4), insufficient={NOTHING_SENT: 1, NOT_ADDED_UP: 3}
+        concluded(LINK, failed=2, healthy=10, insufficient=4), insufficient={NOTHING_SENT.text: 1, NOT_ADDED_UP: 3}
     )
     assert failed(said, {LINK}) == {}
-    other = replace(said, insufficient={NOTHING_SENT: 1, NOT_ADDED_UP: 2, "a drop of 1% would be missed": 1})
+    other = replace(said, insufficient={NOTHING_SENT.text: 1, NOT_ADDED_UP: 2, "a drop of 1% would be missed": 1})
     assert "15 of 16 paths" in failed(other, {LINK})["every path is judged"]
 
 

@@ -1,0 +1,181 @@
+"""A run's summary: everything recorded against everything expected. Reads the run's folder, writes nothing."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from results.event_log import read_records
+from results.metrics import span_ns, totals_of
+from results.run_dir import RunDir
+from results.summary import VERSION, Check, Detected, FlowResult, Injected, Load, StageTime, Summary
+from results.witnesses import DECLARED, MRC, UNIFORM, Witness
+from scenarios.file.plan import Plan
+from scenarios.run import collect
+from scenarios.run.asked import asked_of
+from scenarios.run.conclude import conclusion_of
+from scenarios.run.ev_witness import conclusion_of_events, ev_paths
+from scenarios.run.expect import checks_of, collective_check, detected_of, load_of, missed_times
+from scenarios.run.goodput import goodput_check
+from scenarios.run.measuring import gets_uneven_parts
+from scenarios.run.order import Recorded
+from scenarios.run.path_outcomes import outcomes_of, path_checks
+from scenarios.run.power import power_of
+from scenarios.run.small_flows import left_over
+from scenarios.run.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A run that is over, and what follows from its records; each worked out once."""
+
+    plan: Plan
+    folder: RunDir
+    recorded: Recorded
+    drops: tuple[Injected, ...]
+    """What every fault did."""
+
+    @cached_property
+    def flows(self) -> tuple[FlowResult, ...]:
+        """What became of every flow."""
+        recorded = self.recorded
+        return collect.flow_results(recorded.flows, recorded.progress, recorded.verified, recorded.after.workers)
+
+    @cached_property
+    def first_packet_ns(self) -> int | None:
+        """By the monotonic clock."""
+        return min((flow.started_ns for flow in self.recorded.progress if flow.started_ns is not None), default=None)
+
+    @cached_property
+    def dropping(self) -> set[str]:
+        """Links that did drop."""
+        return collect.dropping_links(self.drops, self.plan.fabric)
+
+    @cached_property
+    def wanted(self) -> set[str]:
+        """Links that had to be named."""
+        return self.dropping if self.plan.detected is None else {str(link) for link in self.plan.detected}
+
+    @cached_property
+    def possible(self) -> frozenset[str]:
+        """Links that may be named as well."""
+        if self.plan.detected is not None:
+            return frozenset()
+        return collect.possibly_dropping(self.drops, self.plan.fabric)
+
+    @cached_property
+    def witnesses(self) -> tuple[Witness, ...]:
+        """MRC's own events, and SprayCheck by both expectations, each beside what the injector counted."""
+        plan, recorded, asked = self.plan, self.recorded, asked_of(self.plan)
+        truth = Truth(
+            frozenset(self.dropping | collect.lossy_access_links(self.drops, plan.fabric)),
+            collect.possibly_dropping(self.drops, plan.fabric),
+            in_force_since(read_records(self.folder.truth)),
+            self.first_packet_ns,
+        )
+        workers, agents = recorded.after.workers, read_records(self.folder.agent)
+        mute = silence_of_events(plan.scenario)
+        events = SILENT
+        if not mute:
+            events = conclusion_of_events(
+                ev_paths(recorded.flows, recorded.progress, workers, agents, plan.fabric), asked
+            )
+        found = [witness_of(MRC, events, truth, plan.fabric, False, mute)]
+        for name, expectation in ((UNIFORM, "uniform"), (DECLARED, "declared")):
+            said = conclusion_of(recorded.verdicts, self.first_packet_ns, recorded.verdicts_wanted, expectation)
+            decides, note = expectation == plan.scenario.judged_by, note_on(said, plan.scenario)
+            found.append(witness_of(name, said, truth, plan.fabric, decides, note))
+        return tuple(found)
+
+    @cached_property
+    def detected(self) -> Detected:
+        """What SprayCheck said by the expectation that decides, beside the truth."""
+        plan, recorded = self.plan, self.recorded
+        causes = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.right}
+        conclusion = conclusion_of(
+            recorded.verdicts,
+            self.first_packet_ns,
+            recorded.verdicts_wanted,
+            plan.scenario.judged_by,
+            _asked_text(plan),
+            power_of(plan).needed,
+            left_over(plan),
+            causes,
+        )
+        expected = None if plan.detected is None else self.wanted
+        judges, unannounced = plan.scenario.expect.detection == "judged", recorded.collectives.unannounced
+        found = detected_of(conclusion, self.dropping, expected, self.possible, unannounced, judges, causes)
+        if plan.scenario.detector.counter_bits != 32:
+            return found
+        asked = asked_of(plan)
+        return msgspec.structs.replace(found, run_alarm=asked.run_alarm, run_tests=asked.run_tests)
+
+    @cached_property
+    def checks(self) -> tuple[Check, ...]:
+        """All that had to hold."""
+        plan, recorded, expect = self.plan, self.recorded, self.plan.scenario.expect
+        uneven = gets_uneven_parts(plan.scenario)
+        checks = checks_of(expect, self.wanted, self.detected, self.flows, self.drops, self.possible, uneven)
+        outcomes = outcomes_of(recorded.flows, recorded.after.workers, read_records(self.folder.agent), plan.fabric)
+        checks += path_checks(expect, plan.retired, outcomes)
+        if expect.goodput is not None:
+            counted = read_records(self.folder.counters)
+            checks += (goodput_check(expect, counted, self.flows, self.first_packet_ns),)
+        if plan.collectives:
+            checks += (collective_check(recorded.collectives.rows, recorded.collectives.failed),)
+        return checks
+
+    @cached_property
+    def load(self) -> Load:
+        """Whether the machine kept up."""
+        before, after, scenario = self.recorded.before, self.recorded.after, self.plan.scenario
+        machine = collect.machine_counts(
+            before.workers,
+            after.workers,
+            before.softnet_drops,
+            after.softnet_drops,
+            collect.shut_ports(self.drops, self.plan.fabric),
+            read_records(self.folder.counters),
+        )
+        steered = scenario.transport.congestion.algorithm != "off"
+        return load_of(machine, scenario.expect, self.flows, self.drops, steered, missed_times(self.checks))
+
+    @property
+    def outcome(self) -> str:
+        """`pass`, `fail`, or `overloaded`: then neither is known."""
+        if self.load.overloaded:
+            return "overloaded"
+        return "pass" if all(check.ok for check in self.checks) else "fail"
+
+
+def summary_of(run: Judged, stages: Sequence[StageTime]) -> Summary:
+    """All of it."""
+    plan, recorded = run.plan, run.recorded
+    return Summary(
+        v=VERSION,
+        run=run.folder.name,
+        scenario=plan.scenario.name,
+        seed=plan.scenario.seed,
+        outcome=run.outcome,
+        fabric=str(plan.scenario.topology),
+        folder=str(run.folder.path),
+        totals=totals_of(run.flows, span_ns((flow.started_ns, flow.finished_ns) for flow in recorded.progress)),
+        flows=run.flows,
+        injected=run.drops,
+        detected=run.detected,
+        checks=run.checks,
+        load=run.load,
+        captures=recorded.captures,
+        stages=tuple(stages),
+        first_packet_mono_ns=run.first_packet_ns,
+        collectives=recorded.collectives.rows,
+        witnesses=run.witnesses,
+    )
+
+
+def _asked_text(plan: Plan) -> str:
+    """What was asked of SprayCheck, and how many packets that takes."""
+    power = power_of(plan)
+    needs = "more than a flow can have" if power.needed is None else f"about {power.needed:,}"
+    return f"a drop of {power.min_rate} needs {needs}"
