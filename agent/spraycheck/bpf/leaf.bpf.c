@@ -193,6 +193,7 @@ static __always_inline int choose(const __u8 *body, __u64 time)
 	if (!now->one)
 		return 1;
 	word = leaf / WORD_BITS;
+	barrier_var(word); /* or the compiler drops the masks below, and the verifier the program */
 	bpf_spin_lock(&now->lock);
 	if (time - now->reset_ns > now->reset_every_ns) {
 		empty(now->available);
