@@ -113,7 +113,19 @@ def _asked(run: RunData) -> Facts:
         "fabric": run.summary.fabric if run.summary else None,
     }
     flat = {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
-    return facts | {name: str(value) if type(value) is int else value for name, value in flat.items()}
+    return facts | {name: _typed(value) for name, value in flat.items()}
+
+
+def _typed(value: Any) -> Any:
+    """A setting as a scenario has it, so that it can be copied into one."""
+    match value:
+        case bool():
+            return str(value).lower()
+        case int():
+            return str(value)
+        case float():
+            return f"{value:.15g}"
+    return value
 
 
 def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
@@ -211,8 +223,6 @@ def _text(value: Any, decimals: int) -> str:
             return f"{value:.1%}"
         case float():
             return f"{value:,.{decimals}f}"
-        case bool():
-            return "yes" if value else "no"
         case int():
             return f"{value:,}"
     return str(value)

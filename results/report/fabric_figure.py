@@ -48,7 +48,7 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         for axes in grid.flat:
             axes.axis("off")
         for axes, plane in zip(grid.flat, shown, strict=False):
-            _draw_plane(axes, data.fabric, plane, failed, named, possible)
+            _draw_plane(axes, data.fabric, plane, _apart(data.fabric, grid.shape[1]), (failed, named, possible))
             axes.set_ylim(-0.25, 1.72 + 0.14 * min(most_told, MOST_LABELS))  # all planes in one size
         figure.legend(handles=_legend(), loc="outside lower left", ncols=3)
         return style.drawn(NAME, TITLE, _caption(data.fabric, shown), figure)
@@ -82,10 +82,10 @@ def _draw_plane(
     axes: Axes,
     fabric: Fabric,
     plane: int,
-    failed: set[DirectedLink],
-    named: set[DirectedLink],
-    possible: set[DirectedLink],
+    apart: float,
+    marked: tuple[set[DirectedLink], set[DirectedLink], set[DirectedLink]],
 ) -> None:
+    failed, named, possible = marked
     told = [way for way in sorted(failed | named) if way.plane == plane]
     axes.set_xlim(-0.06, 1.06)
     axes.set_title(f"plane {plane}{_count_text(told)}", color=style.INK)
@@ -94,12 +94,12 @@ def _draw_plane(
     thin = max(0.12, 0.7 * min(1.0, _LINKS_IN_FULL / len(links)))
     axes.add_collection(LineCollection(ends, colors=style.RULE, linewidths=thin, zorder=1))
     for way in sorted(possible):
-        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (1, 1.6)), -1)
+        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (1, 1.6)), -apart)
     for way in sorted(failed):
-        _draw_way(axes, fabric, way, plane, style.FAULT, "-", 1)
+        _draw_way(axes, fabric, way, plane, style.FAULT, "-", apart)
     for way in sorted(named):
-        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -1)
-    _draw_nodes(axes, fabric, plane)
+        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -apart)
+    _draw_nodes(axes, fabric, plane, apart)
     for at, way in enumerate(reversed(told[:MOST_LABELS])):
         _label(axes, way, at, way in failed, way in named, way in possible)
 
@@ -117,12 +117,13 @@ def _place(fabric: Fabric, node: NodeId) -> tuple[float, float]:
     return (node.index + 0.5) / count, _Y[node.role]
 
 
-def _apart(fabric: Fabric) -> float:
-    return _APART / max(8, fabric.spec.leaves, fabric.spec.spines)
+def _apart(fabric: Fabric, beside: int) -> float:
+    """The same on paper, however many planes are beside each other."""
+    return _APART * beside / 2 / max(8, fabric.spec.leaves, fabric.spec.spines)
 
 
 def _draw_way(
-    axes: Axes, fabric: Fabric, way: DirectedLink, plane: int, colour: str, dashes: object, side: int
+    axes: Axes, fabric: Fabric, way: DirectedLink, plane: int, colour: str, dashes: object, apart: float
 ) -> None:
     """One direction beside its link, with an arrow in it."""
     if way.plane != plane:
@@ -130,7 +131,7 @@ def _draw_way(
     start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
     along = end - start
     upward = 1 if start[1] < end[1] else -1
-    across = np.array([along[1], -along[0]]) / np.hypot(*along) * _apart(fabric) * side * upward
+    across = np.array([along[1], -along[0]]) / np.hypot(*along) * apart * upward
     start, end = start + across, end + across
     axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, zorder=3)
     tip = start + (end - start) * 0.62
@@ -156,17 +157,17 @@ class _Row:
 
 _ROWS = (
     _Row(Role.SPINE, "s", 40, (0.0, 0.16), "center"),
-    _Row(Role.LEAF, "s", 40, (0.01, -0.09), "left"),
+    _Row(Role.LEAF, "s", 40, (0.005, -0.09), "left"),
     _Row(Role.HOST, "o", 16, (0.0, -0.16), "center"),
 )
 
 
-def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
+def _draw_nodes(axes: Axes, fabric: Fabric, plane: int, apart: float) -> None:
     nodes = list(fabric.nodes())
     for row in _ROWS:
         mine = [node for node in nodes if node.role is row.role and node.plane in (None, plane)]
         x, y = np.array([_place(fabric, node) for node in mine]).T
-        beside = _apart(fabric) if row.role is Role.LEAF else 0.0  # a host's marked link goes down from its leaf
+        beside = apart if row.role is Role.LEAF else 0.0  # a host's marked link goes down from its leaf
         size = row.size * min(1.0, MOST_NODES_NAMED / len(mine))
         axes.scatter(x, y, s=size, marker=row.marker, color=style.PAPER, edgecolors=style.QUIET, zorder=5)
         step = 1

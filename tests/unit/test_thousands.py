@@ -138,9 +138,13 @@ def test_programs_get_plain_numbers(run: RunData, tmp_path: Path) -> None:
 
 
 def test_what_was_typed_stays_as_it_was_typed(run: RunData) -> None:
-    typed = replace(run, scenario={"seed": LARGE, "transport": {"pmtu": 4096}})
+    typed = replace(run, scenario={"seed": LARGE, "transport": {"rtt_us": 2500.5, "trimming": False}})
     asked = {each.name: each.values for each in compare([replace(run, scenario={}), typed]).asked}
-    assert asked == {"seed": ("–", "1234567"), "transport.pmtu": ("–", "4096")}
+    assert asked == {
+        "seed": ("–", "1234567"),
+        "transport.rtt_us": ("–", "2500.5"),
+        "transport.trimming": ("–", "false"),
+    }
 
 
 def test_a_number_without_separators_would_be_noticed() -> None:
