@@ -177,10 +177,10 @@ def measured_leaves(
     few = sum(len(fabric.ports_of(leaf)) for leaf in fabric.leaves()) <= MOST_BY_TCX
     with ExitStack() as held:
         leaves = tuple(MeasuredLeaf(node, held.enter_context(bpf.load(compiled))) for node in fabric.leaves())
-        with short_grace_periods() as short:
+        with short_grace_periods(labdir.grace) as short:
             by_tcx = tcx_wanted and (few or short)
             if by_tcx:
-                held.callback(_detach_all, fabric, labdir.lab, leaves)
+                held.callback(_detach_all, fabric, labdir, leaves)
             for leaf in leaves:
                 _attach(fabric, labdir.lab, leaf, by_tcx)
         yield leaves
@@ -197,14 +197,14 @@ def _attach(fabric: Fabric, lab: str, leaf: MeasuredLeaf, by_tcx: bool) -> None:
                 attach_program(rtnl, index, Direction.INGRESS, DETECTOR_PRIORITY, chosen.fd, chosen.name)
 
 
-def _detach_all(fabric: Fabric, lab: str, leaves: Sequence[MeasuredLeaf]) -> None:
+def _detach_all(fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf]) -> None:
     """Take off what was attached by TCX, or the kernel waits long for each port when the namespaces end.
 
     Where this would take as long it is left to that, which is done behind our back.
     """
-    with short_grace_periods() as short:
+    with short_grace_periods(labdir.grace) as short:
         for leaf in leaves if short else ():
-            with suppress(FileNotFoundError), inside(namespace_path(namespace_name(lab, leaf.node))):
+            with suppress(FileNotFoundError), inside(namespace_path(namespace_name(labdir.lab, leaf.node))):
                 for port in fabric.ports_of(leaf.node):
                     tcx.detach(str(leaf.node), ifindex_of(fabric, port), leaf.by_peer[port.peer.role].fd)
 

@@ -12,6 +12,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
 from scenarios.lab.processes import end_marked, is_alive, kill, wait_gone
 from testbed.emulation.network import remove_leftovers
+from testbed.kernel.grace import put_back
 
 END_TIMEOUT_S = 60.0
 """Taking a lab down takes far less; after this the owner is given up and the marks are used."""
@@ -48,6 +49,7 @@ def take_down(labdir: LabDir) -> Removed:
     owner = _ask_owner(labdir)
     by_owner = owner is OwnerEnd.ORDERLY
     processes = end_marked(labdir.lab, GRACE_S)
+    put_back(labdir.grace)
     namespaces = remove_leftovers(labdir.lab)
     folder = labdir.path.exists()
     labdir.remove()

@@ -91,6 +91,11 @@ class LabDir:
         return self.path / "detect.older.jsonl"
 
     @property
+    def grace(self) -> Path:
+        """There while the kernel's grace periods are short for this lab."""
+        return self.path / "grace"
+
+    @property
     def bpf(self) -> Path:
         """Compiled eBPF programs."""
         return self.path / "bpf"

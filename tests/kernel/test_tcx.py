@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -106,7 +107,7 @@ def test_what_is_taken_off_is_gone_and_twice_is_safe(end, port, programs):
 
 
 @contextmanager
-def no_short_grace_periods() -> Iterator[bool]:
+def no_short_grace_periods(note: Path) -> Iterator[bool]:
     """As on a machine on which they cannot be made short."""
     yield False
 
