@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
@@ -33,16 +34,13 @@ PACKAGES = (
 
 TOOLS = (("iproute2", ("ip", "-V")), ("tcpdump", ("tcpdump", "--version")), ("clang", ("clang", "--version")))
 
-REPEATS = (
-    "payload bytes",
-    "the order in which each queue pair uses its entropy values",
-    "which packets belong to which path, hence every N and λ",
-    "which packets at a port a random drop takes, by their number there, where truth.jsonl tells its fault_seed",
-)
-VARIES = (
-    "which packets a random drop takes whose fault_seed is null (netem before Linux 6.7)",
-    "timing: rates, which packets share a SACK, on which path a lost packet is sent again",
-)
+
+@dataclass(frozen=True)
+class Repeating:
+    """What of a run the same seed repeats, and what it does not, a sentence each."""
+
+    repeats: tuple[str, ...]
+    varies: tuple[str, ...]
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -70,7 +68,9 @@ class Manifest(msgspec.Struct, frozen=True):
     """Whether the lab was up before; None where an older version did not tell."""
 
 
-def manifest(started: str, command: Sequence[str], scenario: str, seed: int, attached: bool = False) -> Manifest:
+def manifest(
+    started: str, command: Sequence[str], scenario: str, seed: int, repeating: Repeating, attached: bool = False
+) -> Manifest:
     """Describe this machine and this run."""
     uname = platform.uname()
     return Manifest(
@@ -90,8 +90,8 @@ def manifest(started: str, command: Sequence[str], scenario: str, seed: int, att
         python=sys.version.split()[0],
         packages={name: _package(name) for name in PACKAGES},
         tools={name: _tool(command) for name, command in TOOLS},
-        repeats_with_seed=REPEATS,
-        varies=VARIES,
+        repeats_with_seed=repeating.repeats,
+        varies=repeating.varies,
         attached=attached,
     )
 

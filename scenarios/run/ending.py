@@ -20,6 +20,7 @@ from scenarios.file.plan import Plan
 from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
+from scenarios.run.repeating import repeating_of
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
@@ -27,7 +28,8 @@ def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> No
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
-    facts = manifest(timestamp(started.utc_ns), order.command, scenario.name, scenario.seed, order.attach)
+    repeating, asked_at = repeating_of(plan, order.attach), timestamp(started.utc_ns)
+    facts = manifest(asked_at, order.command, scenario.name, scenario.seed, repeating, order.attach)
     folder.environment.write_bytes(_json(facts))
     folder.topology.write_bytes(_json(topology_document(plan.fabric, order.labdir.lab)))
 

@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from results.event_log import timestamp, write_records
-from results.manifest import Manifest, manifest
+from results.manifest import Manifest, Repeating, manifest
 from results.metrics import totals_of
 from results.run_dir import RunDir
 from results.summary import (
@@ -146,7 +146,8 @@ def witnesses(link: str | None) -> tuple[Witness, ...]:
 
 
 def environment() -> Manifest:
-    return manifest("2026-03-04T05:06:07.000000Z", ("spraylab", "run", "gray-link"), "gray-link", 1)
+    repeating = Repeating(("payload bytes",), ("timing",))
+    return manifest("2026-03-04T05:06:07.000000Z", ("spraylab", "run", "gray-link"), "gray-link", 1, repeating)
 
 
 SCENARIO = "version: 1\nname: gray-link\ndescription: One link drops 1 % in one direction.\nseed: 1\n"
