@@ -6,6 +6,7 @@ from fractions import Fraction
 
 from agent.spraycheck.doubt import NOTHING_SENT
 from faults.accounting import why_uncounted
+from faults.outages import Outage
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.fault_text import fault_text
@@ -150,6 +151,7 @@ def load_of(
     injected: tuple[Injected, ...],
     steered: bool = False,
     missed: tuple[str, ...] = (),
+    outages: Sequence[Outage] = (),
 ) -> Load:
     """Whether the machine kept up.
 
@@ -157,9 +159,10 @@ def load_of(
     than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when checks
     of times were `missed` and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every
     other judgement rests on counts, and a machine that waits makes nothing faster. Retransmissions that
-    a fault may have caused without its being counted are a warning, too. So is a flow that did not keep the rate asked
-    for where a fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine
-    was too slow for it.
+    a fault may have caused without its being counted are a warning, too, and those of a run with `outages`, ports that
+    were out of service while a fault came or went. So is a flow that did not keep the rate asked for where a
+    fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine was too
+    slow for it.
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
@@ -171,7 +174,7 @@ def load_of(
             f"this machine itself lost {count_text(lost_here, 'packet')}, more than {float(QUIET_SHARE):.2%} of all"
         )
     if unexplained > limit:
-        uncounted = _uncounted(injected)
+        uncounted = _uncounted(injected) or _outage_text(outages)
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
     if counts.wait_share >= BUSY_SHARE:
         (reasons if missed else warnings).append(_busy_text(counts.wait_share, missed))
@@ -241,6 +244,7 @@ def checks_of(
     injected: tuple[Injected, ...],
     possible: frozenset[str] = frozenset(),
     uneven: bool = False,
+    outages: Sequence[Outage] = (),
 ) -> tuple[Check, ...]:
     """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
 
@@ -251,7 +255,7 @@ def checks_of(
         checks = [_named_check(wanted, possible, detected), _judged_check(detected, uneven), *checks]
         if expectation.within_s is not None and wanted:
             checks.append(_time_check(expectation.within_s, wanted, detected))
-    checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected))
+    checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected, outages))
     return tuple(checks)
 
 
@@ -336,12 +340,18 @@ def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
     return Check(IN_TIME, not late, detail)
 
 
-def _retransmission_check(allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> Check:
+def _retransmission_check(
+    allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...], outages: Sequence[Outage]
+) -> Check:
     resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
     what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
     detail = f"{resent:,} resent, {dropped:,} {what} dropped by the injector"
     if uncounted := _uncounted(injected):
         return Check("retransmissions match the drops", True, f"{detail}; not held against each other: {uncounted}")
+    if outages and resent - dropped > allowed:
+        return Check(
+            "retransmissions match the drops", True, f"{detail}; more is no fault here: {_outage_text(outages)}"
+        )
     detail += f", may differ by {allowed:,}"
     return Check("retransmissions match the drops", abs(resent - dropped) <= allowed, detail)
 
@@ -366,6 +376,14 @@ def _uncounted(injected: tuple[Injected, ...]) -> str:
         ),
         "",
     )
+
+
+def _outage_text(outages: Sequence[Outage]) -> str:
+    """What nobody counts of ports that faults took out of service; empty if there were none."""
+    if not outages:
+        return ""
+    more = f" (and {len(outages) - 1:,} more)" if len(outages) > 1 else ""
+    return f"{outages[0]} under traffic{more}, which takes the port out of service for a moment: that is not counted"
 
 
 def _data_drops(injected: tuple[Injected, ...]) -> int:

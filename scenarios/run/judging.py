@@ -6,6 +6,7 @@ from functools import cached_property
 
 import msgspec
 
+from faults.outages import Outage, outages_of
 from results.event_log import read_records
 from results.metrics import span_ns, totals_of
 from results.run_dir import RunDir
@@ -65,6 +66,15 @@ class Judged:
         return collect.possibly_dropping(self.drops, self.plan.fabric)
 
     @cached_property
+    def outages(self) -> tuple[Outage, ...]:
+        """Ports that faults took out of service while traffic ran, by coming or going."""
+        if self.first_packet_ns is None:
+            return ()
+        ends = [flow.finished_ns for flow in self.recorded.progress if flow.started_ns is not None]
+        last_ns = max(self.recorded.after.mono_ns if end is None else end for end in ends)
+        return outages_of(read_records(self.folder.truth), self.first_packet_ns, last_ns)
+
+    @cached_property
     def witnesses(self) -> tuple[Witness, ...]:
         """MRC's own events, and SprayCheck by both expectations, each beside what the injector counted."""
         plan, recorded, asked = self.plan, self.recorded, asked_of(self.plan)
@@ -116,7 +126,9 @@ class Judged:
         """All that had to hold."""
         plan, recorded, expect = self.plan, self.recorded, self.plan.scenario.expect
         uneven = gets_uneven_parts(plan.scenario)
-        checks = checks_of(expect, self.wanted, self.detected, self.flows, self.drops, self.possible, uneven)
+        checks = checks_of(
+            expect, self.wanted, self.detected, self.flows, self.drops, self.possible, uneven, self.outages
+        )
         outcomes = outcomes_of(recorded.flows, recorded.after.workers, read_records(self.folder.agent), plan.fabric)
         checks += path_checks(expect, plan.retired, outcomes)
         if expect.goodput is not None:
@@ -139,7 +151,8 @@ class Judged:
             read_records(self.folder.counters),
         )
         steered = scenario.transport.congestion.algorithm != "off"
-        return load_of(machine, scenario.expect, self.flows, self.drops, steered, missed_times(self.checks))
+        missed = missed_times(self.checks)
+        return load_of(machine, scenario.expect, self.flows, self.drops, steered, missed, self.outages)
 
     @property
     def outcome(self) -> str:

@@ -24,6 +24,7 @@ from scenarios.run.announcing import (
 from scenarios.run.asked import needed_for
 from scenarios.run.crossing import crosses, crossing_sendings
 from scenarios.run.measuring import gets_uneven_parts
+from scenarios.run.outage_warnings import outage_warnings
 from scenarios.run.small_flows import add_up
 from scenarios.run.undecided import undecided_warnings
 from testbed.model.ids import DirectedLink, Role
@@ -82,6 +83,7 @@ def warnings_of(plan: Plan) -> Iterator[str]:
         elif plan.faults:
             yield from leaving_cautions_of(transport, spec.planes, spec.spines)
     yield from cautions_of(transport, spec.planes, spec.spines)
+    yield from outage_warnings(plan)
 
 
 def _measuring_warnings(plan: Plan) -> Iterator[str]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from agent.spraycheck.doubt import NOTHING_SENT
+from faults.outages import Outage
 from results.summary import Check, FlowResult, Injected
 from scenarios.file.model import Expectation
 from scenarios.run.expect import (
@@ -243,3 +244,26 @@ def test_one_flow_is_one_flow() -> None:
     checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (DROP,))
     (data,) = (check for check in checks if check.name == "all data is right")
     assert data.detail == "1 flow arrived complete, compared byte for byte"
+
+
+OUTAGE = Outage("p0:h3>leaf3", "drop 1%", "ebpf", True, 1)
+
+
+def test_what_a_port_out_of_service_loses_is_a_warning_and_no_overload() -> None:
+    more = msgspec.structs.replace(FLOW, retransmissions=342)
+    assert load_of(CALM, Expectation(), (more,), (DROP,)).overloaded
+    load = load_of(CALM, Expectation(), (more,), (DROP,), outages=(OUTAGE, OUTAGE))
+    assert not load.overloaded
+    (told,) = load.warnings
+    assert "242 retransmissions not explained by injected drops" in told
+    assert "p0:h3>leaf3 drop 1% by ebpf was set under traffic (and 1 more), which takes the port out of service" in told
+
+
+@pytest.mark.parametrize(("resent", "ok"), [(95, True), (342, True), (94, False)])
+def test_a_port_out_of_service_excuses_more_retransmissions_but_not_fewer(resent: int, ok: bool) -> None:
+    flow = msgspec.structs.replace(FLOW, retransmissions=resent)
+    said = detected_of(concluded(LINK), {LINK})
+    checks = {each.name: each for each in checks_of(Expectation(), {LINK}, said, (flow,), (DROP,), outages=(OUTAGE,))}
+    check = checks["retransmissions match the drops"]
+    assert check.ok is ok
+    assert ("more is no fault here" in check.detail) is (resent > 105)
