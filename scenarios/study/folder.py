@@ -44,16 +44,24 @@ class StudyFolder:
         self._hand_over()
 
     def require_of(self, study: Study) -> None:
-        """Raises `UsageError` where the folder holds another study."""
+        """Raises `UsageError` where the folder holds another study, or what cannot be read as one."""
         if (other := self._name()) not in (None, study.name):
             raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
 
     def _name(self) -> str | None:
-        """Of the study that the folder holds, if it does."""
-        with suppress(OSError, ValueError, yaml.YAMLError):
-            found = yaml.safe_load(read_regular(self.path / "study.yaml").decode())
-            return str(found["name"]) if isinstance(found, dict) and "name" in found else None
-        return None
+        """Of the study that the folder holds, if it does. Raises `UsageError` where nobody can tell which it is."""
+        file = self.path / "study.yaml"
+        try:
+            found = yaml.safe_load(read_regular(file).decode())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(file, error.strerror or str(error)) from error
+        except (ValueError, yaml.YAMLError, RecursionError) as error:
+            raise _unreadable(file, str(error).partition("\n")[0]) from error
+        if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+            raise _unreadable(file, "empty" if found is None else "it has no `name`")
+        return str(found["name"])
 
     def rows(self) -> list[dict[str, Any]]:
         """Every finished run, the last word on each. Raises `RecordsError` with every line that is none."""
@@ -118,6 +126,13 @@ class StudyFolder:
 
     def _hand_over(self) -> None:
         RunDir(self.path, self._invoker).hand_over()
+
+
+def _unreadable(file: Path, why: str) -> UsageError:
+    return UsageError(
+        f"{file} cannot be read as a study ({why}), so whose results are in the folder is not known; "
+        "name another --folder, or move the file away if they are this study's"
+    )
 
 
 def _row(line: bytes) -> dict[str, Any]:

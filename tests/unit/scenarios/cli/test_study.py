@@ -79,6 +79,21 @@ def test_a_folder_of_another_study_is_refused_and_left_as_it_is(tmp_path):
     assert (folder / "study.yaml").read_text() == before
 
 
+@pytest.mark.parametrize("garbage", [b"\xff\x00{", b"", b"a: [", b"- 1", b"name: {}", b"planes: 1"])
+@pytest.mark.parametrize("also", ["--simulate", "--tables-only"])
+def test_a_folder_whose_study_cannot_be_read_is_refused_and_left_as_it_is(tmp_path, garbage, also):
+    file, folder = tmp_path / "small.yaml", tmp_path / "out"
+    file.write_text(FILE)
+    assert invoke(str(file), "--simulate", "--seeds", "1", "--folder", str(folder), "--no-figures").exit_code == 0
+    (folder / "study.yaml").write_bytes(garbage)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    refused = invoke(str(file), also, "--folder", str(folder), "--no-figures")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert f"{folder / 'study.yaml'} cannot be read as a study (" in refused.stderr
+    assert "name another --folder, or move the file away" in refused.stderr
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_folder_in_place_of_a_study_is_told(tmp_path):
     (tmp_path / "mine.yaml").write_text(FILE)
     refused = invoke(str(tmp_path), "--simulate")
