@@ -1,6 +1,7 @@
 """Classic pcap files as packets, one at a time. Format: draft-ietf-opsawg-pcap.
 
-A last packet that was not written to its end, as when tcpdump was killed, ends the file without an error.
+A last packet that was not written to its end, as when tcpdump was killed or the disk was full, ends the file without an
+error, but is told.
 """
 
 from collections.abc import Iterator
@@ -38,6 +39,8 @@ class PcapFile:
 
     def __init__(self, file: BinaryIO, path: Path) -> None:
         self._file = file
+        self.is_cut = False
+        """Whether the file ended within a packet; known once all packets were read."""
         header = file.read(_HEADER_BYTES)
         for order in _BYTE_ORDERS:
             layout = Struct(f"{order}IHHiIII")
@@ -54,5 +57,7 @@ class PcapFile:
             seconds, ticks, stored, wire = self._packet.unpack(header)
             data = self._file.read(stored)
             if len(data) < stored:
+                self.is_cut = True
                 return
             yield Captured(seconds * 1_000_000_000 + ticks * self._tick_ns, wire, data)
+        self.is_cut = bool(header)

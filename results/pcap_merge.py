@@ -45,6 +45,8 @@ class Merged:
     path: Path
     interfaces: tuple[str, ...]
     packets: int
+    cut: tuple[Path, ...]
+    """Files that end within a packet: what they held behind it is lost."""
 
 
 def merge(files: Sequence[Path], out: Path) -> Merged:
@@ -58,7 +60,9 @@ def merge(files: Sequence[Path], out: Path) -> Merged:
             partial.replace(out)
         finally:
             partial.unlink(missing_ok=True)
-    return Merged(out, tuple(name for source in sources for name in source.interfaces), packets)
+    interfaces = tuple(name for source in sources for name in source.interfaces)
+    cut = tuple(path for path, source in zip(files, sources, strict=True) if source.file.is_cut)
+    return Merged(out, interfaces, packets, cut)
 
 
 def _opened(file: BinaryIO, path: Path) -> _Source:

@@ -21,6 +21,15 @@ from results.report import (
 from results.report.run_data import RunData, read_run
 from results.run_dir import RunDir
 
+FIGURES = (
+    fabric_figure.NAME,
+    arrivals_figure.PAIRS_NAME,
+    arrivals_figure.ALL_NAME,
+    timeline_figure.NAME,
+    reordering_figure.NAME,
+)
+"""Of a report, in the order of the page."""
+
 _INTERVAL = r"\([\d.]+% to [\d.]+%\)"
 
 

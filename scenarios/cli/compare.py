@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import click
 
 from results.errors import RunFolderError
-from results.regular_file import read_regular
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
+from scenarios.cli.own_files import holding, require_own
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
 
@@ -71,15 +71,10 @@ def _require_comparable(runs: "Sequence[RunData]") -> None:
 
 
 def require_page(out: Path) -> None:
-    """Raises `UsageError` for what is no HTML file, or is there already and is no page of this command."""
+    """Raises `UsageError` for what is no HTML file, or is there already and is no page of this command; OSError."""
     if out.suffix != ".html":
         raise UsageError(f"{out}: the page is HTML; name a file that ends in .html")
-    try:
-        text = read_regular(out)
-    except FileNotFoundError:
-        return
-    if MARK.encode() not in text:
-        raise UsageError(f"{out} is there, and no page of `spraylab compare`; name another file, or remove it")
+    require_own(out, "page of `spraylab compare`", holding(MARK))
 
 
 def page_name(runs: Sequence[str]) -> str:

@@ -5,13 +5,14 @@ from pathlib import Path
 import click
 
 from results.pcap_merge import merge
-from results.regular_file import open_regular
 from results.summary import size_text
 from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
+from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, echo_aside
+from scenarios.cli.own_files import require_own, starting
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
 
@@ -32,35 +33,29 @@ def command() -> None:
 @click.option("-o", "--out", type=GivenPath(dir_okay=False), help=f"Default: RUN/pcap/{MERGED}.")
 @runs_option
 @told
-def merge_command(output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
+@click.pass_context
+def merge_command(context: click.Context, output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Put the captures of RUN (default the latest), or FILES, into one pcapng in the order of time.
 
     Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
-    at both ends is in it twice.
+    at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
     """
     files = _files(what, runs)
     target = out or files[0].parent / MERGED
     if target.resolve() in {file.resolve() for file in files}:
         raise UsageError(f"{target} is one of the files to merge")
-    _require_merged(target)
+    require_own(target, "pcapng", starting(PCAPNG_START))
     output.say(f"merging {count_text(len(files), 'file')}, {size_text(sum(file.stat().st_size for file in files))}")
     merged = merge(files, target)
     if output.as_json:
-        output.document({"file": str(merged.path), "packets": merged.packets, "interfaces": merged.interfaces})
+        told = {"packets": merged.packets, "interfaces": merged.interfaces, "cut": tuple(map(str, merged.cut))}
+        output.document({"file": str(merged.path)} | told)
     else:
         said = f"{count_text(merged.packets, 'packet')} of {count_text(len(files), 'file')}"
         output.text(f"{merged.path}: {said}, {count_text(len(merged.interfaces), 'interface')}")
-
-
-def _require_merged(target: Path) -> None:
-    """Raises `UsageError` for a file that is there already and is no pcapng, whose place would be taken; OSError."""
-    try:
-        with open_regular(target) as file:
-            start = file.read(len(PCAPNG_START))
-    except FileNotFoundError:
-        return
-    if start not in (b"", PCAPNG_START):
-        raise UsageError(f"{target} is there, and no pcapng; name another file, or remove it")
+    for path in merged.cut:
+        echo_aside(f"{path} is cut off within a packet; what it held from there on is not in {merged.path.name}")
+    context.exit(ExitCode.CHECK_FAILED if merged.cut else ExitCode.OK)
 
 
 def _files(what: tuple[str, ...], runs: Path) -> list[Path]:

@@ -1,12 +1,21 @@
 """`spraylab report`: a run as one page to look at."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import click
 
+from results.run_dir import RunDir
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
+from scenarios.cli.own_files import holding, require_no_link, require_own, starting
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
+
+MARK = "Written by <code>spraylab report</code>"
+"""What every page of this command holds."""
+
+_STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",)}
+"""How figures begin, as files."""
 
 
 @click.command("report")
@@ -18,9 +27,10 @@ def command(output: Output, run: str | None, runs: Path) -> None:
 
     Any run folder will do, also a copied, an old or an unfinished one: the report says what is missing.
     """
-    from results.report.page import write_report  # takes a second to import, which other commands need not wait for
+    from results.report.page import FIGURES, write_report  # a second to import, which other commands need not wait
 
     found = require_run(find_run(run, runs))
+    _require_own(found, FIGURES)
     data = write_report(found, output.say)
     for problem in data.problems:
         output.say(f"not in the report: {problem}")
@@ -28,3 +38,13 @@ def command(output: Output, run: str | None, runs: Path) -> None:
         output.document({"report": str(found.report), "figures": str(found.figures), "problems": data.problems})
     else:
         output.text(str(found.report))
+
+
+def _require_own(run: RunDir, figures: Sequence[str]) -> None:
+    """Raises `UsageError` for what is where a report goes and is none, or leads elsewhere; OSError."""
+    away = "move it away"
+    require_own(run.report, "page of `spraylab report`", holding(MARK), away)
+    require_no_link(run.figures, away)
+    for name in figures if run.figures.is_dir() else ():
+        for ending, starts in _STARTS.items():
+            require_own(run.figures / f"{name}{ending}", f"{ending[1:].upper()}", starting(*starts), away)

@@ -77,7 +77,7 @@ def test_ends_become_directions_in_the_order_of_time(tmp_path):
         captured(high, [(1_000_000_002, up), (2_999_999_999, down)], tmp_path, order=">"),
     ]
     merged = merge(files, tmp_path / "all.pcapng")
-    assert merged.packets == 4
+    assert (merged.packets, merged.cut) == (4, ())
     assert read(tmp_path / "all.pcapng") == [
         (up, "p0:leaf3>spine5 at p0-leaf3", 2, 1_000_000_001, 16),
         (up, "p0:leaf3>spine5 at p0-spine5", 1, 1_000_000_002, 16),
@@ -101,11 +101,13 @@ def test_microseconds_lengths_and_foreign_names_are_kept(tmp_path):
     assert [row[1:] for row in read(tmp_path / "o")] == [("eth0", None, 5_000, 1500)]
 
 
-def test_what_was_cut_off_ends_its_file_only(tmp_path):
+@pytest.mark.parametrize("bytes_off", [1, 5, 20, 21, 35])
+def test_what_was_cut_off_ends_its_file_only_and_is_told(tmp_path, bytes_off):
     cut = captured(UPLINK[0], [(1, b"a" * 20), (2, b"b" * 20)], tmp_path)
-    cut.write_bytes(cut.read_bytes()[:-5])
+    cut.write_bytes(cut.read_bytes()[:-bytes_off])
     whole = captured(UPLINK[1], [(3, b"c" * 20)], tmp_path)
-    assert merge([cut, whole], tmp_path / "o").packets == 2
+    merged = merge([cut, whole], tmp_path / "o")
+    assert (merged.packets, merged.cut) == (2, (cut,))
 
 
 @pytest.mark.parametrize(

@@ -159,6 +159,59 @@ def test_merged_captures_take_no_other_files_place(runs, tmp_path):
         assert spraylab("pcap", "merge", "--runs", str(runs), "-o", str(tmp_path / "m.pcapng")).exit_code == 0
 
 
+def test_captures_that_were_cut_off_are_named_and_the_result_is_no_success(runs):
+    cut = sorted((runs / "latest").resolve().glob("pcap/*.pcap"))[1]
+    cut.write_bytes(cut.read_bytes()[: cut.stat().st_size // 2])
+    for quiet in ((), ("-q",)):
+        merged = spraylab("pcap", "merge", "--runs", str(runs), *quiet)
+        assert (merged.exit_code, "1 packet of 2 files" in merged.stdout) == (1, True)
+        assert f"{cut} is cut off within a packet" in merged.stderr
+    told = spraylab("pcap", "merge", "--runs", str(runs), "--json")
+    assert (told.exit_code, json.loads(told.stdout)["cut"]) == (1, [str(cut)])
+
+
+def test_nothing_is_written_through_a_symbolic_link(tmp_path, runs, undrawn):
+    precious = tmp_path / "elsewhere"
+    run, other = (write_run(tmp_path / "runs" / name) for name in "ab")
+    capture = str(next((runs / "latest" / "pcap").iterdir()))
+    precious.write_text("")
+    for link, words in (
+        (run.report, ("report", str(run.path))),
+        (tmp_path / "page.html", ("compare", str(run.path), str(other.path), "-o", str(tmp_path / "page.html"))),
+        (tmp_path / "m.pcapng", ("pcap", "merge", capture, "-o", str(tmp_path / "m.pcapng"))),
+    ):
+        for target in (precious, tmp_path / "not-there"):
+            link.symlink_to(target)
+            refused = spraylab(*words)
+            assert (refused.exit_code, f"{link} is there, and a symbolic link" in refused.stderr) == (2, True)
+            link.unlink()
+    assert (precious.read_text(), (tmp_path / "not-there").exists()) == ("", False)
+
+
+def test_a_report_takes_no_other_files_place(tmp_path):
+    run, elsewhere = write_run(tmp_path / "a-run"), tmp_path / "elsewhere"
+    run.report.write_text("my notes")
+    refused = spraylab("report", str(run.path))
+    assert (refused.exit_code, "no page of `spraylab report`; move it away, or" in refused.stderr) == (2, True)
+    assert (run.report.read_text(), run.figures.exists()) == ("my notes", False)
+    run.report.unlink()
+    elsewhere.mkdir()
+    run.figures.symlink_to(elsewhere)
+    refused = spraylab("report", str(run.path))
+    assert (refused.exit_code, f"{run.figures} is there, and a symbolic link" in refused.stderr) == (2, True)
+    run.figures.unlink()
+    run.figures.mkdir()
+    (run.figures / "fabric.png").write_text("my notes")
+    (run.figures / "timeline.svg").symlink_to(elsewhere / "x.svg")
+    assert "fabric.png is there, and no PNG" in spraylab("report", str(run.path)).stderr
+    (run.figures / "fabric.png").unlink()
+    assert "timeline.svg is there, and a symbolic link" in spraylab("report", str(run.path)).stderr
+    (run.figures / "timeline.svg").unlink()
+    assert (list(elsewhere.iterdir()), run.report.exists()) == ([], False)
+    for _ in range(2):
+        assert spraylab("report", str(run.path)).exit_code == 0
+
+
 @pytest.mark.parametrize(
     "words", [("show", "--runs", ""), ("compare", "a", "b", "-o", ""), ("study", "packets", "--folder", "")]
 )
