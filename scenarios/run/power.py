@@ -23,11 +23,13 @@ from scenarios.run.announcing import (
 )
 from scenarios.run.asked import needed_for
 from scenarios.run.crossing import crosses, crossing_sendings
+from scenarios.run.link_loads import LinkLoad, adds_up_links, least_load, lossy_load, packets_a_flow
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.outage_warnings import outage_warnings
+from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switches
 from scenarios.run.small_flows import add_up
 from scenarios.run.undecided import undecided_warnings
-from testbed.model.ids import DirectedLink, Role
+from testbed.model.ids import Role
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,15 @@ class Power:
     """Packets a path for a sure verdict at `min_rate`; None when no flow can be long enough."""
     for_faults: tuple[tuple[Fraction, int | None], ...]
     """The same for each other drop rate of the scenario's faults on fabric links."""
+    load: LinkLoad | None = None
+    """Where flows are added up over links: of the link that gets the least of those that decide."""
+    lossy_load: LinkLoad | None = None
+    """The same of links that are to drop."""
+
+    @property
+    def for_a_fault(self) -> int:
+        """Packets that show a drop on a link: those of a path, or of all flows over the link where these are added."""
+        return self.packets_a_path if self.lossy_load is None else max(self.packets_a_path, self.lossy_load.packets)
 
 
 def power_of(plan: Plan) -> Power:
@@ -49,12 +60,14 @@ def power_of(plan: Plan) -> Power:
     paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
     measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
     asked = parse_rate(plan.scenario.detector.min_rate)
-    rates = dict.fromkeys(rate for _, _, rate in _fabric_drops(plan) if rate != asked)
+    rates, together = dict.fromkeys(rate for _, _, rate in fabric_drops(plan) if rate != asked), adds_up_links(plan)
     return Power(
         min(measured, default=0),
         plan.scenario.detector.min_rate,
         needed_for(plan, float(asked)),
         tuple((rate, needed_for(plan, float(rate))) for rate in rates),
+        least_load(plan) if together else None,
+        lossy_load(plan) if together else None,
     )
 
 
@@ -63,7 +76,7 @@ def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
     if power.needed is None or (power.packets_a_path < power.needed and not add_up(plan)):
         yield power.min_rate
     for rate, needed in power.for_faults:
-        if needed is None or power.packets_a_path < needed:
+        if needed is None or power.for_a_fault < needed:
             yield share_text(float(rate))
 
 
@@ -108,6 +121,8 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
         yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
+    elif power.load is not None and not add_up(plan):
+        yield _load_text(plan, power.load, power.needed)
     elif power.packets_a_path < power.needed and not add_up(plan):
         spec = plan.fabric.spec
         flow = ceil(power.needed * spec.planes * spec.spines)
@@ -116,9 +131,21 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
             f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
         )
     for rate, needed in power.for_faults:
-        if needed is None or power.packets_a_path < needed:
+        if needed is None or power.for_a_fault < needed:
             wants = "more than a flow can have" if needed is None else f"{needed:,}"
+            if power.for_a_fault > power.packets_a_path:
+                has = f"{count_text(power.for_a_fault, 'packet')} over the link in sum"
             yield f"{has}, but the fault's drop of {share_text(float(rate))} needs {wants}: it may be missed"
+
+
+def _load_text(plan: Plan, load: LinkLoad, needed: int) -> str:
+    """What flows lack that are judged together by declaration."""
+    return (
+        f"{count_text(load.packets, 'packet')} over a link in sum, of {count_text(load.flows, 'flow')}, but a drop of "
+        f"{plan.scenario.detector.min_rate} (detector.min_rate) needs {needed:,}: verdicts will be `insufficient` and "
+        f"the run fails; flows are added up over each link, so send {packets_a_flow(plan, needed):,} packets a "
+        "flow, or ask for a larger min_rate"
+    )
 
 
 def _collective_warnings(plan: Plan) -> Iterator[str]:
@@ -135,7 +162,7 @@ def _collective_warnings(plan: Plan) -> Iterator[str]:
 
 
 def _host_link_warnings(plan: Plan) -> Iterator[str]:
-    links = {str(way): None for way, fault in _dropping(plan) if not is_between_switches(way)}
+    links = {str(way): None for way, fault in dropping(plan) if not is_between_switches(way)}
     if links:
         yield (
             f"{', '.join(links)}: paths of flows that lose on a host's link may be `insufficient`; SprayCheck names "
@@ -160,9 +187,9 @@ def _switch_warnings(plan: Plan) -> Iterator[str]:
 
 def _localisation_warnings(plan: Plan) -> Iterator[str]:
     """Links that stay `ambiguous` however long the flows are; those of a whole switch are told already."""
-    if any(_switch_warnings(plan)) or any(not _hits_all_flows(fault) for _, fault, _ in _fabric_drops(plan)):
+    if any(_switch_warnings(plan)) or any(not _hits_all_flows(fault) for _, fault, _ in fabric_drops(plan)):
         return
-    faulty = {way for way, _, _ in _fabric_drops(plan)}
+    faulty = {way for way, _, _ in fabric_drops(plan)}
     wanted = faulty if plan.detected is None else faulty.intersection(plan.detected)
     yield from undecided_warnings(plan.fabric, _judged_pairs(plan), faulty, wanted)
 
@@ -195,27 +222,8 @@ def _expectation_warnings(plan: Plan) -> Iterator[str]:
     if plan.detected is None:
         return
     expected = {str(way) for way in plan.detected}
-    dropping = {str(way) for way, _, _ in _fabric_drops(plan)}
+    dropping = {str(way) for way, _, _ in fabric_drops(plan)}
     for link in sorted(expected - dropping):
         yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees"
     for link in sorted(dropping - expected):
         yield f"expect.detected does not name {link}, on which the scenario drops packets"
-
-
-def is_between_switches(way: DirectedLink) -> bool:
-    """Whether it is one of those links that SprayCheck can name."""
-    return way.egress.node.role is not Role.HOST and way.ingress.node.role is not Role.HOST
-
-
-def _fabric_drops(plan: Plan) -> Iterator[tuple[DirectedLink, Fault, Fraction]]:
-    for way, fault in _dropping(plan):
-        if is_between_switches(way):
-            yield way, fault, drop_rate_of(fault) or Fraction(0)
-
-
-def _dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
-    """Every direction with a fault that drops data."""
-    for order in plan.faults:
-        for fault in order.worded.faults:
-            if drop_rate_of(fault) and not only_of(fault).control:
-                yield from ((way, fault) for way in order.chosen.ways)

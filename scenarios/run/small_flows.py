@@ -1,6 +1,6 @@
 """Whether flows too small for a verdict of their own are enough together, as the leaves' monitor adds them up. Pure."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from dataclasses import replace
 
 from agent.core.config import SprayPolicy
@@ -10,6 +10,7 @@ from agent.wire.constants import SprayPolicyCode
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
 from scenarios.run.asked import asked_of, needed_for
+from scenarios.run.link_loads import adds_up_links, least_load
 
 LeafPair = tuple[int, int]
 """Leaves, from and to."""
@@ -37,16 +38,12 @@ def left_over(plan: Plan) -> frozenset[LeafPair]:
 
 
 def _clear_links(plan: Plan) -> bool:
-    """Whether over each link of a plane all writes together are as many packets as a verdict by declaration takes."""
-    spec, leaf_of = plan.fabric.spec, plan.fabric.leaf_of
-    over = Counter[tuple[int, bool]]()
-    for flow in plan.flows:
-        source, destination = leaf_of(flow.source), leaf_of(flow.destination)
-        if source != destination:
-            packets = flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
-            over.update({(source, True): packets, (destination, False): packets})
-    needed = needed_for(plan, asked_of(plan).min_rate) if plan.scenario.detector.select == "all" else None
-    return needed is not None and min(over.values(), default=needed) >= needed
+    """Whether each link that must clear a small write gets as many packets as a verdict by declaration takes."""
+    needed = needed_for(plan, asked_of(plan).min_rate)
+    if needed is None or not adds_up_links(plan):
+        return False
+    least = least_load(plan)
+    return least is None or least.packets >= needed
 
 
 def is_weak(plan: Plan, payload_bytes: int) -> bool:

@@ -51,3 +51,45 @@ def test_pairs_with_writes_left_over_are_told() -> None:
     assert left_over(plan(4, 1200)) == frozenset()
     assert left_over(plan(3, 1200)) == {(0, 1)}
     assert left_over(plan(1, 2000)) == frozenset()
+
+
+MANY: Any = {
+    "topology": {"planes": 2, "leaves": 8, "spines": 8}, "detector": {"expectation": "declared"},
+}  # fmt: skip
+
+
+def many(packets: int, **parts: Any) -> list[str]:
+    """Warnings of the length of 112 flows: each link gets 14 of them."""
+    work = {"type": "write", "strides": tuple(range(1, 8)), "qps": 2, "packets": packets}
+    told = warnings_of(plan(0, 0, **MANY, workloads=(work,), **parts))
+    return [text for text in told if "needs" in text]
+
+
+def test_by_declaration_the_advice_is_that_of_the_sum_and_holds_from_there() -> None:
+    (told,) = many(512)
+    assert told.startswith("448 packets over a link in sum, of 14 flows, but a drop of 1%")
+    assert "needs 1,321" in told
+    assert "send 1,520 packets a flow" in told
+    assert many(1519)
+    assert many(1520) == []
+
+
+def test_paths_over_a_link_that_drops_do_not_clear_the_others_they_cross() -> None:
+    faults = ({"link": "p0:leaf3>spine5", "drop": "1%"},)
+    (told,) = many(1520, faults=faults)
+    assert "of 12 flows" in told, "links down from spine 5 are judged without the two flows from leaf 3"
+    assert "send 1,776 packets a flow" in told
+    assert many(1776, faults=faults) == []
+
+
+def test_a_smaller_drop_is_held_against_what_its_link_gets_in_sum() -> None:
+    faults = ({"link": "p0:leaf3>spine5", "drop": "0.5%"},)
+    (told,) = many(1776, faults=faults)
+    assert told.startswith("1,554 packets over the link in sum, but the fault's drop of 0.5% needs ")
+    assert many(8192, faults=faults) == []
+
+
+def test_flows_that_are_large_enough_alone_need_no_link_to_clear_them() -> None:
+    lone = ({"type": "write", "pairs": ((0, 1),), "packets": 8 * 3000},)
+    few = {"planes": 1, "leaves": 2, "spines": 8}
+    assert add_up(plan(0, 0, topology=few, detector=MANY["detector"], workloads=lone))
