@@ -5,6 +5,7 @@ One request at a time, one line each way; an error reply becomes an exception of
 
 import logging
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
@@ -140,7 +141,18 @@ class Worker:
 
     def ask(self, request: worker.Request) -> dict[str, Any]:
         """The fields of the worker's reply. Raises `WorkerFailedError`."""
-        reply: dict[str, Any] = msgspec.json.decode(self._line.ask(msgspec.json.encode(request)))
+        return self.ask_all((request,))[0]
+
+    def ask_all(self, requests: Sequence[worker.Request]) -> list[dict[str, Any]]:
+        """The fields of the replies, in order; all requests go at once.
+
+        Raises `WorkerFailedError` for the first that failed; those behind it are served all the same.
+        """
+        answers = self._line.ask_all([msgspec.json.encode(request) for request in requests])
+        return [self._read(*pair) for pair in zip(requests, answers, strict=True)]
+
+    def _read(self, request: worker.Request, answer: bytes) -> dict[str, Any]:
+        reply: dict[str, Any] = msgspec.json.decode(answer)
         if not reply.pop("ok"):
             raise WorkerFailedError(f"{self._path.stem}: {type(request).__name__}: {reply['error']}")
         return reply

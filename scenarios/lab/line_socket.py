@@ -1,9 +1,9 @@
-"""A unix socket that carries lines, one each way at a time. Knows nothing of who answers, or of why nobody does."""
+"""A unix socket that carries lines, each answered by one. Knows nothing of who answers, or of why nobody does."""
 
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from scenarios.errors import ScenariosError
@@ -50,31 +50,36 @@ class LineSocket:
 
     def ask(self, line: bytes, timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None) -> bytes:
         """Send one line, return the line that answers it; `waiting` is called when it takes long, and may raise."""
+        return self.ask_all((line,), timeout_s, waiting)[0]
+
+    def ask_all(
+        self, lines: Sequence[bytes], timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None
+    ) -> list[bytes]:
+        """Send lines at once, return those that answer them in their order; each may take the time."""
         if self._socket is None:
             raise self._gone("is not connected")
         try:
             if self._broken_off:
                 self._connect_again()
             self._broken_off = True
-            answer = self._exchange(self._socket, line, timeout_s, waiting)
+            self._socket.settimeout(timeout_s)
+            self._socket.sendall(b"".join(line + b"\n" for line in lines))
+            answers = [self._answer(self._socket, timeout_s, waiting) for _ in lines]
             self._broken_off = False
         except TimeoutError as error:
             raise self._gone(f"did not answer for {timeout_s:.0f} s") from error
         except OSError as error:
             raise self._gone(f"is gone ({error.strerror})") from error
-        return answer
+        return answers
 
     def _connect_again(self) -> None:
         self.__exit__()
         self._received = b""
         self.__enter__()
 
-    def _exchange(
-        self, link: socket.socket, line: bytes, timeout_s: float, waiting: Callable[[], None] | None
-    ) -> bytes:
+    def _answer(self, link: socket.socket, timeout_s: float, waiting: Callable[[], None] | None) -> bytes:
         until = time.monotonic() + timeout_s
         link.settimeout(min(PATIENCE_S, timeout_s) if waiting else timeout_s)
-        link.sendall(line + b"\n")
         while b"\n" not in self._received:
             try:
                 data = link.recv(1 << 16)

@@ -54,7 +54,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         stage("captures", stages.start_captures, lab, plan, folder, undo)
         stage("faults", stages.set_faults, lab, plan, order, faults, undo)
         unfinished.has_begun = True
-        traffic = stage("queue pairs", stages.open_traffic, lab, plan, undo)
+        traffic = stage("queue pairs", stages.open_traffic, lab, plan, listener, undo)
         before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
         stage("write", stages.start_writing, lab, plan, traffic, epoch)
         progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener)

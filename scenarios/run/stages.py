@@ -200,11 +200,16 @@ def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> No
         owner.ask(request, reply)
 
 
-def open_traffic(lab: LabInUse, plan: Plan, undo: ExitStack) -> Traffic:
+def open_traffic(lab: LabInUse, plan: Plan, listener: Listener, undo: ExitStack) -> Traffic:
     """Memory and queue pairs for every flow."""
+
+    def told(opened: int, flows: int) -> None:
+        if opened:
+            listener.waiting(f"queue pairs: {opened:,} of {count_text(flows, 'flow')} opened")
+
     traffic = Traffic(lab.workers)
     undo.callback(_close_quietly, traffic)
-    traffic.open(plan)
+    traffic.open(plan, told)
     return traffic
 
 

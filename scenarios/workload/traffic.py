@@ -3,7 +3,7 @@
 Speaks the workers' requests; decides nothing about success.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,10 @@ from scenarios.lab.deploy import worker_of
 from scenarios.lab.qp_settings import paced, qp_settings_of
 from scenarios.workload.jobs import Way
 from scenarios.workload.running_jobs import CollectiveOutcome, RunningJobs
+
+AT_ONCE = 16
+"""Flows that are opened in one go: a worker answers between two turns of its engine, and others wait for it meanwhile,
+not long with so many (our choice)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +44,10 @@ class OpenFlow:
     """Of the payload stream."""
     source: _End
     destination: _End
+
+
+def _connect(own: _End, peer: _End) -> ask.ConnectQp:
+    return ask.ConnectQp(own.host, own.qpn, ask.PeerEnd(peer.host, peer.qpn, peer.start_psn))
 
 
 def _program_flow(name: str, way: Way) -> OpenFlow:
@@ -132,21 +140,20 @@ class Traffic:
         """All that are open, in the order of the plan; once they are started also those of programs."""
         return (*self._flows, *(_program_flow(name, way) for name, way in self.jobs.ways()))
 
-    def open(self, plan: Plan) -> None:
-        """Memory and connected queue pairs for all traffic. Raises `WorkerFailedError`."""
+    def open(self, plan: Plan, told: Callable[[int, int], None] = lambda opened, flows: None) -> None:
+        """Memory and connected queue pairs for all traffic; `told` of how many flows are open, and of how many.
+
+        Raises `WorkerFailedError`.
+        """
         scenario = plan.scenario
         self._tell_events(scenario.events, scenario.limits.events)
         settings = msgspec.structs.replace(
             qp_settings_of(scenario.transport, scenario.seed), window_pkts=plan.window_pkts
         )
-        for number, flow in enumerate(plan.flows):
-            own = scenario.seed << 20 | number  # a stream of its own for every flow of every seed
-            config = paced(msgspec.structs.replace(settings, seed=own), flow.rate_bps)
-            source = self._end(flow.source, flow.destination, flow.payload_bytes, own, "source", config)
-            destination = self._end(flow.destination, flow.source, flow.payload_bytes, own, "target", config)
-            self._connect(source, destination)
-            self._connect(destination, source)
-            self._flows.append(OpenFlow(flow, own, source, destination))
+        numbered = list(enumerate(plan.flows))
+        for start in range(0, len(numbered), AT_ONCE):
+            told(start, len(numbered))
+            self._open(numbered[start : start + AT_ONCE], settings, scenario.seed)
         self.jobs.open(plan.collectives, settings, scenario.seed)
 
     def post(self, epoch: int, now_ns: int, announced: Collection[Sending] = ()) -> None:
@@ -225,16 +232,47 @@ class Traffic:
         for worker in self._workers:
             worker.ask(ask.SetEvents(events, share))
 
-    def _end(self, host: int, peer: int, size: int, seed: int, role: Any, config: ask.QpSettings) -> _End:
-        region = self._ask(host, ask.RegisterRegion(host, size, seed, role, leased=True))
-        self._regions.append(ask.RegionName(host, region["rkey"]))
-        qp = self._ask(host, ask.CreateQp(host, peer, config, leased=True))
-        self._qps.append(ask.QpName(host, qp["qpn"]))
-        return _End(host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
+    def _open(self, numbered: Sequence[tuple[int, Flow]], settings: ask.QpSettings, seed: int) -> None:
+        """Some flows: each step of all of them at once, in their order."""
+        owns = [seed << 20 | number for number, _ in numbered]  # a stream of its own for every flow of every seed
+        flows = [flow for _, flow in numbered]
+        ends = self._ends(flows, owns, settings)
+        pairs = list(zip(ends[::2], ends[1::2], strict=True))
+        self._ask_all([_connect(*way) for one, two in pairs for way in ((one, two), (two, one))])
+        self._flows += [OpenFlow(flow, own, *pair) for flow, own, pair in zip(flows, owns, pairs, strict=True)]
 
-    def _connect(self, own: _End, peer: _End) -> None:
-        far = ask.PeerEnd(peer.host, peer.qpn, peer.start_psn)
-        self._ask(own.host, ask.ConnectQp(own.host, own.qpn, far))
+    def _ends(self, flows: Sequence[Flow], owns: Sequence[int], settings: ask.QpSettings) -> list[_End]:
+        """Memory and queue pairs at both ends of flows, of each the source and then the destination."""
+        memory: list[ask.RegisterRegion] = []
+        pairs: list[ask.CreateQp] = []
+        for flow, own in zip(flows, owns, strict=True):
+            config = paced(msgspec.structs.replace(settings, seed=own), flow.rate_bps)
+            source, destination, size = flow.source, flow.destination, flow.payload_bytes
+            memory += [
+                ask.RegisterRegion(source, size, own, "source", leased=True),
+                ask.RegisterRegion(destination, size, own, "target", leased=True),
+            ]
+            pairs += [
+                ask.CreateQp(source, destination, config, leased=True),
+                ask.CreateQp(destination, source, config, leased=True),
+            ]
+        regions = self._ask_all(memory)
+        self._regions += [ask.RegionName(at.host, told["rkey"]) for at, told in zip(memory, regions, strict=True)]
+        qps = self._ask_all(pairs)
+        self._qps += [ask.QpName(at.host, told["qpn"]) for at, told in zip(pairs, qps, strict=True)]
+        return [
+            _End(at.host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
+            for at, qp, region in zip(pairs, qps, regions, strict=True)
+        ]
+
+    def _ask_all(self, requests: Sequence[ask.RegisterRegion | ask.CreateQp | ask.ConnectQp]) -> list[dict[str, Any]]:
+        """The replies to requests to any hosts, in order; every worker gets its own at once."""
+        count = len(self._workers)
+        replies: dict[int, dict[str, Any]] = {}
+        for index, worker in enumerate(self._workers):
+            places = [at for at, request in enumerate(requests) if worker_of(request.host, count) == index]
+            replies |= zip(places, worker.ask_all([requests[at] for at in places]), strict=True)
+        return [replies[at] for at in range(len(requests))]
 
     def _ask(self, host: int, request: ask.Request) -> dict[str, Any]:
         return self._workers[worker_of(host, len(self._workers))].ask(request)
