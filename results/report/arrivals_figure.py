@@ -207,7 +207,7 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         caption = (
             f"{len(shown)} of {len(pairs):,} pairs of leaves. The stronger the colour of a field, the more of the "
             "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
-            "is not judged alone (insufficient; spraylab detect tells why)."
+            "is not judged alone (insufficient; spraylab detect RUN tells why)."
         )
         return style.drawn(ALL_NAME, ALL_TITLE, caption, figure)
 

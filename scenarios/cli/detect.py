@@ -1,17 +1,22 @@
-"""`spraylab detect`: what SprayCheck says, so far or as it comes."""
+"""`spraylab detect`: what SprayCheck says, so far or as it comes, or said in a run that is over."""
 
 import time
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
-from results.event_log import Tail
+from results.errors import RunFolderError
+from results.event_log import Tail, read_records
+from results.run_dir import RunDir
 from results.wording import count_text
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
-from scenarios.errors import LabStateError, OwnerFailedError
+from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
+from scenarios.errors import LabStateError, OwnerFailedError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.processes import is_alive, is_stopped
@@ -24,29 +29,73 @@ SPRAYCHECK = "spraycheck"
 
 
 @click.command("detect")
+@click.argument("run", required=False, shell_complete=runs_like)
 @click.option("--follow", is_flag=True, help="Go on until the lab is down or Ctrl-C.")
 @click.option("--all", "everything", is_flag=True, help="Healthy paths, too, and each that is insufficient.")
 @click.option("--all-runs", is_flag=True, help="Of every run since `up` that is still kept, not of the latest only.")
+@runs_option
 @of_lab
 @told
-def command(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:
-    """Show the latest run's verdicts and accusations in the lab that is up; --json prints the records as JSON Lines."""
+@click.pass_context
+def command(
+    context: click.Context,
+    labdir: LabDir,
+    output: Output,
+    run: str | None,
+    follow: bool,
+    everything: bool,
+    all_runs: bool,
+    runs: Path,
+) -> None:
+    """Show verdicts and accusations, of the latest run in the lab that is up or of RUN: a folder, a name, `latest`.
+
+    --json prints the records as JSON Lines.
+    """
+    given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
+    if run is not None:
+        if of_lab_only := sorted(given & {"follow", "all_runs", "lab"}):
+            raise UsageError(f"--{of_lab_only[0].replace('_', '-')} is of the lab that is up, and RUN is over")
+        _print_folder(require_run(find_run(run, runs)), output, everything)
+        return
+    if "runs" in given:
+        raise UsageError("--runs says where RUN is: name one, such as `latest`, or leave --runs out for the lab's run")
+    _of_lab(labdir, output, follow, everything, all_runs)
+
+
+def _print_folder(folder: RunDir, output: Output, everything: bool) -> None:
+    """What is in a run's folder. Raises RunFolderError when that is nothing, or of a form that is not known here."""
+    if not folder.detect.exists():
+        raise RunFolderError(f"{folder.path} has no {folder.detect.name}: the run did not get so far")
+    records = list(read_records(folder.detect))
+    try:
+        printed = _print(records, output, everything)
+    except KeyError as error:
+        raise RunFolderError(f"{folder.detect}: a record lacks {error}; another version wrote it") from error
+    if not printed:
+        output.say(_nothing("no verdicts", records))
+
+
+def _of_lab(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:
     require_root()
     if read_state(labdir) is None:
-        raise LabStateError(not_up(labdir))
+        raise LabStateError(f"{not_up(labdir)}; of a run that is over: `spraylab detect latest`")
     tail = Tail(labdir.detect, labdir.older_detect)
     records = list(tail.fresh())
     if not all_runs:
         records = latest_run(records)
     printed, lives = _print(records, output, everything), _lives(labdir)
     if not printed:
-        healthy = any(record["event"] == "DETECT" for record in records)
-        output.say("no verdicts yet" + (", other than healthy ones (--all shows those)" if healthy else ""))
+        output.say(_nothing("no verdicts yet", records))
     while lives and follow:
         time.sleep(POLL_S)
         _print(tail.fresh(), output, everything)
         lives = _lives(labdir)
     _print(tail.fresh(), output, everything)
+
+
+def _nothing(told: str, records: Iterable[dict[str, Any]]) -> str:
+    healthy = any(record["event"] == "DETECT" for record in records)
+    return told + (", other than healthy ones (--all shows those)" if healthy else "")
 
 
 def _lives(labdir: LabDir) -> bool:

@@ -189,11 +189,11 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
         for cell in cells
     ]  # fmt: skip
     output.table(columns, rows, "nothing is done yet")
-    if any(cell["insufficient"] for cell in cells):
+    if unsure := [cell["mode"] for cell in cells if cell["insufficient"]]:
+        why = "; of a folder in runs/ `spraylab detect FOLDER` tells why" if "fabric" in unsure else ""
         output.text(
             "insufficient: paths that are not judged (too few packets for a sure verdict, or counts that do not fit "
-            "together; `spraylab detect RUN` tells why); a bad one among them counts as missed "
-            "(docs/detector.md#compared-with-the-paper)"
+            f"together{why}); a bad one among them counts as missed (docs/detector.md#compared-with-the-paper)"
         )
 
 

@@ -273,7 +273,7 @@ def test_the_map_and_its_bar_are_of_one_colour_that_a_dark_page_can_change(gray_
     figure = gray_page[gray_page.index('id="arrivals-all"') :].partition("</figure>")[0]
     assert "<image" not in figure
     assert figure.count("var(--fault)") > 24
-    assert "a triangle one that is not judged alone (insufficient; spraylab detect tells why)" in text_of(figure)
+    assert "a triangle one that is not judged alone (insufficient; spraylab detect RUN tells why)" in text_of(figure)
 
 
 def test_a_fault_set_by_hand_is_told(tmp_path):

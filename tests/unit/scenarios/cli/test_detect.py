@@ -1,10 +1,15 @@
 """What `spraylab detect` shows of the records there are."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner, Result
 
 from scenarios.cli.detect import latest_run, lines_of
+from scenarios.cli.main import main
+from tests.support.run_folder import write_run
 
 WEAK = "12 packets a path, a drop of 1% needs about 1,799"
 
@@ -87,3 +92,52 @@ def test_a_flow_that_is_not_measured_is_told_with_the_reason() -> None:
               "dst_host": 4, "qpn": 0x4001, "reason": "no room"}  # fmt: skip
     (line,) = lines_of(latest_run([record]), everything=False)
     assert line.endswith("run 2  p0-leaf3: h3>h4 (queue pair 0x4001) is not measured: no room")
+
+
+def detect(*words: str | Path) -> Result:
+    return CliRunner().invoke(main, ["detect", *map(str, words)], prog_name="spraylab")
+
+
+def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_latest(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "runs" / "gray")
+    (tmp_path / "runs" / "latest").symlink_to("gray")
+    said = detect(run.path).stdout
+    assert "p0:leaf3>spine5>leaf4 failed: 4,056 packets, expected 4,096, threshold 4,089.6" in said
+    assert said.count("failed") == 2
+    assert "NAMED p0:leaf3>spine5" in said
+    assert detect("gray", "--runs", tmp_path / "runs").stdout == said
+    assert detect("latest", "--runs", tmp_path / "runs").stdout == said
+    records = [json.loads(line) for line in detect(run.path, "--all", "--json").stdout.splitlines()]
+    assert len([each for each in records if each["event"] == "DETECT"]) == 256
+
+
+def test_a_run_without_a_fault_says_that_all_are_healthy(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "healthy", link=None)
+    (line,) = detect(run.path).stdout.splitlines()
+    assert line.endswith("NONE no link")
+
+
+def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "gray")
+    run.detect.write_text('{"event": "DETECT", "v": 1, "verdict": "failed"}\n')
+    old = detect(run.path)
+    assert (old.exit_code, "another version wrote it" in old.stderr) == (3, True)
+    run.detect.unlink()
+    gone = detect(run.path)
+    assert (gone.exit_code, "has no detect.jsonl" in gone.stderr) == (3, True)
+    assert detect(tmp_path / "none").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("gray", "--follow"), "--follow is of the lab that is up, and RUN is over"),
+        (("gray", "--all-runs"), "--all-runs is of the lab"),
+        (("gray", "--lab", "mine"), "--lab is of the lab"),
+        (("--runs", "elsewhere"), "--runs says where RUN is: name one, such as `latest`"),
+    ],
+)
+def test_options_of_a_lab_and_of_a_run_are_not_mixed(words: tuple[str, ...], told: str) -> None:
+    refused = detect(*words)
+    assert refused.exit_code == 2
+    assert told in refused.stderr
