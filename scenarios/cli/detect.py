@@ -141,7 +141,7 @@ def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:
     """What is to be shown of some records. Without `everything` healthy paths are left out, many others summed up."""
     unsure, links = Counter[tuple[int, str, str]](), dict[tuple[int, str], str]()
-    for record in records:
+    for record in map(_OLDER.__or__, records):
         if _is_unsure(record) and not everything:
             unsure[record["epoch"], record["expectation"], record["reason"]] += 1
         elif record["event"] == "LINK_SUM" and not everything:
@@ -167,7 +167,7 @@ def _is_unsure(record: dict[str, Any]) -> bool:
 
 def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> int:
     """Print what is wanted; how many records that were."""
-    wanted = [record for record in records if _line(record, everything) is not None]
+    wanted = [record for record in records if _line(_OLDER | record, everything) is not None]
     if output.as_json:
         for record in wanted:
             output.line(record)
@@ -176,6 +176,9 @@ def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) 
             output.text(text)
     return len(wanted)
 
+
+_OLDER: dict[str, Any] = {"expectation": "uniform", "common": [], "common_candidates": [], "deciding": []}
+"""What older run folders do not tell, as it was then."""
 
 _ACTS = {"DENY": "is denied", "ALLOW": "is allowed again", "DENY_REFUSED": "would leave too few links, not denied"}
 """What the controller did."""

@@ -111,6 +111,15 @@ def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_lates
     assert len([each for each in records if each["event"] == "DETECT"]) == 256
 
 
+def test_a_folder_from_before_there_were_two_expectations_is_read(tmp_path: Path) -> None:
+    run = write_run(tmp_path / "gray")
+    said, records = detect(run.path).stdout, [json.loads(line) for line in run.detect.read_text().splitlines()]
+    newer = {"expectation", "common", "common_candidates", "deciding"}
+    older = [{name: value for name, value in each.items() if name not in newer} for each in records]
+    run.detect.write_text("".join(json.dumps(each) + "\n" for each in older))
+    assert detect(run.path).stdout == said
+
+
 def test_a_run_without_a_fault_says_that_all_are_healthy(tmp_path: Path) -> None:
     run = write_run(tmp_path / "healthy", link=None)
     (line,) = detect(run.path).stdout.splitlines()
