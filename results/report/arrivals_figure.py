@@ -78,6 +78,8 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> list[style.Drawn]:
     verdicts, pairs = data.verdicts, _pairs(data.verdicts)
     if not pairs:
         why = "no verdict was recorded (detect.jsonl)" if not len(verdicts) else "no verdict tells what it expected"
+        if unknown := data.silence(data.run.detect):
+            why = f"the folder does not tell what arrived ({unknown})"
         return [style.Drawn(name, title, "", absent=why)
                 for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
     return [_draw_pairs(verdicts, pairs, width_in, reach), _draw_all(verdicts, pairs, width_in, reach)]

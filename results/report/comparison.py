@@ -108,7 +108,7 @@ def _names(facts: Sequence[Facts]) -> list[str]:
 
 def _asked(run: RunData) -> Facts:
     facts: dict[str, Any] = {
-        "faults set by hand": "; ".join(_by_hand(run)) or "none",
+        "faults set by hand": "; ".join(_by_hand(run)) or (None if run.broken_unknown else "none"),
         "lab": "was up before" if _was_attached(run) else "its own",
         "fabric": run.summary.fabric if run.summary else None,
     }

@@ -48,10 +48,16 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
         for axes in grid.flat:
             axes.axis("off")
         for axes, plane in zip(grid.flat, shown, strict=False):
-            _draw_plane(axes, data.fabric, plane, _apart(data.fabric, grid.shape[1]), (failed, named, possible))
+            _draw_plane(axes, data, plane, _apart(data.fabric, grid.shape[1]), (failed, named, possible))
             axes.set_ylim(-0.25, 1.72 + 0.14 * min(most_told, MOST_LABELS))  # all planes in one size
         figure.legend(handles=_legend(), loc="outside lower left", ncols=3)
-        return style.drawn(NAME, TITLE, _caption(data.fabric, shown), figure)
+        return style.drawn(NAME, TITLE, _caption(data.fabric, shown) + _not_told(data), figure)
+
+
+def _not_told(data: RunData) -> str:
+    """What the figure has no mark for because nobody knows it."""
+    told = ((data.broken_unknown, "what was broken"), (data.silence(data.run.detect), "who was accused"))
+    return "".join(f" The folder does not tell {what} ({unknown})." for unknown, what in told if unknown)
 
 
 def _accused(data: RunData) -> tuple[set[DirectedLink], set[DirectedLink]]:
@@ -80,12 +86,13 @@ def _caption(fabric: Fabric, shown: list[int]) -> str:
 
 def _draw_plane(
     axes: Axes,
-    fabric: Fabric,
+    data: RunData,
     plane: int,
     apart: float,
     marked: tuple[set[DirectedLink], set[DirectedLink], set[DirectedLink]],
 ) -> None:
-    failed, named, possible = marked
+    fabric, (failed, named, possible) = data.fabric, marked
+    assert fabric is not None
     told = [way for way in sorted(failed | named) if way.plane == plane]
     axes.set_xlim(-0.06, 1.06)
     axes.set_title(f"plane {plane}{_count_text(told)}", color=style.INK)
@@ -101,7 +108,11 @@ def _draw_plane(
         _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -apart)
     _draw_nodes(axes, fabric, plane, apart)
     for at, way in enumerate(reversed(told[:MOST_LABELS])):
-        _label(axes, way, at, way in failed, way in named, way in possible)
+        what = _label_text(data, way in failed, way in named, way in possible)
+        colour = style.FAULT if way in failed else style.ACCUSED
+        axes.text(
+            -0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7
+        )
 
 
 def _count_text(told: list[DirectedLink]) -> str:
@@ -180,11 +191,15 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int, apart: float) -> None:
             axes.text(*place, text, ha=align, va="center", fontsize=7, color=style.QUIET, zorder=6)
 
 
-def _label(axes: Axes, way: DirectedLink, at: int, failed: bool, named: bool, possible: bool) -> None:
-    missed = "failed, one of several accused" if possible else "failed, not accused"
-    what = "failed and accused" if failed and named else missed if failed else "accused, had no fault"
-    colour = style.FAULT if failed else style.ACCUSED
-    axes.text(-0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7)
+def _label_text(data: RunData, failed: bool, named: bool, possible: bool) -> str:
+    """Of a direction that failed or was accused; of two that nobody knows both of, only the one that is known."""
+    if not failed:
+        return "accused" if data.broken_unknown else "accused, had no fault"
+    if named:
+        return "failed and accused"
+    if data.silence(data.run.detect):
+        return "failed"
+    return "failed, one of several accused" if possible else "failed, not accused"
 
 
 def _legend() -> list[Line2D]:

@@ -18,6 +18,15 @@ class Lines:
     def __init__(self, path: Path, problems: list[str]) -> None:
         self._path = path
         self._problems = problems
+        self.found = 0
+        """Records read so far."""
+        self.is_whole = False
+        """Whether the file could be read and every line was a record; known once all were read."""
+
+    @property
+    def name(self) -> str:
+        """Of the file."""
+        return self._path.name
 
     def of_type(self, kind: type[T]) -> Iterator[T]:
         """Records in the order of the file; a file that is not there has none, and is told of."""
@@ -35,6 +44,8 @@ class Lines:
                     bad += 1
                     first = first or str(error)
                     continue
+                self.found += 1
                 yield record
+        self.is_whole = not bad
         if bad:
             self._problems.append(f"{self._path.name}: {count_text(bad, 'line')} cannot be read (the first: {first})")

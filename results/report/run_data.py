@@ -49,6 +49,17 @@ class RunData:
     load: Load
     problems: list[str] = field(default_factory=list)
     """What could not be read, for people."""
+    silent: frozenset[str] = frozenset()
+    """Names of files that tell nothing: absent, unreadable, empty; of faults only where there may have been some."""
+
+    def silence(self, *paths: Path) -> str:
+        """Names of those of the files that tell nothing, to be put behind what is therefore not known; else empty."""
+        return ", ".join(path.name for path in paths if path.name in self.silent)
+
+    @property
+    def broken_unknown(self) -> str:
+        """Why `faults` being empty does not mean that nothing was broken; empty where it means that."""
+        return self.silence(self.run.truth)
 
     @property
     def name(self) -> str:
@@ -86,35 +97,58 @@ class RunData:
 def read_run(run: RunDir) -> RunData:
     """Read a run's folder."""
     problems: list[str] = []
+    files = [Lines(path, problems) for path in (run.truth, run.detect, run.agent, run.counters)]
+    truth, detect, agent, counters = files
     summary = _document(run.summary, Summary, problems)
     decides = "uniform" if summary is None else summary.detected.expectation
-    verdicts, accusations = read_detect(Lines(run.detect, problems), decides)
-    progress, load = read_counters(Lines(run.counters, problems))
+    verdicts, accusations = read_detect(detect, decides)
+    progress, load = read_counters(counters)
     scenario_text = _text(run.scenario, problems)
+    scenario = _mapping(scenario_text, problems)
     topology = _document(run.topology, _Topology, problems)
+    faults, agents = read_truth(truth), read_agents(agent)
+    silent = [lines for lines in (detect, agent, counters) if not lines.found]
+    silent += [truth] if not faults and not (truth.is_whole and _broke_nothing(summary, scenario)) else []
+    unasked = [agent] if scenario.get("events") in (False, "off") else []
+    problems += [f"{lines.name}: {_nothing_in(lines)}" for lines in silent if lines.is_whole and lines not in unasked]
     return RunData(
         run=run,
         summary=summary,
         environment=_document(run.environment, Manifest, problems),
         fabric=None if topology is None else _fabric(topology, problems),
-        scenario=_mapping(scenario_text, problems),
+        scenario=scenario,
         scenario_text=scenario_text,
-        faults=read_truth(Lines(run.truth, problems)),
+        faults=faults,
         verdicts=verdicts,
         accusations=accusations,
-        agents=read_agents(Lines(run.agent, problems)),
+        agents=agents,
         progress=progress,
         load=load,
         problems=problems,
+        silent=frozenset(lines.name for lines in silent),
     )
+
+
+def _nothing_in(lines: Lines) -> str:
+    return "no fault that was set is in it" if lines.found else "empty"
+
+
+def _broke_nothing(summary: Summary | None, scenario: dict[str, Any]) -> bool:
+    """Whether other files say that nothing was broken; the summary knows better than the scenario what came of it."""
+    if summary is not None:
+        return not summary.injected
+    return bool(scenario) and not scenario.get("faults")
 
 
 def _text(path: Path, problems: list[str]) -> str:
     try:
-        return read_regular(path).decode(errors="replace")
+        text = read_regular(path).decode(errors="replace")
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror}")
         return ""
+    if not text:
+        problems.append(f"{path.name}: empty")
+    return text
 
 
 def _document(path: Path, kind: type[T], problems: list[str]) -> T | None:
@@ -142,4 +176,7 @@ def _mapping(text: str, problems: list[str]) -> dict[str, Any]:
     except yaml.YAMLError as error:
         problems.append(f"scenario.yaml: {str(error).splitlines()[0]}")
         return {}
-    return loaded if isinstance(loaded, dict) else {}
+    if not isinstance(loaded, dict):
+        problems.append("scenario.yaml: not a scenario")
+        return {}
+    return loaded

@@ -87,7 +87,9 @@ def broken(data: RunData) -> Table:
     if len(data.faults) > MOST_ROWS:
         note += f" In truth.jsonl: {count_text(len(data.faults) - MOST_ROWS, 'more fault')}."
     columns = ("link", "asked", "in force", "from, to (s)", "#seen", "#dropped", "measured", "mechanism")
-    return Table(columns, rows, "nothing was broken", note if rows else "")
+    unknown = data.broken_unknown
+    empty = f"the folder does not tell what was broken ({unknown})" if unknown else "nothing was broken"
+    return Table(columns, rows, empty, note if rows else "")
 
 
 def _in_force(fault: FaultSpan, during: Injected | None) -> str:
@@ -208,7 +210,9 @@ def lost_paths(data: RunData) -> Table:
     note += f"{count_text(len(by_uplink), 'uplink')}."
     if len(by_uplink) > MOST_LOST_PATHS:
         note += " Those with the most are shown."
-    return Table(("paths that begin with", "#packets lost"), rows, "no sender lost a packet", note if rows else "")
+    unknown = not data.agents.events and "the folder does not tell what senders lost (agent.jsonl)"
+    empty = unknown or "no sender lost a packet"
+    return Table(("paths that begin with", "#packets lost"), rows, empty, note if rows else "")
 
 
 def flows(data: RunData) -> Table:

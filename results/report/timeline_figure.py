@@ -96,7 +96,7 @@ def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
     axes.spines["left"].set_visible(False)
     shown = data.faults[:MOST_FAULTS]
     if not shown:
-        axes.text(0.008, 0.5, "none", transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
+        _say_none(axes, data.broken_unknown)
         return
     for row, fault in enumerate(shown):
         since = data.seconds(fault.since_ns)
@@ -107,6 +107,12 @@ def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
     if len(data.faults) > MOST_FAULTS:
         axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults):,})")
     axes.set_ylim(len(shown) - 0.4, -0.6)
+
+
+def _say_none(axes: Axes, unknown: str) -> None:
+    """In a panel without anything: that there was nothing, or which file would have to tell."""
+    told = f"not told ({unknown})" if unknown else "none"
+    axes.text(0.008, 0.5, told, transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
 
 
 def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> None:
@@ -121,6 +127,8 @@ def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> No
 
 
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
+_LANES_OF_AGENTS = 2
+"""And below; above are SprayCheck's."""
 
 
 def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
@@ -138,7 +146,9 @@ def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
         axes.scatter(times, [2] * len(times), marker=marker, s=22, color=colour, linewidths=0, alpha=0.7)
     marked = (len(accused), len(failed), len(data.agents.changes), len(data.agents.ports) + len(data.agents.errors))
     for lane in (lane for lane, count in enumerate(marked) if not count):
-        axes.text(0, lane, "nothing", va="center", fontsize=7.5, color=style.QUIET)
+        unknown = data.silence(data.run.detect if lane < _LANES_OF_AGENTS else data.run.agent)
+        told = f"not told ({unknown})" if unknown else "nothing"
+        axes.text(0, lane, told, va="center", fontsize=7.5, color=style.QUIET)
     rest = [data.seconds(at) for at, _, _ in data.agents.ports + data.agents.errors]
     axes.scatter(rest, [3] * len(rest), marker="D", s=18, color=style.WARN, linewidths=0)
     if data.agents.more_changes:
@@ -231,7 +241,7 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
     axes.set_title(f"packets lost (bars{most.words}), resent so far (line, right{after.words})")
     if not most.high and not after.high:
         axes.set_yticks([])
-        axes.text(0.008, 0.5, "none", transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
+        _say_none(axes, data.silence(data.run.agent, data.run.counters))
         return
     bottom = np.zeros(COLUMNS)
     for (_, colour, hatch, label), (edges, heights) in zip(

@@ -75,7 +75,7 @@ def _listed(names: list[str]) -> str:
 
 def _broken(data: RunData) -> str:
     if not data.faults:
-        return "nothing was broken"
+        return "the folder does not tell what was broken" if data.broken_unknown else "nothing was broken"
     if len(data.true_links) == 1:
         fault = data.faults[0]
         return f"link {fault.link} had {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
@@ -91,7 +91,8 @@ def _noticed(data: RunData, summary: Summary) -> str:
     if right:
         times = [one.after_s for one in right if one.after_s is not None]
         when = f" {max(times):,.2f} s after the first packet" if times else ""
-        said.append(f"SprayCheck named {_how_many(data, len(right))}{when}")
+        what = _listed([one.link for one in right]) if data.broken_unknown else _how_many(data, len(right))
+        said.append(f"SprayCheck named {what}{when}")
     if wrong:
         said += [f"SprayCheck named {names}, which {why}" for names, why in _wrong(data, wrong)]
     if found.missed:

@@ -91,6 +91,9 @@ def agent_records(losses: int = 80) -> list[Record]:
     ]
 
 
+OPENED = record("QP_STATE", "h3", -0.5, qpn=0x3001, old="RESET", new="INIT")
+"""What agents tell of every run."""
+
 _COUNTED = ("packets_sent", "softnet_drops", "ring_drops", "tx_errors", "overlimits", "faults_dropped")
 
 
@@ -166,7 +169,7 @@ def write_run(path: Path, outcome: str = "pass", link: str | None = LINK) -> Run
     for file, records in (
         (run.truth, truth_records() if link else []),
         (run.detect, detect_records(short=link)),
-        (run.agent, agent_records() if link else []),
+        (run.agent, [OPENED, *(agent_records() if link else [])]),
         (run.counters, counter_records()),
     ):
         write_records(file, records, path.name, 1)

@@ -56,6 +56,14 @@ def test_shares_are_told_in_percent_and_change_by_points(tmp_path):
     assert (told["precision"].values, told["precision"].change) == (("100.0%", "50.0%"), "-50.0 points")
 
 
+def test_a_run_whose_faults_are_lost_is_not_said_to_have_none_by_hand(tmp_path):
+    runs = [write_run(tmp_path / name) for name in "ab"]
+    runs[1].truth.write_bytes(b"")
+    found = compare([read_run(run) for run in runs])
+    assert Difference("faults set by hand", ("none", "–")) in found.asked
+    assert "B: truth.jsonl: empty" in found.problems
+
+
 def test_faults_set_by_hand_and_attached_labs_are_told_first(tmp_path):
     runs = [write_run(tmp_path / name) for name in "abc"]
     runs[1].truth.write_text(runs[1].truth.read_text().replace('"by":"scenario"', '"by":"hand"'))

@@ -125,6 +125,86 @@ def test_any_one_file_may_be_missing(gray, tmp_path, missing):
     assert text_of(html).count("What these numbers are worth") == 1
 
 
+def gone(path):
+    path.unlink()
+
+
+def emptied(path):
+    path.write_bytes(b"")
+
+
+def spoilt(path):
+    path.write_bytes(b"\xff\n")
+
+
+LOSSES = [gone, emptied, spoilt]
+UNTOLD = "the folder does not tell what was broken"
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_a_run_whose_faults_are_lost_is_not_called_whole(tmp_path, lose):
+    run = write_run(tmp_path / "x")
+    lose(run.truth)
+    data = read_run(run)
+    assert any(problem.startswith("truth.jsonl: ") for problem in data.problems)
+    assert f"The folder does not tell what was broken; SprayCheck named {LINK} 5.95 s" in sentence_of(data).text
+    text = text_of(page_of(data, figures_of(data)))
+    assert f"{UNTOLD} (truth.jsonl)" in text
+    assert "The folder does not tell what was broken (truth.jsonl)." in text
+    assert f"{LINK}: accused" in text
+    assert "not told (truth.jsonl)" in text
+    assert not [told for told in ("nothing was broken", "had no fault") if told in text]
+
+
+def test_what_was_broken_is_not_known_by_a_scenario_without_a_summary(tmp_path):
+    run = write_run(tmp_path / "x", link=None)
+    assert (UNTOLD in text_of(page(run)), "nothing was broken" in text_of(page(run))) == (False, True)
+    gone(run.summary)
+    assert "nothing was broken" in text_of(page(run)), "the scenario has no fault"
+    run.scenario.write_text("name: x\nfaults:\n- {target: p0:leaf3>spine5, drop: 1%}\n")
+    assert UNTOLD in text_of(page(run))
+    emptied(run.scenario)
+    assert UNTOLD in text_of(page(run))
+
+
+def test_a_truth_that_tells_no_fault_which_the_summary_has_is_not_believed(tmp_path):
+    run = write_run(tmp_path / "x")
+    run.truth.write_text(run.truth.read_text().splitlines()[1] + "\n")
+    assert "truth.jsonl: no fault that was set is in it" in read_run(run).problems
+    assert UNTOLD in text_of(page(run))
+
+
+@pytest.mark.parametrize("lose", LOSSES)
+def test_witnesses_and_agents_whose_records_are_lost_are_not_called_silent(tmp_path, lose):
+    run = write_run(tmp_path / "x")
+    for path in (run.detect, run.agent):
+        lose(path)
+    data = read_run(run)
+    assert [problem.partition(":")[0] for problem in data.problems] == ["detect.jsonl", "agent.jsonl"]
+    text = text_of(page_of(data, figures_of(data)))
+    assert "the folder does not tell what arrived (detect.jsonl)" in text
+    assert "the folder does not tell what senders lost (agent.jsonl)" in text
+    assert "The folder does not tell who was accused (detect.jsonl)." in text
+    assert (text.count("not told (detect.jsonl)"), text.count("not told (agent.jsonl)")) == (2, 2)
+    assert not [told for told in ("no sender lost", "not accused", "no verdict was") if told in text]
+
+
+def test_agents_that_were_to_record_nothing_are_no_problem(tmp_path):
+    run = write_run(tmp_path / "x", link=None)
+    emptied(run.agent)
+    assert read_run(run).problems == ["agent.jsonl: empty"]
+    run.scenario.write_text("name: x\nevents: off\n")
+    assert read_run(run).problems == []
+    assert "the folder does not tell what senders lost" in text_of(page(run))
+
+
+def test_a_folder_of_empty_files_says_of_each_that_it_is(tmp_path):
+    run = write_run(tmp_path / "x")
+    for name in FILES:
+        emptied(run.path / name)
+    assert sorted(read_run(run).problems) == sorted(f"{name}: empty" for name in FILES)
+
+
 def test_captures_and_what_they_do_not_hold_are_told(gray, tmp_path):
     copy = RunDir(tmp_path / "copy")
     shutil.copytree(gray.path, copy.path)

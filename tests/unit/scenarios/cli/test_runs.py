@@ -123,6 +123,19 @@ def test_a_run_with_nothing_to_compare_is_refused(tmp_path):
     assert not list((tmp_path / "runs").glob("*.html"))
 
 
+def test_files_without_a_byte_are_named(tmp_path):
+    a, b = (write_run(tmp_path / "runs" / name) for name in "ab")
+    files = sorted(path for path in b.path.iterdir() if path != b.summary_text)
+    for path in files:
+        path.write_bytes(b"")
+    refused = spraylab("compare", str(a.path), str(b.path))
+    assert refused.exit_code == 3
+    assert "nothing to compare can be read: " in refused.stderr
+    reported = spraylab("report", str(b.path))
+    assert [path.name for path in files if f"{path.name}: empty" not in refused.stderr] == []
+    assert [path.name for path in files if f"not in the report: {path.name}: empty" not in reported.stderr] == []
+
+
 @pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
 def test_pipes_and_devices_in_a_run_folder_are_not_read(tmp_path, make, undrawn):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
