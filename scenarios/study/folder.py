@@ -15,6 +15,7 @@ from results.study_table import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
 from scenarios.study.calibration import calibrations_of
 from scenarios.study.model import Point, Study
+from scenarios.study.row_checks import flaws_of
 from scenarios.study.score import Mode, Row
 
 RESULTS = "results.jsonl"
@@ -136,11 +137,12 @@ def _unreadable(file: Path, why: str) -> UsageError:
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """A finished run. Raises `MsgspecError` for what is none, with every key that is missing; UnicodeDecodeError."""
+    """A finished run. Raises `MsgspecError` with all keys that are missing or cannot be so; UnicodeDecodeError."""
     row = _with_its_key(msgspec.json.decode(line, type=dict[str, Any]))
     if lacking := [name for name in Row.__struct_fields__ if name not in row]:
         raise msgspec.ValidationError(f"it has no {', '.join(lacking)}")
-    msgspec.convert(row, Row)
+    if flaws := list(flaws_of(msgspec.convert(row, Row))):
+        raise msgspec.ValidationError(", ".join(flaws))
     return row
 
 

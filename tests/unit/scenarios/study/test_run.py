@@ -84,6 +84,23 @@ def test_every_line_that_is_no_run_is_told_with_its_number_and_what_it_lacks(tmp
     assert not (folder.path / "runs.csv").exists()
 
 
+def test_counts_that_cannot_be_are_refused_with_their_line_and_key(tmp_path):
+    folder = StudyFolder(tmp_path / "study")
+    run(folder, most=1)
+    (row,) = folder.rows()
+    wrong = (without(row, bad_failed=99), without(row, good_flows_alarmed=-1, seed=7), without(row, key="no key"))
+    with (folder.path / RESULTS).open("ab") as file:
+        file.writelines(line + b"\n" for line in wrong)
+    with pytest.raises(RecordsError) as told:
+        folder.write_tables()
+    lines = str(told.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [f"{folder.path / RESULTS}:{number}" for number in (2, 3, 4)]
+    assert "`bad_failed` and `bad_insufficient` together are 99; at most" in lines[0]
+    assert "`good_flows_alarmed` is -1; at least 0, `seed` is 7; `key` says 1" in lines[1]
+    assert "`key` is no point of a study" in lines[2]
+    assert not (folder.path / "runs.csv").exists()
+
+
 def test_it_ends_with_tables_and_figures(tmp_path):
     folder = StudyFolder(tmp_path)
     run(folder)
