@@ -97,6 +97,11 @@ def _limits(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
     return limits
 
 
+def has_thresholds(verdicts: Verdicts) -> bool:
+    """Whether any path was held against a threshold; by declaration there is none, but a test of what is missing."""
+    return bool(np.isfinite(verdicts.threshold).any())
+
+
 def _pairs(verdicts: Verdicts) -> list[_Pair]:
     """All pairs, those with a failed verdict first, then by what is missing most."""
     usable = np.flatnonzero(verdicts.expected > 0)
@@ -129,11 +134,13 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
         for axes in grid[-1]:
             axes.set_xlabel("spine")
         figure.supylabel(f"% off what was expected{reach[Quantity.OFF].words}", fontsize=9)
-        figure.legend(handles=_legend(), loc="outside lower left", ncols=6, columnspacing=1.1)
+        with_limits = has_thresholds(verdicts)
+        figure.legend(handles=_legend(with_limits), loc="outside lower left", ncols=6, columnspacing=1.1)
         caption = (
             f"{len(shown)} of {len(pairs):,} pairs of leaves, in one plane each; failed ones first, then those that "
-            "miss most. The line is the expectation, the dashes are the threshold below which a path is flagged."
+            "miss most. The line is the expectation"
         )
+        caption += ", the dashes are the threshold below which a path is flagged." if with_limits else "."
         return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
 
 
@@ -162,9 +169,10 @@ def _with_margins(off: Reach) -> tuple[float, float]:
     return off.low - max(least, abs(off.low) / 2), off.high + max(least, off.high / 2)
 
 
-def _legend() -> list[Line2D]:
+def _legend(with_limits: bool) -> list[Line2D]:
     handles = [Line2D([], [], color=style.INK, linewidth=0.9, label="expected")]
-    handles += [Line2D([], [], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)), label="threshold")]
+    if with_limits:
+        handles.append(Line2D([], [], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)), label="threshold"))
     for verdict, (marker, colour, label) in _MARKS.items():
         if verdict is not Verdict.OTHER:
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", label=label))

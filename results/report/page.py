@@ -95,6 +95,7 @@ def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
         description=data.scenario.get("description") or "",
         sentence=words.sentence_of(data),
         facts=words.facts_of(data),
+        arrivals=words.arrivals_of(data),
         problems=data.problems,
         figures={figure.name: figure for figure in drawn},
         repeats=environment.repeats_with_seed if environment else (),

@@ -106,7 +106,7 @@ def blank(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """An empty figure."""
     with matplotlib.rc_context(_SETTINGS):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.05)  # a browser's texts may be a little wider
-        return Figure(figsize=(width_in, height_in), layout=layout, facecolor="none")
+        return Figure(figsize=(width_in, height_in), dpi=_DPI, layout=layout, facecolor="none")
 
 
 def styled() -> AbstractContextManager[None]:

@@ -77,7 +77,8 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         grid.flat[0].set_xlim(time.low - 0.01 * time.high, 1.01 * time.high)
         grid.flat[-1].set_xlabel(f"seconds since the first packet{time.words}")
         caption = "Everything by one clock, the machine's monotonic one. Beside a star, where there is room: what was "
-        caption += "accused from then on in addition. Lost is what agents took for lost."
+        caption += "accused from then on in addition. Crosses: paths judged as failed. Triangles: entropy values, "
+        caption += "down out of use, up in use again. Diamonds: ports and errors. Lost is what agents took for lost."
         return style.drawn(NAME, TITLE, caption, figure)
 
 
@@ -163,10 +164,11 @@ def _name_accused(axes: Axes, data: RunData, end: float) -> None:
     edges = [0.0, *(data.seconds(each.at_ns) for each in said), end]
     inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_AXIS_IN
     room = [int((edges[at + 1] - edges[at]) / end * inches * _LETTERS_AN_INCH) - 3 for at in range(len(edges) - 1)]
-    before: tuple[str, ...] = ()
+    before: list[str] = []
     for at, each in enumerate(said):
-        told = _shortened([link for link in each.links if link not in before], max(room[at : at + 2]))
-        before = each.links
+        now = [*each.links, *(f"one of {', '.join(links)}" for links in each.candidates)]
+        told = _shortened([text for text in now if text not in before], max(room[at : at + 2]))
+        before = now
         if told:
             after = len(told) <= room[at + 1]
             room[at + after] -= len(told) + 3

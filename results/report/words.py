@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from results.report.arrivals_figure import has_thresholds
 from results.report.run_data import RunData
 from results.summary import Summary, size_text
 from results.wording import count_text
@@ -128,6 +129,16 @@ def _arrived(summary: Summary) -> str:
         return f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} arrived"
     resent = count_text(totals.retransmissions, "packet")
     return f"all {size_text(totals.payload_bytes)} arrived intact, with {resent} resent"
+
+
+def arrivals_of(data: RunData) -> str:
+    """What a path's count is held against."""
+    if len(data.verdicts) and not has_thresholds(data.verdicts):
+        return (
+            "Expected is what the sender says it sent over a path; a path is flagged when more is missing than stray "
+            "losses explain."
+        )
+    return "Each path has an expected number; a path is flagged when its count falls below the threshold."
 
 
 def facts_of(data: RunData) -> list[tuple[str, str]]:

@@ -8,11 +8,12 @@ from collections import Counter
 import msgspec
 import numpy as np
 import pytest
+from matplotlib.image import imread
 
 from results.report import timeline_figure
 from results.report.page import figures_of, page_of, write_report
 from results.report.run_data import RunData, read_run
-from results.report.style import BESIDE_IN, WIDTH_IN, Drawn
+from results.report.style import BESIDE_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
 from results.run_dir import RunDir
 from results.summary import CaptureResult, Summary, summary_json
@@ -331,6 +332,38 @@ def test_each_star_has_the_names_it_added_and_the_last_has_no_other(gray):
     many = [dataclasses.replace(said[0], links=tuple(f"p0:leaf{at}>spine{at}" for at in range(20)))]
     text = text_of(drawn_timeline(dataclasses.replace(data, accusations=many, faults=[])).svg)
     assert re.search(r"p0:leaf0>spine0, .* and \d+ more", text)
+
+
+@pytest.mark.parametrize("width", [WIDTH_IN, BESIDE_IN])
+def test_no_label_of_a_figure_in_a_file_is_cut(gray, width, tmp_path):
+    save(figures_of(read_run(gray), width), tmp_path)
+    for name in FIGURES:
+        pixels = imread(tmp_path / f"{name}.png")
+        edges = (pixels[0], pixels[-1], pixels[:, 0], pixels[:, -1])
+        assert [bool((edge == pixels[0, 0]).all()) for edge in edges] == [True] * 4, name
+
+
+def test_a_star_tells_the_links_of_which_one_is_accused(gray):
+    data = read_run(gray)
+    sets = ((LINK, "p0:spine5>leaf4"),)
+    open_ended = [dataclasses.replace(data.accusations[-1], links=(), candidates=sets)]
+    text = text_of(drawn_timeline(dataclasses.replace(data, accusations=open_ended)).svg)
+    assert f"one of {LINK}, p0:spine5>leaf4" in text
+
+
+def test_dashes_are_told_only_where_there_are_thresholds(gray):
+    data = read_run(gray)
+    assert "falls below the threshold" in text_of(page(gray))
+    by_rate = next(each for each in figures_of(data) if each.name == "arrivals")
+    assert "the dashes are the threshold" in by_rate.caption
+    assert "threshold" in by_rate.svg
+    none = dataclasses.replace(data.verdicts, threshold=np.full(len(data.verdicts), np.nan))
+    declared = dataclasses.replace(data, verdicts=none)
+    figures = figures_of(declared)
+    arrivals = next(each for each in figures if each.name == "arrivals")
+    assert "dashes" not in arrivals.caption
+    assert "threshold" not in arrivals.svg
+    assert "what the sender says it sent over a path" in page_of(declared, figures)
 
 
 def test_goodput_stays_in_its_plot_and_a_last_moment_is_no_rate_of_its_own(gray):
