@@ -50,7 +50,7 @@ class RunData:
     problems: list[str] = field(default_factory=list)
     """What could not be read, for people."""
     silent: frozenset[str] = frozenset()
-    """Names of files that tell nothing: absent, unreadable, empty; of faults only where there may have been some."""
+    """Names of files that tell nothing: absent, unreadable, or empty though there may have been something."""
 
     def silence(self, *paths: Path) -> str:
         """Names of those of the files that tell nothing, to be put behind what is therefore not known; else empty."""
@@ -107,7 +107,8 @@ def read_run(run: RunDir) -> RunData:
     scenario = _mapping(scenario_text, problems)
     topology = _document(run.topology, _Topology, problems)
     faults, agents = read_truth(truth), read_agents(agent)
-    silent = [lines for lines in (detect, agent, counters) if not lines.found]
+    silent = [lines for lines in (agent, counters) if not lines.found]
+    silent += [detect] if not detect.found and not (detect.is_whole and _judged_nothing(summary)) else []
     silent += [truth] if not faults and not (truth.is_whole and _broke_nothing(summary, scenario)) else []
     unasked = [agent] if scenario.get("events") in (False, "off") else []
     problems += [f"{lines.name}: {_nothing_in(lines)}" for lines in silent if lines.is_whole and lines not in unasked]
@@ -131,6 +132,11 @@ def read_run(run: RunDir) -> RunData:
 
 def _nothing_in(lines: Lines) -> str:
     return "no fault that was set is in it" if lines.found else "empty"
+
+
+def _judged_nothing(summary: Summary | None) -> bool:
+    """Whether the summary says that no flow was there to be judged, and so nothing was said."""
+    return summary is not None and summary.detected.state == "silent" and not any(summary.detected.verdicts.values())
 
 
 def _broke_nothing(summary: Summary | None, scenario: dict[str, Any]) -> bool:

@@ -11,9 +11,9 @@ from results.errors import RunFolderError
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.own_files import holding, require_own
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
+from scenarios.own_files import holding, require_own
 
 if TYPE_CHECKING:
     from results.report.run_data import RunData

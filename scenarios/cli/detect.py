@@ -72,7 +72,7 @@ def _print_folder(folder: RunDir, output: Output, everything: bool) -> None:
     except KeyError as error:
         raise RunFolderError(f"{folder.detect}: a record lacks {error}; another version wrote it") from error
     if not printed:
-        output.say(_nothing("no verdicts", records))
+        output.say(_nothing("no verdicts", records) if records else f"{folder.detect} is empty: it tells no verdict")
 
 
 def _of_lab(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:

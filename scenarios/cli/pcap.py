@@ -12,9 +12,9 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.own_files import require_own, starting
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
+from scenarios.own_files import require_own, starting
 
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""

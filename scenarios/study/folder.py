@@ -13,6 +13,7 @@ from results.regular_file import open_regular, read_regular
 from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
+from scenarios.own_files import require_no_link
 from scenarios.study.calibration import calibrations_of
 from scenarios.study.model import Point, Study
 from scenarios.study.row_checks import flaws_of
@@ -26,6 +27,9 @@ CONTENTS = (
     "study.yaml", RESULTS, "runs.csv", "cells.csv", "cells.jsonl", "roc.csv", "calibration.jsonl", "figures/", "runs/",
 )  # fmt: skip
 """All that a study's folder can hold, in the order of docs/studies.md."""
+
+_SOURCES, _KEPT_ELSEWHERE = ("study.yaml", RESULTS), "runs/"
+"""What says that a folder is of a study; and what may be a symbolic link, as nothing in it is replaced."""
 
 
 class StudyFolder:
@@ -45,9 +49,20 @@ class StudyFolder:
         self._hand_over()
 
     def require_of(self, study: Study) -> None:
-        """Raises `UsageError` where the folder holds another study, or what cannot be read as one."""
+        """Raises `UsageError` where the folder holds another study, what cannot be read as one, or what is not ours."""
+        self._require_own()
         if (other := self._name()) not in (None, study.name):
             raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
+
+    def _require_own(self) -> None:
+        """Tables and figures are replaced: not at the end of a symbolic link, nor where there is no study yet."""
+        instead = "name another --folder"
+        for name in CONTENTS:
+            if name != _KEPT_ELSEWHERE:
+                require_no_link(self.path / name.rstrip("/"), instead)
+        holds = self.holds()
+        if holds and not {*holds}.intersection(_SOURCES):
+            raise UsageError(f"{self.path} holds {', '.join(holds)}, and no {RESULTS} of a study; {instead}")
 
     def _name(self) -> str | None:
         """Of the study that the folder holds, if it does. Raises `UsageError` where nobody can tell which it is."""

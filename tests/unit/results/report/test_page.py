@@ -181,13 +181,25 @@ def test_witnesses_and_agents_whose_records_are_lost_are_not_called_silent(tmp_p
     for path in (run.detect, run.agent):
         lose(path)
     data = read_run(run)
-    assert [problem.partition(":")[0] for problem in data.problems] == ["detect.jsonl", "agent.jsonl"]
+    assert {problem.partition(":")[0] for problem in data.problems} == {"detect.jsonl", "agent.jsonl"}
     text = text_of(page_of(data, figures_of(data)))
     assert "the folder does not tell what arrived (detect.jsonl)" in text
     assert "the folder does not tell what senders lost (agent.jsonl)" in text
     assert "The folder does not tell who was accused (detect.jsonl)." in text
     assert (text.count("not told (detect.jsonl)"), text.count("not told (agent.jsonl)")) == (2, 2)
     assert not [told for told in ("no sender lost", "not accused", "no verdict was") if told in text]
+
+
+def test_a_run_in_which_nothing_was_judged_has_no_verdict_and_no_problem(tmp_path):
+    run = write_run(tmp_path / "x", link=None)
+    emptied(run.detect)
+    assert read_run(run).problems == ["detect.jsonl: empty"]
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["detected"] |= {"state": "silent", "verdicts": {}}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    data = read_run(run)
+    assert data.problems == []
+    assert figures_of(data)[1].absent == "no verdict was recorded (detect.jsonl)"
 
 
 def test_agents_that_were_to_record_nothing_are_no_problem(tmp_path):

@@ -131,6 +131,13 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
     run.detect.write_text('{"event": "DETECT", "v": 1, "verdict": "failed"}\n')
     old = detect(run.path)
     assert (old.exit_code, "another version wrote it" in old.stderr) == (3, True)
+    run.detect.write_bytes(b"")
+    empty = detect(run.path)
+    assert (empty.exit_code, empty.stdout, "detect.jsonl is empty: it tells no verdict" in empty.stderr) == (
+        0,
+        "",
+        True,
+    )
     run.detect.unlink()
     gone = detect(run.path)
     assert (gone.exit_code, "has no detect.jsonl" in gone.stderr) == (3, True)

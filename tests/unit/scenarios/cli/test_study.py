@@ -94,6 +94,27 @@ def test_a_folder_whose_study_cannot_be_read_is_refused_and_left_as_it_is(tmp_pa
     assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
 
 
+@pytest.mark.parametrize("name", ["study.yaml", "results.jsonl", "runs.csv", "cells.jsonl", "figures"])
+def test_a_study_writes_over_nothing_that_is_not_its_own(tmp_path, name):
+    file, folder, elsewhere = tmp_path / "small.yaml", tmp_path / "out", tmp_path / "elsewhere"
+    file.write_text(FILE)
+    folder.mkdir()
+    (folder / name).symlink_to(elsewhere)
+    refused = invoke(str(file), "--simulate", "--folder", str(folder))
+    assert (refused.exit_code, f"{folder / name} is there, and a symbolic link" in refused.stderr) == (2, True)
+    assert ([path.name for path in folder.iterdir()], elsewhere.exists()) == ([name], False)
+
+
+def test_tables_that_are_of_no_study_stay(tmp_path):
+    (tmp_path / "small.yaml").write_text(FILE)
+    mine = tmp_path / "out" / "runs.csv"
+    mine.parent.mkdir()
+    mine.write_text("mine")
+    refused = invoke(str(tmp_path / "small.yaml"), "--simulate", "--folder", str(mine.parent))
+    assert (refused.exit_code, "holds runs.csv, and no results.jsonl of a study" in refused.stderr) == (2, True)
+    assert (mine.read_text(), len(list(mine.parent.iterdir()))) == ("mine", 1)
+
+
 def test_a_folder_in_place_of_a_study_is_told(tmp_path):
     (tmp_path / "mine.yaml").write_text(FILE)
     refused = invoke(str(tmp_path), "--simulate")
