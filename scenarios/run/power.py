@@ -27,7 +27,7 @@ from scenarios.run.link_loads import LinkLoad, adds_up_links, least_load, lossy_
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.outage_warnings import outage_warnings
 from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switches
-from scenarios.run.small_flows import add_up
+from scenarios.run.small_flows import add_up, is_weak, sums_of
 from scenarios.run.undecided import undecided_warnings
 from testbed.model.ids import Role
 
@@ -48,9 +48,15 @@ class Power:
     lossy_load: LinkLoad | None = None
     """The same of links that are to drop."""
 
+    summed: int | None = None
+    """Where flows too small alone are all judged with others of their leaves: packets a path of the smallest sum, or of
+    the smallest flow that needs none if that is less."""
+
     @property
     def for_a_fault(self) -> int:
-        """Packets that show a drop on a link: those of a path, or of all flows over the link where these are added."""
+        """Packets that show a drop on a link: those of a path, or of all flows where these are added."""
+        if self.summed is not None:
+            return self.summed
         return self.packets_a_path if self.lossy_load is None else max(self.packets_a_path, self.lossy_load.packets)
 
 
@@ -68,7 +74,17 @@ def power_of(plan: Plan) -> Power:
         tuple((rate, needed_for(plan, float(rate))) for rate in rates),
         least_load(plan) if together else None,
         lossy_load(plan) if together else None,
+        _smallest_judged(plan) if plan.scenario.judged_by == "uniform" else None,
     )
+
+
+def _smallest_judged(plan: Plan) -> int | None:
+    """Packets a path of the smallest sum or flow that is judged; None unless sums judge all that is too small alone."""
+    sums = sums_of(plan)
+    if sums.left or not sums.judged:
+        return None
+    large = (packets_a_path(plan, flow) for flow in plan.flows if not is_weak(plan, flow.payload_bytes))
+    return min((*sums.judged, *large))
 
 
 def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
@@ -124,18 +140,33 @@ def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
     elif power.load is not None and not add_up(plan):
         yield _load_text(plan, power.load, power.needed)
     elif power.packets_a_path < power.needed and not add_up(plan):
-        spec = plan.fabric.spec
-        flow = ceil(power.needed * spec.planes * spec.spines)
-        yield (
-            f"{has}, but a drop of {power.min_rate} (detector.min_rate) needs {power.needed:,}: verdicts will be "
-            f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
-        )
+        yield _lone_text(plan, has, power.needed)
     for rate, needed in power.for_faults:
         if needed is None or power.for_a_fault < needed:
             wants = "more than a flow can have" if needed is None else f"{needed:,}"
-            if power.for_a_fault > power.packets_a_path:
+            if power.summed is not None:
+                has = f"{count_text(power.summed, 'packet')} a path with small flows added up"
+            elif power.for_a_fault > power.packets_a_path:
                 has = f"{count_text(power.for_a_fault, 'packet')} over the link in sum"
             yield f"{has}, but the fault's drop of {share_text(float(rate))} needs {wants}: it may be missed"
+
+
+def _lone_text(plan: Plan, has: str, needed: int) -> str:
+    """What flows lack that are judged alone, or together with others between the same leaves."""
+    spec, sums = plan.fabric.spec, sums_of(plan)
+    flow = ceil(needed * spec.planes * spec.spines)
+    left = sum(shape.flows for shape in sums.left.values())
+    which = "verdicts"
+    if sums.judged or left > len(sums.left):
+        (source, destination), shape = min(sums.left.items(), key=lambda item: item[1].packets)
+        more = f", and {left - shape.flows:,} more between other leaves" if left > shape.flows else ""
+        what = f"what is left from leaf {source} to leaf {destination} ({count_text(shape.flows, 'flow')}{more})"
+        has = f"small flows are added up, and {what} has {count_text(shape.packets // spec.spines, 'packet')} a path"
+        which = "its verdicts"
+    return (
+        f"{has}, but a drop of {plan.scenario.detector.min_rate} (detector.min_rate) needs {needed:,}: {which} will be "
+        f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
+    )
 
 
 def _load_text(plan: Plan, load: LinkLoad, needed: int) -> str:

@@ -1,7 +1,8 @@
 """Whether flows too small for a verdict of their own are enough together, as the leaves' monitor adds them up. Pure."""
 
 from collections import defaultdict
-from dataclasses import replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 
 from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import FlowShape
@@ -21,10 +22,25 @@ def add_up(plan: Plan) -> bool:
     return _clear_links(plan) if plan.scenario.judged_by == "declared" else not left_over(plan)
 
 
+@dataclass(frozen=True)
+class Sums:
+    """What becomes of writes that are too small alone, if they end in the plan's order."""
+
+    judged: tuple[int, ...]
+    """Packets a path of every sum that is large enough."""
+    left: Mapping[LeafPair, FlowShape]
+    """Those that are judged neither alone nor in a sum, together, by their leaves."""
+
+
 def left_over(plan: Plan) -> frozenset[LeafPair]:
     """Pairs of leaves of which some writes, if they end in the plan's order, are judged neither alone nor in a sum."""
-    asked = _asked(plan)
-    waiting: dict[tuple[int, int], FlowShape] = defaultdict(_nothing)
+    return frozenset(sums_of(plan).left)
+
+
+def sums_of(plan: Plan) -> Sums:
+    """The sums over the writes between each pair of leaves."""
+    asked, judged = _asked(plan), list[int]()
+    waiting: dict[LeafPair, FlowShape] = defaultdict(_nothing)
     for flow in plan.flows:
         pair = plan.fabric.leaf_of(flow.source), plan.fabric.leaf_of(flow.destination)
         if pair[0] == pair[1]:
@@ -33,8 +49,11 @@ def left_over(plan: Plan) -> frozenset[LeafPair]:
             shape = _shape_of(plan, flow.payload_bytes)
             before = waiting[pair]
             grown = replace(shape, packets=before.packets + shape.packets, flows=before.flows + 1)
-            waiting[pair] = grown if plan_test(grown, asked).weakness is not None else _nothing()
-    return frozenset(pair for pair, shape in waiting.items() if shape.packets)
+            waiting[pair] = grown
+            if plan_test(grown, asked).weakness is None:
+                judged.append(grown.packets // plan.fabric.spec.spines)
+                del waiting[pair]
+    return Sums(tuple(judged), dict(waiting))
 
 
 def _clear_links(plan: Plan) -> bool:

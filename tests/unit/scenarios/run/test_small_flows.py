@@ -5,7 +5,7 @@ from typing import Any
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.run.power import warnings_of
-from scenarios.run.small_flows import add_up, left_over
+from scenarios.run.small_flows import add_up, left_over, sums_of
 
 
 def plan(flows: int, packets: int, **parts: Any) -> Plan:
@@ -93,3 +93,27 @@ def test_flows_that_are_large_enough_alone_need_no_link_to_clear_them() -> None:
     lone = ({"type": "write", "pairs": ((0, 1),), "packets": 8 * 3000},)
     few = {"planes": 1, "leaves": 2, "spines": 8}
     assert add_up(plan(0, 0, topology=few, detector=MANY["detector"], workloads=lone))
+
+
+def lengths(flows: int, packets: int, **parts: Any) -> list[str]:
+    return [text for text in warnings_of(plan(flows, packets, **parts)) if "needs" in text]
+
+
+def test_flows_left_over_from_sums_are_told_as_what_they_are() -> None:
+    (told,) = lengths(3, 1200)
+    assert told.startswith(
+        "small flows are added up, and what is left from leaf 0 to leaf 1 (1 flow) has 1,200 packets a path"
+    )
+    assert "its verdicts will be `insufficient` and the run fails; send 14,392 packets a flow" in told
+    (told,) = lengths(2, 300)
+    assert "(2 flows) has 600 packets a path, but" in told
+    (told,) = lengths(1, 300)
+    assert told.startswith("300 packets a path, but")
+
+
+def test_a_faults_drop_is_held_against_the_smallest_sum() -> None:
+    link = "p0:leaf0>spine5"
+    assert lengths(2, 1200, faults=({"link": link, "drop": "2%"},)) == []
+    (told,) = lengths(2, 1200, faults=({"link": link, "drop": "0.5%"},))
+    assert told.startswith("2,400 packets a path with small flows added up, but the fault's drop of 0.5% needs ")
+    assert sums_of(plan(5, 1200)).judged == (2400, 2400)
