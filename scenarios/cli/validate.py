@@ -1,5 +1,7 @@
 """`spraylab validate`: is this file a scenario, and what would it do."""
 
+from collections.abc import Iterator
+
 import click
 
 from agent.host.programs.patterns import ELEMENT_BYTES
@@ -14,6 +16,7 @@ from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.load import load_scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.file.scenario_files import find_scenario
+from scenarios.lab.readiness import no_room_for_plan
 from scenarios.run.power import power_of, too_few_for, warnings_of
 
 
@@ -33,7 +36,8 @@ def command(context: click.Context, file: str, output: Output) -> None:
     if output.as_json:
         output.document({"ok": True, "scenario": plan.scenario.model_dump(mode="json"), "plan": _document(plan)})
     else:
-        output.text("\n".join(_lines(plan)))
+        for line in _lines(plan):  # as they are worked out, which takes long of a large plan
+            output.text(line)
 
 
 def _document(plan: Plan) -> dict[str, object]:
@@ -62,24 +66,23 @@ def _document(plan: Plan) -> dict[str, object]:
         "packets_a_path": power.packets_a_path,
         "packets_needed": {power.min_rate: power.needed}
         | {render_rate(rate): needed for rate, needed in power.for_faults},
-        "warnings": list(warnings_of(plan)),
+        "warnings": [*no_room_for_plan(plan), *warnings_of(plan)],
     }
 
 
-def _lines(plan: Plan) -> list[str]:
+def _lines(plan: Plan) -> Iterator[str]:
     scenario, fabric = plan.scenario, plan.fabric
     written = sum(flow.payload_bytes for flow in plan.flows)
-    return [
-        f"{scenario.name}: ok",
-        f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}",
-        f"  traffic   {count_text(len(plan.flows), 'flow')}, {size_text(written)}, PMTU {scenario.transport.pmtu}",
-        *[f"  rounds    {_collective_text(each)}" for each in plan.collectives],
-        *[f"  fault     {line}" for line in plan.fault_lines],
-        *[f"  capture   {link}" for link in plan.captures],
-        f"  expected  {_expected_text(plan)}",
-        f"  detector  {_power_text(plan)}",
-        *[f"  warning   {text}" for text in warnings_of(plan)],
-    ]
+    yield f"{scenario.name}: ok"
+    yield f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}"
+    yield f"  traffic   {count_text(len(plan.flows), 'flow')}, {size_text(written)}, PMTU {scenario.transport.pmtu}"
+    yield from (f"  rounds    {_collective_text(each)}" for each in plan.collectives)
+    yield from (f"  fault     {line}" for line in plan.fault_lines)
+    yield from (f"  capture   {link}" for link in plan.captures)
+    yield f"  expected  {_expected_text(plan)}"
+    yield from (f"  warning   {text}" for text in no_room_for_plan(plan))
+    yield f"  detector  {_power_text(plan)}"
+    yield from (f"  warning   {text}" for text in warnings_of(plan))
 
 
 def _collective_text(each: PlannedCollective) -> str:

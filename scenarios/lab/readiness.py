@@ -12,8 +12,9 @@ from typing import Literal
 
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
+from scenarios.file.plan import Plan
 from scenarios.lab.deploy import worker_count
-from scenarios.memory_room import no_room_for_fabric
+from scenarios.memory_room import no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
 
 TCPDUMP = "tcpdump"
@@ -35,6 +36,15 @@ def lacks_of_lab(
             yield f"{finding.name} is missing: {finding.advice}"
     count = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
     yield no_room_for_fabric(fabric.spec, count, data_bytes)
+
+
+def no_room_for_plan(plan: Plan, workers: int | Literal["per-host"] | None = None) -> Iterator[str]:
+    """Says that this machine has no room for a plan's data, or for its fabric beside that, by an estimate."""
+    if no_data := no_room(plan.region_bytes, "the flows' data"):
+        yield no_data
+    count = worker_count(workers, plan.fabric.host_count, len(os.sched_getaffinity(0)))
+    if no_fabric := no_room_for_fabric(plan.fabric.spec, count, 0 if no_data else plan.region_bytes):
+        yield no_fabric
 
 
 def lacks_of_capture() -> Iterator[str]:

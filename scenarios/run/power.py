@@ -120,7 +120,9 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     if power.packets_a_path and not gets_uneven_parts(plan.scenario):
         yield from _length_warnings(plan, power)
     elif (plan.flows or not plan.collectives) and not power.packets_a_path:
-        yield "no flow crosses a spine: SprayCheck judges nothing"
+        few = any(crosses(plan, flow) for flow in plan.flows)
+        why = "some flow has fewer packets than paths" if few else "no flow crosses a spine"
+        yield f"{why}: SprayCheck judges nothing" + (" of it" if few else "")
     yield from _collective_warnings(plan)
     if plan.window_pkts < plan.scenario.transport.window_pkts:
         yield (

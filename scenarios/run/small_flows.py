@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from agent.core.config import SprayPolicy
 from agent.spraycheck.calibration import FlowShape
@@ -50,7 +51,7 @@ def sums_of(plan: Plan) -> Sums:
             before = waiting[pair]
             grown = replace(shape, packets=before.packets + shape.packets, flows=before.flows + 1)
             waiting[pair] = grown
-            if plan_test(grown, asked).weakness is None:
+            if not _is_weak(grown, asked):
                 judged.append(grown.packets // plan.fabric.spec.spines)
                 del waiting[pair]
     return Sums(tuple(judged), dict(waiting))
@@ -67,11 +68,21 @@ def _clear_links(plan: Plan) -> bool:
 
 def is_weak(plan: Plan, payload_bytes: int) -> bool:
     """Whether a write of so many bytes says nothing alone."""
-    return plan_test(_shape_of(plan, payload_bytes), _asked(plan)).weakness is not None
+    return _is_weak(_shape_of(plan, payload_bytes), _asked(plan))
+
+
+@lru_cache(1 << 12)  # a plan has few kinds of flows, and may have millions of each
+def _is_weak(shape: FlowShape, asked: Asked) -> bool:
+    return plan_test(shape, asked).weakness is not None
 
 
 def _asked(plan: Plan) -> Asked:
-    return Asked(float(parse_rate(plan.scenario.detector.min_rate)))
+    return _asked_for(plan.scenario.detector.min_rate)
+
+
+@lru_cache
+def _asked_for(min_rate: str) -> Asked:
+    return Asked(float(parse_rate(min_rate)))
 
 
 def _shape_of(plan: Plan, payload_bytes: int) -> FlowShape:

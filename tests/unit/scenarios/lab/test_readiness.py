@@ -4,10 +4,15 @@ from pathlib import Path
 
 import pytest
 
+from scenarios import memory_room
 from scenarios.doctor import Finding
 from scenarios.errors import EnvironmentLackingError
+from scenarios.file.load import load_scenario
+from scenarios.file.model import Scenario
+from scenarios.file.plan import plan_of
+from scenarios.file.scenario_files import find_scenario
 from scenarios.lab import readiness
-from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
+from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, no_room_for_plan, require
 from testbed.model.fabric import Fabric, FabricSpec
 
 SMALL = Fabric.of(FabricSpec(1, 2, 2))
@@ -61,3 +66,15 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path, folder: str, why: 
 
 def test_nothing_lacking_is_no_error() -> None:
     require(["", ""])
+
+
+def test_a_plan_that_does_not_fit_is_told_without_root_in_the_words_of_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory_room, "free_bytes", lambda: 4 << 30)
+    values = {
+        "version": 1, "name": "x", "topology": {"planes": 16, "leaves": 200, "spines": 200},
+        "workloads": ({"type": "write", "pairs": ((0, 1),), "bytes": 2 << 30},),
+    }  # fmt: skip
+    data, fabric = no_room_for_plan(plan_of(Scenario.model_validate(values)))
+    assert data == "the flows' data takes 4,096 MiB, more than half of the free memory (2,048 MiB)"
+    assert fabric.startswith("a fabric of 6,600 nodes and 643,200 links takes about")
+    assert list(no_room_for_plan(plan_of(load_scenario(find_scenario("gray-link-small"))))) == []

@@ -76,6 +76,11 @@ def test_flows_below_one_leaf_are_not_judged() -> None:
     assert "no flow crosses a spine" in told
 
 
+def test_flows_of_fewer_packets_than_paths_are_told_as_that() -> None:
+    (told,) = (text for text in warnings_of(plan(packets=8, faults=())) if "judges" in text)
+    assert told == "some flow has fewer packets than paths: SprayCheck judges nothing of it"
+
+
 def test_where_detection_is_only_recorded_nobody_is_warned_of_it() -> None:
     told = plan(packets=64, transport={"ev": {"loss_policy": "paper"}}, expect={"detection": "recorded"})
     assert list(warnings_of(told)) == []
