@@ -348,8 +348,8 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         pairs = count_text(detected.unannounced, "queue pair")
         yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
     told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    judged = f"{sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')} have a verdict"
-    yield f"{judged}, expectation {detected.expectation}: {told or 'none'}"
+    heard = f"SprayCheck told of {sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')}"
+    yield f"{heard}, expectation {detected.expectation}: {told or 'none'}"
     yield from _added_up_lines(detected)
     yield from _alarm_lines(detected)
     yield from _insufficient_lines(detected)

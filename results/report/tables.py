@@ -166,7 +166,7 @@ def witnesses(data: RunData) -> Table:
     note += "of as many flows as there are paths; "
     note += "SprayCheck counts what a path should have brought, MRC what was sent on it until it was given up. "
     judged = (
-        f"{sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')} have a verdict: {judged}."
+        f"SprayCheck told of {sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')}: {judged}."
     )
     if found.added_up:
         judged += f" {found.added_up:,} of them by several flows together, as they say too little alone."

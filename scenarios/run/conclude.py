@@ -4,13 +4,14 @@ Reads records; judges nothing.
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
 from agent.spraycheck.doubt import DoubtKind
 from results.event_log import Fields
 from results.metrics import NS
+from results.wording import count_text
 from scenarios.run.collect import by_expectation, unmeasured
 from scenarios.run.expect import NOT_ADDED_UP, SHORT_ALIKE, Accused, Conclusion
 from testbed.model.ids import DirectedLink, NodeId
@@ -89,6 +90,10 @@ class _LinkSum(msgspec.Struct, frozen=True):
 
     link: str
     verdict: str
+    flows: int = 0
+    sent: int = 0
+    doubt: DoubtKind | None = None
+    reason: str | None = None
 
 
 class _Evidence(msgspec.Struct, frozen=True):
@@ -138,12 +143,14 @@ def conclusion_of(
     alone = [msgspec.convert(record, _Detect) for record in mine if record["event"] == "DETECT"]
     detects = _with_sums(alone, [msgspec.convert(each, _AddedUp) for each in mine if each["event"] == "ADDED_UP"])
     links = [msgspec.convert(each, _LinkSum) for each in mine if each["event"] == "LINK_SUM"]
-    detects = _with_link_sums(detects, links, last.links if last else ())
+    by_link = {each.link: each for each in links}  # the last word on each
+    detects = _with_link_sums(detects, by_link, last.links if last else ())
     adds_up = expectation == "uniform"  # only then are small flows added up (S6), and not those that lack a path
     lacking = {detect.counter[:2] for detect in detects if adds_up and detect.doubt is DoubtKind.NOTHING_SENT}
     causes = {cause for cause in (last.common if last else ()) if cause in right_causes}
     reasons = [
-        _why(detect, asked, needed, detect.counter[:2] in lacking and detect.pair not in left_over)
+        _why_by_links(detect, by_link, asked, needed)
+        or _why(detect, asked, needed, detect.counter[:2] in lacking and detect.pair not in left_over)
         for detect in detects
         if detect.verdict == "insufficient"
     ]
@@ -174,9 +181,9 @@ def _with_sums(detects: list[_Detect], sums: Sequence[_AddedUp]) -> list[_Detect
     ]
 
 
-def _with_link_sums(detects: list[_Detect], sums: Iterable[_LinkSum], named: Sequence[str]) -> list[_Detect]:
+def _with_link_sums(detects: list[_Detect], sums: Mapping[str, _LinkSum], named: Sequence[str]) -> list[_Detect]:
     """Verdicts, those that are open as what all flows over the path's links say: one failed, or both cleared."""
-    told = {each.link: each.verdict for each in sums}  # the last word on each
+    told = {link: each.verdict for link, each in sums.items()}
     return [
         msgspec.structs.replace(each, verdict=_by_links(each, told, named)) if each.is_open else each
         for each in detects
@@ -188,6 +195,20 @@ def _by_links(detect: _Detect, told: Mapping[str, str], named: Sequence[str]) ->
         return "failed"
     cleared = detect.is_weak and all(told.get(link) == "healthy" for link in detect.links)
     return "healthy" if cleared else detect.verdict
+
+
+def _why_by_links(detect: _Detect, sums: Mapping[str, _LinkSum], asked: str, needed: int | None) -> str:
+    """Why the sums over its links do not clear a path too weak alone; empty where no sum over them is open."""
+    mine = [sums[link] for link in detect.links if link in sums and sums[link].verdict == "insufficient"]
+    if not (asked and mine and detect.is_weak and detect.expected is not None):
+        return ""
+    least = min(mine, key=lambda each: each.sent)
+    has = (
+        f"{detect.expected:,.0f} packets a path, {least.sent:,} over a link in sum of {count_text(least.flows, 'flow')}"
+    )
+    if least.doubt in (None, DoubtKind.FEW_PACKETS) and (needed is None or least.sent < needed):
+        return f"{has}, {asked}"
+    return f"{has}, yet {least.reason or 'no reason given'}"
 
 
 def _why(detect: _Detect, asked: str, needed: int | None, lacking: bool) -> str:

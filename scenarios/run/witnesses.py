@@ -99,4 +99,6 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     if judged < said.verdicts_wanted:
         return f"only {judged:,} of {said.verdicts_wanted:,} paths were judged in time"
     unsure = said.verdicts.get("insufficient", 0)
-    return f"{unsure:,} of {judged:,} verdicts are insufficient" if unsure else ""
+    if unsure:
+        return f"{unsure:,} of {judged:,} verdicts are insufficient"
+    return f"{said.added_up:,} of {judged:,} verdicts are those of several flows together" if said.added_up else ""

@@ -3,7 +3,7 @@
 Two forms: narrow for a small terminal, wide with more columns and the paths in question.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from rich.text import Text
@@ -108,10 +108,16 @@ def _fault(fault: FaultView) -> Text:
 
 def detection_lines(view: View, width: int | None) -> Lines:
     """Verdicts by kind, then what is accused, the latest first."""
-    verdicts = ", ".join(f"{count:,} {name}" for name, count in sorted(view.verdicts.items()))
     lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
-    lines += folded(Text(f"verdicts: {verdicts or 'none yet'}", "dim"), width)
+    alone = " of single flows" if view.sums else ""
+    lines += folded(Text(f"verdicts{alone}: {_by_kind(view.verdicts) or 'none yet'}", "dim"), width)
+    if view.sums:
+        lines += folded(Text(f"verdicts of flows together: {_by_kind(view.sums)}", "dim"), width)
     return lines + [line for said in reversed(view.detections) for line in folded(_detection(said), width)]
+
+
+def _by_kind(verdicts: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {name}" for name, count in sorted(verdicts.items()))
 
 
 def _detection(said: Detection) -> Text:

@@ -45,6 +45,9 @@ class Tally:
         self._counted: dict[tuple[int, int, int], PathCount] = {}
         self._paths: dict[PathId, PathCount] = {}
         self._verdicts = Counter[str]()
+        self._link_sums: dict[str, str] = {}
+        """The last word on each."""
+        self._path_sums = Counter[str]()
         self._accused: dict[str, Fields] = {}
         self._detections = deque[Detection](maxlen=MOST_DETECTIONS)
         self._states = StateChanges()
@@ -66,6 +69,8 @@ class Tally:
         self._run = run
         self._paths.clear()
         self._verdicts.clear()
+        self._link_sums.clear()
+        self._path_sums.clear()
         self._accused.clear()
         self._detections.clear()
 
@@ -88,6 +93,10 @@ class Tally:
                 continue
             if record["event"] == "DETECT":
                 self._verdicts[record["verdict"]] += 1
+            elif record["event"] == "LINK_SUM":
+                self._link_sums[record["link"]] = record["verdict"]
+            elif record["event"] == "ADDED_UP":
+                self._path_sums[record["verdict"]] += 1
             elif record["event"] == "LOCALIZE":
                 self._hear_accusation(record)
             elif record["event"] in _ACTS:
@@ -121,6 +130,7 @@ class Tally:
             evs=tuple(_host_evs(reading)),
             faults=tuple(map(_fault, status.faults)),
             verdicts=dict(self._verdicts),
+            sums=dict(Counter(self._link_sums.values()) + self._path_sums),
             detections=tuple(self._detections),
             troubles=tuple(_troubles(reading)),
         )

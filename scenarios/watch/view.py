@@ -143,6 +143,9 @@ class View:
     evs: tuple[HostEvs, ...]
     faults: tuple[FaultView, ...]
     verdicts: dict[str, int]
+    """On paths of single flows."""
+    sums: dict[str, int]
+    """Verdicts of several flows together: on links by all flows over each, on paths by flows of a pair of leaves."""
     detections: tuple[Detection, ...]
     """Oldest first."""
     troubles: tuple[str, ...]

@@ -132,6 +132,19 @@ def test_a_path_is_cleared_by_sums_over_both_its_links() -> None:
     assert conclusion_of([*small, cleared[0]], None, 2, "declared").verdicts == {"insufficient": 2}
 
 
+def test_a_path_that_sums_do_not_clear_is_told_what_its_links_got_together() -> None:
+    asked, odds = "a drop of 1% needs about 1,321", "a drop of 1% would be missed with probability 0.18"
+    few = {"flows": 14, "sent": 448, "doubt": "few_packets", "reason": odds}
+    sums = [link_sum(UP, "insufficient") | few, link_sum(DOWN, "insufficient") | few | {"sent": 450}]
+    told = conclusion_of([declared_flow(1, 4), *sums], None, 1, "declared", asked, 1321).insufficient
+    assert told == {f"90 packets a path, 448 over a link in sum of 14 flows, {asked}": 1}
+    enough = [link_sum(UP, "healthy"), link_sum(DOWN, "insufficient") | few | {"sent": 1330}]
+    told = conclusion_of([declared_flow(1, 4), *enough], None, 1, "declared", asked, 1321).insufficient
+    assert told == {f"90 packets a path, 1,330 over a link in sum of 14 flows, yet {odds}": 1}
+    alone = conclusion_of([declared_flow(1, 4)], None, 1, "declared", asked, 1321).insufficient
+    assert alone == {f"90 packets a path, {asked}": 1}
+
+
 def test_a_path_over_a_link_that_sums_fail_is_failed_once_the_link_is_named() -> None:
     told = [declared_flow(1, 4), link_sum(UP, "failed"), link_sum(DOWN, "healthy")]
     assert conclusion_of(told, None, 1, "declared").verdicts == {"insufficient": 1}

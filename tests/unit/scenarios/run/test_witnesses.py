@@ -84,4 +84,6 @@ def test_notes_on_verdicts() -> None:
     unsure = Conclusion("none", (), (), {"healthy": 6, "insufficient": 2}, 8)
     assert note_on(unsure, scenario()) == "2 of 8 verdicts are insufficient"
     narrow = Conclusion("silent", (), (), {}, 8, expectation="declared")
+    together = Conclusion("none", (), (), {"healthy": 8}, 8, added_up=8)
+    assert note_on(together, scenario()) == "8 of 8 verdicts are those of several flows together"
     assert "16-bit" in note_on(narrow, scenario(detector={"counter_bits": 16, "expectation": "uniform"}))

@@ -59,6 +59,16 @@ def test_a_new_run_begins_with_nothing_seen_and_nobody_accused() -> None:
     assert (new.detections, new.verdicts, new.run) == ((), {}, 2)
 
 
+def test_verdicts_of_flows_together_are_counted_apart_by_the_last_word_on_a_link() -> None:
+    alone = {"event": "DETECT", "epoch": 1, "verdict": "insufficient"}
+    over = [{"event": "LINK_SUM", "epoch": 1, "link": BAD, "verdict": word} for word in ("insufficient", "healthy")]
+    pair = {"event": "ADDED_UP", "epoch": 1, "verdict": "healthy"}
+    tally = Tally(FABRIC)
+    view = tally.take(reading(0.0, records=(alone, alone, *over, pair)))
+    assert (view.verdicts, view.sums) == ({"insufficient": 2}, {"healthy": 2})
+    assert tally.take(reading(1.0, status=status(epoch=2))).sums == {}
+
+
 def test_a_link_with_a_fault_is_shown_though_nothing_crossed_it() -> None:
     view = Tally(FABRIC).take(reading(0.0, status=status(faults=(fault(100, 2), fault(100, 2)))))
     assert [(link.link, link.sent, link.loss, link.faults, link.named) for link in view.links] == [
