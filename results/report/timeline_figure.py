@@ -240,11 +240,15 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
     """Packets that agents counted as lost, and resent packets, in columns of equal time."""
     most = reach[Quantity.LOST]
     after = reach[Quantity.RESENT]
-    axes.set_title(f"packets lost (bars{most.words}), resent so far (line, right{after.words})")
+    unknown = data.silence(data.run.agent, data.run.counters)
+    title = f"packets lost (bars{most.words}), resent so far (line, right{after.words})"
+    axes.set_title(title)
     if not most.high and not after.high:
         axes.set_yticks([])
-        _say_none(axes, data.silence(data.run.agent, data.run.counters))
+        _say_none(axes, unknown)
         return
+    if unknown:
+        axes.set_title(f"{title}; not told: {unknown}")
     bottom = np.zeros(COLUMNS)
     for (_, colour, hatch, label), (edges, heights) in zip(
         _LOST, _lost(data, reach[Quantity.SECONDS].high), strict=True

@@ -187,6 +187,7 @@ def test_witnesses_and_agents_whose_records_are_lost_are_not_called_silent(tmp_p
     assert "the folder does not tell what senders lost (agent.jsonl)" in text
     assert "The folder does not tell who was accused (detect.jsonl)." in text
     assert (text.count("not told (detect.jsonl)"), text.count("not told (agent.jsonl)")) == (2, 2)
+    assert "resent so far (line, right); not told: agent.jsonl" in text
     assert not [told for told in ("no sender lost", "not accused", "no verdict was") if told in text]
 
 
