@@ -18,6 +18,7 @@ from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
+from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
 from testbed.model.ids import parse_link
@@ -100,12 +101,15 @@ def flaw_of(capture: CaptureState) -> str | None:
     if capture.captured is None:
         how = f"was {capture.ended}" if capture.ended.startswith("killed") else capture.ended or "died"
         return f"{end}: tcpdump {how} before the end, {file} is incomplete"
+    full = full_disk_text(file.parent)
+    because = f"; {full}" if full else ""
     try:
         written = packets_in(file)
     except (ResultsError, OSError) as error:
-        return f"{end}: {error}"
+        return f"{end}: {error}{because}"
     if written != capture.captured:
-        return f"{end}: {file} holds {written:,} of the {capture.captured:,} packets; was the disk full?"
+        holds = f"{end}: {file} holds {written:,} of the {capture.captured:,} packets"
+        return f"{holds}{because or '; was the disk full?'}"
     return None
 
 

@@ -21,6 +21,7 @@ from results.pcap import (
     tcpdump_command,
 )
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
+from scenarios.lab.disk_room import require_disk
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import spawn, told_end
 from scenarios.lab.protocol import CaptureState
@@ -84,10 +85,11 @@ class Captures:
     ) -> tuple[CaptureState, ...]:
         """Record `ends` into `folder`; all of them or none. `client` has leased them.
 
-        Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump.
+        Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump or room.
         """
         folder.mkdir(parents=True, exist_ok=True)
         size = size or CaptureSize()
+        require_disk(folder, len(ends), size.most_bytes)
         share = replace(size, most_bytes=size.most_bytes // max(1, len(ends)))
         fresh: list[_Running] = []
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scenarios.cli.capture import flaw_of
+from scenarios.lab import disk_room
 from scenarios.lab.protocol import CaptureState
 
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 1)
@@ -45,3 +46,13 @@ def test_a_file_that_is_short_is_told(tmp_path: Path, data: bytes, captured: int
 
 def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
     assert flaw_of(ended(tmp_path / "x.pcap", 3)) == f"{BETWEEN}the file {tmp_path / 'x.pcap'} is gone"
+
+
+def test_a_full_disk_is_told_as_the_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(disk_room, "disk_free", lambda _: 0)
+    file = tmp_path / "x.pcap"
+    for data, told in ((b"", "empty; "), (HEADER + PACKET, "holds 1 of the 3 packets; ")):
+        file.write_bytes(data)
+        flaw = flaw_of(ended(file, 3))
+        assert flaw is not None
+        assert flaw.endswith(f"{told}No space left on device: 0 B free in {tmp_path}")

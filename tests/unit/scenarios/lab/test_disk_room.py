@@ -1,0 +1,56 @@
+"""A disk without room for captures is told before and after."""
+
+from pathlib import Path
+
+import pytest
+
+from results.pcap import ends_of
+from scenarios.errors import EnvironmentLackingError
+from scenarios.lab import disk_room
+from scenarios.lab.captures import Captures
+from scenarios.lab.disk_room import LEAST_BYTES, disk_free, full_disk_text, require_disk
+from scenarios.lab.lab_dir import LabDir
+from testbed.model.ids import LinkId
+
+
+def test_what_is_free_is_read_and_a_file_system_without_blocks_does_not_tell(tmp_path: Path) -> None:
+    free = disk_free(tmp_path)
+    assert free is not None
+    assert free > 0
+    assert disk_free(Path("/proc")) is None
+
+
+@pytest.mark.parametrize(("free", "most", "ok"), [
+    (2 * LEAST_BYTES, 1 << 30, True), (2 * LEAST_BYTES - 1, 1 << 30, False), (4096, 4096, True), (4095, 4096, False),
+    (None, 1 << 30, True),
+])  # fmt: skip
+def test_each_file_needs_its_least_or_what_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, free: int | None, most: int, ok: bool
+) -> None:
+    monkeypatch.setattr(disk_room, "disk_free", lambda _: free)
+    if ok:
+        require_disk(tmp_path, 2, most)
+    else:
+        with pytest.raises(
+            EnvironmentLackingError, match=r"No space left on device: .* free, and a capture of 2 files"
+        ):
+            require_disk(tmp_path, 2, most)
+
+
+def test_captures_on_a_full_disk_start_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(disk_room, "disk_free", lambda _: 0)
+    link = LinkId.named("p0:leaf0-spine1")
+    assert link is not None
+    captures = Captures(LabDir("x", tmp_path))
+    with pytest.raises(EnvironmentLackingError, match="No space left on device"):
+        captures.start(ends_of(link), tmp_path / "pcap")
+    assert captures.states() == ()
+
+
+def test_a_disk_that_is_full_by_the_end_is_told_and_one_that_is_gone_is_not(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    assert full_disk_text(tmp_path / "gone") == ""
+    assert full_disk_text(Path("/proc")) == ""
+    monkeypatch.setattr(disk_room, "disk_free", lambda _: 100)
+    assert full_disk_text(tmp_path) == f"No space left on device: 100 B free in {tmp_path}"
