@@ -14,6 +14,7 @@ from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab.client import Owner
+from scenarios.lab.deploy import fewer_workers_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.launch import OwnerSettings, launch
 from scenarios.lab.protocol import LabStatus, Status
@@ -49,6 +50,8 @@ def command(
     fabric = Fabric.of(FabricSpec(**base | given, host_stack=host_stack))
     require_root()
     require(lacks_of_lab(fabric, workers))
+    if fewer := fewer_workers_text(workers, fabric.host_count):
+        output.say(fewer)
     with interrupts_raise():
         launch(_settings(labdir, fabric.spec, chosen, workers), output.say).release()
     with Owner(labdir) as owner:

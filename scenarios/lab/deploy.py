@@ -15,6 +15,7 @@ from agent.spraycheck import dataplane
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
+from results.wording import count_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
 from testbed.kernel import bpf, tcx
@@ -47,6 +48,14 @@ def worker_count(workers: int | Literal["per-host"] | None, hosts: int, cpus: in
     """How many engine workers there will be: one a core by default, never more than hosts."""
     wanted = hosts if workers == "per-host" else (workers or cpus)
     return min(wanted, hosts)
+
+
+def fewer_workers_text(workers: int | Literal["per-host"] | None, hosts: int) -> str:
+    """Says that there will be fewer engine workers than asked for; empty when there will not."""
+    if not isinstance(workers, int) or workers <= hosts:
+        return ""
+    have, of = count_text(hosts, "engine worker"), count_text(hosts, "host")
+    return f"--workers {workers:,}: at most one a host, so {have} for {of}"
 
 
 def worker_name(index: int) -> str:

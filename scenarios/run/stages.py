@@ -22,6 +22,7 @@ from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
+from scenarios.lab.deploy import fewer_workers_text
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
@@ -91,12 +92,16 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
     for text in warnings_of(plan):
         listener.note(f"warning: {text}")
     if order.attach:
+        if order.workers is not None:
+            listener.note("--workers says nothing here: the engine workers are those of the lab that is up")
         if plan.scenario.topology != order.scenario.topology:
             listener.note(
                 f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}: flows, "
                 "packets a path and links that drop are those of the lab, and so the result may differ"
             )
     else:
+        if fewer := fewer_workers_text(order.workers, plan.fabric.host_count):
+            listener.note(fewer)
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
     return attached(order.labdir, undo)

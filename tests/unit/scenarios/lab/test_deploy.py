@@ -1,12 +1,13 @@
 """What the processes of a lab are told: every host once, addresses that match the fabric's."""
 
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from agent.host.settings import load_settings
-from scenarios.lab.deploy import worker_count, worker_of, worker_settings
+from scenarios.lab.deploy import fewer_workers_text, worker_count, worker_of, worker_settings
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
@@ -46,3 +47,19 @@ def test_a_host_knows_its_leaf_in_every_plane() -> None:
     for port in host.ports:
         leaf_port = PortId(NodeId.leaf(port.plane, 1), NodeId.host(3), port.plane)
         assert port.leaf_mac == mac_of(FABRIC, leaf_port)
+
+
+@pytest.mark.parametrize(
+    ("asked", "hosts", "told"),
+    [
+        (99, 8, "--workers 99: at most one a host, so 8 engine workers for 8 hosts"),
+        (2, 1, "--workers 2: at most one a host, so 1 engine worker for 1 host"),
+        (8, 8, ""),
+        (None, 1, ""),
+        ("per-host", 1, ""),
+    ],
+)
+def test_fewer_workers_than_asked_for_are_told(asked: Any, hosts: int, told: str) -> None:
+    assert fewer_workers_text(asked, hosts) == told
+    if told:
+        assert worker_count(asked, hosts, 4) == hosts
