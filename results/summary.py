@@ -411,7 +411,7 @@ def _load_lines(load: Load) -> Iterator[str]:
         f"{count_text(load.unexplained_losses, 'loss', 'losses')} unexplained (limit {load.unexplained_limit:,})"
     )
     yield ", ".join([*(count_text(count, what) for count, what in counts), unexplained])
-    worst = "" if load.sched_wait_worst is None else f" ({load.sched_wait_worst:.1%} in the worst second of one)"
+    worst = "" if load.sched_wait_worst is None else f" ({load.sched_wait_worst:.1%} in the worst second of one engine)"
     yield f"engines waited {load.sched_wait_share:.1%} of their time for a core{worst}"
     for warning in load.warnings:
         yield f"warning: {warning}"

@@ -5,7 +5,7 @@ import shutil
 
 import click
 
-from scenarios.cli.options import nodes_like, of_lab, require_root
+from scenarios.cli.options import labdir_of, nodes_like, of_lab, require_root
 from scenarios.cli.output import echo_aside
 from scenarios.errors import EnvironmentLackingError, LabStateError, UsageError
 from scenarios.lab.client import not_up
@@ -27,15 +27,18 @@ NOT_FOUND = 127
 @click.argument("words", metavar="-- CMD...", nargs=-1, required=True, type=click.UNPROCESSED)
 @click.pass_context
 def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str, ...]) -> None:
-    """Run CMD in the network namespace of NODE; exits with CMD's own code. Options go before NODE.
+    """Run CMD in the network namespace of NODE; exits with CMD's own code. Options go before `--`.
 
     \b
     spraylab exec p0-leaf3 -- ip -6 route show table local
     spraylab exec h2 -- bash
     """
+    if named := _lab_behind(words):
+        lab, words = named
+        labdir = labdir_of(lab)
     if words[0].startswith("-") and words[0] != "--":
         raise UsageError(
-            f"{words[0]} stands behind the node; options go before it, as in `spraylab exec --lab NAME h0 -- true`"
+            f"{words[0]} stands behind the node, where only --lab may; as in `spraylab exec h0 --lab NAME -- true`"
         )
     words = words[1:] if words[0] == "--" else words
     if not words or not words[0]:
@@ -55,6 +58,15 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
     if shutil.which(inside[0]) is None:
         raise EnvironmentLackingError(f"{inside[0]} is not installed; install the package iproute2")
     os.execvpe(inside[0], inside, marked_environment(labdir.lab, os.environ))
+
+
+def _lab_behind(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
+    """The lab named between node and `--`, and what follows it; None where none is."""
+    if words[0] == "--lab" and words[2:3] == ("--",):
+        return words[1], words[2:]
+    if words[0].startswith("--lab=") and words[1:2] == ("--",):
+        return words[0].removeprefix("--lab="), words[1:]
+    return None
 
 
 def _is_there(word: str) -> bool:

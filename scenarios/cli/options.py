@@ -42,15 +42,20 @@ told_with_qps = functools.partial(told, quiet=("--quiet",))
 """As `told` for commands whose -q is a number of queue pairs, as perftest's is."""
 
 
+def labdir_of(name: str) -> LabDir:
+    """The folder of a lab. Raises `UsageError` for what is no name of one."""
+    if LAB_NAME.fullmatch(name) is None:
+        raise UsageError(f"{name!r} is not a lab name; use a lower-case letter and up to nine letters or digits")
+    return LabDir(name)
+
+
 def of_lab(command: Command) -> Command:
     """Give a command --lab, and hand it a `LabDir` as `labdir`."""
 
     @click.option("--lab", default=DEFAULT_LAB, show_default=True, shell_complete=_labs, help="Which lab.")
     @functools.wraps(command)
     def wrapped(lab: str, **rest: Any) -> Any:
-        if LAB_NAME.fullmatch(lab) is None:
-            raise UsageError(f"{lab!r} is not a lab name; use a lower-case letter and up to nine letters or digits")
-        return command(labdir=LabDir(lab), **rest)
+        return command(labdir=labdir_of(lab), **rest)
 
     return wrapped
 

@@ -81,6 +81,13 @@ def test_without_a_lab_4(words: tuple[str, ...]) -> None:
     assert "lab 'unittest0' is not up" in result.stderr
 
 
+@pytest.mark.usefixtures("root")
+@pytest.mark.parametrize("named", [("--lab", "unittest0"), ("--lab=unittest0",)])
+def test_exec_takes_the_lab_behind_the_node_as_well_and_the_command_keeps_its_own(named: tuple[str, ...]) -> None:
+    for words in (("exec", "h0", *named, "--", "ls", "--lab", "other"), ("exec", *named, "h0", "--", "ls")):
+        assert "lab 'unittest0' is not up" in spraylab(*words).stderr
+
+
 def test_ten_mistakes_are_ten_lines_and_2() -> None:
     for words in (("validate", str(BROKEN)), ("run", str(BROKEN)), ("up", str(BROKEN))):
         result = spraylab(*words)
@@ -144,7 +151,10 @@ def test_validate_says_that_detection_decides_nothing(name: str, faults: list[st
         (("nonsense",), "No such command"),
         (("dwn",), "did you mean down?"),
         (("exec", "h0", "--"), "say which command"),
-        (("exec", "h0", "--lab", "x", "--", "true"), "options go before it"),
+        (("exec", "h0", "--json", "--", "true"), "where only --lab may"),
+        (("exec", "h0", "--lab", "x", "true"), "where only --lab may"),
+        (("exec", "h0", "--lab", "Nope", "--", "true"), "not a lab name"),
+        (("exec", "h0", "--lab", "x", "--"), "say which command"),
         (("up", "--workers", "99999999"), "is too many"),
         (("up", "--workers", "9" * 5000), "is too many"),
         (("fault", "set", "p0:leaf3>spine5", "--drop", "9" * 9000 + "%"), "has 9001 characters"),
