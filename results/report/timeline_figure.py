@@ -166,9 +166,11 @@ def _name_accused(axes: Axes, data: RunData, end: float) -> None:
     room = [int((edges[at + 1] - edges[at]) / end * inches * _LETTERS_AN_INCH) - 3 for at in range(len(edges) - 1)]
     before: list[str] = []
     for at, each in enumerate(said):
-        now = [*each.links, *(f"one of {', '.join(links)}" for links in each.candidates)]
-        told = _shortened([text for text in now if text not in before], max(room[at : at + 2]))
-        before = now
+        most, sets = max(room[at : at + 2]), [f"one of {', '.join(links)}" for links in each.candidates]
+        told = _shortened([text for text in (*each.links, *sets) if text not in before], most)
+        if not told and sets and not each.links:
+            told = _shortened([f"one of {count_text(len(links), 'link')}" for links in each.candidates], most)
+        before = [*each.links, *sets]
         if told:
             after = len(told) <= room[at + 1]
             room[at + after] -= len(told) + 3

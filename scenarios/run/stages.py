@@ -298,7 +298,7 @@ def wait_judged(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Lis
     """
     found = _verdicts_of(lab, said, plan, epoch, listener)
     if lacking := collect.unmeasured_count(found):
-        listener.note(f"{unmeasured_text(lacking)}; `spraylab detect` names them")
+        listener.note(f"{unmeasured_text(lacking)}; `spraylab detect RUN` names them")
     return found
 
 

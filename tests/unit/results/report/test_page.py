@@ -362,6 +362,13 @@ def test_a_star_tells_the_links_of_which_one_is_accused(gray):
     open_ended = [dataclasses.replace(data.accusations[-1], links=(), candidates=sets)]
     text = text_of(drawn_timeline(dataclasses.replace(data, accusations=open_ended)).svg)
     assert f"one of {LINK}, p0:spine5>leaf4" in text
+    many = [
+        dataclasses.replace(
+            data.accusations[-1], links=(), candidates=(tuple(f"p0:leaf{at}>spine5" for at in range(20)),)
+        )
+    ]
+    text = text_of(drawn_timeline(dataclasses.replace(data, accusations=many)).svg)
+    assert "one of 20 links" in text
 
 
 def test_dashes_are_told_only_where_there_are_thresholds(gray):
