@@ -12,12 +12,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from faults.errors import TargetError
-from faults.model import Fault, On
+from faults.errors import TargetError, WordingError
+from faults.model import BlackHole, Fault, On
 from faults.traits import only_of
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, parse_link, parse_node
+from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node
 
 T = TypeVar("T")
 
@@ -59,19 +59,22 @@ def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
 
     Raises UnknownNameError with near names, TargetError.
     """
-    parts = [_part(part.strip(), fabric, seed) for part in text.split(",") if part.strip()]
-    if not parts:
+    if not text.strip(" ,"):
         raise TargetError(text, "names nothing", f"write {FORMS}")
+    if not all(part.strip() for part in text.split(",")):
+        raise TargetError(text, "a comma has no name beside it", "one comma between two names, as in p0-leaf1,h2")
+    parts = [_part(part.strip(), fabric, seed) for part in text.split(",")]
     ways = dict.fromkeys(way for part in parts for way in part.ways)
     nodes = tuple(dict.fromkeys(node for part in parts for node in part.nodes))
     return Chosen(text, tuple(ways), nodes if all(p.nodes for p in parts) else (), any(p.by_chance for p in parts))
 
 
 def require_fits(chosen: Chosen, fault: Fault, fabric: Fabric) -> None:
-    """Raises TargetError when a kind makes no sense on a target, or looks for packets to a host that is not there."""
+    """Raises TargetError when a kind makes no sense on a target, WordingError when no host is what packets go to."""
     host = only_of(fault).host
     if host is not None and host >= fabric.host_count:
-        raise TargetError(chosen.text, f"there is no host h{host}", f"hosts are h0 to h{fabric.host_count - 1}")
+        word = fault.word if isinstance(fault, BlackHole) else "only-to"
+        raise WordingError([(word, f"there is no host h{host}", f"hosts are h0 to h{fabric.host_count - 1}")])
     switches = bool(chosen.nodes) and all(node.role is not Role.HOST for node in chosen.nodes)
     if fault.on is On.SWITCH and not switches:
         raise TargetError(chosen.text, f"{fault.word} is for whole switches", "name one, as p0-spine2 or any leaf")
@@ -110,7 +113,7 @@ def _nodes(text: str, fabric: Fabric) -> tuple[NodeId, ...]:
         return (parse_node(text, fabric),)
     found = tuple(node for node in fabric.nodes() if fnmatchcase(str(node), text))
     if not found:
-        raise UnknownNameError("node", text, "no such node", ())
+        raise UnknownNameError("node", text, "no such node", (), known_nodes(fabric))
     return found
 
 

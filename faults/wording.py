@@ -162,8 +162,9 @@ class _Reader:
 
     def burst(self) -> Fault:
         values = self._pairs("gemodel", {"p": parse_rate, "r": parse_rate, "bad": parse_rate, "good": parse_rate})
+        given = {name for name, _ in self._parts("gemodel")}
         for name in ("p", "r"):
-            if name not in values and "gemodel" in self._words:
+            if name not in given:
                 self._wrong("gemodel", f"{name} is missing", "write p=1%,r=10%")
         if values.get("p") and not values.get("r", 1):
             self._wrong("gemodel", "r=0% never leaves the bad state", "for a lasting loss use drop")
@@ -212,11 +213,8 @@ class _Reader:
 
     def _pairs(self, word: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
         """`a=1,b=2` with each value read; a mapping is taken as it is."""
-        given = self._words[word]
-        parts = given.items() if isinstance(given, Mapping) else (part.partition("=")[::2] for part in given.split(","))
-        values = {}
-        for key, text in parts:
-            name = str(key).strip()
+        values: dict[str, Any] = {}
+        for name, text in self._parts(word):
             if name in values:
                 self._wrong(word, f"{name} is given twice", "leave one out")
             if name not in readers:
@@ -224,10 +222,16 @@ class _Reader:
                 self._wrong(word, f"{name!r} is not known", _did_you_mean(near, readers))
                 continue
             try:
-                values[name] = readers[name](str(text))
+                values[name] = readers[name](text)
             except QuantityError as error:
                 self._wrong(word, f"{name}: {error.text!r} {error.reason}", error.hint)
         return values
+
+    def _parts(self, word: str) -> list[tuple[str, str]]:
+        """The names and values of `a=1,b=2`; a mapping is taken as it is."""
+        given = self._words[word]
+        parts = given.items() if isinstance(given, Mapping) else (part.partition("=")[::2] for part in given.split(","))
+        return [(str(name).strip(), str(text)) for name, text in parts]
 
     def _read(self, name: str, reader: Callable[[str], Any]) -> Any:
         """What stands behind a word, None without it or when it cannot be read."""

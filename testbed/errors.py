@@ -30,12 +30,15 @@ class FabricError(TestbedError):
 
 
 class UnknownNameError(TestbedError):
-    """A name that no node or link of the fabric has; `near` are the right ones spelt most alike, at most three."""
+    """A name that no node or link of the fabric has.
 
-    def __init__(self, kind: str, text: str, reason: str, near: tuple[str, ...] = ()) -> None:
+    `near` are the right ones spelt most alike, at most three; `known` says which there are, for where none is alike.
+    """
+
+    def __init__(self, kind: str, text: str, reason: str, near: tuple[str, ...] = (), known: str = "") -> None:
         self.kind, self.text, self.reason, self.near = kind, text, reason, near
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        super().__init__(f"{kind} {text!r}: {reason}{hint}")
+        self.right = f"did you mean {' or '.join(near)}?" if near else known
+        super().__init__(f"{kind} {text!r}: {reason}{'; ' if self.right else ''}{self.right}")
 
 
 class MissingFeatureError(TestbedError):

@@ -24,7 +24,7 @@ from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import die_with
-from scenarios.lab.readiness import lacks_of_lab, require
+from scenarios.lab.readiness import lacks_of_folder, lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
 from scenarios.study.model import LossPolicy, Study, without_effect
@@ -87,6 +87,7 @@ def command(
             require_root()
         elif chosen.loss_policy != (NO_POLICY,):
             raise UsageError("a model has no senders that retire paths; --loss-policy off, or a fabric")
+        require(lacks_of_folder(kept.path))
         kept.begin(chosen)
         with interrupts_raise():
             (_simulate if simulate else _on_fabric)(chosen, kept, labdir, output)

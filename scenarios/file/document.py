@@ -6,12 +6,18 @@ Knows nothing of scenarios. Lists become tuples, for frozen models.
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import yaml
 
+from scenarios.errors import UsageError
+
 DEEPEST = 32
 """Levels of nesting; a scenario has four."""
+
+_PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
+"""What keys and values, and lists, have without a tag of their own."""
 
 _TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys, which are few levels deep")
 
@@ -77,6 +83,10 @@ class _Reading:
             self.flaws.append(Flaw(place, self.lines[place], "a YAML alias is used", "write the value out"))
             return None
         self.visited.add(id(node))
+        if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
+            tag = node.tag.replace("tag:yaml.org,2002:", "!!")
+            self.flaws.append(Flaw(place, self.lines[place], f"the tag {tag} is not read", "leave it out"))
+            return None
         if isinstance(node, yaml.MappingNode):
             return dict(self._entries(node, place))
         if isinstance(node, yaml.SequenceNode):
@@ -137,6 +147,20 @@ def odd_number(text: str, value: Any) -> tuple[str, str] | None:
         choice = str(value) if plain == value else f"{plain} or {value}, whichever is meant"
         return f"{text} would be read as {value}, in base 8", f"write {choice}"
     return None
+
+
+def read_text(path: Path) -> str:
+    """The text of a file. Raises `UsageError` when it cannot be read, with the line where it is not UTF-8."""
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read: {error}") from error
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        odd = data[error.start]
+        raise UsageError(f"{path}:{line}: byte {odd:#04x} is not UTF-8; save the file as UTF-8") from error
 
 
 def read_document(text: str) -> Document:

@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from faults.errors import QuantityError
-from scenarios.errors import Problem, ScenarioRefusedError, UsageError
-from scenarios.file.document import Document, Place, read_document
+from scenarios.errors import Problem, ScenarioRefusedError
+from scenarios.file.document import Document, Place, read_document, read_text
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Complaint, complaints_of, parts_of
 from scenarios.file.written import written
@@ -26,6 +26,10 @@ _EXAMPLES = {
     "float": "a number such as 2.5",
     "string": "text such as leaf",
     "tuple": "a list, in square brackets or one `- item` a line",
+    "bool": "true or false",
+    "list": "a list, in square brackets or one `- item` a line",
+    "dict": "keys and values, one a line",
+    "mapping": "keys and values, one a line",
     "model": "keys and values, one a line",
 }
 _NO_QUANTITIES = (bool, Mapping, tuple)
@@ -48,11 +52,7 @@ def load_scenario(path: Path) -> Scenario:
 
     Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
-    return scenario_from(text, str(path))
+    return scenario_from(read_text(path), str(path))
 
 
 def scenario_from(text: str, name: str) -> Scenario:
@@ -85,7 +85,17 @@ def _shape(document: Document) -> Iterator[Complaint]:
 
 def _sense(document: Document) -> Iterator[Complaint]:
     if isinstance(document.values, Mapping):
-        yield from complaints_of(parts_of(document.values))
+        for complaint in complaints_of(parts_of(document.values)):
+            if not _is_echo_of_flaw(complaint, document):
+                yield complaint
+
+
+def _is_echo_of_flaw(complaint: Complaint, document: Document) -> bool:
+    """Whether it is of an entry that lacks what a flaw took: of the entry as a whole, or of a key that is not there."""
+    place = complaint.place if complaint.place in document.lines else complaint.place[:-1]
+    if place == complaint.place and not any(isinstance(key, int) for key in place):
+        return False
+    return any(len(flaw.place) > len(place) > 0 and flaw.place[: len(place)] == place for flaw in document.flaws)
 
 
 def _problems(complaints: list[Complaint], document: Document, name: str) -> list[Problem]:
@@ -116,8 +126,9 @@ def _translated(detail: ErrorDetails) -> Complaint:
             wrong = f"{written(detail['input'])} is of the wrong kind"
         return Complaint(place, wrong, right or _meaning(place))
     if kind.endswith(("_type", "_parsing")):
-        wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0], "another kind of value")
-        return Complaint(place, f"{written(detail['input'])} is of the wrong kind", f"write {wanted}")
+        wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0])
+        right = f"write {wanted}" if wanted else _meaning(place)
+        return Complaint(place, f"{written(detail['input'])} is of the wrong kind", right)
     if kind in RANGES:
         wrong, right = RANGES[kind]
         return Complaint(place, f"{written(detail['input'])} is {wrong}", right.format_map(context))

@@ -337,6 +337,8 @@ def _fit_complaints(
             require_fits(chosen, fault, fabric)
         except TargetError as error:
             yield Complaint(place, error.reason, error.hint)
+        except WordingError as error:
+            yield from (Complaint(("faults", at, _key(word)), *told) for word, *told in error.problems)
         for way in chosen.ways:
             if (way, name_of(fault)) in taken:
                 wrong = f"{way} already has the fault of faults.{taken[way, name_of(fault)]}"
@@ -360,12 +362,13 @@ def _chosen(entry: FaultEntry, fabric: Fabric) -> Chosen | Complaint:
     try:
         return chosen_of(entry.where, fabric)
     except UnknownNameError as error:
-        near = ", ".join(error.near)
-        return Complaint(
-            place, f"{error.text!r}: {error.reason}", f"did you mean {near}?" if near else "see the topology"
-        )
+        return Complaint(place, f"{error.text!r}: {error.reason}", _right(error))
     except TargetError as error:
         return Complaint(place, f"{error.text!r}: {error.reason}", error.hint)
+
+
+def _right(error: UnknownNameError) -> str:
+    return f"did you mean {', '.join(error.near)}?" if error.near else error.right
 
 
 def _when(words: Mapping[str, str | bool]) -> str:
@@ -382,8 +385,7 @@ def _link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Compla
     try:
         parse_link(text, fabric)
     except UnknownNameError as error:
-        near = ", ".join(error.near)
-        yield Complaint(place, f"{text!r}: {error.reason}", f"did you mean {near}?" if near else "see the topology")
+        yield Complaint(place, f"{text!r}: {error.reason}", _right(error))
 
 
 def _switch_link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Complaint]:

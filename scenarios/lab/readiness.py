@@ -65,7 +65,8 @@ def lacks_of_folder(folder: Path) -> Iterator[str]:
         with tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
             pass
     except OSError as error:
-        yield f"{folder}: results cannot be written there; making a folder in {place}: {error.strerror or error}"
+        why = error.strerror or error
+        yield f"{folder}: results cannot be written there, name another folder; making one in {place}: {why}"
 
 
 def _is_there(place: Path) -> bool:

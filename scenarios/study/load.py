@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
-from scenarios.file.document import Document, read_document
+from scenarios.file.document import Document, read_document, read_text
 from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint
 from scenarios.file.scenario_files import CATALOG, is_a_folder
@@ -42,11 +42,7 @@ def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
 
     Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
     """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
-    return study_from(text, str(path), instead or {})
+    return study_from(read_text(path), str(path), instead or {})
 
 
 def study_from(text: str, name: str, instead: Mapping[str, Any]) -> Study:

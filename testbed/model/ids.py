@@ -168,7 +168,32 @@ def parse_node(text: str, fabric: "Fabric") -> NodeId:
     if (node := names.get(text)) is not None:
         return node
     reason = "no such node" if _NODE.fullmatch(text) else "not a node name (they look like p0-leaf3, p0-spine5, h2)"
-    raise UnknownNameError("node", text, reason, _near(text, names))
+    raise UnknownNameError("node", text, reason, _near(text, names), known_nodes(fabric))
+
+
+def known_nodes(fabric: "Fabric") -> str:
+    """Which nodes there are: `nodes are h0 to h7, p0-leaf0 to p1-leaf7, p0-spine0 to p1-spine7`."""
+    spec = fabric.spec
+    planes = range(spec.planes)
+    groups = (
+        [NodeId.host(0), NodeId.host(fabric.host_count - 1)],
+        [NodeId.leaf(planes[0], 0), NodeId.leaf(planes[-1], spec.leaves - 1)],
+        [NodeId.spine(planes[0], 0), NodeId.spine(planes[-1], spec.spines - 1)],
+    )
+    return f"nodes are {', '.join(map(_from_to, groups))}"
+
+
+def known_links(fabric: "Fabric") -> str:
+    """Which links there are: `links are p0:leaf0-spine0 to p1:leaf7-spine7, p0:h0-leaf0 to p1:h7-leaf7`."""
+    spec, last = fabric.spec, fabric.host_count - 1
+    up = ["p0:leaf0-spine0", f"p{spec.planes - 1}:leaf{spec.leaves - 1}-spine{spec.spines - 1}"]
+    down = ["p0:h0-leaf0", f"p{spec.planes - 1}:h{last}-leaf{spec.leaves - 1}"]
+    return f"links are {_from_to(up)}, {_from_to(down)}"
+
+
+def _from_to(ends: Iterable[object]) -> str:
+    """`a to b`, or `a` alone."""
+    return " to ".join(dict.fromkeys(map(str, ends)))
 
 
 def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
@@ -216,7 +241,7 @@ def _names(end: tuple[str, str], node: NodeId) -> bool:
 
 def _unknown_link(text: str, reason: str, fabric: "Fabric") -> UnknownNameError:
     names = (str(way) if ">" in text else str(link) for link in _alike(text, fabric) for way in link.directions)
-    return UnknownNameError("link", text, reason, _near(text, dict.fromkeys(names)))
+    return UnknownNameError("link", text, reason, _near(text, dict.fromkeys(names)), known_links(fabric))
 
 
 def _alike(text: str, fabric: "Fabric") -> Iterable[LinkId]:

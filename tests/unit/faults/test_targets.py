@@ -4,7 +4,7 @@ from fractions import Fraction
 
 import pytest
 
-from faults.errors import TargetError
+from faults.errors import TargetError, WordingError
 from faults.model import BlackHole, Crash, Down, Hang, RandomDrop
 from faults.only import Only
 from faults.targets import chosen_of, require_fits
@@ -103,9 +103,28 @@ def test_switch_kinds_want_switches():
 def test_a_host_that_is_not_there_is_told():
     chosen = chosen_of("p0:leaf0>spine0", FABRIC)
     require_fits(chosen, BlackHole(3), FABRIC)
-    for fault in (BlackHole(4), RandomDrop(Fraction(1), Only(host=99))):
-        with pytest.raises(TargetError, match=r"there is no host h.*; hosts are h0 to h3"):
+    for fault, word in ((BlackHole(4), "black-hole"), (RandomDrop(Fraction(1), Only(host=99)), "only-to")):
+        with pytest.raises(WordingError, match=rf"^{word}: there is no host h.*; hosts are h0 to h3$"):
             require_fits(chosen, fault, FABRIC)
+
+
+@pytest.mark.parametrize("text", ["p0:leaf0>spine0,,", "p0:leaf0>spine0,", ",h1", "h0,,h1", "h0, ,h1"])
+def test_a_comma_too_many_is_told(text: str) -> None:
+    with pytest.raises(TargetError, match="a comma has no name beside it"):
+        chosen_of(text, FABRIC)
+
+
+@pytest.mark.parametrize(
+    ("text", "known"),
+    [("h99", "nodes are h0 to h3, p0-leaf0 to p1-leaf1, p0-spine0 to p1-spine1"),
+     ("p7-leaf*", "nodes are h0 to h3,"),
+     ("p9:h99>spine7777777", "links are p0:leaf0-spine0 to p1:leaf1-spine1, p0:h0-leaf0 to p1:h3-leaf1")],
+)  # fmt: skip
+def test_a_name_that_resembles_none_is_told_with_those_there_are(text: str, known: str) -> None:
+    with pytest.raises(UnknownNameError) as told:
+        chosen_of(text, FABRIC)
+    assert known in str(told.value)
+    assert told.value.right.startswith(known)
 
 
 def test_a_choice_is_told_spelt_out():

@@ -13,6 +13,7 @@ from scenarios.file.json_schema import schema_text
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import CATALOG, catalog_names, find_scenario
+from scenarios.file.transport import Transport
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = sorted((ROOT / "tests/golden/scenarios").glob("*.yaml"))
@@ -148,7 +149,7 @@ def test_a_name_like_a_date_is_a_name(name: str) -> None:
 
 def test_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
-    with pytest.raises(UsageError, match="cannot be read"):
+    with pytest.raises(UsageError, match=r"latin\.yaml:1: byte 0xe9 is not UTF-8; save the file as UTF-8"):
         load_scenario(tmp_path / "latin.yaml")
     with pytest.raises(UsageError, match="cannot be read"):
         load_scenario(tmp_path / "none.yaml")
@@ -196,3 +197,44 @@ def test_names_are_found_in_catalog_and_file_system(tmp_path: Path, monkeypatch:
 @pytest.mark.parametrize(("written", "meant"), [("off", "off"), ('"off"', "off"), ("detail", "detail")])
 def test_the_word_off_is_no_truth_value(written: str, meant: str) -> None:
     assert scenario_from(f"{LEAST}events: {written}\n", "x").events == meant
+
+
+def problems(*lines: str) -> list[str]:
+    with pytest.raises(ScenarioRefusedError) as refused:
+        scenario_from("\n".join((LEAST, *lines)), "x.yaml")
+    return [f"{each.path}: {each.wrong}; {each.right}" for each in refused.value.problems]
+
+
+def test_what_a_flaw_took_is_not_missed_besides() -> None:
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', drop: .nan}")
+    assert told.startswith("faults.0.drop: .nan is not a number")
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', gemodel: 'p=-1,r=10%'}")
+    assert told == "faults.0.gemodel: p: '-1' is not a rate; write it as 1%, 0.5% or 50bp"
+    first, second = problems("faults:", "  - {link: 'p0:leaf0>spine99', drop: .nan}")
+    assert first.startswith("faults.0.")
+    assert second.startswith("faults.0.")
+    assert "no such link" in first + second
+
+
+def test_a_tag_is_refused() -> None:
+    assert problems("topology: !!python/object:os.system {}") == [
+        "topology: the tag !!python/object:os.system is not read; leave it out"
+    ]
+    assert "capture: the tag !mine is not read; leave it out" in problems("capture: !mine [p0:leaf0-spine0]")
+
+
+def test_a_host_that_is_not_there_is_told_at_the_word() -> None:
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', drop: 1%, only_to: h77}")
+    assert told.startswith("faults.0.only_to: there is no host h77; hosts are h0 to h")
+
+
+@pytest.mark.parametrize("key", Transport.model_fields)
+@pytest.mark.parametrize("value", ["[[1]]", "{a: 1}"])
+def test_what_is_of_no_kind_that_is_wanted_is_told_with_what_would_be_right(key: str, value: str) -> None:
+    told = problems(f"transport: {{{key}: {value}}}")
+    assert all("another kind" not in each for each in told)
+
+
+def test_true_and_false_are_told_where_they_are_wanted() -> None:
+    told = problems("transport: {port_mask: 1}")
+    assert told == ["transport.port_mask: 1 is of the wrong kind; write true or false"]

@@ -43,7 +43,7 @@ def test_everything_is_one_error_and_each_line_once() -> None:
     first, second, third, fourth = str(told.value).splitlines()
     assert first == "clang is missing: install clang"
     assert second.startswith("a fabric of 8,448 nodes")
-    assert third.startswith("/proc/none: results cannot be written there; making a folder in /proc: ")
+    assert third.startswith("/proc/none: results cannot be written there, name another folder; making one in /proc: ")
     assert fourth == "tcpdump is missing: install tcpdump"
 
 
