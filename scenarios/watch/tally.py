@@ -96,7 +96,7 @@ class Tally:
             elif record["event"] == "LINK_SUM":
                 self._link_sums[record["link"]] = record["verdict"]
             elif record["event"] == "ADDED_UP":
-                self._path_sums[record["verdict"]] += 1
+                self._path_sums[f"paths {record['verdict']}"] += 1
             elif record["event"] == "LOCALIZE":
                 self._hear_accusation(record)
             elif record["event"] in _ACTS:
@@ -130,7 +130,7 @@ class Tally:
             evs=tuple(_host_evs(reading)),
             faults=tuple(map(_fault, status.faults)),
             verdicts=dict(self._verdicts),
-            sums=dict(Counter(self._link_sums.values()) + self._path_sums),
+            sums=dict(Counter(f"links {verdict}" for verdict in self._link_sums.values()) + self._path_sums),
             detections=tuple(self._detections),
             troubles=tuple(_troubles(reading)),
         )

@@ -145,7 +145,7 @@ class View:
     verdicts: dict[str, int]
     """On paths of single flows."""
     sums: dict[str, int]
-    """Verdicts of several flows together: on links by all flows over each, on paths by flows of a pair of leaves."""
+    """Of several flows together, as `links healthy` (all flows over a link) and `paths healthy` (flows of a pair)."""
     detections: tuple[Detection, ...]
     """Oldest first."""
     troubles: tuple[str, ...]

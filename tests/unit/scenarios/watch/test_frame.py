@@ -191,10 +191,10 @@ def test_a_lab_before_its_first_run_claims_nothing() -> None:
 
 
 def test_verdicts_of_single_flows_do_not_stand_for_those_of_flows_together() -> None:
-    view = replace(large_view(bad=False), verdicts={"insufficient": 3584}, sums={"healthy": 256})
+    view = replace(large_view(bad=False), verdicts={"insufficient": 3584}, sums={"links healthy": 256})
     shown = "\n".join(lines(view, 200, 50))
     assert "verdicts of single flows: 3,584 insufficient" in shown
-    assert "verdicts of flows together: 256 healthy" in shown
+    assert "verdicts of flows together: 256 links healthy" in shown
 
 
 def test_troubles_and_old_pictures_are_told() -> None:

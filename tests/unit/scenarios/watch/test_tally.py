@@ -65,7 +65,7 @@ def test_verdicts_of_flows_together_are_counted_apart_by_the_last_word_on_a_link
     pair = {"event": "ADDED_UP", "epoch": 1, "verdict": "healthy"}
     tally = Tally(FABRIC)
     view = tally.take(reading(0.0, records=(alone, alone, *over, pair)))
-    assert (view.verdicts, view.sums) == ({"insufficient": 2}, {"healthy": 2})
+    assert (view.verdicts, view.sums) == ({"insufficient": 2}, {"links healthy": 1, "paths healthy": 1})
     assert tally.take(reading(1.0, status=status(epoch=2))).sums == {}
 
 
