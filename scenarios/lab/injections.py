@@ -8,6 +8,7 @@ import logging
 import secrets
 import time
 import zlib
+from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -75,6 +76,8 @@ class Injections:
         self._injector = injector
         self._schedule = Schedule[Key]()
         self._ordered: dict[Key, _Ordered] = {}
+        self._windows = Counter[Key]()
+        """How often each of these has been set by its order."""
         self._detections = Tail(labdir.detect, labdir.older_detect)
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
         self._last = ExitStack()
@@ -234,6 +237,7 @@ class Injections:
         """In force now, or on a timeline whose first edge may be due now; what went for it."""
         self._ordered[ordered.key] = ordered
         self._failed.pop(ordered.key, None)
+        self._windows.pop(ordered.key, None)
         if is_nothing(ordered.fault):
             return self._take_back(ordered.key)
         if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
@@ -296,7 +300,9 @@ class Injections:
         self._injector.require(ordered.fault, ordered.mechanism)
         cleared = self._injector.clear(*ordered.key)
         self._record(cleared, ordered.by)
-        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, _seed_of(ordered)), ordered.by)
+        seed = _seed_of(ordered, self._windows[ordered.key])
+        self._windows[ordered.key] += 1
+        self._record(self._injector.set(target, ordered.fault, ordered.mechanism, seed), ordered.by)
         return cleared
 
     def _take_back(self, key: Key) -> tuple[FaultClear, ...]:
@@ -330,7 +336,7 @@ def _orders(
     return [_Ordered(way, fault, mechanism, by, seed, links, client) for way in chosen.ways]
 
 
-def _seed_of(ordered: _Ordered) -> int:
-    """Of one fault on one direction: no two ports lose the same packets."""
-    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(" ".join(ordered.key).encode())])
+def _seed_of(ordered: _Ordered, window: int) -> int:
+    """Of one fault on one direction, the first time or a later one: no two ports or times lose the same packets."""
+    sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(" ".join(ordered.key).encode()), window])
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1

@@ -118,6 +118,29 @@ def refusing_once(kernel: Kernel, link: str) -> Callable[[], bool]:
     return lambda: bool(refused)
 
 
+def test_every_window_of_a_timeline_drops_other_packets_and_an_order_repeats_them(
+    lab: tuple[Injections, Kernel, LabDir],
+) -> None:
+    injections, _, labdir = lab
+    first, again = (seeds_of_windows(injections, labdir) for _ in range(2))
+    both = min(len(first), len(again))  # a machine that stands still leaves edges out
+    assert first[:both] == again[:both]
+    assert len({*first, *again}) == max(len(first), len(again)) > 1
+
+
+def seeds_of_windows(injections: Injections, labdir: LabDir) -> list[int]:
+    """Of a fault that is set three times, a moment each."""
+    before = len(list(read_records(labdir.truth))) if labdir.truth.exists() else 0
+    words = {"drop": "5%", "for": "20ms", "every": "50ms", "times": "3"}
+    injections.set(FaultSet(UP, words, seed=1))
+    until = time.monotonic() + 30
+    while injections.planned() and time.monotonic() < until:
+        time.sleep(injections.due_in_s() or 0)
+        injections.run()
+    told = list(read_records(labdir.truth))[before:]
+    return [record["fault_seed"] for record in told if record["event"] == "FAULT_SET"]
+
+
 def test_a_timeline_goes_on_when_the_order_that_replaces_it_fails(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, kernel, _ = lab
     injections.set(order(UP, "5%", at="1min"))
