@@ -47,7 +47,7 @@ class Agents:
         """Send full packets from SOURCE to TARGET on a queue pair of its own; the row of what it counted."""
         serve, config = (
             self.commands.serve,
-            ask.QpSettings(pmtu=PMTU, window_pkts=128, policy=policy, ack_timeout_ms=5000),
+            ask.QpSettings(pmtu=PMTU, window_pkts=128, policy=policy, ack_timeout_ns=5_000_000_000),
         )
         ends = [
             {"host": host, **serve(ask.CreateQp(host, peer, config))}
