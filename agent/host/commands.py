@@ -324,7 +324,7 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "probes_tx": requester.probes,
         "probes_answered": requester.probes_answered,
         "started_ns": requester.first_tx_ns,
-        "finished_ns": requester.last_completed_ns if not progress.posted_bytes - progress.acked_bytes else None,
+        "finished_ns": requester.last_completed_ns if progress.completed_messages == progress.posted_messages else None,
         "held_pkts": progress.held_pkts,
         "received_pkts": responder.received,
         "received_bytes": responder.received_bytes,

@@ -314,13 +314,21 @@ def _is_verified(flow: FlowResult) -> bool:
     return flow.workload != "write" or flow.bytes_verified == flow.payload_bytes
 
 
-def _data_check(flows: tuple[FlowResult, ...]) -> Check:
-    wrong = [
+def _is_wrong(flow: FlowResult) -> bool:
+    arrived = _is_verified(flow) and not flow.bytes_wrong and flow.acked_bytes == flow.payload_bytes
+    return not arrived or flow.seconds is None
+
+
+def _wrong_text(flow: FlowResult) -> str:
+    text = (
         f"{flow.source}>{flow.destination}: {flow.acked_bytes:,} of {flow.payload_bytes:,} bytes acknowledged, "
-        f"{flow.bytes_wrong:,} wrong at the receiver ({flow.state})"
-        for flow in flows
-        if flow.bytes_wrong or not _is_verified(flow) or flow.acked_bytes != flow.payload_bytes
-    ]
+        f"{flow.bytes_wrong:,} wrong at the receiver"
+    )
+    return f"{text}{', not completed' if flow.seconds is None else ''} ({flow.state})"
+
+
+def _data_check(flows: tuple[FlowResult, ...]) -> Check:
+    wrong = [_wrong_text(flow) for flow in flows if _is_wrong(flow)]
     writes = sum(flow.workload == "write" for flow in flows)
     right = f"{count_text(len(flows), 'flow')} arrived complete, " + (
         "compared byte for byte" if writes == len(flows) else f"{writes:,} of them compared byte for byte"

@@ -77,8 +77,8 @@ class FlowProgress(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """All acknowledged, or failed."""
-        return self.state == "ERROR" or self.acked_bytes >= self.posted_bytes > 0
+        """All writes completed, or failed. SACKs may acknowledge all bytes before a transport ACK completes a write."""
+        return self.state == "ERROR" or self.finished_ns is not None
 
 
 class PortCounts(msgspec.Struct, frozen=True):
@@ -187,7 +187,7 @@ class Traffic:
         self._ask(item.source.host, write)
 
     def ended(self, progress: Sequence[FlowProgress]) -> bool:
-        """Whether all writes are acknowledged or have failed, by the last progress."""
+        """Whether all writes are completed or have failed, by the last progress."""
         return all(flow.ended for flow in progress[: len(self._flows)])
 
     def progress(self) -> tuple[FlowProgress, ...]:

@@ -24,7 +24,7 @@ from agent.host.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
-from agent.wire.constants import AnnounceKind
+from agent.wire.constants import AnnounceKind, Opcode
 from agent.wire.dtypes import ANNOUNCE_FRAME
 from agent.wire.ev import EvCodec
 from agent.wire.layers import BTH, METH, Announce
@@ -85,6 +85,20 @@ def test_a_write_arrives_and_is_verified(target):
     assert progress[0]["acked_bytes"] == progress[0]["posted_bytes"] == progress[target]["received_bytes"] == 100_000
     assert progress[0]["completed_messages"] == 25
     assert progress[0]["finished_ns"] > progress[0]["started_ns"] is not None
+
+
+def test_a_write_has_not_finished_before_its_transport_ack():
+    """SACKs acknowledge every byte; what completes the write is lost for a while, and then repeated."""
+    worker = Worker(PathRule(target=0, opcodes=(Opcode.ACKNOWLEDGE,), loss=1.0, end_ns=20_000_000))
+    worker.write(0, 2, 100_000)
+    worker.run()
+    waits = next(qp for qp in worker.ask(rq.Progress())["qps"] if qp["host"] == 0)
+    assert waits["acked_bytes"] == waits["posted_bytes"] == 100_000
+    assert (waits["completed_messages"], waits["finished_ns"]) == (0, None)
+    worker.run(10_000)
+    done = next(qp for qp in worker.ask(rq.Progress())["qps"] if qp["host"] == 0)
+    assert done["completed_messages"] == done["posted_messages"] == 25
+    assert done["finished_ns"] > 20_000_000
 
 
 def test_counters_add_up():

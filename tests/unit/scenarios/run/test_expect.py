@@ -92,11 +92,18 @@ def test_paths_judged_by_several_flows_together_count_and_are_told() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"bytes_wrong": 1}, {"bytes_verified": 25_599}, {"acked_bytes": 0}],
+    [{"bytes_wrong": 1}, {"bytes_verified": 25_599}, {"acked_bytes": 0}, {"seconds": None}],
     ids=lambda change: next(iter(change)),
 )
-def test_wrong_or_missing_data_fails(change: dict[str, int]) -> None:
+def test_wrong_or_missing_data_fails(change: dict[str, int | None]) -> None:
     assert set(failed(concluded(LINK), {LINK}, msgspec.structs.replace(FLOW, **change))) == {"all data is right"}
+
+
+def test_a_write_that_did_not_complete_is_told_so() -> None:
+    late = msgspec.structs.replace(FLOW, seconds=None, state="ERROR")
+    assert (
+        "0 wrong at the receiver, not completed (ERROR)" in failed(concluded(LINK), {LINK}, late)["all data is right"]
+    )
 
 
 def test_named_too_late_fails() -> None:

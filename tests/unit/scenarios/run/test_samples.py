@@ -13,7 +13,7 @@ def flow(sent: int, timeouts: int = 0) -> FlowProgress:
 
 
 def acked(count: int) -> FlowProgress:
-    return FlowProgress(0, 1, "RTS", 100, count, 9, count // 10, 0, 0, 1, None)
+    return FlowProgress(0, 1, "RTS", 100, count, 9, count // 10, 0, 0, 1, 2 if count == 100 else None)
 
 
 def worker(ran: int, waited: int) -> WorkerCounts:

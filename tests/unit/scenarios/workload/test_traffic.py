@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from agent.host import requests as rq
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.workload.traffic import AT_ONCE, Traffic
+from scenarios.workload.traffic import AT_ONCE, FlowProgress, Traffic
 
 
 class Worker:
@@ -60,3 +62,10 @@ def test_flows_are_opened_many_at_once_and_each_end_knows_the_other() -> None:
     assert len(connected) == 2 * 54
     assert len({(end.host, end.rkey) for item in traffic.flows for end in (item.source, item.destination)}) == 2 * 54
     assert max(worker.calls for worker in workers) < 20
+
+
+def test_a_flow_ends_when_its_writes_are_completed_not_when_its_bytes_are_acknowledged() -> None:
+    waits = FlowProgress(0, 1, "RTS", 4096, 4096, 1, 0, 0, 0, started_ns=5, finished_ns=None)
+    assert not waits.ended
+    assert msgspec.structs.replace(waits, finished_ns=9).ended
+    assert msgspec.structs.replace(waits, state="ERROR").ended
