@@ -1,7 +1,7 @@
 """What two hosts say to one another outside queue pairs: EV probes and Port Status Updates. MRC 5.2 to 5.4.
 
-An EV probe asks whether one path works; an update tells which of our ports do, on three planes one interval apart and
-then until it is answered (our choice). Knows rows of an EV profile towards the peer, no queue pairs and no sockets.
+An EV probe asks whether one path works; an update says which ports do (`port_status.py`), on planes in turn. Knows rows
+of an EV profile towards the peer, no queue pairs and no sockets.
 """
 
 from dataclasses import dataclass
@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
+from agent.core.port_status import PeerPorts, PortUpdates
 from agent.core.questions import Question, Questions
 from agent.core.reverse_evs import ReverseEvs
 from agent.wire.constants import ENDPOINT_QPN, TX_TIMESTAMP_TICK_NS, EndpointOp
@@ -21,8 +22,6 @@ from agent.wire.control_columns import (
 )
 
 _ID_MASK = 0xFFFF
-_LEAST_UPDATES = 3
-"""Copies of a Port Status Update, whatever is answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,19 +70,12 @@ class Endpoint:
         self._wanted: list[tuple[int, int]] = []
         self._answers: list[EvProbeAnswer] = []
         self._waiting: list[_Waiting] = []
-        self._mask = 0
         self._up = np.ones(256, np.bool_)
-        self._updates: set[int] = set()
-        """Ids of the update under way."""
-        self._copies = 0
-        self._heard = True
-        self._update_ns: int | None = None
-        self.peer_mask: int | None = None
-        """The peer's ports as it told last, bit N = port N; None before it told."""
+        """Our ports by plane, as the peer is to know them; it takes all for up until it is told."""
+        self._updates = PortUpdates(self._settings.update_interval_ns, self._settings.most_updates)
+        self.peer_ports = PeerPorts()
         self.probes_sent = 0
         self.probes_answered = 0
-        self.updates_sent = 0
-        self.updates_received = 0
         self.unasked = 0
         """Answers to nothing: never asked, or long given up."""
 
@@ -93,9 +85,19 @@ class Endpoint:
 
     def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
         """Our ports changed to `mask`, bit N = port N; `up` (256,) says the same by plane."""
-        self._mask, self._up = mask, up.copy()
+        self._up = up.copy()
         self._reverse.on_planes(self._up)
-        self._updates, self._copies, self._heard, self._update_ns = set(), 0, False, now_ns
+        self._updates.tell(mask, now_ns)
+
+    def greet(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
+        """A queue pair joins: tell its host of our ports as `tell_ports` does, unless it knows or is being told."""
+        if self._updates.due_ns is None and not (self._updates.is_known and np.array_equal(up, self._up)):
+            self.tell_ports(mask, up, now_ns)
+
+    @property
+    def updates_sent(self) -> int:
+        """Copies of Port Status Updates sent."""
+        return self._updates.sent
 
     @property
     def owes_answers(self) -> bool:
@@ -111,27 +113,27 @@ class Endpoint:
     def receive_requests(self, cols: EndpointRequestColumns) -> bool:
         """Note (n,) requests to be answered; True if the peer's ports changed."""
         self._waiting.append(_Waiting(cols.op.copy(), cols.request_id.copy(), cols.tx_timestamp.copy()))
-        told = cols.port_status_mask[cols.op == EndpointOp.PORT_STATUS_UPDATE]
-        self.updates_received += len(told)
-        if not len(told) or int(told[-1]) == self.peer_mask:
-            return False
-        self.peer_mask = int(told[-1])
-        return True
+        return self.peer_ports.hear(cols.take(cols.op == EndpointOp.PORT_STATUS_UPDATE.value))
 
     def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
         """Match (n,) answers; those not asked for are counted and ignored."""
         # One turn an answer: they come one a round trip.
-        for number in cols.request_id.tolist():
-            answered = self._questions.answered(number, now_ns)
-            if answered is not None:
-                asked, _ = answered
-                self.probes_answered += 1
-                if asked.tag != ENDPOINT_QPN:  # a path that is denied is tried, and carries nothing else
-                    self._reverse.learn(asked.row)
-                self._answers.append(EvProbeAnswer(asked.tag, asked.row, now_ns - asked.sent_ns))
-            elif number not in self._updates:
-                self.unasked += 1
-            self._heard |= number in self._updates
+        for op, number in zip(cols.op.tolist(), cols.request_id.tolist(), strict=True):
+            is_update = op == EndpointOp.PORT_STATUS_UPDATE
+            was_asked = self._updates.answered(number) if is_update else self._answered(number, now_ns)
+            self.unasked += not was_asked
+
+    def _answered(self, number: int, now_ns: int) -> bool:
+        """An EV probe was answered; False if nobody sent it, or long ago."""
+        answered = self._questions.answered(number, now_ns)
+        if answered is None:
+            return False
+        asked, _ = answered
+        self.probes_answered += 1
+        if asked.tag != ENDPOINT_QPN:  # a path that is denied is tried, and carries nothing else
+            self._reverse.learn(asked.row)
+        self._answers.append(EvProbeAnswer(asked.tag, asked.row, now_ns - asked.sent_ns))
+        return True
 
     def batches(self, now_ns: int) -> list[EndpointRequestBatch | EndpointResponseBatch]:
         """Answers, probes and updates that are due."""
@@ -140,7 +142,7 @@ class Endpoint:
             found.append(self._responses())
         if self._wanted:
             found.append(self._probes(now_ns))
-        if self._update_ns is not None and now_ns >= self._update_ns:
+        if self._updates.due_ns is not None and now_ns >= self._updates.due_ns:
             found.append(self._update(now_ns))
         return found
 
@@ -157,7 +159,7 @@ class Endpoint:
 
     def next_deadline_ns(self) -> int | None:
         """When `batches` or `drain_answers` has something although nothing arrives."""
-        due = (self._questions.deadline_ns, self._update_ns)
+        due = (self._questions.deadline_ns, self._updates.due_ns)
         return min((time for time in due if time is not None), default=None)
 
     def _responses(self) -> EndpointResponseBatch:
@@ -180,15 +182,9 @@ class Endpoint:
         return self._requests(EndpointOp.EV_PROBE, ids, [row for row, _ in wanted], 0, now_ns)
 
     def _update(self, now_ns: int) -> EndpointRequestBatch:
-        settings = self._settings
-        number = self._take_id()
-        self._updates.add(number)
-        self._copies += 1
-        self.updates_sent += 1
-        over = self._copies >= _LEAST_UPDATES and (self._heard or self._copies >= settings.most_updates)
-        self._update_ns = None if over else now_ns + settings.update_interval_ns
+        number = self._updates.next_copy(now_ns)
         self._reverse.turn()
-        return self._requests(EndpointOp.PORT_STATUS_UPDATE, [number], [self._reverse.row], self._mask, now_ns)
+        return self._requests(EndpointOp.PORT_STATUS_UPDATE, [number], [self._reverse.row], self._updates.mask, now_ns)
 
     def _take_id(self) -> int:
         self._next_id = (self._next_id + 1) & _ID_MASK

@@ -219,7 +219,7 @@ class QueuePair:
             self._requester.receive_sacks(cols, now_ns)
             if self._requester.timer.retries:
                 self._check_retries(now_ns)
-            if cols.port_mask is not None and self._requester.peer_mask is not None:
+            if self._requester.peer_mask is not None:
                 self.on_peer_ports(self._requester.peer_mask, now_ns)
             if now_ns - self._learnt_ns >= _REVERSE_PERIOD_NS:
                 self._learnt_ns = now_ns
@@ -265,13 +265,18 @@ class QueuePair:
         self._tell_ports()
 
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
-        """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK)."""
+        """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK).
+
+        A mask without any port of ours changes nothing: it left by some port, and obeyed it would end all sending.
+        """
         self._quiet_until_ns = 0
         if mask == self._peer_ports:
             return
-        self._peer_ports = mask
         up = np.ones(256, np.bool_)
         up[self._planes] = (mask >> (self._planes.astype(np.int64) + 1)) & 1
+        if not np.count_nonzero(up[self._planes]):
+            return
+        self._peer_ports = mask
         ev_set = self._requester.ev_set
         if not np.array_equal(up, ev_set.remote_up):
             ev_set.on_remote_ports(up, now_ns)

@@ -71,7 +71,7 @@ class Requester:
         self._acked = 0
         self._unacked_ns: int | None = None
         self.peer_mask: int | None = None
-        """The peer's ports as the newest SACK told them, bit N = port N; None before one did."""
+        """The peer's ports as the newest SACK of the last drain has them, bit N = port N; None if it says nothing."""
         self.messages = MessageTable(config.pmtu)
         self.ev_set = EvSet(
             config.ev,
@@ -204,6 +204,7 @@ class Requester:
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
         flight, reader, recovery = self._in_flight, self._reader, self.recovery
+        self.peer_mask = None
         news = reader.read(cols, flight.base, flight.end)
         counters = self.counters
         counters.sacks, counters.sacks_stale, counters.sacks_rejected = reader.read_count, reader.stale, reader.rejected
@@ -362,7 +363,7 @@ class Requester:
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
         if cols.port_mask is not None:
             told = [mask for row in newest if (mask := int(cols.port_mask[row]))]
-            self.peer_mask = told[-1] if told else self.peer_mask
+            self.peer_mask = told[-1] if told else None
         if np.count_nonzero(cols.m):
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)

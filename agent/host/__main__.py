@@ -54,6 +54,7 @@ def run(settings: WorkerSettings) -> None:
     with contextlib.ExitStack() as undo:
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
+        wiring.introduce(engine.hosts.values())
         log = undo.enter_context(EventLog(Path(settings.event_log), Path(settings.older_event_log)))
         commands = Commands(engine, wiring, stop, monotonic_ns, log)
         leases = Leases(commands.serve)

@@ -115,5 +115,5 @@ def _neighbour_totals(neighbour: Neighbour) -> _Totals:
     return {
         "EV_PROBE_TX": {"packets": endpoint.probes_sent, "answered": endpoint.probes_answered},
         "PORT_STATUS_TX": {"packets": endpoint.updates_sent},
-        "PORT_STATUS_RX": {"packets": endpoint.updates_received},
+        "PORT_STATUS_RX": {"packets": endpoint.peer_ports.updates},
     }

@@ -3,7 +3,7 @@
 Numbers are unique in a lab because a host's index is part of them, so workers need not agree on anything.
 """
 
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Container, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -83,6 +83,11 @@ class Wiring:
         self.denylist = Denylist(self.codec)
         self.probes = LinkProbes(self.codec, {host: address.leaf for host, address in self.peers.items()})
 
+    def introduce(self, hosts: Iterable[HostRuntime]) -> None:
+        """Let hosts answer any host of the lab that asks them something (MRC 5.2), queue pair or not."""
+        for runtime in hosts:
+            runtime.neighbours.introduce = partial(self._stranger, runtime)
+
     def turn(self, hosts: Collection[HostRuntime]) -> None:
         """Say to leaves and links what is to be said. To be called every control period."""
         self.declarations.turn()
@@ -138,10 +143,8 @@ class Wiring:
         trimmable = self._trimmable[channel.qpn] and peer.trim_nack
         template_of = partial(self._template, runtime, peer_host, peer.qpn, trimmable=trimmable)
         template = template_of(profile)
-        towards_host = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
-        neighbour = Neighbour.of(peer_host, self.peers[peer_host].address, profile, towards_host)
         channel = replace(channel, template=template)
-        runtime.adopt(channel, neighbour, now_ns)
+        runtime.adopt(channel, self._neighbour(runtime, peer_host, profile), now_ns)
         self.profiles.connected(channel, template_of, now_ns)
         self.denylist.apply(channel, runtime.address.leaf, self.peers[peer_host].leaf, now_ns)
 
@@ -199,6 +202,17 @@ class Wiring:
             raise RequestError(f"h{peer_host} cannot be its own peer")
         leaf = runtime.address.leaf
         return Paths(self.fabric, leaf, self.peers[peer_host].leaf == leaf, self.codec)
+
+    def _neighbour(self, runtime: HostRuntime, peer_host: int, profile: EvProfile) -> Neighbour:
+        template = self._template(runtime, peer_host, ENDPOINT_QPN, profile)
+        return Neighbour.of(peer_host, self.peers[peer_host].address, profile, template)
+
+    def _stranger(self, runtime: HostRuntime, address: bytes) -> Neighbour | None:
+        """The host of an inner address, over every path to it; None if no other host of the lab has it."""
+        for host, peer in self.peers.items():
+            if peer.address == address and host != runtime.host:
+                return self._neighbour(runtime, host, self._profile(runtime, host, QpSettings(), 0))
+        return None
 
     def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
         """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""

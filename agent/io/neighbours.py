@@ -1,10 +1,10 @@
-"""The hosts that one host has queue pairs with, and the endpoint packets that pass between them.
+"""The hosts that one host has queue pairs with, or that ask it without one, and the endpoint packets between them.
 
 Joins `agent.core.endpoint` with addresses and templates; decides nothing about probes or ports.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -54,22 +54,35 @@ class Neighbour:
 class Neighbours:
     """All of one host's, by address."""
 
+    introduce: Callable[[bytes], Neighbour | None] | None = None
+    """Who has an address, be there a queue pair with it or not; None: nobody of this lab."""
     unknown: int = 0
-    """Endpoint packets from hosts we have no queue pair with."""
+    """Endpoint packets from addresses of nobody, and answers from hosts that we have no queue pair with."""
     _quiet_until_ns: int = 0
     _by_host: dict[int, Neighbour] = field(default_factory=dict)
     _by_address: dict[bytes, Neighbour] = field(default_factory=dict)
+    _strangers: dict[bytes, Neighbour] = field(default_factory=dict)
+    """Hosts without a queue pair that asked something: they are answered, and told nothing (MRC 5.2)."""
+    _up: NDArray[np.bool_] = field(default_factory=lambda: np.ones(256, np.bool_))
+    _mask: int = 0
+    """Our ports as told last."""
 
     def __iter__(self) -> Iterator[Neighbour]:
         """In the order they were met."""
         return iter(self._by_host.values())
 
-    def meet(self, neighbour: Neighbour) -> None:
-        """Keep a neighbour, unless its host is known already."""
+    def meet(self, neighbour: Neighbour, now_ns: int) -> int | None:
+        """Keep a neighbour, unless its host is known already, and see that it knows our ports.
+
+        The mask of its own, bit N for port N, if it has told us one, also before we met.
+        """
         self._quiet_until_ns = 0
-        if neighbour.host not in self._by_host:
-            self._by_host[neighbour.host] = neighbour
-            self._by_address[neighbour.address] = neighbour
+        known = self._by_host.setdefault(neighbour.host, neighbour)
+        self._by_address[known.address] = known
+        if (stranger := self._strangers.pop(known.address, None)) is not None:
+            known.endpoint.peer_ports = stranger.endpoint.peer_ports
+        known.endpoint.greet(self._mask, self._up, now_ns)
+        return known.endpoint.peer_ports.mask
 
     def probe(self, host: int, ev: int, qpn: int) -> None:
         """Send an EV probe for a queue pair; an EV that the neighbour's profile lacks is not probed."""
@@ -85,23 +98,25 @@ class Neighbours:
     def tell_ports(self, up: NDArray[np.bool_], planes: list[int], now_ns: int) -> None:
         """Announce our ports, `up` (256,) by plane, to all."""
         self._quiet_until_ns = 0
-        mask = sum(2 << plane for plane in planes if up[plane])
+        self._up, self._mask = up.copy(), sum(2 << plane for plane in planes if up[plane])
         for neighbour in self:
-            neighbour.endpoint.tell_ports(mask, up, now_ns)
+            neighbour.endpoint.tell_ports(self._mask, up, now_ns)
+        for stranger in self._strangers.values():
+            stranger.endpoint.follow(up, [])
 
     def receive_requests(self, cols: EndpointRequestColumns) -> list[tuple[int, int]]:
         """Take in requests; (host, port mask) of those whose ports changed."""
         self._quiet_until_ns = 0
         changed = []
-        for neighbour, rows in self._senders(cols.source_address):
-            if neighbour.endpoint.receive_requests(cols.take(rows)) and neighbour.endpoint.peer_mask is not None:
-                changed.append((neighbour.host, neighbour.endpoint.peer_mask))
+        for neighbour, rows in self._senders(cols.source_address, self._anyone):
+            if neighbour.endpoint.receive_requests(cols.take(rows)) and neighbour.endpoint.peer_ports.mask is not None:
+                changed.append((neighbour.host, neighbour.endpoint.peer_ports.mask))
         return changed
 
     def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
         """Take in answers."""
         self._quiet_until_ns = 0
-        for neighbour, rows in self._senders(cols.source_address):
+        for neighbour, rows in self._senders(cols.source_address, self._by_address.get):
             neighbour.endpoint.receive_responses(cols.take(rows), now_ns)
 
     def owed_answers(self) -> list[int]:
@@ -126,7 +141,7 @@ class Neighbours:
 
     def batches(self, now_ns: int) -> Iterator[tuple[FlowTemplate, Batch]]:
         """What is to be sent, with the template for it."""
-        for neighbour in self:
+        for neighbour in (*self, *self._strangers.values()):
             for batch in neighbour.endpoint.batches(now_ns):
                 yield neighbour.template, batch
 
@@ -141,13 +156,23 @@ class Neighbours:
         due = [neighbour.endpoint.next_deadline_ns() for neighbour in self]
         return min((time for time in due if time is not None), default=None)
 
-    def _senders(self, addresses: NDArray[np.uint8]) -> Iterator[tuple[Neighbour, NDArray[np.intp]]]:
+    def _anyone(self, address: bytes) -> Neighbour | None:
+        """A neighbour or a stranger."""
+        known = self._by_address.get(address) or self._strangers.get(address)
+        if known is None and self.introduce is not None and (known := self.introduce(address)) is not None:
+            known.endpoint.follow(self._up, [])
+            self._strangers[address] = known
+        return known
+
+    def _senders(
+        self, addresses: NDArray[np.uint8], who: Callable[[bytes], Neighbour | None]
+    ) -> Iterator[tuple[Neighbour, NDArray[np.intp]]]:
         rows_of: defaultdict[bytes, list[int]] = defaultdict(list)
         # One turn a packet: endpoint packets come one a round trip and neighbour.
         for row, address in enumerate(addresses):
             rows_of[address.tobytes()].append(row)
         for sender, rows in rows_of.items():
-            neighbour = self._by_address.get(sender)
+            neighbour = who(sender)
             if neighbour is None:
                 self.unknown += len(rows)
             else:

@@ -155,9 +155,11 @@ class HostRuntime:
         self.on_port_state(plane, up and self.ports[plane].carrier(), now_ns)
 
     def adopt(self, channel: Channel, neighbour: Neighbour, now_ns: int) -> None:
-        """Drive a connected queue pair, in place of what had its number; it learns of ports that are down."""
+        """Drive a connected queue pair, in place of what had its number; both ends learn of ports that are down."""
         self.channels[channel.qpn] = channel
-        self.neighbours.meet(neighbour)
+        mask = self.neighbours.meet(neighbour, now_ns)
+        if mask is not None:
+            channel.qp.on_peer_ports(mask, now_ns)
         for plane in self.ports:
             if not self._up[plane]:
                 channel.qp.on_port_state(plane, False, now_ns)

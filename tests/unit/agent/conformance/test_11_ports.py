@@ -9,7 +9,8 @@ from agent.core.ev_state import EvState
 from agent.core.events import QpErrorReason, QpFailed, QpState
 from agent.io.memory import PathRule
 from agent.wire.constants import Opcode
-from tests.unit.agent.conformance.agents import PAPER, states_of, step_for
+from tests.unit.agent.conformance.agents import DATA, PAPER, states_of, step_for
+from tests.unit.agent.core.test_requester import sacks_of
 from tests.unit.agent.io.memory_lab import build
 
 MASKED = replace(PAPER, port_mask=True)
@@ -70,11 +71,66 @@ def test_a_lost_update_is_repeated_until_it_is_answered():
     lab.engine.hosts[0].ports[1].is_up = False
     step_for(lab, 60_000_000)
     (neighbour,) = lab.engine.hosts[1].neighbours
-    assert neighbour.endpoint.peer_mask == 0b10
+    assert neighbour.endpoint.peer_ports.mask == 0b10
     (sender,) = lab.engine.hosts[0].neighbours
     sent = sender.endpoint.updates_sent
     step_for(lab, 20_000_000)
     assert sender.endpoint.updates_sent == sent
+
+
+@pytest.mark.parametrize("host", [0, 1], ids=["sender", "receiver"])
+def test_a_queue_pair_made_while_a_port_is_down_leaves_its_plane(host):
+    """Whoever's port it is, at the first packet or later, also for a second queue pair of the two hosts."""
+    sent = PathRule(source=0, plane=PLANE, opcodes=DATA)
+    lab = build(planes=4, rules=(sent,))
+    lab.engine.hosts[host].ports[PLANE].is_up = False
+    step_for(lab, 20_000_000)
+    for _ in range(2):
+        lab.run(lab.flow(0, 1, 2000 * 256))
+        assert lab.fabric.counts[0].seen <= (128 if host else 0), "only what left before the news came"
+        lab.fabric.counts[0].seen = 0
+    second = lab.flow(0, 1, 100 * 256)
+    assert not second.source.qp._requester.ev_set.plane_up[PLANE], "what is known of the peer is adopted"
+    lab.run(second)
+    assert lab.fabric.counts[0].seen == 0
+
+
+def test_a_late_copy_of_an_old_update_changes_nothing():
+    """The port is down for 15 ms; one plane has a queue of 20 ms: its copy of "down" comes after "up"."""
+    queue = PathRule(opcodes=(Opcode.ENDPOINT_REQUEST,), source=1, plane=0, delay_ns=20_000_000)
+    lab = build(planes=4, rules=(queue,))
+    flow = lab.flow(0, 1, 200_000 * 16, pmtu=16, window_pkts=64)
+    step_for(lab, 15_000_000)
+    (known,) = lab.engine.hosts[0].neighbours
+    assert known.endpoint.peer_ports.mask is None
+    for is_up, wait_ns in ((False, 15_000_000), (True, 40_000_000)):
+        lab.engine.hosts[1].hold_port(3, is_up, lab.fabric.now_ns)
+        step_for(lab, wait_ns)
+    assert lab.fabric.counts[0].seen == 1, "the last copy of the first change"
+    assert known.endpoint.peer_ports.mask == 0b11110
+    assert flow.source.qp._requester.ev_set.plane_up[3]
+
+
+@pytest.mark.parametrize("mask", [0, 1 << 20], ids=["none", "none of ours"])
+def test_a_peer_that_says_no_port_works_is_heard_and_does_not_stop_the_flow(mask):
+    lab = build(planes=2)
+    flow = lab.flow(0, 1, 500 * 256)
+    flow.source.qp.on_peer_ports(0b010, lab.fabric.now_ns)
+    flow.source.qp.on_peer_ports(mask, lab.fabric.now_ns)
+    assert flow.source.qp._requester.ev_set.remote_up[:2].tolist() == [True, False], "as it was"
+    lab.run(flow)
+    assert flow.is_right()
+
+
+def test_a_stale_sack_does_not_bring_back_what_an_update_has_overruled():
+    lab = build(planes=2)
+    flow = lab.flow(0, 1, 500 * 256, ev=MASKED)
+    lab.run(flow)
+    qp = flow.source.qp
+    qp.on_peer_ports(0b010, lab.fabric.now_ns)
+    old = replace(sacks_of(set()), port_mask=np.array([0b110], np.uint32))
+    qp.receive_sacks(replace(old, cack_psn=np.array([qp.start_psn - 1 & 0xFFFFFF], np.uint32)), lab.fabric.now_ns)
+    assert qp._requester.ev_set.remote_up[:2].tolist() == [True, False]
 
 
 def test_ev_probes_find_a_reverse_path_when_only_receiving():

@@ -47,6 +47,7 @@ class Worker:
             for host, address in ADDRESSES.items()
         ]
         wiring = Wiring(FabricSettings(2, 2, 4, 2), ADDRESSES, seed=5, udp_port=4791)
+        wiring.introduce(runtimes)
         self.commands = Commands(Engine(runtimes), wiring, threading.Event(), lambda: self.fabric.now_ns)
         self.ask = self.commands.serve
 

@@ -1,5 +1,7 @@
 """What settings of a request become: EV treatment, windows of their own or shared, trimming classes, ports, denials."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -8,8 +10,10 @@ from agent.core.ev_state import EvState
 from agent.core.events import QpState
 from agent.host import requests as rq
 from agent.host.errors import RequestError
-from agent.wire.constants import Dscp
-from tests.unit.agent.host.test_commands import Worker
+from agent.io.memory import PathRule
+from agent.wire.constants import Dscp, EndpointOp, Opcode
+from tests.unit.agent.core.test_endpoint import requests
+from tests.unit.agent.host.test_commands import ADDRESSES, Worker
 
 
 def channel_of(worker, host, qpn):
@@ -78,6 +82,35 @@ def test_a_held_port_is_left_by_both_ends_and_taken_back():
     with pytest.raises(RequestError, match="no port in plane 7"):
         worker.ask(rq.PortState(0, 7, False))
     assert end["mpr"] == 8
+
+
+def test_who_has_no_queue_pair_with_us_is_answered_and_what_it_says_of_its_ports_is_kept():
+    """Host 0 has its end of a queue pair and speaks to host 2, which has none yet."""
+    answers = PathRule(opcodes=(Opcode.ENDPOINT_RESPONSE,), source=2)
+    worker = Worker(answers)
+    hosts = worker.commands.engine.hosts
+    worker.ask(rq.PortState(0, 1, False))
+    end, peer = (worker.ask(rq.CreateQp(*pair, rq.QpSettings(pmtu=256))) for pair in ((0, 2), (2, 0)))
+    worker.ask(rq.ConnectQp(0, end["qpn"], rq.PeerEnd(host=2, **peer)))
+    hosts[0].neighbours.check(2, int(channel_of(worker, 0, end["qpn"]).profile.evs[0]))
+    worker.run(1000)
+    assert hosts[0].drain_path_answers() == [(2, int(channel_of(worker, 0, end["qpn"]).profile.evs[0]), True)]
+    assert worker.fabric.counts[0].seen == 1 + 3, "the update is answered, so three copies are enough"
+    assert list(hosts[2].neighbours) == []
+    worker.ask(rq.ConnectQp(2, peer["qpn"], rq.PeerEnd(host=0, **end)))
+    qp = channel_of(worker, 2, peer["qpn"]).qp
+    assert qp._requester.ev_set.remote_up[:2].tolist() == [True, False]
+
+
+def test_nobody_of_the_lab_is_not_answered():
+    worker = Worker()
+    host = worker.commands.engine.hosts[2]
+    for stranger in (bytes(16), ADDRESSES[2].address):
+        asked = requests(EndpointOp.EV_PROBE, 0)
+        host.neighbours.receive_requests(replace(asked, source_address=np.frombuffer(stranger, np.uint8)[np.newaxis]))
+    assert list(host.neighbours.batches(0)) == []
+    assert host.neighbours.unknown == 2
+    assert worker.ask(rq.Counters())["rejected"] == {"UNKNOWN_HOST": 2}
 
 
 def test_evs_are_denied_and_allowed():
