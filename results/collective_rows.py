@@ -57,11 +57,17 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     times: Times
     cost: Cost
 
+    @property
+    def name(self) -> str:
+        """As flows name the workload that they are a part of: `all-reduce`, or `tp (all-reduce)`."""
+        return self.test if self.group is None else f"{self.group} ({self.test})"
+
 
 HEADER = (
-    "#       size         count      type   redop    root     time   algbw   busbw #wrong\n"
-    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)       "
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong    median\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)"
 )
+"""Of nccl-tests, and behind it the median of single rounds."""
 
 
 def row_line(row: CollectiveRow) -> str:
@@ -69,7 +75,8 @@ def row_line(row: CollectiveRow) -> str:
     wrong = "N/A" if row.wrong is None else str(row.wrong)
     rates = f"{row.algbw_bytes_per_s / GB:7.4f} {row.busbw_bytes_per_s / GB:7.4f}"
     what = f"{row.type:>9} {row.redop:>7} {row.root:>7}"
-    return f"{row.size_bytes:>12}  {row.count:>12} {what} {row.time_us:>8.1f} {rates} {wrong:>6}"
+    measured = f"{row.time_us:>8.1f} {rates} {wrong:>6} {row.times.median_us:>9.1f}"
+    return f"{row.size_bytes:>12}  {row.count:>12} {what} {measured}"
 
 
 def end_lines(rows: Sequence[CollectiveRow]) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.fault_text import fault_text, in_force_text
-from results.metrics import Totals
+from results.metrics import Totals, totals_of
 from results.witnesses import Witness, witness_lines
 from results.wording import count_text, share_text
 
@@ -64,6 +64,8 @@ class FlowResult(msgspec.Struct, frozen=True):
     """Payload bits a second that were asked for; None: as fast as windows allow."""
     at_s: float = 0.0
     """When it was to begin, after the start of traffic (asked for)."""
+    is_barrier: bool = False
+    """It carries the barriers of a collective and no data: a few bytes, so that its rate says nothing."""
     began_s: float | None = None
     """When its first packet left, after the first one of all (measured); None if none did."""
 
@@ -222,6 +224,43 @@ class Summary(msgspec.Struct, frozen=True):
     """MRC's own events and SprayCheck by both expectations, side by side."""
 
 
+def data_flows(flows: Sequence[FlowResult]) -> tuple[FlowResult, ...]:
+    """Those that carry data; the others carry a collective's barriers, a few bytes each."""
+    return tuple(flow for flow in flows if not flow.is_barrier)
+
+
+def barriers_of(flows: Sequence[FlowResult]) -> Totals | None:
+    """All queue pairs together that carry only barriers; None if there are none."""
+    barriers = [flow for flow in flows if flow.is_barrier]
+    return totals_of(barriers, None) if barriers else None
+
+
+def flows_text(flows: Sequence[FlowResult]) -> str:
+    """How many there are: `4 flows and 4 queue pairs of barriers`."""
+    barriers = barriers_of(flows)
+    also = "" if barriers is None else f" and {count_text(barriers.flows, 'queue pair')} of barriers"
+    return f"{count_text(len(data_flows(flows)), 'flow')}{also}"
+
+
+def rightness_of(flow: FlowResult, collectives: Sequence[CollectiveRow]) -> tuple[bool, str]:
+    """Whether what arrived is right, and by what that is known; collectives compare their numbers themselves."""
+    if flow.workload != "write":
+        return _numbers_of(flow.workload, collectives)
+    if flow.bytes_wrong:
+        return False, f"{count_text(flow.bytes_wrong, 'byte')} wrong"
+    if flow.bytes_verified < flow.payload_bytes:
+        return False, f"{size_text(flow.bytes_verified)} compared"
+    return True, "byte for byte"
+
+
+def _numbers_of(workload: str, collectives: Sequence[CollectiveRow]) -> tuple[bool, str]:
+    rows = [row for row in collectives if row.name == workload]
+    if not rows:
+        return False, f"{workload} did not end"
+    wrong = sum(row.wrong or 0 for row in rows)
+    return not wrong, f"{workload}: {count_text(wrong, 'number')} wrong" if wrong else f"numbers of {workload}"
+
+
 def summary_json(summary: Summary) -> bytes:
     """Indented JSON with a final newline."""
     return msgspec.json.format(msgspec.json.encode(summary)) + b"\n"
@@ -231,11 +270,11 @@ def summary_text(summary: Summary) -> str:
     """The page for people: plain text, at most 120 columns."""
     blocks = (
         [f"{summary.scenario}  seed {summary.seed}  {summary.fabric}  {summary.outcome.upper()}"],
-        [*_flow_lines(summary.flows)],
+        [*_flow_lines(summary)],
         [*_collective_lines(summary.collectives)],
         [*witness_lines(summary.witnesses)],
         [
-            *_labelled("Traffic", _traffic_lines(summary.totals)),
+            *_labelled("Traffic", _traffic_lines(summary)),
             *_labelled("Injected", [*_injected_lines(summary.injected)] or ["nothing"]),
             *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
             *_labelled("Captured", [line for capture in summary.captures for line in _capture_lines(capture)]),
@@ -256,10 +295,11 @@ def _collective_lines(rows: Sequence[CollectiveRow]) -> Iterator[str]:
     if rows:
         yield HEADER
     for row in rows:
-        yield f"{row_line(row)}  {row.group or ''} {row.test}".rstrip()
+        yield f"{row_line(row)}  {row.name}"
 
 
-def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
+def _flow_lines(summary: Summary) -> Iterator[str]:
+    flows, barriers = data_flows(summary.flows), barriers_of(summary.flows)
     if len(flows) > SHOWN_FLOWS:
         return
     asked = f"{'asked':>14}" if any(flow.asked_bps for flow in flows) else ""
@@ -269,34 +309,42 @@ def _flow_lines(flows: Sequence[FlowResult]) -> Iterator[str]:
         rate = f"{_rate_text(flow.goodput_bps):>14}"
         if asked:
             rate = f"{_rate_text(flow.asked_bps):>14}{rate}"
-        right = _verified_text(flow)
+        ok, told = rightness_of(flow, summary.collectives)
+        right = told if flow.workload != "write" or not ok else "yes"
         name = f"{flow.source}>{flow.destination}"
         data = size_text(flow.payload_bytes)
         yield f"{name:<12}{data:>10}{flow.packets:>11,}{flow.retransmissions:>10,}{time:>10}{rate}  {right}"
+    if barriers is not None:
+        sums = f"{size_text(barriers.payload_bytes):>10}{barriers.packets:>11,}{barriers.retransmissions:>10,}"
+        yield f"{'barriers':<12}{sums}  on {count_text(barriers.flows, 'queue pair')}"
 
 
 def _rate_text(bps: float | None) -> str:
     return "-" if bps is None else f"{bps / 1e6:,.1f} Mb/s"
 
 
-def _verified_text(flow: FlowResult) -> str:
-    if flow.workload != "write":
-        return f"as {flow.workload}"
-    return "yes" if flow.bytes_verified and not flow.bytes_wrong else f"{count_text(flow.bytes_wrong, 'byte')} wrong"
-
-
-def _traffic_lines(totals: Totals) -> list[str]:
-    rate = ""
+def _traffic_lines(summary: Summary) -> list[str]:
+    totals, rate = summary.totals, ""
     if totals.goodput_bps is not None and totals.packets_per_s is not None:
         rate = f": {totals.goodput_bps / 1e6:,.1f} Mb/s of payload, {totals.packets_per_s:,.0f} packets/s"
     ended = f"in {totals.seconds:,.2f} s" if totals.seconds is not None else "not finished"
     data = f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)}"
     return [
-        f"{count_text(totals.flows, 'flow')}, {data} {ended}{rate}",
+        f"{flows_text(summary.flows)}, {data} {ended}{rate}",
         f"{totals.retransmissions:,} of {count_text(totals.packets, 'packet')} resent "
         f"({share_text(totals.retransmission_share)}), {count_text(totals.timeouts, 'timeout')}; "
-        f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong",
+        f"{'; '.join(_compared(summary))}",
     ]
+
+
+def _compared(summary: Summary) -> Iterator[str]:
+    """What was compared with what was sent: the bytes of writes, the numbers of collectives."""
+    totals, rows = summary.totals, summary.collectives
+    if any(flow.workload == "write" for flow in summary.flows) or not summary.flows:
+        yield f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong"
+    if rows:
+        checked, wrong = (sum(getattr(row, name) or 0 for row in rows) for name in ("checked", "wrong"))
+        yield f"{count_text(checked, 'number')} verified, {wrong:,} wrong"
 
 
 def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:

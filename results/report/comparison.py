@@ -6,13 +6,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
+from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text
 from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
 from results.report.style import BESIDE_IN, Drawn
 from results.report.tables import NOTHING, Table
 from results.report.words import doubts_of, sentence_of
-from results.summary import Summary
+from results.summary import Summary, size_text
 
 MOST_FACES = 26
 """Runs, which are called A to Z."""
@@ -142,6 +143,7 @@ def _came_out(run: RunData) -> Facts:
     if summary is None:
         return {"outcome": "summary cannot be read" if run.run.summary.exists() else "no summary"}
     totals, found, load = summary.totals, summary.detected, summary.load
+    barriers = sum(flow.is_barrier for flow in summary.flows)
     right = [one.after_s for one in found.named if one.right and one.after_s is not None]
     facts: dict[str, Any] = {"outcome": summary.outcome}
     facts |= {f"check: {check.name}": "✓ holds" if check.ok else "✗ fails" for check in summary.checks}
@@ -155,7 +157,9 @@ def _came_out(run: RunData) -> Facts:
     facts |= {f"paths judged {verdict}": count for verdict, count in sorted(found.verdicts.items())}
     facts |= _did(summary)
     facts |= {
-        "flows": totals.flows,
+        **_collectives(summary.collectives),
+        "flows": totals.flows - barriers,
+        "queue pairs of barriers": barriers,
         "payload bytes": totals.payload_bytes,
         "bytes wrong": totals.bytes_wrong,
         "packets": totals.packets,
@@ -169,6 +173,25 @@ def _came_out(run: RunData) -> Facts:
         "softnet drops": load.softnet_drops,
         "engines waited for a core": _share(load.sched_wait_share),
     }
+    return facts
+
+
+def _collectives(rows: Sequence[CollectiveRow]) -> dict[str, Any]:
+    """What each collective measured; several of one name and size are numbered."""
+    names = [f"{row.name} {size_text(row.size_bytes)}" for row in rows]
+    facts: dict[str, Any] = {}
+    for at, (name, row) in enumerate(zip(names, rows, strict=True)):
+        number = f" ({names[:at].count(name) + 1})" if names.count(name) > 1 else ""
+        facts |= {
+            f"{name}{number}: {what}": value
+            for what, value in (
+                ("time of a round, ms", row.time_us / 1e3),
+                ("median round, ms", row.times.median_us / 1e3),
+                ("algbw, GB/s", row.algbw_bytes_per_s / GB),
+                ("busbw, GB/s", row.busbw_bytes_per_s / GB),
+                ("numbers wrong", row.wrong),
+            )
+        }
     return facts
 
 

@@ -84,6 +84,7 @@ def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
         "broken": tables.broken,
         "witnesses": tables.witnesses,
         "lost_paths": tables.lost_paths,
+        "collectives": tables.collectives,
         "flows": tables.flows,
         "machine": tables.machine,
         "environment": tables.environment,

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from results.report import style
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
-from results.summary import Reordering
+from results.summary import Reordering, data_flows
 from results.wording import count_text
 
 NAME, TITLE = "reordering", "Reordering"
@@ -22,7 +22,8 @@ def reaches(data: RunData) -> dict[Quantity, Reach]:
 
 
 def _told(data: RunData) -> list[Reordering]:
-    return [flow.reordering for flow in (data.summary.flows if data.summary else ()) if flow.reordering is not None]
+    flows = data_flows(data.summary.flows) if data.summary else ()
+    return [flow.reordering for flow in flows if flow.reordering is not None]
 
 
 def _counts(told: list[Reordering], width: int) -> NDArray[np.float64]:

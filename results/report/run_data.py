@@ -5,7 +5,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
+import numpy as np
 import yaml
+from numpy.typing import NDArray
 
 from results.manifest import Manifest
 from results.metrics import NS
@@ -78,6 +80,14 @@ class RunData:
     def seconds(self, mono_ns: int) -> float:
         """Since the first packet."""
         return (mono_ns - self.zero_ns) / NS
+
+    @property
+    def carries_data(self) -> NDArray[np.bool_]:
+        """Of each flow of `progress`, `(flows,)`: whether it carries data, not only a collective's barriers."""
+        flows = self.summary.flows if self.summary else ()
+        count = self.progress.acked_bytes.shape[1]
+        barrier = [flow.is_barrier for flow in flows] if len(flows) == count else [False] * count
+        return ~np.array(barrier, np.bool_)
 
     @property
     def true_links(self) -> set[str]:

@@ -4,10 +4,22 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text, held_text
+from results.metrics import Totals
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
-from results.summary import CaptureResult, FlowResult, Injected, Load, Summary, size_text
+from results.summary import (
+    CaptureResult,
+    FlowResult,
+    Injected,
+    Load,
+    Summary,
+    barriers_of,
+    data_flows,
+    rightness_of,
+    size_text,
+)
 from results.witnesses import Witness, named_links, named_text, packets_text, paths_text, seconds_text, share_text
 from results.wording import count_text
 
@@ -16,6 +28,8 @@ CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 MOST_ROWS = 64
 """Of flows and faults; the rest is in the run's files (our choice)."""
 MOST_LOST_PATHS = 10
+MOST_HOSTS = 8
+"""Of a collective that are named one by one (our choice)."""
 MOST_ANYWHERE, MOST_ON_HALF, MOST_WORDS_BESIDE = 2, 5, 7
 """Columns on a phone and in half a window of 1280 pixels; columns of words in a whole one (tried in a browser)."""
 MOST_IN_ONE_LINE = 22
@@ -215,11 +229,63 @@ def lost_paths(data: RunData) -> Table:
     return Table(("paths that begin with", "#packets lost"), rows, empty, note if rows else "")
 
 
+def collectives(data: RunData) -> Table:
+    """One line a collective, in the columns of nccl-tests; also those that did not end."""
+    if data.summary is None:
+        return Table((), [], "")
+    rows, flows = data.summary.collectives, data.summary.flows
+    ended = {"write", *(row.name for row in rows)}
+    lines = [_collective_row(row) for row in rows]
+    lines += [(name, *[NOTHING] * 8, "✗ did not end") for name in _workloads(flows) if name not in ended]
+    columns = (
+        "collective",
+        "hosts",
+        "#size",
+        "#rounds",
+        "#time, ms",
+        "#median, ms",
+        "#p99, ms",
+        "#algbw, GB/s",
+        "#busbw, GB/s",
+        "numbers",
+    )
+    note = "Measured. Time: of all rounds by their number, on average over hosts, as in nccl-tests. Median and p99: of "
+    note += " single rounds, on the slowest host. Algbw is size by time, busbw what each host has to send or receive "
+    note += "at least; GB are 10^9 bytes."
+    return Table(columns, lines, "", note if lines else "")
+
+
+def _workloads(flows: Sequence[FlowResult]) -> list[str]:
+    return list(dict.fromkeys(flow.workload for flow in flows))
+
+
+def _collective_row(row: CollectiveRow) -> tuple[str, ...]:
+    wrong = f"✗ {count_text(row.wrong, 'number')} wrong" if row.wrong else ""
+    checked = f"✓ {row.checked:,} right" if row.checked else "not compared"
+    return (
+        row.name,
+        _groups_text(row.hosts),
+        size_text(row.size_bytes),
+        f"{row.iterations:,}",
+        *(f"{us / 1e3:,.2f}" for us in (row.time_us, row.times.median_us, row.times.p99_us)),
+        *(f"{rate / GB:.4f}" for rate in (row.algbw_bytes_per_s, row.busbw_bytes_per_s)),
+        wrong or checked,
+    )
+
+
+def _groups_text(groups: Sequence[Sequence[str]]) -> str:
+    """Hosts by rank; of several groups only how many."""
+    if len(groups) == 1:
+        first, *_, last = groups[0]
+        return ", ".join(groups[0]) if len(groups[0]) <= MOST_HOSTS else f"{first} ... {last}, {len(groups[0])} hosts"
+    return f"{len(groups)} groups of {len(groups[0])}"
+
+
 def flows(data: RunData) -> Table:
-    """One line a queue pair."""
+    """One line a queue pair; one for all that carry only barriers."""
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
-    found = data.summary.flows
+    found, barriers = data_flows(data.summary.flows), barriers_of(data.summary.flows)
     columns = (
         "flow",
         "#to QP",
@@ -232,12 +298,20 @@ def flows(data: RunData) -> Table:
         "data right",
     )
     note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS:,} more are in summary.json."
-    return Table(columns, [_flow_row(flow) for flow in found[:MOST_ROWS]], "no flow", note)
+    rows = [_flow_row(flow, data.summary.collectives) for flow in found[:MOST_ROWS]]
+    if barriers is not None:
+        rows.append(_barrier_row(barriers))
+    return Table(columns, rows, "no flow", note)
 
 
-def _flow_row(flow: FlowResult) -> tuple[str, ...]:
-    wrong = f"✗ {count_text(flow.bytes_wrong, 'byte')} wrong"
-    right = "✓ byte for byte" if flow.bytes_verified and not flow.bytes_wrong else wrong
+def _barrier_row(sums: Totals) -> tuple[str, ...]:
+    counts = (f"{each:,}" for each in (sums.packets, sums.retransmissions, sums.timeouts))
+    name = f"barriers, {count_text(sums.flows, 'queue pair')}"
+    return name, NOTHING, size_text(sums.payload_bytes), *counts, NOTHING, NOTHING, "no data of their own"
+
+
+def _flow_row(flow: FlowResult, collectives: Sequence[CollectiveRow]) -> tuple[str, ...]:
+    ok, told = rightness_of(flow, collectives)
     return (
         f"{flow.source} > {flow.destination}",
         f"{flow.qpn:#x}",
@@ -247,7 +321,7 @@ def _flow_row(flow: FlowResult) -> tuple[str, ...]:
         f"{flow.timeouts:,}",
         flow.state if flow.seconds is None else f"{flow.seconds:,.2f}",
         NOTHING if flow.goodput_bps is None else f"{flow.goodput_bps / 1e6:,.1f}",
-        right,
+        f"{'✓' if ok else '✗'} {told}",
     )
 
 

@@ -195,7 +195,7 @@ def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:
 
 def _rates(data: RunData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Seconds `(m,)` and payload acknowledged since the record before, Mb/s `(m, flows)`; none of one record only."""
-    times, acked = data.progress.at_ns, data.progress.acked_bytes
+    times, acked = data.progress.at_ns, data.progress.acked_bytes[:, data.carries_data]
     if not acked.size:
         return np.zeros(0), np.zeros((0, 0))
     if int(times[0]) - data.zero_ns > BIN_NS:  # else the first record is the start itself

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
+from results.collective_rows import GB, CollectiveRow
 from results.report.arrivals_figure import has_thresholds
 from results.report.run_data import RunData
-from results.summary import Summary, size_text
+from results.summary import Summary, flows_text, size_text
 from results.wording import count_text
 
 _MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
@@ -125,10 +126,15 @@ def _arrived(summary: Summary) -> str:
     totals = summary.totals
     if totals.bytes_wrong:
         return f"{count_text(totals.bytes_wrong, 'byte')} arrived wrong"
+    rows = summary.collectives
+    checked, wrong = (sum(getattr(row, name) or 0 for row in rows) for name in ("checked", "wrong"))
+    if wrong:
+        return f"{wrong:,} of {count_text(checked, 'number')} of collectives are wrong"
     if totals.acked_bytes < totals.payload_bytes:
         return f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} arrived"
     resent = count_text(totals.retransmissions, "packet")
-    return f"all {size_text(totals.payload_bytes)} arrived intact, with {resent} resent"
+    numbers = f", and all {count_text(checked, 'number')} of {_listed([row.name for row in rows])} are right"
+    return f"all {size_text(totals.payload_bytes)} arrived intact, with {resent} resent{numbers if checked else ''}"
 
 
 def arrivals_of(data: RunData) -> str:
@@ -149,9 +155,16 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
         totals = summary.totals
         facts += [("fabric", summary.fabric), ("seed", str(summary.seed))]
         sent = f"{size_text(totals.payload_bytes)}, {count_text(totals.packets, 'packet')}"
-        facts.append(("traffic", f"{count_text(totals.flows, 'flow')}, {sent}"))
+        facts.append(("traffic", f"{flows_text(summary.flows)}, {sent}"))
         if totals.seconds is not None and totals.goodput_bps is not None:
             facts.append(("took", f"{totals.seconds:,.2f} s, {totals.goodput_bps / 1e6:,.0f} Mb/s of payload"))
+        facts += [(f"{row.name}, {size_text(row.size_bytes)}", _rounds_text(row)) for row in summary.collectives]
     if env is not None:
         facts += [("asked for at", env.started), ("command", " ".join(env.command))]
     return facts
+
+
+def _rounds_text(row: CollectiveRow) -> str:
+    """What a collective measured, in a line."""
+    times = f"{row.time_us / 1e3:,.2f} ms a round (median {row.times.median_us / 1e3:,.2f} ms)"
+    return f"{times}, busbw {row.busbw_bytes_per_s / GB:.4f} GB/s, {count_text(row.iterations, 'round')}"

@@ -104,6 +104,8 @@ class Listener:
         self._last = 0.0
         self._began: float | None = None
         """When the first packet was acknowledged, about."""
+        self._complete = False
+        """Whether the last byte was acknowledged; the writes may complete later."""
         self._passing = False
         """Whether a line is drawn that the next one takes the place of."""
 
@@ -136,8 +138,9 @@ class Listener:
         if self._began is None:
             self._began = now
         ended = done_bytes >= all_bytes
-        if not self._redraw and now - self._last < PROGRESS_EVERY_S and not ended:
+        if self._complete or (not self._redraw and now - self._last < PROGRESS_EVERY_S and not ended):
             return
+        self._complete = ended
         self._last = now
         share = done_bytes / all_bytes if all_bytes else 0.0
         left = "" if ended else _left_text(share, now - self._began)

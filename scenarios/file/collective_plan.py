@@ -39,6 +39,11 @@ class Sending(NamedTuple):
     collective: int = 0
     """Which of the plan's collectives."""
 
+    @property
+    def is_barrier(self) -> bool:
+        """Whether it carries barriers and no data, so that its size and rate say nothing of the collective."""
+        return self.bytes <= BARRIERS
+
 
 @dataclass(frozen=True)
 class PlannedCollective:

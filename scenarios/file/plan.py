@@ -50,7 +50,7 @@ class Flow:
     source: int
     destination: int
     payload_bytes: int
-    """0: whatever its program posts."""
+    """Of a program: all that it will post."""
     message_bytes: int
     workload: str = "write"
     at_ns: int = 0

@@ -11,7 +11,7 @@ from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.fault_text import fault_text
 from results.metrics import precision, recall
-from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load
+from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load, data_flows, flows_text
 from results.wording import count_text
 from scenarios.file.model import Expectation
 
@@ -329,10 +329,12 @@ def _wrong_text(flow: FlowResult) -> str:
 
 def _data_check(flows: tuple[FlowResult, ...]) -> Check:
     wrong = [_wrong_text(flow) for flow in flows if _is_wrong(flow)]
-    writes = sum(flow.workload == "write" for flow in flows)
-    right = f"{count_text(len(flows), 'flow')} arrived complete, " + (
-        "compared byte for byte" if writes == len(flows) else f"{writes:,} of them compared byte for byte"
-    )
+    data = data_flows(flows)
+    writes = sum(flow.workload == "write" for flow in data)
+    how = "byte for byte" if writes else "by the numbers of collectives"
+    if 0 < writes < len(data):
+        how = f"byte for byte ({writes:,}) or by the numbers of collectives ({len(data) - writes:,})"
+    right = f"{flows_text(flows)} arrived complete, compared {how}"
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
 
 

@@ -15,7 +15,10 @@ _LEAST_NS = 500_000_000
 def goodput_check(
     wanted: Expectation, records: Iterable[Fields], flows: Sequence[FlowResult], first_ns: int | None
 ) -> Check:
-    """Payload rate of each flow, from `goodput_after_s` after the first packet at `first_ns` until it has sent all."""
+    """Payload rate of each flow, from `goodput_after_s` after the first packet at `first_ns` until it has sent all.
+
+    Barriers of collectives are left out: they have no rate to keep.
+    """
     since_ns = (first_ns or 0) + int(wanted.goodput_after_s * 1e9)
     told = [
         (int(record["mono_ns"]), record["acked_bytes"])
@@ -23,8 +26,11 @@ def goodput_check(
         if record["event"] == "PROGRESS" and record["mono_ns"] >= since_ns
     ]
     least_bps = parse_bit_rate(wanted.goodput or "")
-    rates = [_rate_bps([(at, acked[n]) for at, acked in told], flow) for n, flow in enumerate(flows)]
-    named = [(rate, f"{flow.source}>{flow.destination}") for rate, flow in zip(rates, flows, strict=True)]
+    named = [
+        (_rate_bps([(at, acked[n]) for at, acked in told], flow), f"{flow.source}>{flow.destination}")
+        for n, flow in enumerate(flows)
+        if not flow.is_barrier
+    ]
     short = [f"{flow} ended before it could be measured" for rate, flow in named if rate is None]
     known = [(rate, flow) for rate, flow in named if rate is not None]
     slow = [f"{_text(rate)} ({flow})" for rate, flow in sorted(known) if rate < least_bps]

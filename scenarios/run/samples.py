@@ -45,10 +45,13 @@ class Samples:
         """Whether the last sample is old enough; when traffic has ended one more is taken sooner."""
         return time.monotonic() - self._last_s >= (LEAST_S if ended else EVERY_S)
 
-    def note_progress(self, progress: Sequence[FlowProgress]) -> None:
-        """Append how far every flow is, if the last such record is old enough or this is the end."""
+    def note_progress(self, progress: Sequence[FlowProgress], ended: bool) -> None:
+        """Append how far every flow is, if the last such record is old enough or all traffic has `ended`.
+
+        The flows alone do not tell that: between two rounds of a collective all that was posted is acknowledged.
+        """
         now = time.monotonic()
-        if now - self._last_progress_s < PROGRESS_EVERY_S and not all(flow.ended for flow in progress):
+        if now - self._last_progress_s < PROGRESS_EVERY_S and not ended:
             return
         self._last_progress_s = now
         told = {

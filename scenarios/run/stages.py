@@ -257,27 +257,29 @@ def wait_ended(
     acked, since = -1, time.monotonic()
     samples = Samples(folder.counters, folder.name, plan.scenario.seed)
     ended_captures = set[str]()
+    flows, all_bytes = traffic.flows, traffic.payload_bytes
     while True:
         due_ns = traffic.post_due(time.monotonic_ns())
         over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
         progress = traffic.progress()
-        samples.note_progress(progress)
         ended = over and traffic.ended(progress)
+        samples.note_progress(progress, ended)
         if samples.due(ended):
             status = lab.owner.ask(protocol.Status(), protocol.LabStatus)
             _require_running(status)
             _note_ended(status, folder, listener, ended_captures)
             samples.take(progress, traffic.counters(), status.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
-        listener.progress(
-            now_acked, sum(flow.posted_bytes for flow in progress), sum(flow.packets_rtx for flow in progress)
-        )
+        listener.progress(now_acked, all_bytes, sum(flow.packets_rtx for flow in progress))
         if ended:
             return progress
         if now_acked != acked or due_ns is not None:
             acked, since = now_acked, time.monotonic()
         elif time.monotonic() - since > STALLED_AFTER_S:
-            waiting = sum(not flow.ended for flow in progress)
+            waiting = sum(
+                not done.ended or (done.state != "ERROR" and done.acked_bytes < item.flow.payload_bytes)
+                for item, done in zip(flows, progress, strict=True)
+            )
             raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
         time.sleep(POLL_S if due_ns is None else min(POLL_S, max(0.0, due_ns / 1e9 - time.monotonic())))
 

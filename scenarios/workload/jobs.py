@@ -82,6 +82,8 @@ class Way:
     source_qpn: int
     destination: int
     destination_qpn: int
+    place: int = 0
+    """Which of the queue pairs of these two hosts."""
 
 
 @dataclass(frozen=True)
@@ -146,9 +148,9 @@ class Job:
         """Every queue pair, at both of its ends, as a way from one host to another."""
         for low, high in sorted(self.shape.pairs):
             one, two = self._seats[low], self._seats[high]
-            for there, back in zip(one.links[high].qpns, two.links[low].qpns, strict=True):
-                yield Way(one.host, there, two.host, back)
-                yield Way(two.host, back, one.host, there)
+            for place, (there, back) in enumerate(zip(one.links[high].qpns, two.links[low].qpns, strict=True)):
+                yield Way(one.host, there, two.host, back, place)
+                yield Way(two.host, back, one.host, there, place)
 
     def reports(self) -> tuple[Report, ...] | None:
         """By rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""

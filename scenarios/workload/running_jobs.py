@@ -24,6 +24,8 @@ class _Running:
     test: CollectiveTest
     jobs: tuple[Job, ...]
     reports: list[tuple[Report, ...] | None]
+    sendings: dict[tuple[int, int, int], Sending]
+    """What each queue pair will send, by hosts, from and to, and its place."""
     packets: dict[int, int]
     announced: set[int]
 
@@ -59,7 +61,8 @@ class RunningJobs:
                 each.pattern, each.groups, (size,), each.iterations, 0, True, each.qps, settings, each.group, own
             )
             jobs = jobs_of(self._workers, test, each.count)
-            self._running.append(_Running(each, test, jobs, [None] * len(jobs), {}, set()))
+            sendings = {(sent.source, sent.destination, sent.place): sent for sent in each.sendings(config.pmtu)}
+            self._running.append(_Running(each, test, jobs, [None] * len(jobs), sendings, {}, set()))
             for job in jobs:
                 job.open()
 
@@ -82,10 +85,10 @@ class RunningJobs:
                     each.reports[at] = self._reports(job)
         return all(reports is not None for each in self._running for reports in each.reports)
 
-    def ways(self) -> list[tuple[str, Way]]:
-        """Every direction of a queue pair in which something is sent, with the workload's name."""
+    def ways(self) -> list[tuple[str, Way, Sending]]:
+        """Every direction of a queue pair in which something is sent, with its workload's name and what it sends."""
         return [
-            (each.planned.name, way)
+            (each.planned.name, way, each.sendings[way.source, way.destination, way.place])
             for each in self._running
             for job in each.jobs
             for way in job.ways()

@@ -44,16 +44,19 @@ class OpenFlow:
     """Of the payload stream."""
     source: _End
     destination: _End
+    is_barrier: bool = False
+    """It carries barriers of a collective and no data."""
 
 
 def _connect(own: _End, peer: _End) -> ask.ConnectQp:
     return ask.ConnectQp(own.host, own.qpn, ask.PeerEnd(peer.host, peer.qpn, peer.start_psn))
 
 
-def _program_flow(name: str, way: Way) -> OpenFlow:
+def _program_flow(name: str, way: Way, sending: Sending) -> OpenFlow:
     """One direction of a program's queue pair."""
-    flow = Flow(way.source, way.destination, 0, 0, name)
-    return OpenFlow(flow, 0, _End(way.source, way.source_qpn), _End(way.destination, way.destination_qpn))
+    flow = Flow(way.source, way.destination, sending.bytes, 0, name)
+    ends = _End(way.source, way.source_qpn), _End(way.destination, way.destination_qpn)
+    return OpenFlow(flow, 0, *ends, sending.is_barrier)
 
 
 class FlowProgress(msgspec.Struct, frozen=True):
@@ -138,7 +141,7 @@ class Traffic:
     @property
     def flows(self) -> tuple[OpenFlow, ...]:
         """All that are open, in the order of the plan; once they are started also those of programs."""
-        return (*self._flows, *(_program_flow(name, way) for name, way in self.jobs.ways()))
+        return (*self._flows, *(_program_flow(*told) for told in self.jobs.ways()))
 
     def open(self, plan: Plan, told: Callable[[int, int], None] = lambda opened, flows: None) -> None:
         """Memory and connected queue pairs for all traffic; `told` of how many flows are open, and of how many.
@@ -185,6 +188,11 @@ class Traffic:
             epoch=self._epoch,
         )
         self._ask(item.source.host, write)
+
+    @property
+    def payload_bytes(self) -> int:
+        """All that the run will send: also of flows that begin later, and of all rounds of collectives."""
+        return sum(item.flow.payload_bytes for item in self.flows)
 
     def ended(self, progress: Sequence[FlowProgress]) -> bool:
         """Whether all writes are completed or have failed, by the last progress."""

@@ -5,9 +5,11 @@ from typing import Any
 
 import msgspec
 
+from results.collective_rows import CollectiveRow, Times
 from results.event_log import timestamp, write_records
 from results.manifest import Manifest, Repeating, manifest
 from results.metrics import totals_of
+from results.perf_rows import Cost
 from results.run_dir import RunDir
 from results.summary import (
     Accusation,
@@ -132,6 +134,48 @@ def summary_of(name: str, outcome: str = "pass", link: str | None = LINK) -> Sum
         load=Load(overloaded, ("ring drops",) if overloaded else (), 7 if overloaded else 0, 0, 0, 0, 4, 0.06),
         captures=(), stages=(StageTime("plan", 0.1),), first_packet_mono_ns=ZERO_NS, witnesses=witnesses(link),
     )  # fmt: skip
+
+
+ROUNDS = CollectiveRow(
+    "all-reduce", None, (("h0", "h1", "h2", "h3"),), 1, 8 << 20, 2 << 20, "float", "sum", -1, 10, 688_877.6,
+    12_177_209.0, 18_265_814.0, 0, 8 << 20,
+    Times(650_000.0, 690_123.4, 689_000.0, 731_000.0, 731_000.0), Cost(540_702, 0, 0),
+)  # fmt: skip
+BARRIER_BYTES = 5
+
+
+def collective_flows() -> tuple[FlowResult, ...]:
+    """Around a ring of four, and two queue pairs of barriers for each that carries data."""
+    data = 132 << 20
+    ways = [(host, (host + 1) % 4, data, False) for host in range(4)]
+    ways += [(0, host, BARRIER_BYTES, True) for host in (2, 3)] + [(host, 0, BARRIER_BYTES, True) for host in (1, 2)]
+    ways += [(0, 3, BARRIER_BYTES, True)] * 4
+    return tuple(
+        FlowResult(
+            f"h{src}", f"h{dst}", dst << 12 | src, "RTS", size, size, size // 1024 + 5 * barrier, 0, 0, 6.0,
+            size * 8 / 6, 0, 0, Reordering(1, (1,), 1), "all-reduce", is_barrier=barrier,
+        )
+        for src, dst, size, barrier in ways
+    )  # fmt: skip
+
+
+def write_collective_run(path: Path, rounds: CollectiveRow | None = ROUNDS) -> RunDir:
+    """The folder of a healthy all-reduce; without `rounds` of one that did not end."""
+    run = write_run(path, link=None)
+    flows = collective_flows()
+    summary = msgspec.structs.replace(
+        summary_of(path.name, link=None),
+        scenario="all-reduce",
+        flows=flows,
+        totals=totals_of(flows, 6 * SECOND),
+        collectives=() if rounds is None else (rounds,),
+    )
+    run.summary.write_bytes(summary_json(summary))
+    run.counters.write_bytes(b"")
+    done = [[each.acked_bytes * at // 24 for each in flows] for at in range(25)]
+    told = (record("PROGRESS", "runner", at / 4, acked_bytes=acked, resent=[0] * 12) for at, acked in enumerate(done))
+    write_records(run.counters, list(told), path.name, 1)
+    return run
 
 
 def witnesses(link: str | None) -> tuple[Witness, ...]:

@@ -5,7 +5,7 @@ import pytest
 
 from results.report.comparison import Difference, _row, compare, comparison_page, table_of
 from results.report.run_data import read_run
-from tests.support.run_folder import SCENARIO, environment, write_run
+from tests.support.run_folder import ROUNDS, SCENARIO, environment, write_collective_run, write_run
 
 
 def test_a_run_does_not_differ_from_itself(tmp_path):
@@ -118,3 +118,12 @@ def test_a_run_without_summary_can_be_compared(tmp_path):
 )
 def test_values_beside_each_other_have_as_many_digits(values: tuple[float, float], shown: tuple[str, str]) -> None:
     assert _row("seconds", values).values == shown
+
+
+def test_collectives_are_compared_by_their_times_and_rates(tmp_path):
+    slower = msgspec.structs.replace(ROUNDS, time_us=2 * ROUNDS.time_us, busbw_bytes_per_s=ROUNDS.busbw_bytes_per_s / 2)
+    runs = [write_collective_run(tmp_path / "a"), write_collective_run(tmp_path / "b", slower)]
+    told = {one.name: one for one in compare([read_run(run) for run in runs]).came_out}
+    assert set(told) == {"all-reduce 8 MiB: time of a round, ms", "all-reduce 8 MiB: busbw, GB/s"}
+    assert told["all-reduce 8 MiB: time of a round, ms"].values == ("688.9", "1,377.8")
+    assert told["all-reduce 8 MiB: busbw, GB/s"].change == "-50.0%"

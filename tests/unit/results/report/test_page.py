@@ -17,7 +17,7 @@ from results.report.style import BESIDE_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
 from results.run_dir import RunDir
 from results.summary import CaptureResult, Summary, summary_json
-from tests.support.run_folder import LINK, write_run
+from tests.support.run_folder import LINK, ROUNDS, write_collective_run, write_run
 
 FIGURES = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
 NOT_DRAWN = [Drawn(name, name, "", absent="not drawn") for name in FIGURES]
@@ -474,3 +474,40 @@ def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
     assert timeline is not None
     losses = next(axes for axes in timeline.axes if axes.get_title(loc="left").startswith("packets lost"))
     assert [text.get_text() for text in losses.texts] == ["none"]
+
+
+def test_a_collective_is_right_by_its_numbers_and_has_a_table(tmp_path):
+    run = write_collective_run(tmp_path / "x")
+    text = text_of(page(run))
+    assert "byte wrong" not in text
+    assert "bytes wrong" not in text
+    assert text.count("✓ numbers of all-reduce") == 4
+    assert "barriers, 8 queue pairs – 40 B 40 0 0" in text
+    assert "h0, h1, h2, h3 8 MiB 10 688.88 690.12 731.00 0.0122 0.0183 ✓ 8,388,608 right" in text
+    told = "all 528.0 MiB arrived intact, with 0 packets resent, and all 8,388,608 numbers of all-reduce are right"
+    assert told in text
+    assert "all-reduce, 8 MiB 688.88 ms a round (median 690.12 ms), busbw 0.0183 GB/s, 10 rounds" in text
+    assert "4 flows and 8 queue pairs of barriers" in text
+
+
+def test_a_collective_that_is_wrong_or_did_not_end_is_not_called_right(tmp_path):
+    wrong = text_of(page(write_collective_run(tmp_path / "wrong", msgspec.structs.replace(ROUNDS, wrong=12))))
+    assert (wrong.count("✗ all-reduce: 12 numbers wrong"), "✗ 12 numbers wrong" in wrong) == (4, True)
+    assert "12 of 8,388,608 numbers of collectives are wrong" in wrong
+    ended = text_of(page(write_collective_run(tmp_path / "ended", None)))
+    assert (ended.count("✗ all-reduce did not end"), "✗ did not end" in ended) == (4, True)
+
+
+def test_barriers_are_no_flows_of_the_timeline(tmp_path):
+    figure = drawn_timeline(read_run(write_collective_run(tmp_path / "x"))).figure
+    axes = next(each for each in figure.axes if each.get_title(loc="left").startswith("goodput of each of 4 flows"))
+    median = axes.lines[-1].get_ydata()
+    assert np.allclose(median[1:], (132 << 20) * 8 / 6 / 1e6), "not that of eight queue pairs without data"
+
+
+def test_a_write_that_was_not_compared_is_not_said_to_have_zero_bytes_wrong(tmp_path):
+    run = write_run(tmp_path / "x")
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["flows"][0] |= {"state": "ERROR", "bytes_verified": 0}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert (text_of(page(run)).count("✗ 0 B compared"), "0 bytes wrong" in text_of(page(run))) == (1, False)

@@ -14,6 +14,7 @@ from scenarios.run.expect import (
     Accused,
     Conclusion,
     MachineCounts,
+    _data_check,
     checks_of,
     collective_check,
     detected_of,
@@ -251,6 +252,16 @@ def test_one_flow_is_one_flow() -> None:
     checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (FLOW,), (DROP,))
     (data,) = (check for check in checks if check.name == "all data is right")
     assert data.detail == "1 flow arrived complete, compared byte for byte"
+
+
+def test_what_collectives_carried_is_said_to_be_compared_by_its_numbers() -> None:
+    rounds = msgspec.structs.replace(FLOW, bytes_verified=0, workload="all-reduce")
+    barrier = msgspec.structs.replace(rounds, payload_bytes=5, acked_bytes=5, is_barrier=True)
+    told = [_data_check(flows).detail for flows in ((rounds, barrier), (rounds, FLOW))]
+    assert told == [
+        "1 flow and 1 queue pair of barriers arrived complete, compared by the numbers of collectives",
+        "2 flows arrived complete, compared byte for byte (1) or by the numbers of collectives (1)",
+    ]
 
 
 OUTAGE = Outage("p0:h3>leaf3", "drop 1%", "ebpf", True, 1)

@@ -59,3 +59,9 @@ def test_a_flow_too_short_to_be_measured_does_not_pass() -> None:
     told = check(9_000_000, 2_000_000)
     assert (told.ok, told.detail) == (False, "h0>h1 ended before it could be measured, 7Mbit wanted")
     assert not goodput_check(Expectation(goodput="8kbit"), [], (FLOW,), None).ok
+
+
+def test_barriers_of_collectives_have_no_rate_to_keep() -> None:
+    barrier = replace(OTHER, payload_bytes=5, acked_bytes=5, is_barrier=True)
+    told = check(1_000_000, 2_000_000, flows=(FLOW, barrier))
+    assert (told.ok, told.detail) == (True, "at least 8.0 Mb/s a flow, 7Mbit wanted")

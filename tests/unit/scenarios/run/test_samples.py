@@ -49,7 +49,7 @@ def test_progress_is_noted_now_and_then_and_at_the_end(tmp_path, monkeypatch):
     samples = Samples(tmp_path / "counters.jsonl", "x-7", 7)
     for passed, done in ((0, 0), (0.1, 10), (PROGRESS_EVERY_S, 20), (0.01, 30), (0.01, 100)):
         now[0] += passed
-        samples.note_progress([acked(done), acked(100)])
+        samples.note_progress([acked(done), acked(100)], ended=done == 100)
     records = list(read_records(tmp_path / "counters.jsonl"))
     assert problems_in("counters.jsonl", records) == []
     assert [record["event"] for record in records] == ["PROGRESS"] * 3

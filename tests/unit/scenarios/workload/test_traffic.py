@@ -9,7 +9,9 @@ import msgspec
 from agent.host import requests as rq
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
+from scenarios.lab.qp_settings import qp_settings_of
 from scenarios.workload.traffic import AT_ONCE, FlowProgress, Traffic
+from tests.unit.agent.host.programs.job_in_memory import Lab
 
 
 class Worker:
@@ -69,3 +71,25 @@ def test_a_flow_ends_when_its_writes_are_completed_not_when_its_bytes_are_acknow
     assert not waits.ended
     assert msgspec.structs.replace(waits, finished_ns=9).ended
     assert msgspec.structs.replace(waits, state="ERROR").ended
+
+
+def test_what_rounds_will_send_is_known_before_they_are_posted_and_barriers_are_told_apart() -> None:
+    values = {
+        "version": 1, "name": "x", "topology": {"planes": 1, "leaves": 4, "spines": 1},
+        "transport": {"pmtu": 256, "window_pkts": 128, "ack_timeout_ms": 5},
+        "workloads": ({"type": "all-reduce", "bytes": 40_000, "iterations": 2, "qps": 2},),
+    }  # fmt: skip
+    plan, lab = plan_of(Scenario.model_validate(values)), Lab()
+    traffic = Traffic([lab])  # type: ignore[list-item]
+    traffic.jobs.open(plan.collectives, qp_settings_of(plan.scenario.transport, 1), 1)
+    traffic.jobs.start(1, ())
+    posted = sum(flow.posted_bytes for flow in traffic.progress())
+    assert posted < traffic.payload_bytes == sum(each.bytes for each in plan.collectives[0].sendings(256))
+    while not traffic.jobs.ended():
+        lab.turn()
+    sent = traffic.progress()
+    assert [flow.acked_bytes for flow in sent] == [item.flow.payload_bytes for item in traffic.flows]
+    data = Counter((item.flow.source, item.flow.destination) for item in traffic.flows if not item.is_barrier)
+    assert data == {(host, (host + 1) % 4): 2 for host in range(4)}
+    assert {flow.acked_bytes for item, flow in zip(traffic.flows, sent, strict=True) if item.is_barrier} == {5}
+    traffic.jobs.close()
