@@ -16,6 +16,7 @@ import msgspec
 from results.errors import RecordError
 from results.naming import naming
 from results.regular_file import open_regular
+from results.user_files import open_to_append
 
 VERSION = 1
 """Schema version of every record; raised when a field changes its meaning or goes away."""
@@ -45,7 +46,7 @@ class EventLog:
 
     def __enter__(self) -> "EventLog":
         """Open the file to append."""
-        self._file = self._path.open("ab", buffering=0)
+        self._file = open_to_append(self._path)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -168,7 +169,7 @@ def merge_records(
     lines += [(record["mono_ns"], msgspec.json.encode(_with_stamp_first(record)) + b"\n") for record in more]
     lines.sort(key=lambda line: line[0])
     mark = msgspec.json.encode({"run": run, "seed": seed})[1:-1]
-    with path.open("ab") as file, naming(path):
+    with open_to_append(path, buffering=-1) as file, naming(path):
         for _, line in lines:
             head, found, rest = line.partition(_BEHIND_STAMP)
             file.write(head + b"," + mark + found + rest if found else b"{" + mark + b"," + line[1:])

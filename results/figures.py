@@ -18,6 +18,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from results.study_table import telling, values_of
+from results.user_files import make_folder, replacing
 
 Line = Mapping[str, Any]
 
@@ -62,7 +63,7 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
     with mpl.rc_context(_STYLE):
         for name, draw in drawings.items():
             if (figure := draw()) is not None:
-                folder.mkdir(parents=True, exist_ok=True)
+                make_folder(folder)
                 written += _save(figure, folder / name)
     return written
 
@@ -288,8 +289,10 @@ def _legend(figure: Figure, axes: Axes, title: str) -> Figure:
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
     paths = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
-    figure.savefig(paths[0], metadata={"Date": None})
-    figure.savefig(paths[1])
+    with replacing(paths[0]) as svg:
+        figure.savefig(svg, format="svg", metadata={"Date": None})
+    with replacing(paths[1]) as png:
+        figure.savefig(png, format="png")
     return paths
 
 

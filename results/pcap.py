@@ -5,7 +5,6 @@ Starts nothing: who owns the processes does. A capture with drops is kept and sa
 
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 from testbed.model.ids import LinkId, NodeId, PortId
 
@@ -72,11 +71,12 @@ def most_packets(most_bytes: int, snaplen: int) -> int:
     return max(1, (most_bytes - _FILE_HEADER_BYTES) // (_PACKET_HEADER_BYTES + snaplen))
 
 
-def tcpdump_command(interface: str, file: Path, snaplen: int, packets: int) -> tuple[str, ...]:
-    """Records everything on an interface of the namespace it is started in, until it has so many packets.
+def tcpdump_command(interface: str, snaplen: int, packets: int) -> tuple[str, ...]:
+    """Records everything on an interface of the namespace it is started in to stdout, until it has so many packets.
 
-    Nanoseconds: a hop takes few microseconds. -U and --immediate-mode: packets reach the file at once. -Z root: or
-    tcpdump gives the file away and fails. No -p: ports are not promiscuous anyway, but a wrong MAC should be seen.
+    It opens no file itself: who starts it does, with the rights of the user whose file it is. Nanoseconds: a hop takes
+    few microseconds. -U and --immediate-mode: packets reach the file at once. -Z root: or tcpdump gives up the rights
+    that it takes packets with. No -p: ports are not promiscuous anyway, but a wrong MAC should be seen.
     """
     buffer = ("-B", str(BUFFER_KIB), "--time-stamp-precision=nano")
     return (
@@ -94,7 +94,7 @@ def tcpdump_command(interface: str, file: Path, snaplen: int, packets: int) -> t
         "-c",
         str(packets),
         "-w",
-        str(file),
+        "-",
     )
 
 

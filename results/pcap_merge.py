@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from results.naming import naming
 from results.pcap import CaptureEnd
 from results.pcap_file import Captured, PcapFile
 from results.pcapng import Direction, PcapngWriter
 from results.regular_file import open_regular
+from results.user_files import replacing
 from testbed.model.addressing import mac_start_of
 from testbed.model.ids import DirectedLink
 
@@ -53,13 +53,8 @@ def merge(files: Sequence[Path], out: Path) -> Merged:
     """Write the packets of pcap files into the pcapng `out`. Raises CaptureError for one that is no pcap, OSError."""
     with ExitStack() as opened:
         sources = [_opened(opened.enter_context(open_regular(path)), path) for path in files]
-        partial = out.with_name(f".{out.name}.part")
-        try:
-            with naming(partial), partial.open("wb") as target:
-                packets = _write(sources, PcapngWriter(target))
-            partial.replace(out)
-        finally:
-            partial.unlink(missing_ok=True)
+        with replacing(out) as target:
+            packets = _write(sources, PcapngWriter(target))
     interfaces = tuple(name for source in sources for name in source.interfaces)
     cut = tuple(path for path, source in zip(files, sources, strict=True) if source.file.is_cut)
     return Merged(out, interfaces, packets, cut)

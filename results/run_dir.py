@@ -1,26 +1,19 @@
 """The layout of one run's folder: the only place with its file names.
 
-Knows nothing of what the files hold. A folder belongs to whoever called, also under sudo.
+Knows nothing of what the files hold. A folder belongs to whoever called, also under sudo: `user_files` makes it.
 """
 
 import os
-from collections.abc import Iterator
+import shutil
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from results.errors import RunFolderError
+from results.user_files import in_whose_name, invoker, rights_of
 
 LATEST = "latest"
-
-
-@dataclass(frozen=True)
-class Invoker:
-    """The user on whose behalf root works (`SUDO_UID`, `SUDO_GID`)."""
-
-    uid: int
-    gid: int
 
 
 @dataclass(frozen=True)
@@ -28,7 +21,6 @@ class RunDir:
     """One run's folder; make a new one with `create`."""
 
     path: Path
-    invoker: Invoker | None = None
 
     @property
     def name(self) -> str:
@@ -100,33 +92,27 @@ class RunDir:
         """What the lab's processes wrote to stderr; only of a run that did not get to its end."""
         return self.path / "logs"
 
-    def hand_over(self) -> None:
-        """Give everything in the folder to the invoking user; harmless when there is none."""
-        if self.invoker is not None:
-            for path in _tree(self.path):
-                with suppress(FileNotFoundError):  # somebody tidies up at the same time
-                    _give(path, self.invoker)
-
     def discard(self) -> None:
         """Remove the folder if nothing is in it, as when what it was made for was refused."""
         for path in (self.pcap, self.path):
-            with suppress(OSError):
+            with suppress(OSError), rights_of(invoker()):
                 path.rmdir()
 
+    def remove(self) -> None:
+        """Remove the folder with all that is in it. Raises OSError."""
+        with rights_of(invoker()):
+            shutil.rmtree(self.path)
 
-def create(runs: Path, subject: str, suffix: str, invoker: Invoker | None, now: datetime | None = None) -> RunDir:
+
+def create(runs: Path, subject: str, suffix: str, now: datetime | None = None) -> RunDir:
     """Make `runs/<UTC>-<subject>-<suffix>`. Raises `RunFolderError`."""
     stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%SZ")
     try:
-        made_runs = not runs.exists()
-        runs.mkdir(parents=True, exist_ok=True)
-        path = _fresh(runs, f"{stamp}-{subject}-{suffix}")
+        with rights_of(invoker()):
+            runs.mkdir(parents=True, exist_ok=True)
+            return RunDir(_fresh(runs, f"{stamp}-{subject}-{suffix}"))
     except OSError as error:
-        raise RunFolderError(f"{runs}: cannot make a run folder: {error.strerror}") from error
-    if invoker is not None:
-        for mine in (path, *([runs] if made_runs else [])):
-            _give(mine, invoker)
-    return RunDir(path, invoker)
+        raise RunFolderError(f"{runs}: cannot make a run folder: {error.strerror}{in_whose_name()}") from error
 
 
 def point_latest(run: RunDir) -> None:
@@ -134,15 +120,9 @@ def point_latest(run: RunDir) -> None:
     link = run.path.parent / LATEST
     fresh = link.with_name(f".{LATEST}.{os.getpid()}")
     try:
-        with suppress(FileNotFoundError):
-            fresh.unlink()
-        fresh.symlink_to(run.name)
-        if run.invoker is not None:
-            _give(fresh, run.invoker)
-        fresh.replace(link)
+        with rights_of(invoker()):
+            _lead(link, fresh, run.name)
     except OSError as error:
-        with suppress(FileNotFoundError):
-            fresh.unlink()
         raise RunFolderError(f"{link}: cannot be made to lead to {run.name}: {error.strerror}") from error
 
 
@@ -156,10 +136,12 @@ def _fresh(runs: Path, name: str) -> Path:
     raise RunFolderError(f"{runs / name}: there are 999 of them")
 
 
-def _tree(top: Path) -> Iterator[Path]:
-    yield top
-    yield from top.rglob("*")
-
-
-def _give(path: Path, invoker: Invoker) -> None:
-    os.chown(path, invoker.uid, invoker.gid, follow_symlinks=False)
+def _lead(link: Path, fresh: Path, name: str) -> None:
+    """Make `fresh` and put it in the place of `link`. Raises OSError, and then leaves nothing."""
+    fresh.unlink(missing_ok=True)
+    fresh.symlink_to(name)
+    try:
+        fresh.replace(link)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise

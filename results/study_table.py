@@ -5,6 +5,7 @@ Rows are the decoded lines of `results.jsonl`. A rate comes with its exact 95 % 
 """
 
 import csv
+import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,8 @@ from typing import Any
 
 import numpy as np
 from scipy.special import betaincinv
+
+from results.user_files import replacing
 
 Row = Mapping[str, Any]
 
@@ -146,7 +149,7 @@ _MOST_POINTS = 400
 
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
     """A table with its header; an empty field where there is no value, lists as words. Raises OSError."""
-    with path.open("w", newline="", encoding="utf-8") as file:
+    with replacing(path) as target, io.TextIOWrapper(target, "utf-8", newline="") as file:
         if lines:
             writer = csv.DictWriter(file, list(lines[0]))
             writer.writeheader()

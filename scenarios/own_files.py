@@ -31,6 +31,11 @@ def require_no_link(target: Path, instead: str) -> None:
         raise UsageError(f"{target} is there, and a symbolic link (to {target.readlink()}); {instead}, or remove it")
 
 
+def resolved_folder(target: Path) -> Path:
+    """The same file, its folder by its own name: what a folder led to is not asked again when the file is written."""
+    return target.parent.resolve() / target.name
+
+
 def holding(mark: str) -> Callable[[BinaryIO], bool]:
     """Whether a file holds `mark`."""
     return lambda file: mark.encode() in file.read()

@@ -56,6 +56,7 @@ class ControlServer:
         try:
             _remove_dead(self._path)
             listener.bind(os.fspath(self._path))
+            self._path.chmod(0o600)  # root, and nobody else, can ask
             listener.listen(16)
         except OSError:
             listener.close()

@@ -7,7 +7,6 @@ from dataclasses import replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from results.naming import naming
 from results.report import (
     arrivals_figure,
     fabric_figure,
@@ -20,6 +19,7 @@ from results.report import (
 )
 from results.report.run_data import RunData, read_run
 from results.run_dir import RunDir
+from results.user_files import write_file
 
 FIGURES = (
     fabric_figure.NAME,
@@ -45,8 +45,7 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> Ru
     drawn = figures_of(data)
     tell("3 of 3: writing them and the page")
     style.save(drawn, run.figures)
-    with naming(run.report):
-        run.report.write_text(page_of(data, drawn), encoding="utf-8")
+    write_file(run.report, page_of(data, drawn).encode())
     return data
 
 

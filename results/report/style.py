@@ -18,7 +18,7 @@ from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
-from results.naming import naming
+from results.user_files import make_folder, replacing, write_file
 
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
 FAULT, ACCUSED, GOOD, WARN = "#c1440e", "#0a62a8", "#16775a", "#8a5a00"
@@ -143,12 +143,11 @@ def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
 
 def save(figures: list[Drawn], folder: Path) -> None:
     """Write `NAME.svg` and `NAME.png` of those that are there; the SVG on paper of its own."""
-    folder.mkdir(exist_ok=True)
+    make_folder(folder)
     for one in figures:
         if one.figure is not None:
             on_paper = one.svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
             svg, png = folder / f"{one.name}.svg", folder / f"{one.name}.png"
-            with naming(svg):
-                svg.write_text(on_paper, encoding="utf-8")
-            with naming(png), matplotlib.rc_context(_SETTINGS):
-                one.figure.savefig(png, dpi=_DPI, facecolor=PAPER, metadata={"Software": None})
+            write_file(svg, on_paper.encode())
+            with replacing(png) as file, matplotlib.rc_context(_SETTINGS):
+                one.figure.savefig(file, format="png", dpi=_DPI, facecolor=PAPER, metadata={"Software": None})

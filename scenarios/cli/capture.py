@@ -9,11 +9,12 @@ from results import run_dir
 from results.errors import ResultsError
 from results.pcap import SNAPLEN_BYTES
 from results.pcap_file import packets_in
+from results.user_files import invoker
 from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
-from scenarios.cli.options import invoker, links_like, of_lab, require_root, told
+from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import LabStateError
@@ -44,14 +45,13 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
     require_root()
     with Owner(labdir) as owner:
         chosen = _chosen(owner.ask(Status(), LabStatus), links, labdir, output)
-        folder = run_dir.create(runs, "capture", labdir.lab, invoker())
+        folder = run_dir.create(runs, "capture", labdir.lab)
         try:
-            order = CaptureStart(chosen, str(folder.pcap.absolute()), snaplen=snaplen, most_bytes=most)
+            order = CaptureStart(chosen, str(folder.pcap.resolve()), invoker(), snaplen=snaplen, most_bytes=most)
             captures = owner.ask(order, Captures).captures
         except BaseException:
             folder.discard()
             raise
-    folder.hand_over()
     print_captures(output, captures)
 
 

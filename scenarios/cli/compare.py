@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from results.errors import RunFolderError
+from results.user_files import write_file
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
-from scenarios.own_files import holding, require_own
+from scenarios.own_files import holding, require_own, resolved_folder
 
 if TYPE_CHECKING:
     from results.report.run_data import RunData
@@ -39,12 +40,12 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
     if not 2 <= len(chosen) <= MOST_FACES:
         raise UsageError(f"name 2 to {MOST_FACES} runs")
     folders = [require_run(find_run(text, runs)) for text in chosen]
-    page = out or folders[0].path.parent / page_name([folder.path.name for folder in folders])
+    page = resolved_folder(out) if out else folders[0].path.parent / page_name([folder.path.name for folder in folders])
     require_page(page)
     data = [read_run(folder) for folder in folders]
     _require_comparable(data)
     found = compare(data)
-    page.write_text(comparison_page(data), encoding="utf-8")
+    write_file(page, comparison_page(data).encode())
     if output.as_json:
         names = [run.name for run in data]
         output.document({"page": str(page), "runs": names, **vars(found)})

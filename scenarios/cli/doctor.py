@@ -6,8 +6,9 @@ import pwd
 
 import click
 
+from results.user_files import invoker
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import invoker, told
+from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.doctor import examine
 

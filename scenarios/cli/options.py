@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
-from results.run_dir import Invoker
+from results.user_files import invoker_flaw
 from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import EnvironmentLackingError, UsageError
 from scenarios.file.scenario_files import catalog_names
@@ -82,21 +82,8 @@ def require_root() -> None:
     """Raises `EnvironmentLackingError` for everybody else."""
     if os.geteuid() != 0:
         raise EnvironmentLackingError("root is needed for network namespaces: run this with sudo")
-
-
-def invoker() -> Invoker | None:
-    """The user behind sudo, who is to own what is written."""
-    uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
-    if not uid or not gid:
-        return None
-    if not (_is_id(uid) and _is_id(gid)):
-        echo_aside("spraylab: SUDO_UID and SUDO_GID are no numbers of a user and a group; files will belong to root")
-        return None
-    return Invoker(int(uid), int(gid))
-
-
-def _is_id(text: str) -> bool:
-    return text.isascii() and text.isdecimal() and len(text) <= 10 and int(text) < 2**32 - 1
+    if flaw := invoker_flaw():
+        echo_aside(f"spraylab: {flaw}")
 
 
 def fabric_up(labdir: LabDir) -> Fabric | None:

@@ -14,7 +14,7 @@ from scenarios.cli.options import told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
-from scenarios.own_files import require_own, starting
+from scenarios.own_files import require_own, resolved_folder, starting
 
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""
@@ -41,7 +41,7 @@ def merge_command(context: click.Context, output: Output, what: tuple[str, ...],
     at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
     """
     files = _files(what, runs)
-    target = out or files[0].parent / MERGED
+    target = resolved_folder(out or files[0].parent / MERGED)
     if target.resolve() in {file.resolve() for file in files}:
         raise UsageError(f"{target} is one of the files to merge")
     require_own(target, "pcapng", starting(PCAPNG_START))

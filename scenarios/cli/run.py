@@ -13,7 +13,7 @@ from results.summary import Summary, size_text, summary_text
 from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
-from scenarios.cli.options import invoker, of_lab, require_root, scenarios_like, told, workers_option
+from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output
 from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
@@ -63,13 +63,13 @@ def command(
     if seed is not None:
         chosen = chosen.model_copy(update={"seed": seed})
     require_root()
-    order = RunOrder(chosen, labdir, attach, runs, invoker(), tuple(sys.argv), workers, mechanism)
+    order = RunOrder(chosen, labdir, attach, runs, tuple(sys.argv), workers, mechanism)
     listener = Listener(output)
     try:
         with interrupts_raise():
             summary = run_scenario(order, listener)
         if not no_report:
-            _write_report(RunDir(Path(summary.folder), order.invoker), listener)
+            _write_report(RunDir(Path(summary.folder)), listener)
     finally:
         listener.done()
     _print(summary, output)
@@ -85,7 +85,6 @@ def _write_report(folder: RunDir, listener: "Listener") -> None:
         write_report(folder)
     except OSError as error:
         listener.note(f"no report: {error.filename or folder.path}: {error.strerror or error}")
-    folder.hand_over()
 
 
 def _print(summary: Summary, output: Output) -> None:

@@ -17,7 +17,7 @@ from agent.spraycheck.expectation import Expectation
 from results.study_table import telling
 from results.wording import count_text, share_text
 from scenarios.cli.given_path import GivenPath
-from scenarios.cli.options import invoker, of_lab, require_root, told
+from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
@@ -77,7 +77,7 @@ def command(
     Each finished run is a line of results.jsonl in the folder; the same command again goes on where it was broken off.
     """
     chosen = load_study(find_study(study), _instead(**given))
-    kept = StudyFolder(folder or Path("studies") / chosen.name, invoker())
+    kept = StudyFolder(folder or Path("studies") / chosen.name)
     if tables_only:
         if not kept.rows():
             raise UsageError(f"nothing has been run in {kept.path} yet; --folder says where else to look")
@@ -137,7 +137,7 @@ def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output
     sizes = dict.fromkeys(FabricSpec(point.planes, point.leaves, point.spines) for point in points)
     require(lack for spec in sizes for lack in lacks_of_lab(Fabric.of(spec)))
     listener = Listener(Output(quiet=not output.verbose))
-    with StudyLab(labdir, folder.path / "runs", invoker(), listener) as lab:
+    with StudyLab(labdir, folder.path / "runs", listener) as lab:
         rows = (row for run in runs_of(points) for row in lab.run(run))
         run_points(points, rows, folder, _Watcher(output, "measured", 1, study), len(folder.done("fabric")))
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +21,7 @@ from results.pcap import (
     most_packets,
     tcpdump_command,
 )
+from results.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.disk_room import require_disk
 from scenarios.lab.lab_dir import LabDir
@@ -40,6 +42,14 @@ class CaptureSize:
     """Bytes of each packet."""
     most_bytes: int = MOST_BYTES
     """Of all files of an order together."""
+
+
+@dataclass(frozen=True)
+class CapturePlace:
+    """Where files go, and with whose rights they are made; None: root's."""
+
+    folder: Path
+    invoker: Invoker | None = None
 
 
 @dataclass(frozen=True)
@@ -81,26 +91,33 @@ class Captures:
         self._started = 0
 
     def start(
-        self, ends: Sequence[CaptureEnd], folder: Path, client: int | None = None, size: CaptureSize | None = None
+        self,
+        ends: Sequence[CaptureEnd],
+        place: CapturePlace,
+        client: int | None = None,
+        size: CaptureSize | None = None,
     ) -> tuple[CaptureState, ...]:
-        """Record `ends` into `folder`; all of them or none. `client` has leased them.
+        """Record `ends` into a folder; all of them or none. `client` has leased them.
 
         Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump or room.
         """
-        folder.mkdir(parents=True, exist_ok=True)
+        with rights_of(place.invoker):
+            make_folder(place.folder)
         size = size or CaptureSize()
-        require_disk(folder, len(ends), size.most_bytes)
+        require_disk(place.folder, len(ends), size.most_bytes)
         share = replace(size, most_bytes=size.most_bytes // max(1, len(ends)))
         fresh: list[_Running] = []
         try:
             for end in ends:
-                fresh.append(self._spawn(end, folder / end.file_name, client, share))
+                fresh.append(self._spawn(end, place, client, share))
             for capture in fresh:
                 _wait_listening(capture)
         except BaseException:
             for capture in fresh:
                 capture.process.kill()
                 capture.process.wait()
+                with rights_of(place.invoker), suppress(OSError):
+                    capture.file.unlink()
             raise
         self._running += fresh
         return tuple(capture.state() for capture in fresh)
@@ -139,14 +156,19 @@ class Captures:
         """What is running."""
         return tuple(capture.state() for capture in self._running)
 
-    def _spawn(self, end: CaptureEnd, file: Path, client: int | None, size: CaptureSize) -> _Running:
+    def _spawn(self, end: CaptureEnd, place: CapturePlace, client: int | None, size: CaptureSize) -> _Running:
+        file = place.folder / end.file_name
         if any(capture.file == file for capture in self._running):
             raise UsageError(f"{file} is being written already; `spraylab capture stop` first")
         said = self._labdir.log(f"tcpdump{self._started}")
         self._started += 1
         packets = most_packets(size.most_bytes, size.snaplen)
-        command = tcpdump_command(end.port.interface, file, size.snaplen, packets)
-        process = spawn(command_inside(namespace_name(self._labdir.lab, end.node), command), self._labdir.lab, said)
+        command = tcpdump_command(end.port.interface, size.snaplen, packets)
+        inside = command_inside(namespace_name(self._labdir.lab, end.node), command)
+        with rights_of(place.invoker):
+            target = new_file(file)
+        with target:
+            process = spawn(inside, self._labdir.lab, said, stdout=target)
         since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         return _Running(end, file, said, since, client, process, size.snaplen, packets)
 

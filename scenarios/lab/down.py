@@ -1,6 +1,6 @@
 """Takes a lab down: by asking its owner, or, when that is dead or deaf, by the marks that everything of a lab carries.
 
-Touches nothing without the lab's mark: an environment variable on processes, a prefix on namespaces, a folder.
+Touches nothing without the lab's mark: root's own variable on processes, a prefix on namespaces, a folder.
 """
 
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from scenarios.errors import LabStateError, OwnerFailedError
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
-from scenarios.lab.processes import end_marked, is_alive, kill, wait_gone
+from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, wait_gone
 from testbed.emulation.network import remove_leftovers
 from testbed.kernel.grace import put_back
 
@@ -62,6 +62,8 @@ def take_down(labdir: LabDir) -> Removed:
 def _ask_owner(labdir: LabDir) -> OwnerEnd:
     """Whether the owner took everything down itself; one that lives and does not answer is killed."""
     process = owner_of(labdir)
+    if process is not None and not is_marked(process, labdir.lab):
+        process = None  # a stranger, whatever a file says; neither waited for nor touched
     try:
         with Owner(labdir) as owner:
             owner.ask(protocol.Shutdown(), protocol.Done)

@@ -20,6 +20,15 @@ from scenarios.lab.shape import LabShape
 RUN_ROOT = Path("/run/spraylab")
 DEFAULT_LAB = "lab"
 
+LOCKS = Path("/proc/locks")
+"""proc_locks(5). An inode's number says nothing without its device: those of all tmpfs are counted from one."""
+
+UMASK = 0o022
+"""Of the owner and all that it starts: modes of a lab's files are ours, and not those of whoever calls (our choice)."""
+
+FOLDER_MODE = 0o755
+"""Completion and `detect` read what is up without root; locks and sockets are for root alone."""
+
 
 class ChildState(msgspec.Struct, frozen=True):
     """A process that belongs to the lab."""
@@ -216,17 +225,22 @@ def run_going_on(labdir: LabDir) -> bool:
 def _holder(lock: Path) -> ProcessId | None:
     """Who holds a lock, asked without trying to take it, which could stop somebody else from taking it."""
     with suppress(OSError, ValueError, IndexError):
-        inode = str(lock.stat().st_ino)
-        for line in Path("/proc/locks").read_text().splitlines():
+        found = lock.stat()
+        file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+        for line in LOCKS.read_text().splitlines():
             fields = line.split()
-            if fields[1] == "FLOCK" and fields[5].rsplit(":", 1)[-1] == inode:
+            if fields[1] == "FLOCK" and fields[5] == file:
                 return identify(int(fields[4]))
     return None
 
 
 def _make(folder: Path) -> None:
+    """The folder of a lab, for root to write and for others to read, whatever the umask is or was."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):  # the previous owner removed them just now
+            for each in (folder.parent, folder):
+                each.chmod(FOLDER_MODE)
     except OSError as error:
         raise EnvironmentLackingError(f"{folder}: cannot be made: {error.strerror}") from error
 

@@ -90,7 +90,8 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=marked_environment(settings.lab, os.environ),
+            env=_environment(settings.lab),
+            cwd="/",
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
         )
@@ -106,6 +107,11 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
             raise OwnerFailedError(f"the owner of lab {settings.lab!r} does not answer: {error}") from error
         stack.pop_all()
     return launched
+
+
+def _environment(lab: str) -> dict[str, str]:
+    """Of an owner: it serves whoever is root, so each request says in whose name, and not who started the lab."""
+    return marked_environment(lab, {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")})
 
 
 def _wait_ready(channel: socket.socket, labdir: LabDir, told: Callable[[str], None]) -> None:

@@ -17,7 +17,7 @@ from results.wording import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
 from scenarios.lab import deploy
-from scenarios.lab.captures import Captures, CaptureSize
+from scenarios.lab.captures import CapturePlace, Captures, CaptureSize
 from scenarios.lab.children import Children
 from scenarios.lab.denials import Acting, Denials
 from scenarios.lab.injections import Injections
@@ -81,11 +81,11 @@ class Lab:
         self.denials.run()
 
     def capture(
-        self, links: tuple[str, ...], folder: Path, client: int | None, size: CaptureSize
+        self, links: tuple[str, ...], place: CapturePlace, client: int | None, size: CaptureSize
     ) -> tuple[CaptureState, ...]:
         """Record both ends of every link that is selected. Raises `UnknownNameError` and what `Captures` raises."""
         chosen = dict.fromkeys(way.link for text in links for way in parse_link(text, self.fabric))
-        return self.captures.start([end for link in chosen for end in ends_of(link)], folder, client, size)
+        return self.captures.start([end for link in chosen for end in ends_of(link)], place, client, size)
 
     def left(self, client: int, unheard: bool) -> None:
         """A client is gone: what it has leased is undone, and what it has ordered without hearing that it was done."""

@@ -29,8 +29,8 @@ from scenarios.errors import (
 )
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab import protocol
-from scenarios.lab.captures import CaptureSize
-from scenarios.lab.lab_dir import LabDir, owned
+from scenarios.lab.captures import CapturePlace, CaptureSize
+from scenarios.lab.lab_dir import UMASK, LabDir, owned
 from scenarios.lab.launch import Notice, OwnerSettings
 from scenarios.lab.live import Lab, lab_up
 from scenarios.lab.processes import ProcessId, identify
@@ -84,6 +84,7 @@ class Channel:
 
 def main(arguments: list[str]) -> int:
     """Run an owner to its end; the exit code."""
+    os.umask(UMASK)
     with socket.socket(fileno=int(arguments[0])) as link:
         channel = Channel(link)
         try:
@@ -179,10 +180,10 @@ def _all_faults(lab: Lab) -> protocol.Faults:
 
 
 def _capture_start(lab: Lab, request: protocol.CaptureStart, client: int) -> protocol.Captures:
-    folder = Path(request.folder)
+    place = CapturePlace(Path(request.folder), request.invoker)
     size = CaptureSize(request.snaplen, request.most_bytes)
-    captures = lab.capture(request.links, folder, client if request.leased else None, size)
-    lab.take_back = partial(lab.captures.stop, folder)
+    captures = lab.capture(request.links, place, client if request.leased else None, size)
+    lab.take_back = partial(lab.captures.stop, place.folder)
     return protocol.Captures(captures)
 
 

@@ -1,6 +1,7 @@
 """Processes of a lab: started with its mark, bound to their parent's life, found again by mark, never by name.
 
-The mark is an environment variable, so children inherit it and `down` finds them when all files are gone.
+The mark is an environment variable, so children inherit it and `down` finds them when all files are gone. It holds this
+boot's id, which nobody writes by accident, and counts only where root alone can have put it.
 """
 
 import ctypes
@@ -12,13 +13,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
 from scenarios.errors import EnvironmentLackingError
+from testbed.kernel.netns import namespace_path, namespaces
+from testbed.model.ids import namespace_prefix
 
-MARK = "SPRAYLAB_LAB"
-"""Environment variable that carries the lab's name."""
+MARK = "SPRAYLAB_MARK"
+"""Environment variable that carries the lab's name and the boot's id."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Of random(4): made anew at every boot, so that no mark can be of an earlier one."""
 
 _ROUNDS = 10
 """A process that is being ended may start another; one that does so ten times is left to the user."""
@@ -76,15 +83,23 @@ def kill(process: ProcessId) -> bool:
 
 def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
     """An environment that marks a process, and all it starts, as the lab's."""
-    return dict(environment) | {MARK: lab}
+    return dict(environment) | {MARK: _mark_of(lab)}
+
+
+def _mark_of(lab: str) -> str:
+    return f"{lab}:{_BOOT_ID.read_text().strip()}"
 
 
 def spawn(
-    command: Sequence[str], lab: str, output: Path | None = None, stderr: int | None = None
+    command: Sequence[str],
+    lab: str,
+    output: Path | None = None,
+    stderr: int | None = None,
+    stdout: BinaryIO | None = None,
 ) -> subprocess.Popen[bytes]:
     """Start a process of the lab that dies with its parent.
 
-    `output` receives stdout and stderr; `stderr` (as for `subprocess`) overrides the latter. The caller must have
+    `output` receives stdout and stderr; `stdout` and `stderr` (as for `subprocess`) override one. The caller must have
     one thread only: the child runs Python between fork and exec. Raises `EnvironmentLackingError` where there is no
     such program.
     """
@@ -93,9 +108,10 @@ def spawn(
         return subprocess.Popen(
             command,
             stdin=subprocess.DEVNULL,
-            stdout=log or subprocess.DEVNULL,
+            stdout=stdout or log or subprocess.DEVNULL,
             stderr=stderr if stderr is not None else (log or subprocess.DEVNULL),
             env=marked_environment(lab, os.environ),
+            cwd="/",
             preexec_fn=partial(die_with, os.getpid()),
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
         )
@@ -116,14 +132,33 @@ def die_with(parent: int) -> None:
 def marked(lab: str) -> tuple[ProcessId, ...]:
     """All processes with the lab's mark, except this one and those it descends from."""
     own = set(_ancestry(os.getpid()))
-    mark = f"{MARK}={lab}".encode()
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) not in own:
-            with suppress(OSError):
-                if mark in (entry / "environ").read_bytes().split(b"\0"):
-                    found.append(identify(int(entry.name)))
-    return tuple(process for process in found if process is not None)
+    pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
+    found = (identify(pid) for pid in pids if pid not in own)
+    return tuple(process for process in found if process is not None and is_marked(process, lab))
+
+
+def is_marked(process: ProcessId, lab: str) -> bool:
+    """Whether that very process has the lab's mark, and who asks, root, gave it.
+
+    Another user can set a variable, but is neither root nor can go into a namespace of the lab.
+    """
+    with suppress(OSError):
+        environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
+        marks = f"{MARK}={_mark_of(lab)}".encode() in environment
+        return marks and (_is_ours(process.pid) or _is_inside(process.pid, lab)) and is_alive(process)
+    return False
+
+
+def _is_ours(pid: int) -> bool:
+    """Whether it belongs to who asks throughout: real, effective, saved and file system's user."""
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(line.split()[1:] for line in lines if line.startswith("Uid:")) == [str(os.geteuid())] * 4
+
+
+def _is_inside(pid: int, lab: str) -> bool:
+    """Whether it is in a network namespace of the lab, as what `exec` has started under another user."""
+    inside = os.stat(f"/proc/{pid}/ns/net")
+    return any(os.path.samestat(inside, namespace_path(name).stat()) for name in namespaces(namespace_prefix(lab)))
 
 
 def _ancestry(pid: int) -> Iterable[int]:

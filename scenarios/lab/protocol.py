@@ -9,6 +9,7 @@ import msgspec
 
 from agent.spraycheck.run_tests import LEAST_TESTS
 from results.pcap import MOST_BYTES, SNAPLEN_BYTES
+from results.user_files import Invoker
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.shape import LabShape
@@ -70,6 +71,8 @@ class CaptureStart(_Request, frozen=True, tag="capture_start"):
 
     links: tuple[str, ...]
     folder: str
+    invoker: Invoker | None
+    """With whose rights the files are made; None: root's."""
     leased: bool = False
     snaplen: int = SNAPLEN_BYTES
     most_bytes: int = MOST_BYTES

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
+from results.user_files import in_whose_name, invoker, rights_of
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.plan import Plan
@@ -62,10 +63,10 @@ def lacks_of_folder(folder: Path) -> Iterator[str]:
             place = place.parent
         if not place.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
-        with tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
+        with rights_of(invoker()), tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
             pass
     except OSError as error:
-        why = error.strerror or error
+        why = f"{error.strerror or error}{in_whose_name()}"
         yield f"{folder}: results cannot be written there, name another folder; making one in {place}: {why}"
 
 

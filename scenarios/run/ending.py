@@ -1,6 +1,5 @@
 """The last stages of a run: its records into the folder, everything recorded to a judged summary."""
 
-import shutil
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from results.manifest import manifest
 from results.run_dir import RunDir, point_latest
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
+from results.user_files import make_folder, write_file
 from scenarios.file.plan import Plan
 from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
@@ -27,11 +27,11 @@ def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> No
     """Write what is known before the first packet: scenario, machine, fabric."""
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
-    folder.scenario.write_text(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True), encoding="utf-8")
+    write_file(folder.scenario, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode())
     repeating, asked_at = repeating_of(plan, order.attach), timestamp(started.utc_ns)
     facts = manifest(asked_at, order.command, scenario.name, scenario.seed, repeating, order.attach)
-    folder.environment.write_bytes(_json(facts))
-    folder.topology.write_bytes(_json(topology_document(plan.fabric, order.labdir.lab)))
+    write_file(folder.environment, _json(facts))
+    write_file(folder.topology, _json(topology_document(plan.fabric, order.labdir.lab)))
 
 
 def collect_records(
@@ -78,7 +78,7 @@ class Unfinished:
                 self._keep_logs()
                 self.listener.note(f"what was recorded until then: {self.folder.path}")
             else:
-                shutil.rmtree(self.folder.path)
+                self.folder.remove()
 
     def _collect(self) -> None:
         labdir, since_ns = self.order.labdir, self.started.mono_ns
@@ -97,15 +97,15 @@ class Unfinished:
         """They go with the lab, and may be all that tells why a process died."""
         for log in sorted(self.order.labdir.path.glob("*.log")):
             if log.stat().st_size:
-                self.folder.logs.mkdir(exist_ok=True)
-                shutil.copyfile(log, self.folder.logs / log.name)
+                make_folder(self.folder.logs)
+                write_file(self.folder.logs / log.name, log.read_bytes())
 
 
 def conclude(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:
     """Everything recorded against everything expected; written into the folder and returned."""
     summary = summary_of(Judged(plan, folder, recorded, injected(recorded)), stages)
-    folder.summary.write_bytes(summary_json(summary))
-    folder.summary_text.write_text(summary_text(summary), encoding="utf-8")
+    write_file(folder.summary, summary_json(summary))
+    write_file(folder.summary_text, summary_text(summary).encode())
     point_latest(folder)
     return summary
 

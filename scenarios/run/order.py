@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from results.event_log import Fields
-from results.run_dir import Invoker
 from results.summary import CaptureResult
 from scenarios.file.model import Scenario
 from scenarios.lab.client import Owner, Worker
@@ -26,8 +25,6 @@ class RunOrder:
     """Use the lab that is up instead of building one."""
     runs: Path
     """Where run folders go."""
-    invoker: Invoker | None
-    """Who is to own them."""
     command: tuple[str, ...]
     workers: int | Literal["per-host"] | None = None
     mechanism: str = "auto"

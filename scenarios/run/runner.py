@@ -48,7 +48,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
         epoch, said = stage("epoch", stages.new_epoch, lab, order.labdir, plan)
-        folder = stage("run folder", stages.new_folder, order, plan, undo)
+        folder = stage("run folder", stages.new_folder, order, plan)
         unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
         stage("describe", ending.describe, order, plan, folder, started)
         stage("captures", stages.start_captures, lab, plan, folder, undo)

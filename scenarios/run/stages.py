@@ -3,6 +3,7 @@
 What a stage changes it registers to be undone, so that an error or a Ctrl-C in any later stage leaves nothing.
 """
 
+import os
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, suppress
@@ -16,6 +17,7 @@ from results.event_log import Fields, Tail, read_records
 from results.fault_text import fault_text
 from results.run_dir import RunDir
 from results.summary import CaptureResult
+from results.user_files import invoker
 from results.wording import count_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for
@@ -129,21 +131,19 @@ def _end_lab(launched: Launched, labdir: LabDir) -> None:
         take_down(labdir)
 
 
-def new_folder(order: RunOrder, plan: Plan, undo: ExitStack) -> RunDir:
-    """The run's folder; handed to the invoking user at the end, whatever happens."""
-    folder = run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed), order.invoker)
-    undo.callback(folder.hand_over)
-    return folder
+def new_folder(order: RunOrder, plan: Plan) -> RunDir:
+    """The run's folder."""
+    return run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed))
 
 
 def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -> None:
     """Record the links that the scenario names, from before the first packet."""
     if plan.captures:
         links = tuple(str(link) for link in plan.captures)
-        undo.callback(_quietly, lab.owner, protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+        undo.callback(_quietly, lab.owner, protocol.CaptureStop(_place_of(folder)), protocol.Captures)
         limits = plan.scenario.limits
         order = protocol.CaptureStart(
-            links, str(folder.pcap.absolute()), leased=True, snaplen=limits.snaplen, most_bytes=limits.captures
+            links, _place_of(folder), invoker(), leased=True, snaplen=limits.snaplen, most_bytes=limits.captures
         )
         lab.owner.ask(order, protocol.Captures)
 
@@ -152,11 +152,16 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResu
     """What was recorded."""
     if not plan.captures:
         return ()
-    ended = lab.owner.ask(protocol.CaptureStop(str(folder.pcap.absolute())), protocol.Captures)
+    ended = lab.owner.ask(protocol.CaptureStop(_place_of(folder)), protocol.Captures)
     return tuple(
         CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full, c.ended)
         for c in ended.captures
     )
+
+
+def _place_of(folder: RunDir) -> str:
+    """Where captures go, as the owner knows it: it stands in another folder, and follows no link to this one."""
+    return os.fspath(folder.path.resolve() / folder.pcap.name)
 
 
 def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
@@ -287,7 +292,7 @@ def wait_ended(
 def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, told: set[str]) -> None:
     """Tell, once each, of the run's captures that have ended as they should not; the run does not hang on them."""
     for each in status.captures:
-        if each.ended and each.file not in told and Path(each.file).parent == folder.pcap.absolute():
+        if each.ended and each.file not in told and Path(each.file).parent == Path(_place_of(folder)):
             told.add(each.file)
             listener.note(f"tcpdump of {each.link} at {each.node}: {each.ended}; its file ends there")
 

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from results.event_log import read_records
-from results.run_dir import Invoker, RunDir
+from results.run_dir import RunDir
 from results.summary import Summary
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
@@ -32,8 +32,8 @@ MOST_REPEATED = 3
 class StudyLab:
     """A lab that lives as long as points need it; leased, so that it ends with this process, however that ends."""
 
-    def __init__(self, labdir: LabDir, runs: Path, invoker: Invoker | None, listener: Listener) -> None:
-        self._labdir, self._runs, self._invoker, self._listener = labdir, runs, invoker, listener
+    def __init__(self, labdir: LabDir, runs: Path, listener: Listener) -> None:
+        self._labdir, self._runs, self._listener = labdir, runs, listener
         self._up: tuple[tuple[int, int, int], Launched] | None = None
 
     def __enter__(self) -> Self:
@@ -51,7 +51,7 @@ class StudyLab:
         """
         scenario = scenario_of(points[0])
         self._be_up_for(points[0], scenario)
-        order = RunOrder(scenario, self._labdir, True, self._runs, self._invoker, tuple(sys.argv))
+        order = RunOrder(scenario, self._labdir, True, self._runs, tuple(sys.argv))
         summary = run_scenario(order, self._listener)
         for _ in range(MOST_REPEATED):
             if summary.outcome != "overloaded":

@@ -10,8 +10,8 @@ import yaml
 
 from results.errors import RecordError, RecordsError
 from results.regular_file import open_regular, read_regular
-from results.run_dir import Invoker, RunDir
 from results.study_table import cells_table, roc_table, runs_table, write_csv
+from results.user_files import invoker, open_to_append, open_to_change, rights_of, write_file
 from scenarios.errors import UsageError
 from scenarios.own_files import require_no_link
 from scenarios.study.calibration import calibrations_of
@@ -35,18 +35,17 @@ _SOURCES, _KEPT_ELSEWHERE = ("study.yaml", RESULTS), "runs/"
 class StudyFolder:
     """One study's folder; appended to, never rewritten but for tables and figures."""
 
-    def __init__(self, path: Path, invoker: Invoker | None = None) -> None:
+    def __init__(self, path: Path) -> None:
         self.path = path
-        self._invoker = invoker
 
     def begin(self, study: Study) -> None:
         """Make the folder and write the study as it is run. Raises OSError, `UsageError` for one of another study."""
         self.require_of(study)
-        self.path.mkdir(parents=True, exist_ok=True)
+        with rights_of(invoker()):
+            self.path.mkdir(parents=True, exist_ok=True)
         text = yaml.safe_dump(study.model_dump(mode="json", exclude_none=True), sort_keys=False, allow_unicode=True)
-        (self.path / "study.yaml").write_text(text, encoding="utf-8")
+        write_file(self._place / "study.yaml", text.encode())
         self._cut_half_line()
-        self._hand_over()
 
     def require_of(self, study: Study) -> None:
         """Raises `UsageError` where the folder holds another study, what cannot be read as one, or what is not ours."""
@@ -92,7 +91,7 @@ class StudyFolder:
 
     def append(self, row: Row) -> None:
         """Keep a finished run, at once. Raises OSError."""
-        with (self.path / RESULTS).open("ab") as file:
+        with open_to_append(self._place / RESULTS) as file:
             file.write(msgspec.json.encode(row) + b"\n")
 
     def write_tables(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
@@ -100,26 +99,23 @@ class StudyFolder:
         rows = self.rows()
         cells, roc = cells_table(rows), roc_table(rows)
         for name, lines in (("runs", runs_table(rows)), ("cells", cells), ("roc", roc)):
-            write_csv(self.path / f"{name}.csv", lines)
+            write_csv(self._place / f"{name}.csv", lines)
         self._write_lines("cells.jsonl", cells)
         self._write_lines("calibration.jsonl", calibrations_of(rows))
-        self._hand_over()
         return cells, roc
 
     def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
         """Every figure the tables have something for; matplotlib is loaded here. Raises OSError."""
         from results.figures import draw_figures
 
-        drawn = draw_figures(cells, roc, self.path / "figures")
-        self._hand_over()
-        return drawn
+        return draw_figures(cells, roc, self._place / "figures")
 
     def holds(self) -> tuple[str, ...]:
         """Names of what is in the folder by now, as docs/studies.md tells them; folders with a stroke."""
         return tuple(name for name in CONTENTS if (self.path / name).exists())
 
     def _write_lines(self, name: str, lines: Iterable[Any]) -> None:
-        (self.path / name).write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
+        write_file(self._place / name, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
     def _lines(self) -> Iterator[dict[str, Any]]:
         wrong = []
@@ -136,12 +132,14 @@ class StudyFolder:
 
     def _cut_half_line(self) -> None:
         """What a killed run left of a line would otherwise spoil the next one."""
-        with suppress(FileNotFoundError), (self.path / RESULTS).open("r+b") as file:
+        with suppress(FileNotFoundError), open_to_change(self._place / RESULTS) as file:
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)
 
-    def _hand_over(self) -> None:
-        RunDir(self.path, self._invoker).hand_over()
+    @property
+    def _place(self) -> Path:
+        """The folder itself, where `path` may be a symbolic link to it."""
+        return self.path.resolve()
 
 
 def _unreadable(file: Path, why: str) -> UsageError:

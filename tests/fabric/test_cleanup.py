@@ -14,7 +14,6 @@ import pytest
 
 from faults.journal import outstanding
 from results.event_log import read_records
-from results.run_dir import Invoker
 from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.lab.processes import marked, spawn
@@ -25,6 +24,7 @@ from testbed.kernel.features import probe_features
 from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces
 from tests.support.namespaces import needs_root, wait_until
 from tests.support.spraylab_command import Lab, own_lab, trusted
+from tests.support.sudo_user import SUDO, USER, let_in
 
 pytestmark = [pytest.mark.root, needs_root]
 
@@ -262,9 +262,11 @@ def test_error_inside_a_stage(lab: Lab, stage: str, monkeypatch: pytest.MonkeyPa
         raise ZeroDivisionError(stage)
 
     monkeypatch.setattr(stages, stage, fail)
-    invoker = Invoker(12345, 23456)
+    for name, value in SUDO.items():
+        monkeypatch.setenv(name, value)
+    let_in(lab.runs)
     scenario = load_scenario(find_scenario("gray-link-small"))
-    order = RunOrder(scenario, lab.labdir, False, lab.runs, invoker, ("pytest",))
+    order = RunOrder(scenario, lab.labdir, False, lab.runs, ("pytest",))
     with pytest.raises(ZeroDivisionError, match=stage):
         run_scenario(order, _Deaf())
     assert lab.left() == []
@@ -272,7 +274,7 @@ def test_error_inside_a_stage(lab: Lab, stage: str, monkeypatch: pytest.MonkeyPa
     if stage == "set_faults":
         assert owners == set(), "refused before anything was in force: no folder"
     else:
-        assert owners == {12345}, "the folder is handed over, also of a run that failed"
+        assert owners == {USER.uid}, "the folder is the user's, also of a run that failed"
 
 
 def test_tool_missing_is_3_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:

@@ -2,8 +2,9 @@
 
 import json
 import os
+import stat
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import COMMAND, Lab, own_lab
+from tests.support.sudo_user import SUDO, USER, let_in, meanwhile_as_user, plant_links, swap_folder, users_folder
 
 pytestmark = [pytest.mark.root, needs_root]
 
@@ -19,8 +21,20 @@ pytestmark = [pytest.mark.root, needs_root]
 def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """A lab of two leaves and two spines in two planes."""
     with own_lab(tmp_path_factory.mktemp("runs")) as lab:
-        lab("up", "--planes", "2", "--leaves", "2", "--spines", "2")
+        before = os.umask(0)
+        try:
+            lab("up", "--planes", "2", "--leaves", "2", "--spines", "2")
+        finally:
+            os.umask(before)
         yield lab
+
+
+def test_modes_of_a_labs_files_are_ours_and_not_the_umasks(lab: Lab) -> None:
+    found = {path: stat.S_IMODE(path.lstat().st_mode) for path in (lab.labdir.path, *lab.labdir.path.rglob("*"))}
+    for path, mode in found.items():
+        private = path.is_socket() or path == lab.labdir.lock
+        assert mode == (0o600 if private else 0o755 if path.is_dir() else 0o644), path
+    assert sum(path.is_socket() for path in found) >= 2
 
 
 def test_inspect_tells_what_is_up(lab: Lab) -> None:
@@ -88,8 +102,8 @@ def test_a_link_that_does_not_exist_is_2_with_near_names(lab: Lab) -> None:
 
 
 def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
-    who = {"SUDO_UID": "12345", "SUDO_GID": "23456"}
-    lab("capture", "start", "p0:leaf0-spine1", "p1:h0-leaf0", env=who)
+    let_in(lab.runs)
+    lab("capture", "start", "p0:leaf0-spine1", "p1:h0-leaf0", env=SUDO)
     assert len(lab.json("inspect")["captures"]) == 4
     stopped = lab.json("capture", "stop")
     assert sorted(Path(each["file"]).name for each in stopped) == [
@@ -99,9 +113,41 @@ def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
         "p1_h0-leaf0.leaf0-h0.pcap",
     ]
     for each in stopped:
-        assert os.stat(each["file"]).st_uid == 12345
-        assert os.stat(Path(each["file"]).parent).st_uid == 12345
+        assert os.stat(each["file"]).st_uid == USER.uid
+        assert os.stat(Path(each["file"]).parent).st_uid == USER.uid
     assert not list(lab.labdir.path.glob("tcpdump*.log"))
+
+
+SMALL_RUN = """
+version: 1
+name: small
+topology: {planes: 2, leaves: 2, spines: 2}
+workloads: [{strides: [1], packets: 2048}]
+capture: ["p0:leaf0-spine1"]
+"""
+
+
+@pytest.mark.parametrize("trick", [plant_links, swap_folder])
+def test_a_user_who_plants_links_while_root_writes_gains_nothing(lab: Lab, trick: Callable[[Path, Path], None]) -> None:
+    with users_folder() as home:
+        roots = home.parent / "root"
+        roots.mkdir(mode=0o755)
+        (roots / "file").write_text("root's")
+        (home / "small.yaml").write_text(SMALL_RUN)
+        with meanwhile_as_user(trick, home / "runs", roots / "file"):
+            done = subprocess.run(
+                (*COMMAND, "run", "--lab", lab.name, "--attach", "--runs", home / "runs", home / "small.yaml"),
+                capture_output=True, text=True, env=os.environ | SUDO, timeout=120, check=False,
+            )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert [path.name for path in roots.iterdir()] == ["file"]
+        assert (roots / "file").read_text() == "root's"
+        assert (roots / "file").stat().st_uid == roots.stat().st_uid == 0
+        mine = [path for path in home.rglob("*") if path != home / "small.yaml"]
+        assert any(path.is_symlink() and path.readlink() in (roots, roots / "file") for path in mine), "no try was made"
+        assert {path.lstat().st_uid for path in mine} == {USER.uid}
+    assert lab.json("fault", "show") == []
+    assert lab.json("inspect")["captures"] == []
 
 
 def test_detect_without_runs_says_nothing(lab: Lab) -> None:

@@ -8,14 +8,15 @@ from typing import Any
 import pytest
 
 from results.errors import RunFolderError
-from results.run_dir import Invoker, create, point_latest
+from results.run_dir import create, point_latest
 from tests.support.run_folder import LINK, write_run
+from tests.support.sudo_user import USER, needs_root
 
 NOW = datetime(2026, 3, 4, 5, 6, 7, tzinfo=UTC)
 
 
 def test_name_and_latest(tmp_path: Path) -> None:
-    run = create(tmp_path / "runs", "gray-link", "7", None, NOW)
+    run = create(tmp_path / "runs", "gray-link", "7", NOW)
     point_latest(run)
     assert run.name == "20260304T050607Z-gray-link-7"
     assert (tmp_path / "runs/latest").resolve() == run.path
@@ -23,8 +24,8 @@ def test_name_and_latest(tmp_path: Path) -> None:
 
 
 def test_two_runs_in_one_second(tmp_path: Path) -> None:
-    first = create(tmp_path, "a", "1", None, NOW)
-    second = create(tmp_path, "a", "1", None, NOW)
+    first = create(tmp_path, "a", "1", NOW)
+    second = create(tmp_path, "a", "1", NOW)
     assert second.name == f"{first.name}-2"
     point_latest(first)
     point_latest(second)
@@ -33,7 +34,7 @@ def test_two_runs_in_one_second(tmp_path: Path) -> None:
 
 def test_a_latest_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "latest").mkdir()
-    run = create(tmp_path, "a", "1", None, NOW)
+    run = create(tmp_path, "a", "1", NOW)
     with pytest.raises(RunFolderError, match="cannot be made to lead"):
         point_latest(run)
     assert {path.name for path in tmp_path.iterdir()} == {"latest", run.name}
@@ -42,25 +43,25 @@ def test_a_latest_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
 def test_a_place_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(RunFolderError, match="cannot make a run folder"):
-        create(tmp_path / "file", "a", "1", None, NOW)
+        create(tmp_path / "file", "a", "1", NOW)
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
-def test_everything_belongs_to_the_invoking_user(tmp_path: Path) -> None:
-    run = create(tmp_path / "runs", "a", "1", Invoker(12345, 23456), NOW)
+@needs_root
+def test_everything_belongs_to_the_invoking_user(user_place: Path) -> None:
+    run = create(user_place / "runs", "a", "1", NOW)
     point_latest(run)
-    run.pcap.mkdir()
-    (run.pcap / "x.pcap").touch()
-    run.hand_over()
-    for path in (tmp_path / "runs", tmp_path / "runs/latest", run.path, run.pcap, run.pcap / "x.pcap"):
-        stat = path.lstat()
-        assert (stat.st_uid, stat.st_gid) == (12345, 23456), path
+    for path in (user_place / "runs", user_place / "runs/latest", run.path):
+        assert (path.lstat().st_uid, path.lstat().st_gid) == (USER.uid, USER.gid), path
+    run.remove()
+    assert not run.path.exists()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="needs root to give files away")
-def test_a_folder_of_runs_that_was_there_keeps_its_owner(tmp_path: Path) -> None:
-    create(tmp_path, "a", "1", Invoker(12345, 23456), NOW)
-    assert tmp_path.stat().st_uid == os.geteuid()
+@needs_root
+def test_no_run_folder_where_only_root_may_write(user_place: Path) -> None:
+    os.chown(user_place, 0, 0)
+    with pytest.raises(RunFolderError, match=f"Permission denied, for user {USER.uid}"):
+        create(user_place / "runs", "a", "1", NOW)
+    assert not any(user_place.iterdir())
 
 
 def test_a_run_is_read_as_the_manual_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from results.user_files import invoker
 from scenarios.cli.exit_codes import ExitCode, exit_code_of
 from scenarios.cli.main import main
-from scenarios.cli.options import invoker
+from scenarios.cli.options import require_root
 from scenarios.errors import LabStateError, RunStalledError, UsageError
 from testbed.errors import MissingFeatureError, UnknownNameError
 
@@ -264,6 +265,8 @@ def test_a_strange_sudo_user_is_left_aside(
 ) -> None:
     monkeypatch.setenv("SUDO_UID", user)
     monkeypatch.setenv("SUDO_GID", "0")
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    require_root()
     assert invoker() is None
     assert "files will belong to root" in capsys.readouterr().err
 

@@ -7,7 +7,7 @@ import pytest
 from results.pcap import ends_of
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab import disk_room
-from scenarios.lab.captures import Captures
+from scenarios.lab.captures import CapturePlace, Captures
 from scenarios.lab.disk_room import LEAST_BYTES, disk_free, full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.ids import LinkId
@@ -43,7 +43,7 @@ def test_captures_on_a_full_disk_start_nothing(monkeypatch: pytest.MonkeyPatch, 
     assert link is not None
     captures = Captures(LabDir("x", tmp_path))
     with pytest.raises(EnvironmentLackingError, match="No space left on device"):
-        captures.start(ends_of(link), tmp_path / "pcap")
+        captures.start(ends_of(link), CapturePlace(tmp_path / "pcap"))
     assert captures.states() == ()
 
 

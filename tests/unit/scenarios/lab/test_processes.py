@@ -11,7 +11,17 @@ from pathlib import Path
 import pytest
 
 from scenarios.errors import EnvironmentLackingError
-from scenarios.lab.processes import ProcessId, end_marked, identify, is_alive, marked, spawn, wait_gone
+from scenarios.lab.processes import (
+    ProcessId,
+    end_marked,
+    identify,
+    is_alive,
+    marked,
+    marked_environment,
+    spawn,
+    wait_gone,
+)
+from tests.support.sudo_user import USER, needs_root
 
 LAB = f"t{os.getpid() % 10**8}"
 
@@ -53,10 +63,37 @@ def test_marked_processes_and_their_children_are_found_and_ended(tmp_path: Path)
         unmarked.wait()
 
 
+@needs_root
+@pytest.mark.parametrize(
+    ("environment", "user"),
+    [
+        ({"SPRAYLAB_LAB": LAB}, 0),
+        ({"SPRAYLAB_MARK": LAB}, 0),
+        ({"SPRAYLAB_MARK": f"{LAB}:00000000-0000-0000-0000-000000000000"}, 0),
+        (marked_environment(LAB, {}), USER.uid),
+    ],
+)
+def test_a_stranger_who_says_to_be_of_the_lab_lives_on(environment: dict[str, str], user: int) -> None:
+    stranger = subprocess.Popen(("sleep", "60"), env=environment, user=user)
+    try:
+        assert marked(LAB) == ()
+        assert end_marked(LAB, grace_s=0.1) == 0
+        assert stranger.poll() is None
+    finally:
+        stranger.kill()
+        stranger.wait()
+
+
+def test_what_is_started_does_not_stay_in_the_users_folder(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    spawn(("pwd",), LAB, log).wait()
+    assert log.read_text() == "/\n"
+
+
 def test_a_marked_process_does_not_find_itself_nor_its_ancestors() -> None:
     code = f"from scenarios.lab.processes import marked; import os; print([p.pid for p in marked({LAB!r})])"
     script = f"import subprocess, sys; subprocess.run((sys.executable, '-c', {code!r}), check=True)"
-    environment = os.environ | {"SPRAYLAB_LAB": LAB}
+    environment = marked_environment(LAB, os.environ)
     done = subprocess.run(
         (sys.executable, "-c", script), env=environment, stdout=subprocess.PIPE, text=True, check=True
     )
@@ -85,9 +122,9 @@ def test_waiting_for_the_living_ends() -> None:
 
 def test_output_goes_to_the_log(tmp_path: Path) -> None:
     log = tmp_path / "log"
-    child = spawn(("sh", "-c", "echo out; echo err >&2; echo $SPRAYLAB_LAB"), LAB, log)
+    child = spawn(("sh", "-c", "echo out; echo err >&2; echo $SPRAYLAB_MARK"), LAB, log)
     child.wait()
-    assert sorted(log.read_text().split()) == sorted(["out", "err", LAB])
+    assert sorted(log.read_text().split()) == sorted(["out", "err", marked_environment(LAB, {})["SPRAYLAB_MARK"]])
 
 
 def test_missing_program_is_an_error_at_once() -> None:

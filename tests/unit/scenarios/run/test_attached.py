@@ -28,7 +28,7 @@ def perf(labdir: LabDir) -> None:
 
 
 def run(labdir: LabDir) -> None:
-    order = RunOrder(SCENARIO, labdir, True, labdir.root, None, ())
+    order = RunOrder(SCENARIO, labdir, True, labdir.root, ())
     with ExitStack() as undo:
         lab_for(order, plan_of(SCENARIO), Listener(Output(quiet=True)), undo)
 
