@@ -118,38 +118,6 @@ def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
     assert not list(lab.labdir.path.glob("tcpdump*.log"))
 
 
-SMALL_RUN = """
-version: 1
-name: small
-topology: {planes: 2, leaves: 2, spines: 2}
-workloads: [{strides: [1], packets: 2048}]
-capture: ["p0:leaf0-spine1"]
-"""
-
-
-@pytest.mark.parametrize("trick", [plant_links, swap_folder])
-def test_a_user_who_plants_links_while_root_writes_gains_nothing(lab: Lab, trick: Callable[[Path, Path], None]) -> None:
-    with users_folder() as home:
-        roots = home.parent / "root"
-        roots.mkdir(mode=0o755)
-        (roots / "file").write_text("root's")
-        (home / "small.yaml").write_text(SMALL_RUN)
-        with meanwhile_as_user(trick, home / "runs", roots / "file"):
-            done = subprocess.run(
-                (*COMMAND, "run", "--lab", lab.name, "--attach", "--runs", home / "runs", home / "small.yaml"),
-                capture_output=True, text=True, env=os.environ | SUDO, timeout=120, check=False,
-            )  # fmt: skip
-        assert "Traceback" not in done.stderr
-        assert [path.name for path in roots.iterdir()] == ["file"]
-        assert (roots / "file").read_text() == "root's"
-        assert (roots / "file").stat().st_uid == roots.stat().st_uid == 0
-        mine = [path for path in home.rglob("*") if path != home / "small.yaml"]
-        assert any(path.is_symlink() and path.readlink() in (roots, roots / "file") for path in mine), "no try was made"
-        assert {path.lstat().st_uid for path in mine} == {USER.uid}
-    assert lab.json("fault", "show") == []
-    assert lab.json("inspect")["captures"] == []
-
-
 def test_detect_without_runs_says_nothing(lab: Lab) -> None:
     assert lab("detect").stdout == ""
 
@@ -247,3 +215,35 @@ def test_netem_where_there_is_none_is_3_and_changes_nothing(lab: Lab) -> None:
     refused = lab("run", "--attach", "gray-link-small", "--mechanism", "netem", code=2)
     assert "no such" in refused.stderr
     lab("fault", "clear", "--all")
+
+
+SMALL_RUN = """
+version: 1
+name: small
+topology: {planes: 2, leaves: 2, spines: 2}
+workloads: [{strides: [1], packets: 2048}]
+capture: ["p0:leaf0-spine1"]
+"""
+
+
+@pytest.mark.parametrize("trick", [plant_links, swap_folder])
+def test_a_user_who_plants_links_while_root_writes_gains_nothing(lab: Lab, trick: Callable[[Path, Path], None]) -> None:
+    with users_folder() as home:
+        roots = home.parent / "root"
+        roots.mkdir(mode=0o755)
+        (roots / "file").write_text("root's")
+        (home / "small.yaml").write_text(SMALL_RUN)
+        with meanwhile_as_user(trick, home / "runs", roots / "file"):
+            done = subprocess.run(
+                (*COMMAND, "run", "--lab", lab.name, "--attach", "--runs", home / "runs", home / "small.yaml"),
+                capture_output=True, text=True, env=os.environ | SUDO, timeout=120, check=False,
+            )  # fmt: skip
+        assert "Traceback" not in done.stderr
+        assert [path.name for path in roots.iterdir()] == ["file"]
+        assert (roots / "file").read_text() == "root's"
+        assert (roots / "file").stat().st_uid == roots.stat().st_uid == 0
+        mine = [path for path in home.rglob("*") if path != home / "small.yaml"]
+        assert any(path.is_symlink() and path.readlink() in (roots, roots / "file") for path in mine), "no try was made"
+        assert {path.lstat().st_uid for path in mine} == {USER.uid}
+    assert lab.json("fault", "show") == []
+    assert lab.json("inspect")["captures"] == []
