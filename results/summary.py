@@ -141,7 +141,7 @@ class Detected(msgspec.Struct, frozen=True):
     explained: int = 0
     """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
     unmeasured: dict[str, int] = {}
-    """Flows, counted in each plane, for which a leaf had no room, by their hosts, the leaf and the reason: neither
+    """Flows, counted in each plane, that a leaf did not measure, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
     run_alarm: float | None = None
     """Probability, at most, that a healthy run like this has anything flagged by `declared`; null with 16 bits."""

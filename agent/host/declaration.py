@@ -1,10 +1,11 @@
 """What senders say to the leaves of a flow: announced before its first packet, closed after its last, path by path.
 
 A closing announcement leaves by every path behind all first transmissions, so on a path that keeps order it is a
-barrier. It comes in copies, turns apart, since a path that loses packets loses these, too.
+barrier. It comes in copies, turns apart, since a path that loses packets loses these, too. A whole plane may lose them
+all, so each plane's declaration is also sent in all other planes, where it only states what was sent.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,6 +15,7 @@ from agent.core.flow_shares import FlowShare
 from agent.core.psn import psn_of
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.columns import Announcement
+from agent.wire.constants import AnnounceKind
 from agent.wire.encode import encode_announcements
 from agent.wire.ev import EvCodec
 from agent.wire.template import HostAddress
@@ -32,9 +34,8 @@ class _OpenFlow:
     first: int
     announced: Sequence[Announcement]
     """One a plane."""
-    closing: Sequence[tuple[int, bytes]] = ()
-    """(plane, frame) of one copy on every path, once all has left."""
-    copies_left: int = CLOSING_COPIES
+    closing: list[list[tuple[int, bytes]]] | None = None
+    """(plane, frame) of all that one turn sends, for each turn to come; None until all has left."""
 
 
 class Declarations:
@@ -86,19 +87,36 @@ class Declarations:
             for share in channel.qp.drain_watched():
                 self._close(channel, share)
         for flow in self._open:
-            for plane, frame in flow.closing:
+            for plane, frame in flow.closing.pop() if flow.closing else ():
                 flow.runtime.send_frame(plane, frame)
-            flow.copies_left -= bool(flow.closing)
-        self._open = [flow for flow in self._open if flow.copies_left and _lives(flow)]
+        self._open = [flow for flow in self._open if flow.closing != [] and _lives(flow)]
 
     def _close(self, channel: Channel, share: FlowShare) -> None:
         for flow in self._open:
             if flow.channel.qp is channel.qp and flow.first == share.first:
-                flow.closing = [
-                    (each.plane, frame)
-                    for each in flow.announced
-                    for frame in self._frames(flow.runtime, channel, each, self._by_spine(channel, share, each.plane))
-                ]
+                turns: list[list[tuple[int, bytes]]] = [[] for _ in range(CLOSING_COPIES)]
+                for each in flow.announced:
+                    shares = self._by_spine(channel, share, each.plane)
+                    frames = self._frames(flow.runtime, channel, each, shares)
+                    for turn, elsewhere in zip(turns, self._elsewhere(flow, each, shares), strict=True):
+                        turn += [*((each.plane, frame) for frame in frames), *elsewhere]
+                flow.closing = turns
+
+    def _elsewhere(
+        self, flow: _OpenFlow, said: Announcement, shares: NDArray[np.int64]
+    ) -> Iterator[list[tuple[int, bytes]]]:
+        """What each turn sends of one plane's declaration in the others: a frame a plane, over another spine each time.
+
+        One path is enough: a plane of which three paths lose a frame each is not the plane that tells of others.
+        """
+        planes = [each.plane for each in flow.announced if each.plane != said.plane]
+        for turn in range(CLOSING_COPIES):
+            spine = (said.src_host + turn) % self._spines
+            evs = np.array([self._codec.ev_of(plane, spine, said.src_leaf) for plane in planes], np.uint32)
+            source, peer = flow.runtime.address, self._peers[flow.channel.peer_host]
+            kind = AnnounceKind.ELSEWHERE
+            frames = encode_announcements(source, peer, evs, said, shares, self._codec, kind) if planes else []
+            yield list(zip(planes, frames, strict=True))
 
     def _by_spine(self, channel: Channel, share: FlowShare, plane: int) -> NDArray[np.int64]:
         """(k,) first transmissions over each spine of a plane, copies of a path together."""

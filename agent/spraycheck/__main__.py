@@ -48,7 +48,8 @@ def _serve(settings: Settings, stop: threading.Event) -> None:
 
 
 def _detector(settings: Settings, leaf: LeafSettings, held: ExitStack) -> LeafDetector:
-    maps = leaf.flows_map, leaf.superseded_map, leaf.measured_map, leaf.tests_map, leaf.refused_map
+    ended = leaf.superseded_map, leaf.measured_map, leaf.tests_map, leaf.refused_map, leaf.elsewhere_map
+    maps = leaf.flows_map, *ended
     counters = held.enter_context(KernelCounters(*maps, settings.counting))
     return LeafDetector(settings.rules_of(leaf), counters)
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.dataplane import MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
+from agent.spraycheck.dataplane import ELSEWHERE_KEY, MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
 from agent.spraycheck.errors import CountersError
 
 _SONAMES = ("libbpf.so.1", "libbpf.so.0")
@@ -36,6 +36,10 @@ class LeafCounters(Protocol):
 
     def refusals(self) -> NDArray[np.void]:
         """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
+        ...
+
+    def take_elsewhere(self) -> NDArray[np.void]:
+        """What senders declared of their flows in other planes since the last call (Counting.elsewhere), `(n,)`."""
         ...
 
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
@@ -61,15 +65,25 @@ class KernelCounters:
         measured_id: int,
         tests_id: int,
         refused_id: int,
+        elsewhere_id: int,
         counting: Counting | None = None,
     ) -> None:
-        record = (counting or Counting()).flow
+        counting = counting or Counting()
+        record = counting.flow
         self._flows = HashMap(flows_id, _DQPN, record)
         self._superseded = HashMap(superseded_id, SUPERSEDED_KEY, record)
         self._measured = HashMap(measured_id, _DQPN, MARK)
         self._tests = HashMap(tests_id, _DQPN, TEST)
         self._refused = HashMap(refused_id, _DQPN, REFUSAL)
-        self._maps = (self._flows, self._superseded, self._measured, self._tests, self._refused)
+        self._elsewhere = HashMap(elsewhere_id, ELSEWHERE_KEY, counting.elsewhere)
+        self._maps = (
+            self._flows,
+            self._superseded,
+            self._measured,
+            self._tests,
+            self._refused,
+            self._elsewhere,
+        )
 
     def __enter__(self) -> Self:
         """Open all maps. Raises CountersError."""
@@ -101,6 +115,14 @@ class KernelCounters:
     def refusals(self) -> NDArray[np.void]:
         """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
         return self._refused.read()[1]
+
+    def take_elsewhere(self) -> NDArray[np.void]:
+        """What senders declared of their flows in other planes since the last call (Counting.elsewhere), `(n,)`."""
+        keys, told = self._elsewhere.read()
+        whole = told["seen_ns"] > 0
+        for key in keys[whole]:
+            self._elsewhere.delete(key.tobytes())
+        return told[whole]
 
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
         """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""

@@ -28,6 +28,8 @@ SUPERSEDED = "superseded"
 """Map, destination leaf: SUPERSEDED_KEY to a flow record that a newer announcement of the same QP ended."""
 TESTS = "tests"
 """Map, destination leaf: destination QP (u4) to the TEST that the control plane wrote back (D2)."""
+ELSEWHERE = "elsewhere"
+"""Map, destination leaf: ELSEWHERE_KEY to what a sender declares of its flow in another plane (Counting.elsewhere)."""
 REFUSED = "refused"
 """Map, either leaf: destination QP (u4) to the REFUSAL of a flow for which another map had no room. The oldest go."""
 
@@ -77,6 +79,9 @@ TEST = np.dtype([("threshold", "u4"), ("last_psn", "u4"), ("epoch", "u4")], alig
 SUPERSEDED_KEY = np.dtype([("dqpn", "u4"), ("epoch", "u4")])
 
 
+ELSEWHERE_KEY = np.dtype([("dqpn", "u4"), ("epoch", "u2"), ("plane", "u2")])
+
+
 class Place(IntEnum):
     """Where there was no room for a flow."""
 
@@ -86,6 +91,8 @@ class Place(IntEnum):
     FLOWS = 2
     SUPERSEDED = 3
     """For the flow of the same queue pair before it, which therefore goes on being counted."""
+    UNANNOUNCED = 4
+    """None was asked for: the source leaf heard of the flow when it closed, and has marked nothing of it."""
 
 
 REFUSAL = np.dtype(
@@ -104,7 +111,7 @@ REFUSAL = np.dtype(
     ],
     align=True,
 )
-"""A flow that this leaf does not measure, since it has no room for it. Without padding: the verifier asks for that."""
+"""A flow that this leaf does not measure: it has no room, or was told too late. Without padding, for the verifier."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +145,21 @@ _HEADER = [
     ("plane", "u1"),
     ("policy", "u1"),
     ("compared", "u1"),  # 1: `flagged` was filled when the last PSN came
+]
+
+
+_ELSEWHERE = [
+    ("seen_ns", "u8"),  # 0 while it is being written
+    ("dqpn", "u4"),
+    ("packets", "u4"),
+    ("epoch", "u2"),
+    ("spines", "u2"),
+    ("src_leaf", "u2"),
+    ("dst_leaf", "u2"),
+    ("src_host", "u2"),
+    ("dst_host", "u2"),
+    ("plane", "u1"),
+    ("policy", "u1"),
 ]
 
 
@@ -180,6 +202,11 @@ class Counting:
             align=True,
         )
 
+    @property
+    def elsewhere(self) -> np.dtype[np.void]:
+        """What is declared of a flow in another plane."""
+        return np.dtype([*_ELSEWHERE, ("sent", ">u4", self.places)], align=True)
+
 
 FLOW = Counting().flow
 
@@ -210,5 +237,6 @@ def _leaf_header(first_spine_ifindex: int, counting: Counting, room: Room) -> st
     lines += [f"#define {name} {value}" for name, value in numbers.items()] + [""]
     lines += c_struct("flow", counting.flow) + c_struct("superseded_key", SUPERSEDED_KEY)
     lines += c_struct("mark", MARK) + c_struct("selected", SELECTED) + c_struct("test", TEST)
-    lines += c_struct("refusal", REFUSAL)
+    lines += c_struct("refusal", REFUSAL) + c_struct("elsewhere_key", ELSEWHERE_KEY)
+    lines += c_struct("elsewhere", counting.elsewhere)
     return "\n".join([*lines, "#endif", ""])

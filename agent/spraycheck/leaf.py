@@ -78,6 +78,15 @@ class MeasuredFlow:
 
 
 @dataclass(frozen=True, slots=True)
+class ToldFlow:
+    """What a sender declares of its flow in another plane than the one in which it says so."""
+
+    flow: MeasuredFlow
+    sent: tuple[int, ...]
+    """First transmissions over each spine of the flow's plane."""
+
+
+@dataclass(frozen=True, slots=True)
 class PathCounts:
     """What a leaf counted of one flow, by path, `(k,)` each."""
 
@@ -107,6 +116,7 @@ class ChosenFlow:
 NO_ROOM = {
     Place.MEASURED: "this leaf marks as many flows as it has room for",
     Place.FLOWS: "this leaf counts as many flows as it has room for",
+    Place.UNANNOUNCED: "this leaf heard of the flow only when it ended: its announcements were lost on the host's link",
     Place.SUPERSEDED: "this leaf keeps as many ended flows as it has room for, and has one of the same queue pair",
 }
 """Why a flow is not measured."""
@@ -164,6 +174,8 @@ class LeafDetector:
         self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
         self._chosen: set[Key] = set()
         self._refused: set[Key] = set()
+        self._records: NDArray[np.void] | None = None
+        """As they were at the last poll."""
 
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
@@ -199,10 +211,69 @@ class LeafDetector:
         qpns, marks = self._counters.marks()
         return {(int(qpn), int(mark["epoch"])): int(mark["entered"]) for qpn, mark in zip(qpns, marks, strict=True)}
 
+    def told_elsewhere(self) -> list[ToldFlow]:
+        """What senders have declared here of their flows in other planes since last asked. Raises CountersError."""
+        return [
+            ToldFlow(_flow_of(each), tuple(each["sent"][: int(each["spines"])].tolist()))
+            for each in self._counters.take_elsewhere()
+        ]
+
+    def has_heard_of(self, key: Key) -> bool:
+        """Whether an announcement of the flow had come by the last poll."""
+        found = self._records
+        if found is None:
+            return False
+        same = (found["dqpn"] == key[0]) & (found["epoch"] == key[1]) & (found["announced_ns"] > 0)
+        return bool(same.any())
+
+    def has_refused(self, key: Key) -> bool:
+        """Whether this leaf has said, when last asked, that it does not measure the flow."""
+        return key in self._refused
+
+    def entered_of(self, key: Key) -> int | None:
+        """First transmissions of a flow that have come from its host: 0 if this leaf has heard nothing of it.
+
+        None if a newer flow of the queue pair has taken its place. Raises CountersError.
+        """
+        qpns, marks = self._counters.marks()
+        mine = marks[qpns == key[0]]
+        if not len(mine):
+            return 0
+        return int(mine[0]["entered"]) if int(mine[0]["epoch"]) == key[1] else None
+
+    def unheard(self, told: ToldFlow, entered: int | None) -> tuple[FlowReport, ...]:
+        """The reports on a flow of which nothing has come to this leaf, by what its sender declares elsewhere."""
+        spines, sent = self.rules.spines, np.array(told.sent, np.int64)
+        nothing = np.zeros(len(spines), np.int64)
+        counts = PathCounts(nothing, nothing, nothing, nothing, None)
+        if len(sent) != len(spines):
+            return ()
+        doubt = Doubt(
+            DoubtKind.NOT_COUNTED,
+            f"this leaf has heard nothing of the flow, which by its sender put {sent.sum():,} packets into this plane",
+        )
+        expected = (told.flow.packets / len(spines),) * len(spines)
+        unsure = tuple(PathVerdict(path, 0, Verdict.INSUFFICIENT, doubt) for path in range(len(spines)))
+        uniform = FlowReport(told.flow, Expectation.UNIFORM, spines, expected, None, unsure, counts)
+        judged = sent, nothing, self.rules.asked
+        declared = FlowReport(
+            told.flow,
+            Expectation.DECLARED,
+            spines,
+            tuple(map(float, told.sent)),
+            None,
+            judge_declared(*judged),
+            counts,
+            sent=told.sent,
+            source=judge_source(*judged),
+            entered=entered,
+        )
+        return uniform, declared
+
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""
         reports = list[FlowReport]()
-        records = self._counters.flows()
+        records = self._records = self._counters.flows()
         before, self._waiting = self._waiting, {}
         keys = zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True)
         old = now_ns - records["seen_ns"].astype(np.int64) > self.rules.erase_after_ns

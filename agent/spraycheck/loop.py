@@ -18,6 +18,7 @@ from agent.spraycheck.records import (
     select_record,
     unmeasured_record,
 )
+from agent.spraycheck.unheard import Unheard
 
 
 def now() -> Stamp:
@@ -28,20 +29,22 @@ def now() -> Stamp:
 def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
     """Until `wait` (seconds) answers that it is time to stop. Raises CountersError, OSError."""
     monitor = Monitor(detectors[0].rules.asked if detectors else None)
+    unheard = Unheard(detectors)
     while True:
-        step(detectors, monitor, log, now())
+        step(detectors, monitor, log, now(), unheard)
         if wait(poll_s):
             return
 
 
-def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, stamp: Stamp) -> None:
+def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, stamp: Stamp, unheard: Unheard) -> None:
     """One round: what ended since the last one is judged, written and localised."""
     for flow in (flow for detector in detectors for flow in detector.chosen()):
         log.append(select_record(flow, stamp))
     for refused in (flow for detector in detectors for flow in detector.refused()):
         log.append(unmeasured_record(refused, stamp))
     reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
-    accusations = monitor.observe(reports, _owed(detectors), stamp.mono_ns)
+    reports += unheard.reports(stamp.mono_ns)
+    accusations = monitor.observe(reports, _owed(detectors) + unheard.owed(), stamp.mono_ns)
     # Before the verdicts: who has read a run's last verdict has read what sums say of it.
     for sum_of_flows in monitor.drain_added_up():
         for total in added_up_records(sum_of_flows, stamp):

@@ -31,6 +31,7 @@ class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
     measured_map: Positive
     tests_map: Positive
     refused_map: Positive
+    elsewhere_map: Positive
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):

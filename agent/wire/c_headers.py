@@ -82,6 +82,7 @@ def _constants() -> Iterator[tuple[str, int]]:
     yield "MRC_ANNOUNCE_VERSION", c.ANNOUNCE_VERSION
     yield "MRC_ANNOUNCE_OPEN", c.AnnounceKind.OPEN
     yield "MRC_ANNOUNCE_CLOSE", c.AnnounceKind.CLOSE
+    yield "MRC_ANNOUNCE_ELSEWHERE", c.AnnounceKind.ELSEWHERE
     yield "MRC_PSN_MASK", c.PSN_MASK
     yield "MRC_QPN_MASK", c.QPN_MASK
     yield "MRC_SPRAYCHECK_MARK", c.SPRAYCHECK_MARK

@@ -181,3 +181,5 @@ class AnnounceKind(IntEnum):
     """It will be sent."""
     CLOSE = 1
     """All its first transmissions have left; how many over each spine follows."""
+    ELSEWHERE = 2
+    """The same of another plane than the one it is sent in: that plane may carry nothing."""

@@ -248,10 +248,11 @@ def encode_announcements(
     announcement: Announcement,
     shares: NDArray[np.int64] | None = None,
     codec: EvCodec | None = None,
+    kind: c.AnnounceKind = c.AnnounceKind.CLOSE,
 ) -> list[bytes]:
     """A flow announcement as one whole frame for each of (n,) EVs, in class CONTROL, to leave by the EV's plane.
 
-    With `shares`, (k,) first transmissions by spine, it closes the flow; without, it opens it.
+    With `shares`, (k,) first transmissions by spine, it closes the flow, or is of another `kind`; without, it opens it.
     """
     tail = b"" if shares is None else shares.astype(SHARE).tobytes()
     frames = tunnel_frames(source, peer, evs, codec or EvCodec(), ANNOUNCE_FRAME, CONTROL_CLASS)
@@ -262,7 +263,7 @@ def encode_announcements(
     body = frames["announce"]
     body["magic"] = c.ANNOUNCE_MAGIC
     body["version"] = c.ANNOUNCE_VERSION
-    body["kind"] = c.AnnounceKind.OPEN if shares is None else c.AnnounceKind.CLOSE
+    body["kind"] = c.AnnounceKind.OPEN if shares is None else kind
     for field in fields(Announcement):
         body[field.name] = getattr(announcement, field.name)
     return [frame.tobytes() + tail for frame in frames]

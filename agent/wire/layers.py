@@ -294,7 +294,7 @@ class EETH(Packet):
 class Announce(Packet):
     """Flow announcement to the SprayCheck leaves (SprayCheck F1, D1); our own, on its own UDP port.
 
-    One that closes a flow ends with `shares`: first transmissions over spine 0, 1, ... k - 1.
+    One that closes a flow, in its own plane or another, ends with `shares`: first transmissions over spine 0 to k - 1.
     """
 
     name = "SprayCheck Announce"
@@ -319,7 +319,7 @@ class Announce(Packet):
         XStrFixedLenField("res41", bytes(3), 3),
         ConditionalField(
             FieldListField("shares", [], IntField("share", 0), count_from=lambda packet: packet.spines),
-            lambda packet: packet.kind == AnnounceKind.CLOSE,
+            lambda packet: packet.kind != AnnounceKind.OPEN,
         ),
     )
 

@@ -128,6 +128,7 @@ def _numbers() -> Iterator[tuple[str, str]]:
     yield "announce_port", str(c.UDP_PORT_ANNOUNCE)
     yield "announce_magic", f"{c.ANNOUNCE_MAGIC:#x}"
     yield "announce_close", str(int(c.AnnounceKind.CLOSE))
+    yield "announce_elsewhere", str(int(c.AnnounceKind.ELSEWHERE))
     yield "icrc_bytes", str(c.ICRC_BYTES)
     yield "psn_modulus", str(1 << c.PSN_BITS)
     yield "bitmap_bits", str(c.SACK_BITMAP_BITS)

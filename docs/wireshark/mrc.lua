@@ -12,6 +12,7 @@ local wire = {
   announce_port = 54791,
   announce_magic = 0x53505259,
   announce_close = 1,
+  announce_elsewhere = 2,
   icrc_bytes = 4,
   psn_modulus = 16777216,
   bitmap_bits = 64,
@@ -158,7 +159,7 @@ local wire = {
       { "version", "mrc.announce.version", at = 4, width = 1, kind = "uint" },
       { "policy", "mrc.announce.policy", at = 5, width = 1, kind = "uint", values = { [0x0] = "ROTATION", [0x1] = "RANDOM" } },
       { "plane", "mrc.announce.plane", at = 6, width = 1, kind = "uint" },
-      { "kind", "mrc.announce.kind", at = 7, width = 1, kind = "uint", values = { [0x0] = "OPEN", [0x1] = "CLOSE" } },
+      { "kind", "mrc.announce.kind", at = 7, width = 1, kind = "uint", values = { [0x0] = "OPEN", [0x1] = "CLOSE", [0x2] = "ELSEWHERE" } },
       { "epoch", "mrc.announce.epoch", at = 8, width = 2, kind = "uint" },
       { "spines", "mrc.announce.spines", at = 10, width = 2, kind = "uint" },
       { "src_leaf", "mrc.announce.src_leaf", at = 12, width = 2, kind = "uint" },
@@ -656,9 +657,9 @@ function announcement.dissector(tvb, pinfo, root)
   local subtree = add_header(tree, tvb, 0, "Announce")
   if not subtree then return tvb:len() end
   local function value(name) return number(tvb, 0, "Announce", name) end
-  local closes = value("kind") == wire.announce_close
+  local titles = { [wire.announce_close] = "End of flow", [wire.announce_elsewhere] = "End elsewhere of flow" }
   pinfo.cols.info = string.format("%s of host %d to host %d: %d packets from PSN %d on over plane %d, epoch %d",
-    closes and "End of flow" or "Flow", value("src_host"), value("dst_host"), value("packets"), value("start_psn"),
+    titles[value("kind")] or "Flow", value("src_host"), value("dst_host"), value("packets"), value("start_psn"),
     value("plane"), value("epoch"))
   return tvb:len()
 end

@@ -135,6 +135,7 @@ class MeasuredLeaf:
             measured_map=maps[dataplane.MEASURED],
             tests_map=maps[dataplane.TESTS],
             refused_map=maps[dataplane.REFUSED],
+            elsewhere_map=maps[dataplane.ELSEWHERE],
         )
 
     def begin(self, wanted: Measuring) -> None:
@@ -151,7 +152,14 @@ class MeasuredLeaf:
                 table.delete(key)
 
 
-_MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS, dataplane.REFUSED)
+_MAPS = (
+    dataplane.FLOWS,
+    dataplane.SUPERSEDED,
+    dataplane.MEASURED,
+    dataplane.TESTS,
+    dataplane.REFUSED,
+    dataplane.ELSEWHERE,
+)
 
 
 def prioritise(fabric: Fabric, lab: str, bps: int) -> None:

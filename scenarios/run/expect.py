@@ -74,7 +74,7 @@ class Conclusion:
     explained: int = 0
     """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
     unmeasured: dict[str, int] = field(default_factory=dict)
-    """Flows for which a leaf had no room, by their hosts, the leaf and what it has no room for."""
+    """Flows that a leaf does not measure, by their hosts, the leaf and why."""
 
 
 @dataclass(frozen=True)
@@ -296,8 +296,8 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
 
 
 def unmeasured_text(flows: int) -> str:
-    """How many flows have no verdict because leaves had no room for them."""
-    return f"{count_text(flows, 'flow')} not measured, as leaves had no room for more"
+    """How many flows have no verdict because leaves did not measure them."""
+    return f"{count_text(flows, 'flow')} not measured (UNMEASURED in detect.jsonl tells why)"
 
 
 def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:

@@ -300,7 +300,7 @@ def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, 
 def wait_judged(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
     """SprayCheck's records of this run, once every path is judged, or when it takes too long.
 
-    Flows for which leaves had no room are not waited for, but told.
+    Flows that leaves do not measure are not waited for, but told.
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
     found = _verdicts_of(lab, said, plan, epoch, listener)

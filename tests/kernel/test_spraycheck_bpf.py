@@ -21,7 +21,7 @@ from agent.spraycheck.counters import HashMap, KernelCounters
 from agent.spraycheck.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
 from agent.spraycheck.errors import CountersError
 from agent.spraycheck.expectation import Expectation
-from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, Dscp, Opcode
+from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, AnnounceKind, Dscp, Opcode
 from agent.wire.decode import decode
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
 from agent.wire.rules import RejectReason
@@ -44,7 +44,14 @@ pytestmark = [
 ]
 
 FIRST_SPINE_IFINDEX = 100  # of end b of a pair
-MAPS = (dataplane.FLOWS, dataplane.SUPERSEDED, dataplane.MEASURED, dataplane.TESTS, dataplane.REFUSED)
+MAPS = (
+    dataplane.FLOWS,
+    dataplane.SUPERSEDED,
+    dataplane.MEASURED,
+    dataplane.TESTS,
+    dataplane.REFUSED,
+    dataplane.ELSEWHERE,
+)
 COUNTING = Counting(2)
 MARK_BYTE = offset_of(WRITE_FRAME, "bth", "var_res")
 
@@ -266,6 +273,30 @@ def test_what_closes_an_older_flow_of_a_queue_pair_finds_it(leaf):
     inject(leaf, [measured(closes(0, sent=(10, 0)))])
     found = {int(each["epoch"]): told_of(each)["sent"] for each in leaf.counters.flows()}
     assert found == {1: [10, 0], 2: [0, 0]}
+
+
+def test_what_is_declared_of_another_plane_is_kept_apart_until_it_is_taken(leaf):
+    leaf.a.send([announcement(packets=10, start_psn=0, last_psn=9), *write_frames(range(10))])
+    elsewhere = {"plane": 1, "kind": AnnounceKind.ELSEWHERE}
+    with heard(leaf.b) as after:
+        leaf.a.send([closes(0, sent=(70, 0), packets=70, **elsewhere), closes(0, sent=(7, 7), **elsewhere)])
+        leaf.a.send([closes(0, spines=3, sent=(1, 1, 1), dqpn=0x77, **elsewhere)])
+    assert len(after) == 3
+    assert (leaf.flow()["closed_ns"], told_of(leaf.flow())["barrier"]) == (0, [0, 0])
+    (told,) = leaf.counters.take_elsewhere()
+    names = ("dqpn", "epoch", "plane", "spines", "packets", "src_leaf", "dst_leaf", "src_host", "dst_host")
+    assert [int(told[name]) for name in names] == [DQPN, 1, 1, 2, 70, 3, 4, 3, 4]
+    assert told["sent"].tolist() == [70, 0], "the first copy counts"
+    assert len(leaf.counters.take_elsewhere()) == 0
+    assert refused(leaf) == {}, "no leaf of this plane has missed anything"
+
+
+def test_a_flow_of_which_only_the_end_is_heard_was_not_measured(leaf):
+    with heard(leaf.b) as after:
+        leaf.a.send([*write_frames(range(10)), closes(0)])
+    assert not any(frame[MARK_BYTE] & SPRAYCHECK_MARK for frame in after[:10])
+    assert refused(leaf) == {DQPN: (Place.UNANNOUNCED, 1)}
+    assert len(leaf.counters.flows()) == 0
 
 
 def inject(leaf: Leaf, frames: list[bytes]) -> None:
@@ -605,7 +636,7 @@ def test_a_map_of_another_layout_or_none_is_an_error(leaf):
     with pytest.raises(CountersError, match="not a map of this version"):
         HashMap(leaf.loaded.map(dataplane.MEASURED).id, SUPERSEDED_KEY, COUNTING.flow).open()
     with pytest.raises(CountersError, match="open"):
-        KernelCounters(2**31 - 1, 1, 1, 1, 1).__enter__()
+        KernelCounters(2**31 - 1, 1, 1, 1, 1, 1).__enter__()
 
 
 @pytest.mark.parametrize("place", ["tcx", "clsact"])

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from agent.wire.columns import Announcement, WriteBatch
-from agent.wire.constants import Opcode, SprayPolicyCode
+from agent.wire.constants import AnnounceKind, Opcode, SprayPolicyCode
 from agent.wire.encode import encode_announcements, encode_writes, write_frame_bytes
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress, PortAddress
@@ -76,11 +76,13 @@ def announcement(
     ends: Sequence[HostAddress] = ENDS,
     end_psn: int | None = None,
     sent: Sequence[int] | None = None,
+    plane: int = 0,
+    kind: AnnounceKind = AnnounceKind.CLOSE,
 ) -> bytes:
-    """An announcement of the flow, as sent over one spine; with `sent` by spine, the one that closes it."""
+    """An announcement of the flow, as sent over one spine; with `sent` by spine, one that closes it."""
     said = Announcement(
         epoch=epoch,
-        plane=0,
+        plane=plane,
         policy=SprayPolicyCode.ROTATION,
         spines=spines,
         src_leaf=SRC,
@@ -94,4 +96,4 @@ def announcement(
         end_psn=last_psn if end_psn is None else end_psn,
     )
     shares = None if sent is None else np.array(sent, np.int64)
-    return encode_announcements(*ends, np.array([ev(spine)], np.uint32), said, shares)[0]
+    return encode_announcements(*ends, np.array([ev(spine)], np.uint32), said, shares, kind=kind)[0]

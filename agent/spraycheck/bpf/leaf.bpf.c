@@ -62,7 +62,23 @@ struct {
 	__type(value, struct refusal);
 } refused SEC(".maps");
 
-/* Never written: the value a new flow starts from, too large for the stack. */
+/* What senders declare of flows in other planes; the control plane takes it out. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, FLOWS_MOST);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, struct elsewhere_key);
+	__type(value, struct elsewhere);
+} elsewhere SEC(".maps");
+
+/* Never written: the values that new flows start from, too large for the stack. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct elsewhere);
+} blank_elsewhere SEC(".maps");
+
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, 1);
@@ -249,6 +265,8 @@ static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 
 		if (!chosen && old && !known)
 			bpf_map_delete_elem(&measured, &dqpn);
 	}
+	if (over && !old && now && !now->one && !was_refused(body))
+		refuse(body, PLACE_UNANNOUNCED);
 	if (over && now && now->one)
 		leave(now, dqpn, mark.epoch);
 	bpf_skb_store_bytes(skb, MRC_OFF_ANNOUNCE_MEASURED, &chosen, 1, 0);
@@ -275,7 +293,8 @@ int from_host(struct __sk_buff *skb)
 		if (now->one && psn == mark->last_psn)
 			leave(now, dqpn, mark->epoch);
 	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body)) {
-		from_announcement(skb, body);
+		if (*FIELD(KIND) != MRC_ANNOUNCE_ELSEWHERE)
+			from_announcement(skb, body);
 	}
 	return TC_ACT_UNSPEC;
 }
@@ -440,6 +459,40 @@ static __always_inline void close_flow(struct __sk_buff *skb, const __u8 *body, 
 }
 #endif
 
+/* What a sender declares of another plane, whose leaves may have heard nothing of the flow. The first copy counts. */
+static __always_inline void note_elsewhere(struct __sk_buff *skb, const __u8 *body)
+{
+	struct elsewhere_key key = {.dqpn = be32(FIELD(DQPN)), .epoch = be16(FIELD(EPOCH)), .plane = *FIELD(PLANE)};
+	__u32 zero = 0, spines = be16(FIELD(SPINES)), bytes;
+	struct elsewhere *told = bpf_map_lookup_elem(&blank_elsewhere, &zero);
+
+	if (!told || spines < 1 || spines > MAX_SPINES || bpf_map_update_elem(&elsewhere, &key, told, BPF_NOEXIST))
+		return;
+	told = bpf_map_lookup_elem(&elsewhere, &key);
+	if (!told)
+		return;
+	bytes = spines * MRC_SHARE_BYTES;
+	barrier_var(bytes); /* as in close_flow */
+	if (bytes > sizeof(told->sent))
+		return;
+	barrier_var(bytes);
+	if (bytes < MRC_SHARE_BYTES || bpf_skb_load_bytes(skb, MRC_OFF_SHARES, told->sent, bytes)) {
+		bpf_map_delete_elem(&elsewhere, &key);
+		return;
+	}
+	told->dqpn = key.dqpn;
+	told->packets = be32(FIELD(PACKETS));
+	told->epoch = key.epoch;
+	told->spines = spines;
+	told->src_leaf = be16(FIELD(SRC_LEAF));
+	told->dst_leaf = be16(FIELD(DST_LEAF));
+	told->src_host = be16(FIELD(SRC_HOST));
+	told->dst_host = be16(FIELD(DST_HOST));
+	told->plane = key.plane;
+	told->policy = *FIELD(POLICY);
+	told->seen_ns = bpf_ktime_get_ns();
+}
+
 static __always_inline void count(const __u8 *frame, __u32 spine)
 {
 	__u32 dqpn = dqpn_of(frame), psn = psn_of(frame);
@@ -472,10 +525,12 @@ int from_spine(struct __sk_buff *skb)
 	if (port && is_write(port, frame)) {
 		if (frame[MRC_OFF_BTH_VAR_RES] & MRC_SPRAYCHECK_MARK)
 			count(frame, spine);
-	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body) && *FIELD(MEASURED)) {
-		if (*FIELD(KIND) == MRC_ANNOUNCE_CLOSE)
+	} else if (port == MRC_PORT_ANNOUNCE && !load_announcement(skb, body)) {
+		if (*FIELD(KIND) == MRC_ANNOUNCE_ELSEWHERE)
+			note_elsewhere(skb, body);
+		else if (*FIELD(MEASURED) && *FIELD(KIND) == MRC_ANNOUNCE_CLOSE)
 			close_flow(skb, body, spine);
-		else
+		else if (*FIELD(MEASURED))
 			announce(body);
 	}
 	return TC_ACT_UNSPEC;

@@ -191,10 +191,38 @@ def test_a_flow_that_fails_is_closed_with_what_had_left():
     worker.commands.engine.hosts[0].channels[write["qpn"]].qp.fail(worker.fabric.now_ns)
     worker.commands.wiring.declarations.turn()
     worker.run(1)
-    told = [sum(Ether(frame)[Announce].shares) for frame in closes if Announce in Ether(frame)]
+    found = [Ether(frame)[Announce] for frame in closes if Announce in Ether(frame)]
+    told = [sum(each.shares) for each in found if each.kind == AnnounceKind.CLOSE]
+    elsewhere = [sum(each.shares) for each in found if each.kind == AnnounceKind.ELSEWHERE]
     progress = {qp["host"]: qp for qp in worker.ask(rq.Progress())["qps"]}
     assert len(told) == 8
     assert sum(told) / 4 == progress[0]["packets_tx"]
+    assert sum(elsewhere) == progress[0]["packets_tx"]
+
+
+def test_what_was_sent_in_a_plane_is_told_in_the_others():
+    """Plane 1 of host 0 is dead, and with it all that is said there."""
+    seen = {plane: [] for plane in range(2)}
+
+    def watch(plane):
+        return lambda frames, lengths: seen[plane].extend(bytes(f[:n]) for f, n in zip(frames, lengths, strict=True))
+
+    worker = Worker(*(PathRule(source=0, plane=plane, alter=watch(plane)) for plane in range(2)))
+    worker.write(0, 2, 3000 * 256, epoch=9)
+    for _ in range(40):
+        worker.run(50)
+        worker.commands.wiring.declarations.turn()
+    said = {
+        plane: [Ether(frame) for frame in frames if Announce in Ether(frame) and Ether(frame)[Announce].kind]
+        for plane, frames in seen.items()
+    }
+    for plane, frames in said.items():
+        own = [each[Announce].shares for each in frames if each[Announce].kind == AnnounceKind.CLOSE]
+        elsewhere = [each for each in said[1 - plane] if each[Announce].kind == AnnounceKind.ELSEWHERE]
+        assert [each[Announce].plane for each in elsewhere] == [plane] * CLOSING_COPIES
+        assert all(each[Announce].shares == own[0] for each in elsewhere)
+        paths = {each[UDP].sport << 16 | each[1].fl & 0xFFFF for each in said[0] if each[Announce].plane == 1}
+    assert len(paths) == CLOSING_COPIES, "each over another path"
 
 
 def test_evs_of_denied_links_are_denied_to_all_queue_pairs_and_to_those_to_come():

@@ -148,7 +148,7 @@ def test_a_log_that_is_not_open_says_so(tmp_path):
         DetectLog(tmp_path / "x").append(START)
 
 
-MAPS = {"flows_map": 1, "superseded_map": 2, "measured_map": 3, "tests_map": 4, "refused_map": 5}
+MAPS = {"flows_map": 1, "superseded_map": 2, "measured_map": 3, "tests_map": 4, "refused_map": 5, "elsewhere_map": 6}
 LEAF = {"plane": 0, "leaf": 4, "spines": [0, 1], **MAPS}
 
 

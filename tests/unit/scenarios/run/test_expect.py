@@ -70,7 +70,7 @@ def test_paths_without_a_sure_verdict_fail() -> None:
 def test_flows_that_leaves_had_no_room_for_fail_as_not_measured() -> None:
     said = replace(concluded(LINK, failed=2, healthy=6), unmeasured={"h3>h4 at p0-leaf3: no room": 1})
     told = failed(said, {LINK})["every path is judged"]
-    assert told == "8 of 16 paths; 1 flow not measured, as leaves had no room for more"
+    assert told == "8 of 16 paths; 1 flow not measured (UNMEASURED in detect.jsonl tells why)"
 
 
 def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
