@@ -22,6 +22,7 @@ from faults.queue import PortQueues, QueueMechanism
 from faults.records import FaultClear, FaultRecord, FaultSet, Moment
 from faults.traits import agrees, drop_rate_of, is_nothing, makers_of, name_of, only_of
 from testbed.errors import MissingFeatureError, TestbedError
+from testbed.kernel.comparison import Placed
 
 SEED_BITS = 63
 """Of a seed: what JSON, netem and the eBPF program all take."""
@@ -116,6 +117,14 @@ class Injector:
             )
             for (link, name), each in sorted(self._standing.items(), key=lambda item: item[0][0])
         )
+
+    def placed(self) -> dict[tuple[str, int], Placed]:
+        """What the faults have put on ports, by node and interface index."""
+        found: dict[tuple[str, int], Placed] = {}
+        for each in self._standing.values():
+            key = each.target.node, each.target.ifindex
+            found[key] = found.get(key, Placed()).plus(each.applied.placed())
+        return found
 
     def _clear(self, keys: Sequence[tuple[str, str]]) -> tuple[FaultClear, ...]:
         """The last set goes first. Raises the first error after all were tried."""

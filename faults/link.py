@@ -9,6 +9,7 @@ from pathlib import Path
 from faults.mechanism import Applied, Tally, Target
 from faults.model import By, Fault
 from testbed.kernel import port_state
+from testbed.kernel.comparison import Placed
 from testbed.kernel.rtnl import Rtnl
 
 
@@ -67,6 +68,9 @@ class _ShutPort:
 
     def is_seeded(self) -> bool:
         return True
+
+    def placed(self) -> Placed:
+        return Placed(shut=not self._reverted)
 
     def tally(self) -> Tally:
         """A switch has no route to a shut port: what it cannot send is counted for the whole switch, and told with

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Protocol
 
 from faults.model import By, Fault
+from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import namespace_path
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
@@ -63,6 +64,10 @@ class Applied(Protocol):
 
     def tally(self) -> Tally:
         """What it did so far, read from the kernel."""
+        ...
+
+    def placed(self) -> Placed:
+        """What it has put on its port, or done to it."""
         ...
 
     def revert(self) -> Tally:

@@ -16,6 +16,7 @@ from faults.model import By, Fault
 from faults.packet_config import COUNTS, config_of, fault_of, with_priority
 from faults.traits import drop_rate_of
 from testbed.kernel.bpf import BpfObject, build, load
+from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.qdisc import (
     Direction,
@@ -127,6 +128,9 @@ class _PacketFault:
 
     def is_seeded(self) -> bool:
         return True
+
+    def placed(self) -> Placed:
+        return Placed(programs=frozenset({self._loaded.program(_PROGRAM).id}))
 
     def tally(self) -> Tally:
         value = self._loaded.map(_COUNTS).lookup(_KEY)

@@ -15,6 +15,7 @@ from faults.model import BurstDrop, By, Fault, RandomDrop, RateLimit
 from faults.netem_config import delay_of, held, netem_of
 from faults.traits import drop_rate_of
 from testbed.kernel import shaping
+from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.rtnl import Rtnl
 from testbed.kernel.shaping import Netem, Tbf
@@ -219,6 +220,9 @@ class _QueueFault:
         """A netem has one seed, that of its first fault."""
         netem, _ = self._queue.found()
         return netem is not None and netem.seed == self._seed
+
+    def placed(self) -> Placed:
+        return Placed(root="tbf" if isinstance(self._fault, RateLimit) else "netem")
 
     def tally(self) -> Tally:
         return self._tally(self._queue.totals())

@@ -22,6 +22,7 @@ _COMMANDS = {
     "up": "up",
     "run": "run",
     "inspect": "inspect",
+    "check": "check",
     "exec": "exec_",
     "fault": "fault",
     "capture": "capture",

@@ -19,6 +19,7 @@ from results.wording import count_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
 from testbed.kernel import bpf, tcx
+from testbed.kernel.comparison import Placed
 from testbed.kernel.grace import short_grace_periods
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
@@ -137,6 +138,16 @@ class MeasuredLeaf:
             refused_map=maps[dataplane.REFUSED],
             elsewhere_map=maps[dataplane.ELSEWHERE],
         )
+
+    def placed(self, fabric: Fabric, priority_bps: int) -> dict[tuple[str, int], Placed]:
+        """What is on its ports because of it, by node and interface index."""
+        by_peer, root = self.by_peer, {Role.SPINE: "htb" if priority_bps else ""}
+        return {
+            (str(self.node), ifindex_of(fabric, port)): Placed(
+                root=root.get(port.peer.role, ""), programs=frozenset({by_peer[port.peer.role].id})
+            )
+            for port in fabric.ports_of(self.node)
+        }
 
     def begin(self, wanted: Measuring) -> None:
         """Empty the counters, as if nothing had been measured yet, and say which flows are to be measured."""

@@ -11,6 +11,8 @@ from faults.schedule import Next
 from faults.traits import agrees, amount_of, drop_rate_of, name_of
 from results.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned, FaultState
+from testbed.kernel.comparison import Difference
+from testbed.model.ids import DirectedLink
 
 
 def standing(status: FaultStatus, by: str) -> FaultState:
@@ -89,6 +91,19 @@ def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> F
     )
 
 
+def still_there(status: FaultStatus) -> bool:
+    """Whether the kernel holds a fault as it was set, up to the step of its numbers."""
+    return status.in_force is not None and agrees(status.fault, status.in_force)
+
+
+def removed(status: FaultStatus, way: DirectedLink) -> Difference:
+    """A fault that somebody else has removed or changed."""
+    port, fault = way.egress, f"{status.fault.word} {amount_of(status.fault)}".rstrip()
+    found = "nothing" if status.in_force is None else amount_of(status.in_force)
+    words = f"was set to {fault} for {status.link}, and the kernel holds {found}"
+    return Difference(str(port.node), port.interface, "fault", fault, found, words, (status.link,))
+
+
 def _rate(fault: Fault) -> float | None:
     rate = drop_rate_of(fault)
     return None if rate is None else float(rate)
@@ -98,4 +113,4 @@ def _in_force_text(status: FaultStatus) -> str:
     """As asked for, if the kernel holds that up to the step of its numbers."""
     if status.in_force is None:
         return "nothing"
-    return amount_of(status.fault if agrees(status.fault, status.in_force) else status.in_force)
+    return amount_of(status.fault if still_there(status) else status.in_force)

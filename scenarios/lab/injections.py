@@ -29,10 +29,11 @@ from faults.wording import worded
 from results.errors import RecordError
 from results.event_log import EventLog, Fields, Tail
 from results.wording import count_text
-from scenarios.lab.fault_telling import cleared, never_set, planned, standing
+from scenarios.lab.fault_telling import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
+from testbed.kernel.comparison import Difference, Placed
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
 
@@ -184,6 +185,22 @@ class Injections:
     def states(self) -> tuple[FaultState, ...]:
         """All faults in force, read from the kernel now."""
         return tuple(self._state(status) for status in self._injector.status())
+
+    def placed(self) -> dict[tuple[str, int], Placed]:
+        """What the faults have put on ports, by node and interface index."""
+        return self._injector.placed()
+
+    def removed(self) -> tuple[Difference, ...]:
+        """Faults that the kernel does not hold any more as they were set: somebody else has changed them."""
+        return tuple(
+            removed(status, way)
+            for status in self._injector.status()
+            if (way := self._way_of(status)) is not None and not still_there(status)
+        )
+
+    def _way_of(self, status: FaultStatus) -> DirectedLink | None:
+        ordered = self._ordered.get((status.link, status.name))
+        return None if ordered is None else ordered.way
 
     def planned(self, keys: Collection[Key] | None = None) -> tuple[FaultPlanned, ...]:
         """What timelines, of these faults or all, will do next."""

@@ -21,10 +21,11 @@ from scenarios.lab.captures import CapturePlace, Captures, CaptureSize
 from scenarios.lab.children import Children
 from scenarios.lab.denials import Acting, Denials
 from scenarios.lab.injections import Injections
+from scenarios.lab.lab_check import PutOn, differences_of
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.launch import OwnerSettings
 from scenarios.lab.processes import ProcessId
-from scenarios.lab.protocol import CaptureState, LabStatus, Measuring
+from scenarios.lab.protocol import CaptureState, Checked, LabStatus, Measuring
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
@@ -129,7 +130,7 @@ class Lab:
             self.labdir.detect.replace(self.labdir.older_detect)
         for leaf in self.leaves:
             leaf.begin(wanted)
-        if wanted.priority_bps != (self.asked.priority_bps if self.asked else 0):
+        if wanted.priority_bps != self._priority_bps:
             deploy.prioritise(self.fabric, self.labdir.lab, wanted.priority_bps)
         said = _size(self.labdir.detect)
         settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
@@ -138,6 +139,23 @@ class Lab:
         # Its first line says that it reads the counters from here on.
         self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
         self.asked = wanted
+
+    def check(self) -> Checked:
+        """Every node, read now, beside its plan; timelines are followed meanwhile. Raises `KernelError`."""
+        counting = [leaf.placed(self.fabric, self._priority_bps) for leaf in self.leaves]
+
+        def put() -> list[PutOn]:
+            self.run()
+            return [self.injections.placed(), *counting]
+
+        found = differences_of(self.fabric, self.labdir.lab, put)
+        told = {(each.node, each.port) for each in found}
+        removed = (each for each in self.injections.removed() if (each.node, each.port) not in told)
+        return Checked(len(self.fabric.nodes()), (*found, *removed))
+
+    @property
+    def _priority_bps(self) -> int:
+        return self.asked.priority_bps if self.asked else 0
 
     def start_workers(self) -> None:
         """Start all engine workers and wait until they answer."""

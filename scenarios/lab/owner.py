@@ -208,6 +208,7 @@ _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
     protocol.Deny: lambda lab, request, _: protocol.Denials(lab.denials.deny(request.target, "hand")),
     protocol.Allow: lambda lab, request, _: protocol.Denials(lab.denials.allow(request.target, "hand")),
     protocol.DenyShow: lambda lab, *_: protocol.Denials(lab.denials.states()),
+    protocol.Check: lambda lab, *_: lab.check(),
     protocol.Shutdown: lambda *_: protocol.Done(),
 }
 

@@ -13,6 +13,7 @@ from results.user_files import Invoker
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.shape import LabShape
+from testbed.kernel.comparison import Difference
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
@@ -131,6 +132,10 @@ class DenyShow(_Request, frozen=True, tag="deny_show"):
     """What is denied: `Denials`."""
 
 
+class Check(_Request, frozen=True, tag="check"):
+    """Read every node from the kernel and compare it with its plan: `Checked`."""
+
+
 class Shutdown(_Request, frozen=True, tag="shutdown"):
     """Take the lab down: `Done`, then the owner ends."""
 
@@ -147,6 +152,7 @@ Request = (
     | Deny
     | Allow
     | DenyShow
+    | Check
     | Shutdown
 )
 
@@ -297,6 +303,15 @@ class Epoch(msgspec.Struct, frozen=True):
     """A fresh epoch."""
 
     epoch: int
+
+
+class Checked(msgspec.Struct, frozen=True):
+    """A lab beside its plan."""
+
+    nodes: int
+    """Nodes that were read."""
+    differences: tuple[Difference, ...]
+    """What is not as planned, and was not done by the lab."""
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -12,9 +12,10 @@ import struct
 
 from testbed.errors import KernelError
 from testbed.kernel.bpf_syscall import bpf_syscall, program_id
+from testbed.kernel.qdisc import Direction
 
 _PROG_ATTACH, _PROG_DETACH, _PROG_QUERY = 8, 9, 16
-_TCX_INGRESS = 46
+_TCX_INGRESS, _TCX_EGRESS = 46, 47
 _MOST = 64  # BPF_MPROG_MAX, linux/bpf_mprog.h
 
 
@@ -44,10 +45,11 @@ def detach(node: str, ifindex: int, fd: int) -> None:
             raise KernelError(node, f"detach a program from port {ifindex} by TCX", error.errno or 0) from error
 
 
-def attached(node: str, ifindex: int) -> tuple[int, ...]:
-    """Ids of the programs on a port's way in, in the order they run; empty without TCX. Raises KernelError."""
+def attached(node: str, ifindex: int, side: Direction = Direction.INGRESS) -> tuple[int, ...]:
+    """Ids of the programs on one side of a port, in the order they run; empty without TCX. Raises KernelError."""
     ids = (ctypes.c_uint32 * _MOST)()
-    query = struct.pack("=IIIIQII", ifindex, _TCX_INGRESS, 0, 0, ctypes.addressof(ids), _MOST, 0)
+    place = _TCX_INGRESS if side is Direction.INGRESS else _TCX_EGRESS
+    query = struct.pack("=IIIIQII", ifindex, place, 0, 0, ctypes.addressof(ids), _MOST, 0)
     answer = ctypes.create_string_buffer(query + bytes(32), len(query) + 32)
     try:
         bpf_syscall(_PROG_QUERY, answer)

@@ -44,6 +44,52 @@ def test_inspect_tells_what_is_up(lab: Lab) -> None:
     assert "spraycheck" in lab("inspect").stdout
 
 
+SPINE = ("exec", "p0-spine1", "--")
+
+
+def test_check_tells_what_somebody_changed_by_hand_and_not_what_the_lab_did(lab: Lab) -> None:
+    assert lab("check").stdout == "all 10 nodes are as planned\n"
+    for words in (("p0:leaf0>spine1", "--drop", "1%"), ("p1:leaf0-spine1", "--down"), ("h1:plane0", "--rate", "1Gbit")):
+        lab("fault", "set", *words)
+    lab("check")
+    lab("exec", "p1-leaf0", "--", "ip", "link", "set", "spine1", "up")
+    (found,) = lab.json("check", code=1)["differences"]
+    assert (found["what"], found["words"]) == (
+        "fault",
+        "was set to down for p1:leaf0>spine1, and the kernel holds nothing",
+    )
+    lab("fault", "clear", "--all")
+    lab("check")
+    (route,) = json.loads(
+        lab(*SPINE, "ip", "-j", "-6", "route", "show", "table", "local", "dev", "leaf1", "proto", "static").stdout
+    )
+    steps = [
+        (("ip", "link", "set", "leaf0", "mtu", "1500"), "has MTU 1500, planned 9000"),
+        (
+            ("tc", "qdisc", "add", "dev", "leaf0", "root", "tbf", "rate", "1mbit", "burst", "10k", "limit", "10k"),
+            "has queue tbf",
+        ),
+        (("ip", "-6", "route", "del", route["dst"], "table", "local"), f"lacks its route to {route['dst']}"),
+        (("ip", "link", "set", "leaf0", "down"), "is down, planned up"),
+        (("ip", "link", "set", "leaf0", "up"), "as if it had been taken down and up"),
+    ]
+    for words, told in steps:
+        lab(*SPINE, *words)
+        found = lab.json("check", code=1)["differences"]
+        assert any(told in each["words"] and each["node"] == "p0-spine1" for each in found), found
+        assert {link for each in found for link in each["links"]} <= {
+            f"p0:{way}" for way in ("leaf0>spine1", "spine1>leaf0", "spine1>leaf1")
+        }
+    for words in (("ip", "link", "set", "leaf0", "mtu", "9000"), ("tc", "qdisc", "del", "dev", "leaf0", "root")):
+        lab(*SPINE, *words)
+    assert "2 things differ from the plan, and spraylab did not do it" in lab("check", code=1).stderr
+    planned = ("via", route["gateway"], "dev", "leaf1", "proto", "static", "table", "local")
+    lab(*SPINE, "ip", "-6", "route", "add", route["dst"], *planned)
+    lab("fault", "set", "p0:spine1>leaf0", "--down")
+    lab("fault", "clear", "--all")  # opening the port puts back what the plan gives it
+    lab("check")
+
+
 def test_inspect_of_a_host_needs_queue_pairs_and_a_host(lab: Lab) -> None:
     assert lab.json("inspect", "h1", "--evs") == lab.json("inspect", "h1", "--qps") == []
     assert lab("inspect", "h1", "--evs").stdout == "h1 has no queue pairs\n"

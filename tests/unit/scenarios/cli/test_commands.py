@@ -40,6 +40,7 @@ NEED_ROOT = [
     ("run", "gray-link"),
     ("run", "--attach", "gray-link"),
     ("inspect",),
+    ("check",),
     ("exec", "h0", "--", "true"),
     ("fault", "set", "p0:leaf3>spine5", "--drop", "1%"),
     ("fault", "show"),
@@ -60,7 +61,7 @@ NEED_ROOT = [
 ]
 
 
-NEED_LAB = ("inspect", "exec", "fault", "deny", "detect", "watch", "perf")
+NEED_LAB = ("inspect", "check", "exec", "fault", "deny", "detect", "watch", "perf")
 
 
 @pytest.mark.usefixtures("nobody")
