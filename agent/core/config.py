@@ -219,3 +219,7 @@ class PeerQp:
 
     trim_nack: bool = True
     """It answers trimmed packets with NACKs; otherwise ours must not be trimmed (DSCP NO_TRIM)."""
+
+    port_mask: bool | None = None
+    """Whether its SACKs carry the mask of its ports, and it reads ours (our extension); off unless both ends do.
+    None: as ours."""

@@ -48,6 +48,8 @@ class RequesterCounters:
     """Packets sent again because the responder refused them."""
     nacks_stale: int = 0
     """NACKs of packets that were sent again, or arrived, meanwhile."""
+    nacks_rejected: int = 0
+    """They refuse what was never sent."""
     sacks: int = 0
     sacks_stale: int = 0
     """Written before one already read: used for what arrived, not for what is missing."""
@@ -56,6 +58,7 @@ class RequesterCounters:
     acks: int = 0
     """Transport ACKs."""
     acks_rejected: int = 0
+    """They acknowledge what was never sent, or refuse what is not outstanding."""
     probes: int = 0
     """Reliability probes sent."""
     probes_answered: int = 0

@@ -159,6 +159,12 @@ class InFlight:
         known &= self._state[offsets & self._mask] == SENT
         return known
 
+    def outstanding_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """(n,) whether each packet is sent and not acknowledged."""
+        known = (offsets >= self.base) & (offsets < self.end)
+        known &= self._state[offsets & self._mask] != ACKED
+        return known
+
     def sending_of(self, offset: int) -> tuple[int, int] | None:
         """When the packet at `offset` was last sent, ns, and how often it was sent again; None if that is forgotten."""
         if not max(0, self.end - len(self._state)) <= offset < self.end:

@@ -160,6 +160,11 @@ class MessageTable:
         """The packet offset up to which may be sent with so many immediates in flight."""
         return self._immediates[immediates][0] if len(self._immediates) > immediates else self.end
 
+    @property
+    def first_incomplete(self) -> int:
+        """Packet offset at which the oldest incomplete message starts; that of the next packet if all are complete."""
+        return int(self._first[self._head]) if self._head < self._tail else self.end
+
     def has_ended_below(self, offset: int) -> bool:
         """Whether some incomplete message has all its packets below `offset`."""
         return self._head < self._tail and int(self._last[self._head]) < offset

@@ -107,7 +107,8 @@ class QueuePair:
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
         self._quiet_until_ns = 0
-        self._tell_ports()
+        self._masks_agreed = False
+        """Whether SACKs carry port masks, both ways."""
 
     @property
     def state(self) -> QpState:
@@ -132,15 +133,24 @@ class QueuePair:
     def offer(self) -> PeerQp:
         """What the other end is to be told out of band (MRC Table 10-1)."""
         config = self.config
-        return PeerQp(self.qpn, self.start_psn, config.mpr, config.max_wimm, config.dynamic_mpr)
+        return PeerQp(
+            self.qpn,
+            self.start_psn,
+            config.mpr,
+            config.max_wimm,
+            config.dynamic_mpr,
+            port_mask=config.ev.port_mask,
+        )
 
     def connect(self, peer: PeerQp, now_ns: int) -> None:
         """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
         self._quiet_until_ns = 0
         self._go(QpState.INIT, now_ns)
-        self._responder.expect(peer.qpn, peer.start_psn)
-        self._go(QpState.RTR, now_ns)
         follows = self.config.dynamic_mpr and peer.dynamic_mpr is not False
+        self._masks_agreed = self.config.ev.port_mask and peer.port_mask is not False
+        self._tell_ports()
+        self._responder.expect(peer.qpn, peer.start_psn, follows)
+        self._go(QpState.RTR, now_ns)
         self._requester.expect(peer.qpn, peer.mpr, peer.max_wimm, follows)
         self._go(QpState.RTS, now_ns)
 
@@ -219,7 +229,7 @@ class QueuePair:
             self._requester.receive_sacks(cols, now_ns)
             if self._requester.timer.retries:
                 self._check_retries(now_ns)
-            if self._requester.peer_mask is not None:
+            if self._masks_agreed and self._requester.peer_mask is not None:
                 self.on_peer_ports(self._requester.peer_mask, now_ns)
             if now_ns - self._learnt_ns >= _REVERSE_PERIOD_NS:
                 self._learnt_ns = now_ns
@@ -242,8 +252,8 @@ class QueuePair:
         refused = (cols.syndrome != AETH_ACK).nonzero()[0]
         if len(refused) < len(cols):
             self._requester.receive_acks(cols.take(cols.syndrome == AETH_ACK) if len(refused) else cols, now_ns)
-        if len(refused):
-            row = int(refused[0])
+        row = self._requester.first_nak(cols, refused)
+        if row is not None:
             self._requester.fail_acked(cols, row, now_ns)
             reason, status = _NAK_REASONS[int(cols.syndrome[row]) - AETH_NAK]
             self._fail(reason, status, now_ns)
@@ -484,7 +494,7 @@ class QueuePair:
             self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
 
     def _tell_ports(self) -> None:
-        if self.config.ev.port_mask:
+        if self._masks_agreed:
             up = self._planes[self._requester.ev_set.local_up[self._planes]]
             self._responder.port_mask = sum(2 << plane for plane in up.tolist())
 

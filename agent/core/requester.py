@@ -235,9 +235,16 @@ class Requester:
         recovery.watch_tail(now_ns)
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
-        """Send again what the responder refused (n,); False if it says that the queue pair has failed."""
+        """Send again what the responder refused (n,); False if it says that the queue pair has failed.
+
+        Only of what is outstanding: a NACK of anything else is forged, or a ghost.
+        """
         flight, counters = self._in_flight, self.counters
         offsets = offsets_of(cols.nack_psn, self._start_psn, flight.base)
+        fatal = (cols.nack_reason == NackReason.UNEXP_EVENT) & flight.outstanding_at(offsets)
+        sent = offsets < flight.end
+        counters.nacks_rejected += int(len(sent) - np.count_nonzero(sent))
+        offsets, cols = offsets[sent], cols.take(sent)
         offsets, first = np.unique(offsets, return_index=True)
         cols = cols.take(first)
         # A NACK of an earlier copy must not touch the one sent since.
@@ -253,7 +260,7 @@ class Requester:
             self.recovery.on_refused(NackReason(reason), refused, evs, now_ns)
         if not flight.sent:
             self.recovery.rest()
-        return not np.count_nonzero(cols.nack_reason == NackReason.UNEXP_EVENT)
+        return not np.count_nonzero(fatal)
 
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
         """Complete the messages that (n,) positive transport ACKs cover, as far as SACKs have told the same."""
@@ -266,6 +273,15 @@ class Requester:
         if possible:
             self._acked = max(self._acked, *possible)
             self._complete(now_ns)
+
+    def first_nak(self, cols: AckColumns, rows: NDArray[np.intp]) -> int | None:
+        """Of the transport NAKs in (m,) rows of (n,) ACKs the first that refuses a packet of an incomplete message."""
+        low, high = self.messages.first_incomplete, self._in_flight.end
+        for row in rows.tolist():
+            if low <= offset_of(int(cols.psn[row]), self._start_psn, self._in_flight.base) < high:
+                return int(row)
+            self.counters.acks_rejected += 1
+        return None
 
     def on_timer(self, now_ns: int) -> None:
         """Act on what is overdue; the caller looks at `timer.exhausted` afterwards."""

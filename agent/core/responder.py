@@ -110,10 +110,10 @@ class Responder:
             return sack_ns
         return ack_ns if sack_ns is None else min(sack_ns, ack_ns)
 
-    def expect(self, peer_qpn: int, start_psn: int) -> None:
-        """The peer's queue pair and the first PSN it will send."""
+    def expect(self, peer_qpn: int, start_psn: int, follows_mpr: bool = True) -> None:
+        """The peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
         self._start_psn = start_psn
-        self._sacks.expect(peer_qpn, start_psn)
+        self._sacks.expect(peer_qpn, start_psn, follows_mpr)
         self._delivery.expect(start_psn)
         self._refusals.expect(peer_qpn)
 
@@ -155,9 +155,11 @@ class Responder:
                 acceptable &= ~fresh
                 acceptable[rows] = True
             self._accept(cols, rows, offsets[rows], now_ns)
+        if known > new:
+            self._delivery.again(now_ns)
+            # What is older than a window is no resend: whoever sent it has heard of it. No SACK names it.
+            acceptable &= ahead >= -self._window_psns
         if np.count_nonzero(acceptable):
-            if known > new:
-                self._delivery.again(now_ns)
             self._sacks.note(cols, offsets, acceptable, known > new, now_ns)
 
     def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:

@@ -26,14 +26,15 @@ class Bitmaps(NamedTuple):
 def bitmaps_of(held: NDArray[np.uint8], walk: int) -> Bitmaps:
     """Bitmaps that show all news in `held`, (n,) ring slots from the cumulative point + 1 on, n >= 1.
 
-    One block more is shown whatever it holds, number `walk` modulo the number of blocks: a SACK may be lost, and
-    walking repeats all holes in turn (MRC: successive SACKs slide the base).
+    One block more is shown, number `walk` of those that hold anything, in turn: a SACK may be lost, and walking repeats
+    all of them (MRC: successive SACKs slide the base). An empty block would be a bitmap of zeros, which says nothing.
     """
     blocks = -(-len(held) // BITS)
     grid = np.zeros((blocks, BITS), np.uint8)
     grid.reshape(-1)[: len(held)] = held
     shown = (grid == NEWS).any(axis=1)
-    shown[walk % blocks] = True
+    holding = (grid != EMPTY).any(axis=1).nonzero()[0]
+    shown[holding[walk % len(holding)]] = True
     chosen = shown.nonzero()[0]
     packed = np.packbits(grid[chosen] != EMPTY, axis=1, bitorder="little")
     return Bitmaps(chosen * BITS, packed.view("<u8")[:, 0].astype(np.uint64, copy=False))

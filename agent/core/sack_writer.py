@@ -58,6 +58,14 @@ class _Trigger(NamedTuple):
             self.rtx + later.rtx,
         )
 
+    def within(self, cack: int) -> "_Trigger":
+        """Those that a SACK with the cumulative point at offset `cack` can name: 16 bits, signed."""
+        near = [row for row, offset in enumerate(self.offset) if offset - cack >= _INT16_MIN]
+        if len(near) == len(self.offset):
+            return self
+        offset, ev, tx_timestamp = ([part[row] for row in near] for part in (self.offset, self.ev, self.tx_timestamp))
+        return _Trigger(self.urgency, offset, ev, tx_timestamp, [self.rtx[row] for row in near])
+
 
 class _Answered(NamedTuple):
     """What the rows of a SACK batch answer, (a,) each."""
@@ -97,8 +105,9 @@ class SackWriter:
         self.ce_marked = 0
         self.written = 0
 
-    def expect(self, peer_qpn: int, start_psn: int) -> None:
-        """The peer's queue pair and the first PSN it will send."""
+    def expect(self, peer_qpn: int, start_psn: int, follows_mpr: bool) -> None:
+        """The peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
+        self._mpr = self._mpr if follows_mpr else 0
         self._peer_qpn = peer_qpn
         self._start_psn = start_psn
 
@@ -152,16 +161,19 @@ class SackWriter:
         trigger, deadline_ns = self._trigger, self.deadline_ns
         if trigger is None or not (self._due or (deadline_ns is not None and now_ns >= deadline_ns)):
             return None
+        self._trigger, self._due, self.deadline_ns, self._bytes_since = None, False, None, 0
+        trigger = trigger.within(ring.next - 1)
+        if not trigger.offset:
+            return None
         verdict = EcnVerdict.SKIP_ONCE if trigger.urgency is _Urgency.MARKED else EcnVerdict.NONE
         answered = _Answered(
-            np.array([max(offset - (ring.next - 1), _INT16_MIN) for offset in trigger.offset], np.int16),
+            np.array([offset - (ring.next - 1) for offset in trigger.offset], np.int16),
             np.array(trigger.ev, np.uint32),
             np.array(trigger.tx_timestamp, np.uint16),
             np.array(trigger.rtx, np.bool_),
             filled(verdict.value, len(trigger.offset), np.uint8),
             False,
         )
-        self._trigger, self._due, self.deadline_ns, self._bytes_since = None, False, None, 0
         return self._batch(answered, ring, ev_index, port_mask)
 
     def _note_trigger(

@@ -96,8 +96,9 @@ class Commands:
         """Take a queue pair to RTS."""
         runtime = self._host(request.host)
         end = request.peer
-        peer = PeerQp(end.qpn, end.start_psn, end.mpr, end.max_wimm, end.dynamic_mpr, end.trim_nack)
-        self.wiring.connect(runtime, self._channel(request.host, request.qpn), request.peer.host, peer, self.now_ns())
+        told = structs.asdict(end)
+        host = told.pop("host")
+        self.wiring.connect(runtime, self._channel(request.host, request.qpn), host, PeerQp(**told), self.now_ns())
         return {}
 
     def post_write(self, request: requests.PostWrite) -> Reply:

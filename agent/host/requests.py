@@ -121,7 +121,7 @@ class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CreateQp(_Request, frozen=True, tag="create_qp"):
-    """Make a queue pair on `host` towards `peer_host`: {qpn, start_psn, mpr, max_wimm, dynamic_mpr, trim_nack}."""
+    """Make a queue pair on `host` towards `peer_host`: {qpn, start_psn, ...}, all fields of PeerEnd but host."""
 
     host: int
     peer_host: int
@@ -146,6 +146,7 @@ class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_wimm: int | None = None
     dynamic_mpr: bool | None = None
     trim_nack: bool = True
+    port_mask: bool | None = None
 
 
 class ConnectQp(_Request, frozen=True, tag="connect_qp"):

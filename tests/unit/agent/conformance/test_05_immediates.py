@@ -93,4 +93,4 @@ def test_an_access_violation_ends_both_ends():
 
 def test_what_the_peer_offers_bounds_what_we_send():
     pair = QpPair(1, QpConfig(pmtu=16, window_pkts=1000, mpr=8))
-    assert pair.ends[0].qp.offer() == PeerQp(100, pair.ends[0].qp.start_psn, 8, 128, False)
+    assert pair.ends[0].qp.offer() == PeerQp(100, pair.ends[0].qp.start_psn, 8, 128, False, port_mask=False)

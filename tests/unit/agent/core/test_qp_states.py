@@ -1,6 +1,7 @@
 """The queue pair's state table: every state meets every event, and goes where the table says or refuses."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from agent.wire.columns import WriteColumns
 from agent.wire.constants import AETH_NAK, NackReason, NakCode, Opcode
 from agent.wire.control_columns import AckColumns, NackColumns, ProbeColumns
 from tests.unit.agent.core.qp_pair import profile_of
+from tests.unit.agent.core.test_requester import sacks_of
 
 RESET, INIT, RTR, RTS, ERROR = QpState
 REFUSED = None
@@ -68,6 +70,9 @@ def nack(reason: NackReason, qp: QueuePair) -> NackColumns:
         ev=PROFILE.evs[row : row + 1], spdcid=one(0, np.uint16), dpdcid=one(0, np.uint16),
         tx_timestamp=one(0, np.uint16), dqpn=one(3, np.uint32), plane=0,
     )  # fmt: skip
+
+
+NACK_COLUMNS = ("nack_psn", "nack_reason", "vendor_info", "ev", "spdcid", "dpdcid", "tx_timestamp", "dqpn")
 
 
 def ack(syndrome: int) -> AckColumns:
@@ -142,6 +147,51 @@ def test_every_state_answers_every_event_as_specified(state, event):
     else:
         happen(qp)
         assert qp.state is after[state]
+
+
+@pytest.mark.parametrize(("psn", "acknowledged"), [(1, False), (0x800001, False), (0xFFFFFF, False), (0, True)])
+def test_a_refusal_of_what_is_not_outstanding_is_a_ghost(psn, acknowledged):
+    """Never sent, or acknowledged long ago: counted, and the queue pair goes on (RoCE drops ghost answers)."""
+    qp = in_state(RTS)
+    if acknowledged:
+        qp.receive_sacks(sacks_of({0}, start_psn=0), 1)
+        assert qp.completed_messages == 1
+    unexpected = replace(nack(NackReason.UNEXP_EVENT, qp), nack_psn=one(psn, np.uint32))
+    qp.receive_nacks(unexpected, 1)
+    for code in NakCode:
+        qp.receive_acks(replace(ack(AETH_NAK | code), psn=one(psn, np.uint32)), 1)
+    counters = qp.progress().requester
+    assert qp.state is RTS
+    assert counters.acks_rejected == len(NakCode)
+    assert (counters.nacks_rejected, counters.nacks_stale) in ((1, 0), (0, 1))
+
+
+def test_a_fatal_nack_counts_beside_another_of_the_same_packet():
+    qp = in_state(RTS)
+    both = [nack(reason, qp) for reason in (NackReason.TRIMMED, NackReason.UNEXP_EVENT)]
+    columns = {name: np.repeat(getattr(both[0], name), 2) for name in NACK_COLUMNS}
+    columns["nack_reason"] = np.array([NackReason.TRIMMED, NackReason.UNEXP_EVENT], np.uint8)
+    qp.receive_nacks(replace(both[0], **columns), 1)
+    assert qp.state is ERROR
+
+
+@pytest.mark.parametrize("ours", [True, False])
+@pytest.mark.parametrize("theirs", [True, False, None])
+def test_extensions_are_used_only_if_both_ends_agree(ours, theirs):
+    """A port mask in SACKs is neither obeyed nor written, a window not advertised, unless it was agreed."""
+    config = replace(CONFIG, dynamic_mpr=ours, ev=replace(CONFIG.ev, port_mask=ours))
+    qp = QueuePair(3, config, PROFILE, RegionTable(), np.random.default_rng(1))
+    qp.connect(PeerQp(4, 0, dynamic_mpr=theirs, port_mask=theirs), 0)
+    qp.post_write(MemoryRegion(0, 1, MEMORY), 0, 16, VA, RKEY)
+    qp.transmit(10, 0)
+    agreed = ours and theirs is not False
+    assert qp.offer().port_mask is qp.offer().dynamic_mpr is ours
+    qp.receive_sacks(replace(sacks_of({0}, start_psn=0), port_mask=one(0b010, np.uint32)), 1)
+    assert qp._requester.ev_set.remote_up[:2].tolist() == [True, not agreed]
+    qp.receive_probes(PROBE, 1)
+    sack = qp.acknowledge(1)
+    assert (sack.port_mask is not None) is agreed
+    assert bool(sack.mpr[0]) is agreed
 
 
 @pytest.mark.parametrize("state", list(QpState), ids=lambda state: state.value)

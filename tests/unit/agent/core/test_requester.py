@@ -41,7 +41,7 @@ class Sender:
         return [e for e in self.events if isinstance(e, kind)]
 
 
-def sacks_of(received, starts=None, rtx=False, mpr=0):
+def sacks_of(received, starts=None, rtx=False, mpr=0, start_psn=START_PSN):
     """The SACKs of a responder that holds exactly these offsets; `starts` are the blocks it shows, default all."""
     next_ = next(i for i in range(10**6) if i not in received)
     above = {r for r in received if r > next_}
@@ -59,7 +59,7 @@ def sacks_of(received, starts=None, rtx=False, mpr=0):
     }  # fmt: skip
     return SackColumns(
         **zeros,
-        cack_psn=np.full(n, (START_PSN + next_ - 1) % (1 << 24), np.uint32),
+        cack_psn=np.full(n, (start_psn + next_ - 1) % (1 << 24), np.uint32),
         rtx=np.full(n, rtx),
         mpr=np.full(n, mpr, np.uint8),
         sack_offset=np.array([start - next_ + 1 for start in starts], np.int16),

@@ -222,16 +222,53 @@ def test_ids_and_window_go_out_with_every_sack():
     assert Receiver().take(0, asking=[0]).mpr[0] == 0
 
 
-def test_a_very_old_duplicate_is_answered_with_a_clamped_offset():
+@pytest.mark.parametrize(("behind", "named"), [(256, True), (257, False), (32_768, False), (33_000, False)])
+def test_a_duplicate_is_named_or_not_answered_by_a_sack(behind, named):
+    """What lies further back than a window is no resend of ours, and 16 bits cannot name all of it."""
     receiver = Receiver()
     for first in range(0, 40_000, 200):
         columns = writes_of(range(first, first + 200))
         receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
     assert receiver.responder.held_pkts == 0
     receiver.responder.acknowledge(0)
-    batch = receiver.take(0)
-    assert batch.ack_psn_offset.tolist() == [-(1 << 15)]
-    assert cack(batch) == 39_999
+    batch = receiver.take(40_000 - behind)
+    assert receiver.counters.duplicates == 1
+    if named:
+        assert batch.ack_psn_offset.tolist() == [1 - behind]
+    else:
+        assert batch is None
+
+
+def test_an_old_duplicate_leaves_what_is_due_as_it_is():
+    receiver = Receiver()
+    for first in range(0, 600, 200):
+        columns = writes_of(range(first, first + 200))
+        receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
+    receiver.responder.acknowledge(0)
+    batch = receiver.take(599, 0, asking=[599])
+    assert batch.ack_psn_offset.tolist() == [0]
+
+
+def test_what_a_sack_can_no_longer_name_is_left_out():
+    receiver = Receiver(replace(CONFIG, mpr=255))
+    receiver.responder.receive_writes(writes_of([0], marked=[0]), 0)
+    for first in range(1, 32_801, 200):
+        columns = writes_of(range(first, first + 200))
+        receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
+    assert receiver.responder.acknowledge(0) is None
+    batch = receiver.take(32_800, asking=[32_800])
+    assert (cack(batch), batch.ack_psn_offset.tolist()) == (32_800, [0])
+
+
+def test_a_lone_arrival_far_ahead_is_one_sack():
+    batch = Receiver().take(200, asking=[200])
+    assert (len(batch), shown(batch), batch.sack_offset.tolist()) == (1, [200], [193])
+
+
+def test_no_window_is_advertised_to_who_does_not_follow_it():
+    receiver = Receiver(replace(CONFIG, dynamic_mpr=True))
+    receiver.responder.expect(0x54321, START_PSN, follows_mpr=False)
+    assert receiver.take(0, asking=[0]).mpr[0] == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
