@@ -2,7 +2,6 @@
 
 import os
 import threading
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -22,6 +21,7 @@ from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.programs import Programs
 from agent.host.programs.requests import ProgramRequest
 from agent.host.programs.serving import ProgramCommands
+from agent.host.rejections import rejections
 from agent.host.schedstat import schedstat
 from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
@@ -197,15 +197,9 @@ class Commands:
     def counters(self, _: requests.Counters) -> Reply:
         """Everything counted so far."""
         cpu_ns, wait_ns = schedstat()
-        rejected: Counter[str] = Counter()
-        for runtime in self.engine.hosts.values():
-            rejected.update({reason.name: count for reason, count in runtime.rejected.items()})
-            rejected.update(UNKNOWN_QP=runtime.unknown_qp, TX_OVERFLOW=runtime.overflowed)
-            unasked = sum(neighbour.endpoint.unasked for neighbour in runtime.neighbours)
-            rejected.update(UNKNOWN_HOST=runtime.neighbours.unknown, UNASKED_ANSWER=unasked)
         return {
             "ports": [report for runtime in self.engine.hosts.values() for report in _ports(runtime)],
-            "rejected": {name: count for name, count in rejected.items() if count},
+            "rejected": [row for runtime in self.engine.hosts.values() for row in rejections(runtime)],
             "cpu_ns": cpu_ns,
             "sched_wait_ns": wait_ns,
             "events_cut": self.log.cut if self.log is not None else 0,

@@ -89,6 +89,8 @@ class HostRuntime:
         """Received frames not delivered, by reason."""
         self.unknown_qp = 0
         """Packets for a queue pair that does not exist."""
+        self.not_its_peer = 0
+        """Packets for a queue pair from another host than its peer."""
         self.overflowed = 0
         """Frames dropped because a port had no room; the transport sees them as lost."""
         self.neighbours = Neighbours()
@@ -218,8 +220,19 @@ class HostRuntime:
             channel = self.channels.get(qpn)
             if channel is None:
                 self.unknown_qp += len(group)
-            else:
-                yield channel, group
+            elif mine := self._of_peer(channel, group):
+                yield channel, mine
+
+    def _of_peer(self, channel: Channel, columns: Columns) -> Columns | None:
+        """Those of the rows that its peer sent; None if none is."""
+        if columns.source is None:
+            return None
+        strange = columns.source != channel.template.peer
+        if not np.count_nonzero(strange):
+            return columns
+        mine = ~strange.any(axis=1)
+        self.not_its_peer += len(columns) - int(np.count_nonzero(mine))
+        return columns.take(mine) if np.count_nonzero(mine) else None
 
     def _serve(self, channel: Channel, now_ns: int) -> None:
         """Act on a due timer and say what has to be said about arrivals."""

@@ -215,6 +215,8 @@ class WriteColumns(Columns):
     memory: NDArray[np.uint8]
     """The received block as flat bytes; any length."""
     plane: int
+    source: NDArray[np.uint32] | None = None
+    """(n, 4) words of the inner source address; None where there was no frame."""
 
     def __len__(self) -> int:
         """Rows."""
@@ -288,6 +290,8 @@ class SackColumns(_SackFields):
     port_mask: NDArray[np.uint32] | None = None
     """The peer's ports that work, bit N = port N (from 1); 0 where a row says nothing of them (it left by some port);
     None where no row does."""
+    source: NDArray[np.uint32] | None = None
+    """(n, 4) words of the inner source address; None where there was no frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

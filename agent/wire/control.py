@@ -100,15 +100,20 @@ def ce_column(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.bool_]:
     return ce
 
 
+def source_column(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    """The inner source address of each frame, `(n, 4)`: four words, a view."""
+    return words[_SOURCE : _SOURCE + c.IPV6_ADDRESS_BYTES // 4].T
+
+
 def _source_address(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.uint8]:
-    address = words[_SOURCE : _SOURCE + c.IPV6_ADDRESS_BYTES // 4]
-    return np.ascontiguousarray(address.T, ">u4").view(np.uint8)
+    return np.ascontiguousarray(source_column(words), ">u4").view(np.uint8)
 
 
 _OF_FRAME: dict[str, Callable[[NDArray[np.uint32], EvCodec], NDArray[Any]]] = {
     "ev": ev_column,
     "ce": ce_column,
     "source_address": _source_address,
+    "source": lambda words, codec: source_column(words),
 }
 
 

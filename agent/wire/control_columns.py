@@ -42,6 +42,8 @@ class AckColumns(_AckFields):
 
     dqpn: NDArray[np.uint32]
     plane: int
+    source: NDArray[np.uint32] | None = None
+    """(n, 4) words of the inner source address; None where there was no frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -79,6 +81,8 @@ class NackColumns(_NackFields):
 
     dqpn: NDArray[np.uint32]
     plane: int
+    source: NDArray[np.uint32] | None = None
+    """(n, 4) words of the inner source address; None where there was no frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -117,6 +121,8 @@ class ProbeColumns(_ProbeFields):
     """Congestion Experienced, in the outer or the inner header."""
     dqpn: NDArray[np.uint32]
     plane: int
+    source: NDArray[np.uint32] | None = None
+    """(n, 4) words of the inner source address; None where there was no frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from agent.wire import constants as c
 from agent.wire import fields
 from agent.wire.columns import FEW_ROWS, SackColumns, WriteColumns, alike
-from agent.wire.control import RECEIVED, ce_column, ev_column
+from agent.wire.control import RECEIVED, ce_column, ev_column, source_column
 from agent.wire.control_columns import (
     AckColumns,
     EndpointRequestColumns,
@@ -165,6 +165,7 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
         payload_offset=block.row_offsets()[rows] + start,
         memory=flat_bytes(block.frames),
         plane=plane,
+        source=source_column(words),
     )
 
 
@@ -199,4 +200,5 @@ def _sacks_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int) ->
         port_mask=fields.PORT_MASK.column(words) * masked if np.count_nonzero(masked) else None,
         dqpn=fields.DQPN.column(words),
         plane=plane,
+        source=source_column(words),
     )

@@ -32,6 +32,8 @@ _MASKED = "masked"
 _MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 _OPCODE = offset_of(WRITE_FRAME, "bth", "opcode")
 _KINDS = KIND_OF_OPCODE.tolist()
+_SOURCE = offset_of(WRITE_FRAME, "inner", "src")
+_ADDRESS = struct.Struct(">4I")
 _CODES = {np.bool_: "?", np.uint8: "B", np.uint16: "H", np.uint32: "I", np.int64: "q", np.uint64: "Q"}
 
 
@@ -73,6 +75,8 @@ class Frame(NamedTuple):
     row: int
     kind: int
     verdict: Verdict
+    source: tuple[int, ...]
+    """Words of the inner source address."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,15 +103,16 @@ class Reading:
     ) -> "Reading":
         """`types` are those of the columns that `rest` gives, in its order."""
         columns = {column: place.dtype for column, place in bits.items()} | dict(types)
-        record = struct.Struct("=" + "".join(_CODES[dtype] for dtype in columns.values()))
-        layout = np.dtype([(n, np.int16 if n in fields.SIGNED else dtype) for n, dtype in columns.items()])
+        record = struct.Struct("=4I" + "".join(_CODES[dtype] for dtype in columns.values()))
+        scalars = [(n, np.int16 if n in fields.SIGNED else dtype) for n, dtype in columns.items()]
+        layout = np.dtype([("source", np.uint32, 4), *scalars])
         return cls(name, tuple(Cut.of(place) for place in bits.values()), rest, record, layout)
 
     def packed(self, frame: Frame, stride: int, codec: EvCodec) -> bytes:
         """The record of a frame."""
         number = frame.number
         values = [number >> place & mask for place, mask in self.cuts]
-        return self.record.pack(*values, *self.rest(frame, stride, codec))
+        return self.record.pack(*frame.source, *values, *self.rest(frame, stride, codec))
 
     def columns(self, records: list[bytes]) -> dict[str, NDArray[Any]]:
         """The columns of records, contiguous, in their order."""
@@ -200,7 +205,11 @@ def _usual(octets: NDArray[np.uint8], row: int, length: int, own_address: bytes)
         return None
     judged = (number & JUDGED_BITS[kind]).to_bytes(_NUMBER_BYTES)
     verdict = verdict_on(judged, length, len(octets), own_address)
-    return None if verdict.reason or verdict.trimmed else Frame(number, row, kind, verdict)
+    return (
+        None
+        if verdict.reason or verdict.trimmed
+        else Frame(number, row, kind, verdict, _ADDRESS.unpack_from(header, _SOURCE))
+    )
 
 
 def _has_its_icrc(octets: NDArray[np.uint8], end: int) -> bool:

@@ -53,6 +53,8 @@ class FlowTemplate:
     planes: NDArray[np.uint8]
     """(E,): the port row e leaves by."""
     dqpn: int
+    peer: NDArray[np.uint32]
+    """(4,): words of the inner address it leads to."""
     write_prefix: NDArray[np.uint8] = field(repr=False)
     """(E, 138): Ethernet to RETH of a write; fields that differ from packet to packet are zero."""
     write_icrc_effect: NDArray[np.uint32] = field(repr=False)
@@ -104,6 +106,7 @@ class FlowTemplate:
             evs=evs.astype(np.uint32),
             planes=codec.plane_of(evs),
             dqpn=dqpn,
+            peer=np.frombuffer(peer.address, ">u4").astype(np.uint32),
             write_prefix=prefixes[DATA_ROW],
             write_icrc_effect=effects[DATA_ROW],
             retransmission_class=None if again_class == data_class else again_class,

@@ -29,7 +29,8 @@ def perf_counts(workers: Sequence[Asked]) -> PerfCounts:
     qps = [row for worker in workers for row in worker.ask(ask.Progress())["qps"]]
     counters = [worker.ask(ask.Counters()) for worker in workers]
     ports = [port for told in counters for port in told["ports"]]
-    overflowed = sum(told["rejected"].get("TX_OVERFLOW", 0) for told in counters)
+    rejected = [row for told in counters for row in told["rejected"]]
+    overflowed = sum(row["packets"] for row in rejected if row["reason"] == "TX_OVERFLOW")
     return PerfCounts(
         packets=sum(row["packets_tx"] for row in qps),
         retransmissions=sum(row["packets_rtx"] for row in qps),

@@ -107,7 +107,6 @@ class WorkerCounts(msgspec.Struct, frozen=True):
     """What one worker counted since its start (other fields are left aside)."""
 
     ports: tuple[PortCounts, ...]
-    rejected: dict[str, int]
     cpu_ns: int
     sched_wait_ns: int
     evs: tuple[dict[str, Any], ...]

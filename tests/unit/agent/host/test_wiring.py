@@ -110,7 +110,7 @@ def test_nobody_of_the_lab_is_not_answered():
         host.neighbours.receive_requests(replace(asked, source_address=np.frombuffer(stranger, np.uint8)[np.newaxis]))
     assert list(host.neighbours.batches(0)) == []
     assert host.neighbours.unknown == 2
-    assert worker.ask(rq.Counters())["rejected"] == {"UNKNOWN_HOST": 2}
+    assert worker.ask(rq.Counters())["rejected"] == [{"host": 2, "reason": "UNKNOWN_HOST", "packets": 2}]
 
 
 def test_evs_are_denied_and_allowed():

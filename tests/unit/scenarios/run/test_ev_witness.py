@@ -102,7 +102,7 @@ def test_paths_are_told_from_counters_and_records() -> None:
             (30, "DENIED", "DENY", "0x00000009", 16),
         )
     ]  # fmt: skip
-    workers = [WorkerCounts(ports=(), rejected={}, cpu_ns=0, sched_wait_ns=0, evs=tuple(rows))]
+    workers = [WorkerCounts(ports=(), cpu_ns=0, sched_wait_ns=0, evs=tuple(rows))]
     found = ev_paths([flow], [done], workers, changes, fabric)
     assert found == [
         EvPath(FabricPath(0, 0, 0, 2), 1, 0, 14, 99, 40, 4),

@@ -26,7 +26,7 @@ def went(state: str, *evs: int, node: str = "h0", qpn: int = 1) -> dict[str, obj
 
 
 def outcomes(rows: list[dict[str, object]], records: list[dict[str, object]]) -> tuple[PathOutcome, ...]:
-    workers = [WorkerCounts(ports=(), rejected={}, cpu_ns=0, sched_wait_ns=0, evs=tuple(rows))]
+    workers = [WorkerCounts(ports=(), cpu_ns=0, sched_wait_ns=0, evs=tuple(rows))]
     return outcomes_of([flow(0, 2), flow(0 + 1, 0)], workers, records, FABRIC)
 
 
