@@ -5,7 +5,6 @@ Reads the machine, changes nothing.
 
 import os
 import platform
-import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -16,6 +15,8 @@ from pathlib import Path
 import msgspec
 
 from results.event_log import VERSION
+from results.source_code import SourceCode
+from testbed.tools import clean_environment, find_tool
 
 PACKAGES = (
     "spraylab",
@@ -66,10 +67,21 @@ class Manifest(msgspec.Struct, frozen=True):
     varies: tuple[str, ...]
     attached: bool | None = None
     """Whether the lab was up before; None where an older version did not tell."""
+    code: SourceCode | None = None
+    """The copy of the program that made the run."""
+    lab_code: SourceCode | None = None
+    """The copy that the lab's processes run: another one if the lab was started by another."""
 
 
 def manifest(
-    started: str, command: Sequence[str], scenario: str, seed: int, repeating: Repeating, attached: bool = False
+    started: str,
+    command: Sequence[str],
+    scenario: str,
+    seed: int,
+    repeating: Repeating,
+    attached: bool = False,
+    code: SourceCode | None = None,
+    lab_code: SourceCode | None = None,
 ) -> Manifest:
     """Describe this machine and this run."""
     uname = platform.uname()
@@ -93,6 +105,8 @@ def manifest(
         repeats_with_seed=repeating.repeats,
         varies=repeating.varies,
         attached=attached,
+        code=code,
+        lab_code=lab_code,
     )
 
 
@@ -114,8 +128,10 @@ def _package(name: str) -> str:
 
 def _tool(command: tuple[str, ...]) -> str:
     """The first line a tool says of itself."""
-    if shutil.which(command[0]) is None:
+    if (file := find_tool(command[0])) is None:
         return "not installed"
-    said = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    said = subprocess.run(
+        (file, *command[1:]), capture_output=True, text=True, timeout=10, check=False, env=clean_environment()
+    )
     lines = (said.stdout + said.stderr).strip().splitlines()
     return lines[0] if lines else "says nothing"

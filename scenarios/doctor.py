@@ -1,7 +1,6 @@
 """What this machine can and cannot do for a lab, each with what to install or enable. Changes nothing."""
 
 import os
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +8,7 @@ from pathlib import Path
 from testbed.errors import MissingFeatureError
 from testbed.kernel.bpf import libbpf_version
 from testbed.kernel.features import probe_features
+from testbed.tools import find_tool
 
 LEAST_CPUS = 2
 LEAST_MEMORY_BYTES = 2 << 30
@@ -59,7 +59,7 @@ _TOOLS = (
 
 
 def _tool(name: str, needed: bool, use: str, package: str) -> Finding:
-    path = shutil.which(name)
+    path = find_tool(name)
     return Finding(name, path is not None, needed, use, "" if path else f"install the package {package}", path or "")
 
 

@@ -224,6 +224,8 @@ def _ran_on(run: RunData) -> Facts:
         return {}
     facts: dict[str, Any] = {name: getattr(env, name) for name in ("kernel", "distribution", "cpu", "cpus_usable")}
     facts |= {"memory, GiB": round(env.memory_bytes / 2**30, 1), "Python": env.python}
+    if env.code is not None:
+        facts["spraylab's code, sha256"] = env.code.sha256[:12]
     return facts | dict(env.packages) | dict(env.tools)
 
 

@@ -343,6 +343,8 @@ def environment(data: RunData) -> Table:
             ("Python", f"{env.python}, with {packages}" if packages else env.python),
             *sorted(env.tools.items()),
         ]
+        if env.code is not None:
+            rows.append(("spraylab's code", f"{env.code.folder}, sha256 {env.code.sha256[:12]}"))
     return Table(("", "of this run"), rows, "the run left no record of its machine (env.json)")
 
 

@@ -1,5 +1,18 @@
 """`python -m scenarios.cli`, the same as the command `spraylab`."""
 
-from scenarios.cli.main import main
+import sys
 
-main(prog_name="spraylab")
+from scenarios.isolated import isolate
+
+
+def run() -> None:
+    """The command `spraylab`: nothing else of the program is imported before the interpreter is isolated."""
+    isolate()
+    sys.argv[0] = "spraylab"
+    from scenarios.cli.main import main
+
+    main(prog_name="spraylab")
+
+
+if __name__ == "__main__":
+    run()

@@ -13,6 +13,7 @@ from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.processes import marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
 from testbed.model.ids import namespace_name, parse_node
+from testbed.tools import find_tool
 
 NOT_EXECUTABLE = 126
 """What a shell answers for a file that is no program."""
@@ -55,9 +56,9 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
         echo_aside(f"spraylab: exec: {words[0]}: {'not a program' if there else 'command not found'}")
         context.exit(NOT_EXECUTABLE if there else NOT_FOUND)
     inside = command_inside(name, words)
-    if shutil.which(inside[0]) is None:
+    if (program := find_tool(inside[0])) is None:
         raise EnvironmentLackingError(f"{inside[0]} is not installed; install the package iproute2")
-    os.execvpe(inside[0], inside, marked_environment(labdir.lab, os.environ))
+    os.execve(program, inside, marked_environment(labdir.lab, os.environ))
 
 
 def _lab_behind(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:

@@ -110,11 +110,12 @@ def _end(line: str | None, code: int) -> NoReturn:
     with suppress(OSError):
         if line is not None:
             click.echo(f"spraylab: {line}", err=True)
-    try:
-        sys.stdout.flush()
-    except OSError:  # nobody can be told at the very end, where Python would flush again and complain
-        with suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:  # nobody can be told at the very end, where Python would flush again and complain
+            with suppress(OSError, ValueError):
+                os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     raise click.exceptions.Exit(code)
 
 

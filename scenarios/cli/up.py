@@ -1,5 +1,6 @@
 """`spraylab up`: build a lab and leave it up for other commands."""
 
+import os
 from typing import Literal
 
 import click
@@ -21,6 +22,7 @@ from scenarios.lab.protocol import LabStatus, Status
 from scenarios.lab.readiness import lacks_of_lab, require
 from scenarios.run.measuring import measuring_of
 from testbed.model.fabric import Fabric, FabricSpec
+from testbed.tools import tool_path
 
 
 @click.command("up")
@@ -91,6 +93,7 @@ def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
     from testbed.emulation.network import EmulatedFabric
     from testbed.emulation.shell import FabricCLI
 
+    os.environ["PATH"] = tool_path()  # Mininet looks up programs there
     network = EmulatedFabric(fabric, labdir.lab).mininet
     try:
         with keyboard_interrupts():

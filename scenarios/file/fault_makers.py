@@ -13,6 +13,10 @@ AUTO = "auto"
 """Whichever mechanism this machine has."""
 
 
+ROOTS_FOLDER = "/run"
+"""Only root writes here. TMPDIR may belong to somebody who would exchange what is compiled before it is loaded."""
+
+
 def mechanism_for(planned: PlannedFault, asked: str) -> str:
     """What is to make a fault: as the run is asked, or as the scenario says where the run leaves it open."""
     return planned.mechanism if asked == AUTO else asked
@@ -31,5 +35,5 @@ def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Inject
 
 def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator[str]:
     """The same of an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
-    with tempfile.TemporaryDirectory(prefix="spraylab-") as folder:
+    with tempfile.TemporaryDirectory(prefix="spraylab-", dir=ROOTS_FOLDER) as folder:
         yield from lacks_of_faults(faults, asked, injector_of(Path(folder)))

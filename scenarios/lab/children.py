@@ -5,7 +5,6 @@ One owner, one thread. A child that ends by itself is remembered with how it end
 
 import os
 import subprocess
-import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from pathlib import Path
 import msgspec
 
 from scenarios.errors import OwnerFailedError
+from scenarios.isolated import isolated_command
 from scenarios.lab.lab_dir import ChildState, LabDir
 from scenarios.lab.processes import ProcessId, identify, spawn, told_end
 from scenarios.lab.protocol import RUNNING, ChildStatus
@@ -44,10 +44,10 @@ class Children:
         self._children: list[_Child] = []
 
     def start(self, name: str, module: str, settings: msgspec.Struct) -> None:
-        """Start `python -m module SETTINGS` with its settings in the lab's folder and its words in a log there."""
+        """Start `module SETTINGS`, isolated, with its settings in the lab's folder and its words in a log there."""
         file = self._labdir.settings(name)
         file.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
-        process = spawn((sys.executable, "-m", module, str(file)), self._labdir.lab, self._labdir.log(name))
+        process = spawn(isolated_command(module, str(file)), self._labdir.lab, self._labdir.log(name))
         identity = identify(process.pid) or ProcessId(process.pid, 0)
         self._children.append(_Child(name, process, identity))
 

@@ -3,10 +3,8 @@
 While the lease is held the lab lives; when its holder ends, by whatever cause, the owner takes the lab down.
 """
 
-import os
 import socket
 import subprocess
-import sys
 from collections.abc import Callable
 from typing import Literal
 
@@ -14,10 +12,12 @@ import msgspec
 
 from scenarios.errors import OwnerFailedError
 from scenarios.interrupts import undoing
+from scenarios.isolated import isolated_command
 from scenarios.lab.down import END_TIMEOUT_S, take_down
 from scenarios.lab.lab_dir import LabDir, owner_of
 from scenarios.lab.processes import marked_environment
 from scenarios.lab.protocol import Blame, Measuring
+from testbed.tools import clean_environment
 
 START_TIMEOUT_S = 300.0
 """A large fabric on a slow machine is ready long before this."""
@@ -86,11 +86,11 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
-            (sys.executable, "-m", "scenarios.lab.owner", str(theirs.fileno())),
+            isolated_command("scenarios.lab.owner", str(theirs.fileno())),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env=_environment(settings.lab),
+            env=marked_environment(settings.lab, clean_environment()),
             cwd="/",
             pass_fds=(theirs.fileno(),),
             start_new_session=True,
@@ -107,11 +107,6 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
             raise OwnerFailedError(f"the owner of lab {settings.lab!r} does not answer: {error}") from error
         stack.pop_all()
     return launched
-
-
-def _environment(lab: str) -> dict[str, str]:
-    """Of an owner: it serves whoever is root, so each request says in whose name, and not who started the lab."""
-    return marked_environment(lab, {name: value for name, value in os.environ.items() if not name.startswith("SUDO_")})
 
 
 def _wait_ready(channel: socket.socket, labdir: LabDir, told: Callable[[str], None]) -> None:

@@ -26,6 +26,7 @@ from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.launch import OwnerSettings
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import CaptureState, Checked, LabStatus, Measuring
+from scenarios.own_code import own_code
 from testbed.emulation.network import EmulatedFabric
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
@@ -69,6 +70,7 @@ class Lab:
             children=self.children.statuses(),
             faults=self.injections.states(),
             captures=self.captures.states(),
+            code=own_code(),
         )
 
     def due_in_s(self) -> float | None:

@@ -36,6 +36,7 @@ from scenarios.lab.live import Lab, lab_up
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
 from scenarios.lab.serve import listening, serve
+from scenarios.own_code import own_code
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError
 from testbed.kernel.netns import namespaces
@@ -101,6 +102,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _own(channel: Channel, link: socket.socket) -> None:
+    own_code()  # before anybody changes its files
     settings = channel.settings()
     labdir = LabDir(settings.lab)
     with owned(labdir):

@@ -20,6 +20,7 @@ import msgspec
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.model.ids import namespace_prefix
+from testbed.tools import clean_environment
 
 MARK = "SPRAYLAB_MARK"
 """Environment variable that carries the lab's name and the boot's id."""
@@ -97,7 +98,7 @@ def spawn(
     stderr: int | None = None,
     stdout: BinaryIO | None = None,
 ) -> subprocess.Popen[bytes]:
-    """Start a process of the lab that dies with its parent.
+    """Start a process of the lab that dies with its parent, in `/` and with a clean environment.
 
     `output` receives stdout and stderr; `stdout` and `stderr` (as for `subprocess`) override one. The caller must have
     one thread only: the child runs Python between fork and exec. Raises `EnvironmentLackingError` where there is no
@@ -110,7 +111,7 @@ def spawn(
             stdin=subprocess.DEVNULL,
             stdout=stdout or log or subprocess.DEVNULL,
             stderr=stderr if stderr is not None else (log or subprocess.DEVNULL),
-            env=marked_environment(lab, os.environ),
+            env=marked_environment(lab, clean_environment()),
             cwd="/",
             preexec_fn=partial(die_with, os.getpid()),
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's

@@ -9,6 +9,7 @@ import msgspec
 
 from agent.spraycheck.run_tests import LEAST_TESTS
 from results.pcap import MOST_BYTES, SNAPLEN_BYTES
+from results.source_code import SourceCode
 from results.user_files import Invoker
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
@@ -265,6 +266,8 @@ class LabStatus(LabShape, frozen=True):
     children: tuple[ChildStatus, ...]
     faults: tuple[FaultState, ...]
     captures: tuple[CaptureState, ...]
+    code: SourceCode | None = None
+    """The copy of the program that the lab runs."""
 
 
 class Faults(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
             f"lab {labdir.lab!r} is not whole: {dead} before this run; `{labdir.down_command}` and up again"
         )
     workers = [undo.enter_context(Worker(labdir.worker_socket(at))) for at in range(status.workers)]
-    return LabInUse(status.fabric(), owner, tuple(workers))
+    return LabInUse(status.fabric(), owner, tuple(workers), status.code)
 
 
 def ended_processes(status: protocol.LabStatus) -> str:

@@ -13,23 +13,27 @@ from results.errors import RecordError
 from results.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
 from results.manifest import manifest
 from results.run_dir import RunDir, point_latest
+from results.source_code import SourceCode
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
 from results.topology import topology_document
 from results.user_files import make_folder, write_file
 from scenarios.file.plan import Plan
+from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
 
 
-def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment) -> None:
+def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:
     """Write what is known before the first packet: scenario, machine, fabric."""
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     write_file(folder.scenario, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode())
     repeating, asked_at = repeating_of(plan, order.attach), timestamp(started.utc_ns)
-    facts = manifest(asked_at, order.command, scenario.name, scenario.seed, repeating, order.attach)
+    facts = manifest(
+        asked_at, order.command, scenario.name, scenario.seed, repeating, order.attach, own_code(), lab_code
+    )
     write_file(folder.environment, _json(facts))
     write_file(folder.topology, _json(topology_document(plan.fabric, order.labdir.lab)))
 

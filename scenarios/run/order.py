@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Literal, Protocol
 
 from results.event_log import Fields
+from results.source_code import SourceCode
 from results.summary import CaptureResult
 from scenarios.file.model import Scenario
 from scenarios.lab.client import Owner, Worker
@@ -53,6 +54,8 @@ class LabInUse:
     fabric: Fabric
     owner: Owner
     workers: tuple[Worker, ...]
+    code: SourceCode | None = None
+    """The copy of the program that the lab runs."""
 
 
 @dataclass(frozen=True)

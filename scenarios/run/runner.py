@@ -50,7 +50,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         epoch, said = stage("epoch", stages.new_epoch, lab, order.labdir, plan)
         folder = stage("run folder", stages.new_folder, order, plan)
         unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
-        stage("describe", ending.describe, order, plan, folder, started)
+        stage("describe", ending.describe, order, plan, folder, started, lab.code)
         stage("captures", stages.start_captures, lab, plan, folder, undo)
         stage("faults", stages.set_faults, lab, plan, order, faults, undo)
         unfinished.has_begun = True

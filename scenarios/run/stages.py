@@ -16,6 +16,7 @@ from results import run_dir
 from results.event_log import Fields, Tail, read_records
 from results.fault_text import fault_text
 from results.run_dir import RunDir
+from results.source_code import SourceCode
 from results.summary import CaptureResult
 from results.user_files import invoker
 from results.wording import count_text
@@ -30,6 +31,7 @@ from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
 from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
 from scenarios.memory_room import no_room
+from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.announcing import announced_ends, announced_sendings
 from scenarios.run.attached import attached, ended_processes
@@ -106,7 +108,18 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
             listener.note(fewer)
         launched = launch(_owner_settings(order, plan), listener.note)
         undo.callback(_end_lab, launched, order.labdir)
-    return attached(order.labdir, undo)
+    lab = attached(order.labdir, undo)
+    if other := _other_code(lab.code):
+        listener.note(other)
+    return lab
+
+
+def _other_code(theirs: SourceCode | None) -> str:
+    """Says that the lab was started by another copy of the program, or before files changed; empty if not."""
+    ours = own_code()
+    if theirs is None or theirs.sha256 == ours.sha256:
+        return ""
+    return f"the lab runs other code than this command: it was started from {theirs.folder}, this is {ours.folder}"
 
 
 def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:

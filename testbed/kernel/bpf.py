@@ -9,7 +9,6 @@ import ctypes
 import errno as errno_names
 import os
 import platform
-import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
@@ -20,6 +19,7 @@ from types import TracebackType
 from typing import Self
 
 from testbed.errors import MissingFeatureError, TestbedError
+from testbed.tools import clean_environment, find_tool
 
 _SONAMES = ("libbpf.so.1", "libbpf.so.0")  # Debian 12/13 and Ubuntu 24.04; Ubuntu 22.04
 _LOG_BYTES = 1 << 18  # a verifier log longer than this is cut; its end, which holds the reason, is kept by libbpf
@@ -147,7 +147,7 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
     Raises MissingFeatureError naming the package when the compiler or libbpf's headers are not installed, BpfError
     with the compiler's words when the source is wrong.
     """
-    clang = shutil.which("clang")
+    clang = find_tool("clang")
     if clang is None:
         raise MissingFeatureError("clang", "it compiles the eBPF programs; install the package clang")
     for name, text in headers.items():
@@ -156,7 +156,12 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
     system = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h lives there on Debian and Ubuntu
     flags = ("-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-I", str(out_dir), "-I", system)
     done = subprocess.run(
-        (clang, *flags, "-c", str(source), "-o", str(target)), capture_output=True, text=True, check=False
+        (clang, *flags, "-c", str(source), "-o", str(target)),
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean_environment(),
+        cwd=out_dir,
     )
     if done.returncode == 0:
         return target

@@ -3,6 +3,7 @@
 import os
 import random
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -277,12 +278,12 @@ def test_error_inside_a_stage(lab: Lab, stage: str, monkeypatch: pytest.MonkeyPa
         assert owners == {USER.uid}, "the folder is the user's, also of a run that failed"
 
 
-def test_tool_missing_is_3_and_leaves_nothing(lab: Lab, tmp_path: Path) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "ip").symlink_to("/usr/sbin/ip")
-    told = lab("up", *SMALL, code=3, env={"PATH": str(tools)})
-    assert "clang" in told.stderr
+def test_tool_missing_is_3_and_leaves_nothing(lab: Lab) -> None:
+    hidden = f'mount --bind /dev/null "{shutil.which("clang")}" && exec "$@"'
+    words = ("unshare", "--mount", "sh", "-c", hidden, "sh", *lab.words("up", *SMALL))
+    told = subprocess.run(words, capture_output=True, text=True, timeout=240, check=False)
+    assert told.returncode == 3, told.stderr
+    assert "clang is missing: install the package clang" in told.stderr
     assert lab.left() == []
 
 

@@ -81,6 +81,10 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     assert resolved["transport"]["copies"] == 1, "what the file leaves out is filled in"
     assert resolved["transport"]["ack_timeout_ms"] == 5000
     assert "PASS" in (folder / "summary.txt").read_text()
+    environment = json.loads((folder / "env.json").read_text())
+    assert environment["command"][:2] == ["spraylab", "run"]
+    assert environment["code"] == environment["lab_code"]
+    assert environment["code"]["folder"] == str(Path(__file__).parents[2])
     assert problems_of(folder) == []
 
 

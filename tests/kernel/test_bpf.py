@@ -132,7 +132,7 @@ def test_a_file_that_is_no_object_is_told(tmp_path):
 
 
 def test_without_the_compiler_the_package_is_named(tmp_path, monkeypatch):
-    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(bpf, "find_tool", lambda name: None)
     with pytest.raises(MissingFeatureError, match="install the package clang"):
         object_file(tmp_path)
 

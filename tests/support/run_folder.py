@@ -26,6 +26,7 @@ from results.summary import (
 )
 from results.topology import topology_document
 from results.witnesses import MRC, UNIFORM, Witness, WitnessedLink
+from scenarios.own_code import own_code
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 8, 8, 1))
@@ -194,7 +195,9 @@ def witnesses(link: str | None) -> tuple[Witness, ...]:
 
 def environment() -> Manifest:
     repeating = Repeating(("payload bytes",), ("timing",))
-    return manifest("2026-03-04T05:06:07.000000Z", ("spraylab", "run", "gray-link"), "gray-link", 1, repeating)
+    return manifest(
+        "2026-03-04T05:06:07.000000Z", ("spraylab", "run", "gray-link"), "gray-link", 1, repeating, code=own_code()
+    )
 
 
 SCENARIO = "version: 1\nname: gray-link\ndescription: One link drops 1 % in one direction.\nseed: 1\n"

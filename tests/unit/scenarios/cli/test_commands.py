@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from results.user_files import invoker
+from scenarios import doctor
 from scenarios.cli.exit_codes import ExitCode, exit_code_of
 from scenarios.cli.main import main
 from scenarios.cli.options import require_root
@@ -185,7 +186,7 @@ def test_destroy_is_down() -> None:
 
 
 def test_doctor_tells_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.setattr(doctor, "find_tool", lambda name: None)
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     result = spraylab("doctor", "--json")
     assert result.exit_code == 3

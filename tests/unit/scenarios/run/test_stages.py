@@ -4,10 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from results.source_code import SourceCode
 from scenarios.errors import OwnerFailedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir
+from scenarios.own_code import own_code
 from scenarios.run import stages
 from scenarios.run.order import RunOrder
 from tests.unit.scenarios.watch_readings import status
@@ -35,3 +37,9 @@ def test_faults_that_cannot_be_made_are_told_beside_all_else(monkeypatch, tmp_pa
     told = list(stages._lacks(order, plan_of(SCENARIO)))
     assert told[0].startswith("/proc/nowhere: results cannot be written there")
     assert told[-1] == "fault mechanism netem: netem is missing"
+
+
+def test_a_lab_that_runs_other_code_is_told() -> None:
+    assert stages._other_code(None) == stages._other_code(own_code()) == ""
+    told = stages._other_code(SourceCode("/clone", "0" * 64))
+    assert told.startswith("the lab runs other code than this command: it was started from /clone, this is ")

@@ -1,0 +1,31 @@
+"""Which code made a run: the folder it was in, and a sum over its source files.
+
+Two runs with the same sum ran the same code, wherever it was.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+_SOURCES = (".py", ".c", ".h", ".j2", ".yaml")
+"""What decides what a program does; compiled Python files follow from these."""
+
+
+class SourceCode(msgspec.Struct, frozen=True):
+    """One copy of the program."""
+
+    folder: str
+    sha256: str
+    """Over the names and contents of all source files, in the order of names."""
+
+
+def source_code(folder: Path, packages: Sequence[str]) -> SourceCode:
+    """Read the source files of `packages` in `folder`. Takes some 10 ms. Raises OSError."""
+    found = hashlib.sha256()
+    for file in sorted(file for name in packages for file in (folder / name).rglob("*") if file.suffix in _SOURCES):
+        content = file.read_bytes()
+        found.update(f"{file.relative_to(folder)}\0{len(content)}\0".encode())
+        found.update(content)
+    return SourceCode(str(folder), found.hexdigest())

@@ -1,0 +1,53 @@
+"""Runs a module of this copy of spraylab: `python -I PLACE/scenarios/isolated.py MODULE ARGUMENTS...`.
+
+The interpreter is isolated: neither the current folder nor PYTHONPATH nor a user's site-packages is searched. The
+program's own folders come from the place of this file, so each clone runs its own code, installed or not.
+"""
+
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
+
+_FILE = os.path.abspath(__file__)
+
+CODE_FOLDER = os.path.dirname(os.path.dirname(_FILE))
+"""Where this copy of the program is: a clone, or site-packages."""
+
+OWN_PACKAGES = ("testbed", "agent", "faults", "results", "scenarios")
+"""What the program consists of."""
+
+
+class _OwnPlace:
+    """Finds the program's own packages in `CODE_FOLDER`, before anything else is asked."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Where a package is; None for what is not ours."""
+        if name not in OWN_PACKAGES:
+            return None
+        folder = os.path.join(CODE_FOLDER, name)
+        return spec_from_file_location(name, os.path.join(folder, "__init__.py"), submodule_search_locations=[folder])
+
+
+def isolated_command(module: str, *arguments: str) -> tuple[str, ...]:
+    """The command line that runs a module of this copy of the program."""
+    return (sys.executable, "-I", _FILE, module, *arguments)
+
+
+def isolate() -> None:
+    """Start the command line anew, isolated, unless this interpreter is; only for the program's very beginning."""
+    if not sys.flags.isolated:
+        os.execv(sys.executable, isolated_command("scenarios.cli", *sys.argv[1:]))
+
+
+def _run(arguments: list[str]) -> None:
+    import runpy
+
+    sys.meta_path.insert(0, _OwnPlace)
+    sys.argv = arguments
+    runpy.run_module(arguments[0], run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    _run(sys.argv[1:])
