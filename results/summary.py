@@ -105,6 +105,8 @@ class Accusation(msgspec.Struct, frozen=True):
     after_s: float | None
     """Since the first packet of the run."""
     right: bool
+    changed: bool = False
+    """Whether it names what somebody else changed (`Summary.changed`); then it is neither right nor wrong."""
 
 
 class Detected(msgspec.Struct, frozen=True):
@@ -177,6 +179,28 @@ class Load(msgspec.Struct, frozen=True):
     """Records of agents that had to go while this run went on, by `limits.events`; some may be of earlier runs."""
 
 
+class LabChange(msgspec.Struct, frozen=True):
+    """Something in the lab that was not as planned, and that spraylab did not do."""
+
+    node: str
+    port: str
+    """Empty for what belongs to the whole node."""
+    what: str
+    """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `node` or `fault`."""
+    planned: str
+    found: str
+    words: str
+    """What is so, for people."""
+    links: tuple[str, ...]
+    """Directions that may lose packets by it."""
+    when: str
+    """When it was found: `before` the run, `after` it, or `both`."""
+
+    def __str__(self) -> str:
+        """`p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
+        return f"{self.node}{f' port {self.port}' if self.port else ''} {self.words}"
+
+
 class CaptureResult(msgspec.Struct, frozen=True):
     """One capture file."""
 
@@ -222,6 +246,8 @@ class Summary(msgspec.Struct, frozen=True):
     collectives: tuple[CollectiveRow, ...] = ()
     witnesses: tuple[Witness, ...] = ()
     """MRC's own events and SprayCheck by both expectations, side by side."""
+    changed: tuple[LabChange, ...] = ()
+    """What was not as planned in the lab, before the run with `--attach` or after any, and not done by spraylab."""
 
 
 def data_flows(flows: Sequence[FlowResult]) -> tuple[FlowResult, ...]:
@@ -276,6 +302,7 @@ def summary_text(summary: Summary) -> str:
         [
             *_labelled("Traffic", _traffic_lines(summary)),
             *_labelled("Injected", [*_injected_lines(summary.injected)] or ["nothing"]),
+            *_labelled("Changed", [*_changed_lines(summary.changed)]),
             *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
             *_labelled("Captured", [line for capture in summary.captures for line in _capture_lines(capture)]),
             *_labelled("Machine", [*_load_lines(summary.load)]),
@@ -359,6 +386,17 @@ def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
         yield f"{links[0]}{more} {text}"
 
 
+def _changed_lines(changed: Sequence[LabChange]) -> Iterator[str]:
+    """A thing a line, and that none of it is spraylab's."""
+    for each in changed:
+        yield f"{each}, found {_WHEN[each.when]}"
+    if changed:
+        yield "by somebody else, not by spraylab: links that may lose packets by it are not scored"
+
+
+_WHEN = {"before": "before the run, not after it", "after": "after the run", "both": "before and after the run"}
+
+
 def _injected_text(fault: Injected) -> str:
     """What is said of a fault, but for its link."""
     writes = "" if fault.dropped_writes is None else f" ({count_text(fault.dropped_writes, 'write')})"
@@ -382,7 +420,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         right = _rightness(named, detected.expected, injected)
         yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
     for cause in detected.common:
-        right = "right" if cause.right else "WRONG"
+        right = "right" if cause.right else _BY_OTHERS if cause.changed else "WRONG"
         yield f"{cause.link} by SprayCheck on {', '.join(cause.by)}, as all paths over it lose alike: {right}"
     for links in (*detected.candidates, *detected.common_candidates):
         yield f"one of {', '.join(links)}: the evidence does not tell which"
@@ -434,8 +472,13 @@ def _missed_text(link: str, detected: Detected) -> str:
     return "was MISSED" if expected else "drops and was not named, which the scenario does not ask for"
 
 
+_BY_OTHERS = "neither right nor wrong: somebody else changed it"
+
+
 def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Sequence[Injected]) -> str:
     """Beside the truth, and beside what the scenario says where it says something."""
+    if named.changed:
+        return _BY_OTHERS
     if expected is None or named.link in expected:
         return "right" if named.right else "WRONG" if expected is None else "as expected, though it did not drop"
     setters = sorted({fault.by for fault in injected if fault.link == named.link and fault.dropped})

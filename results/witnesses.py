@@ -26,6 +26,8 @@ class WitnessedLink(msgspec.Struct, frozen=True):
     """First transmissions on the paths that accuse it, up to then."""
     paths: int
     """How many paths that are, each of one flow."""
+    changed: bool = False
+    """Whether somebody else changed it; then it is neither right nor wrong."""
 
 
 class Witness(msgspec.Struct, frozen=True):

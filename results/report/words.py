@@ -67,7 +67,16 @@ def doubts_of(data: RunData) -> list[str]:
     if data.summary.outcome == "overloaded":
         why = "; ".join(load.reasons) or "it lost packets by itself"
         return [f"This machine did not keep up ({why}), so nothing below is to be trusted."]
-    return [f"Warning: {warning}." for warning in load.warnings]
+    return [*_changed(data.summary), *(f"Warning: {warning}." for warning in load.warnings)]
+
+
+def _changed(summary: Summary) -> list[str]:
+    """What somebody else changed in the lab, which is then not what the scenario says."""
+    if not summary.changed:
+        return []
+    shown = "; ".join(map(str, summary.changed[:MOST_NAMED]))
+    more = f"; and {len(summary.changed) - MOST_NAMED:,} more" if len(summary.changed) > MOST_NAMED else ""
+    return [f"Somebody else changed the lab, not spraylab: {shown}{more}."]
 
 
 def _listed(names: list[str]) -> str:
@@ -88,8 +97,10 @@ def _noticed(data: RunData, summary: Summary) -> str:
     found = summary.detected
     named = (*found.named, *found.common)
     right = [one for one in named if one.right]
-    wrong = [one.link for one in named if not one.right]
     said = []
+    wrong = [one.link for one in named if not one.right and not one.changed]
+    if changed := [one.link for one in named if one.changed]:
+        said.append(f"SprayCheck named {_listed(changed)}, which somebody else changed")
     if right:
         times = [one.after_s for one in right if one.after_s is not None]
         when = f" {max(times):,.2f} s after the first packet" if times else ""

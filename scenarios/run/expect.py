@@ -11,9 +11,20 @@ from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.fault_text import fault_text
 from results.metrics import precision, recall
-from results.summary import Accusation, Check, Detected, FlowResult, Injected, Load, data_flows, flows_text
+from results.summary import (
+    Accusation,
+    Check,
+    Detected,
+    FlowResult,
+    Injected,
+    LabChange,
+    Load,
+    data_flows,
+    flows_text,
+)
 from results.wording import count_text
 from scenarios.file.model import Expectation
+from scenarios.run.changes import changes_text, links_of
 
 QUIET_SHARE = Fraction(1, 10_000)
 """Packets that this machine may lose by itself, or send again without a fault, as a share of all data packets (our
@@ -107,26 +118,31 @@ def detected_of(
     unannounced: int = 0,
     decides: bool = True,
     right_causes: Collection[str] = (),
+    changed: Collection[str] = (),
 ) -> Detected:
     """The conclusion beside the truth.
 
     `dropping` are the links that did drop, `expected` what the scenario says; `possible` those that may have dropped,
     uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario judges by it.
-    `right_causes` are the common causes of which all links did drop.
+    `right_causes` are the common causes of which all links did drop. `changed` are links, and common causes of which
+    all links are, that somebody else changed: to name one is neither right nor wrong.
     """
     accused = {item.link for item in conclusion.accused}
     right = dropping | (possible & accused)
+    scored = accused - ({*changed} - right)
     return Detected(
         state=conclusion.state,
         named=tuple(
-            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in right)
+            Accusation(
+                item.link, "spraycheck", item.by, item.after_s, item.link in right, item.link in {*changed} - right
+            )
             for item in conclusion.accused
         ),
         candidates=conclusion.candidates,
         missed=tuple(sorted(dropping - accused)),
         verdicts=conclusion.verdicts,
         verdicts_wanted=conclusion.verdicts_wanted,
-        precision=precision(accused, right),
+        precision=precision(scored, right),
         recall=recall(accused, dropping),
         expected=None if expected is None else tuple(sorted(expected)),
         insufficient=conclusion.insufficient,
@@ -134,7 +150,14 @@ def detected_of(
         unannounced=unannounced,
         decides=decides,
         common=tuple(
-            Accusation(item.link, "spraycheck", item.by, item.after_s, item.link in right_causes)
+            Accusation(
+                item.link,
+                "spraycheck",
+                item.by,
+                item.after_s,
+                item.link in right_causes,
+                item.link in {*changed} - {*right_causes},
+            )
             for item in conclusion.common
         ),
         common_candidates=conclusion.common_candidates,
@@ -152,17 +175,18 @@ def load_of(
     steered: bool = False,
     missed: tuple[str, ...] = (),
     outages: Sequence[Outage] = (),
+    changes: Sequence[LabChange] = (),
 ) -> Load:
     """Whether the machine kept up.
 
     Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
-    than injected drops explain, for then timers fired because an engine had to wait for its core, or worse; when checks
+    than injected drops explain and the machine shows why (`_is_strained`); when checks
     of times were `missed` and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every
     other judgement rests on counts, and a machine that waits makes nothing faster. Retransmissions that
     a fault may have caused without its being counted are a warning, too, and those of a run with `outages`, ports that
     were out of service while a fault came or went. So is a flow that did not keep the rate asked for where a
     fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine was too
-    slow for it.
+    slow for it. `changes` are what somebody else changed in the lab, which may explain both.
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
@@ -174,12 +198,14 @@ def load_of(
             f"this machine itself lost {count_text(lost_here, 'packet')}, more than {float(QUIET_SHARE):.2%} of all"
         )
     if unexplained > limit:
-        uncounted = _uncounted(injected) or _outage_text(outages)
+        uncounted = _uncounted(injected) or _outage_text(outages) or changes_text(changes)
+        if not uncounted and not _is_strained(counts):
+            uncounted = _UNSTRAINED
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
     if counts.wait_share >= BUSY_SHARE:
         (reasons if missed else warnings).append(_busy_text(counts.wait_share, missed))
     if slow := _slow_text(flows):
-        (warnings if steered or any(map(_holds_back, injected)) else reasons).append(slow)
+        (warnings if steered or changes or any(map(_holds_back, injected)) else reasons).append(slow)
     if counts.events_cut:
         warnings.append(_cut_text(counts.events_cut))
     return Load(
@@ -195,6 +221,18 @@ def load_of(
         tuple(warnings),
         counts.events_cut,
     )
+
+
+_UNSTRAINED = (
+    "this machine shows no sign of having lost them: no ring or softnet drop, no send error, and no engine that waited "
+    f"for a core {BUSY_SHARE:.0%} of any second"
+)
+
+
+def _is_strained(counts: MachineCounts) -> bool:
+    """Whether this machine may be why packets were sent again: it lost some, or an engine had to wait for its core."""
+    lost = counts.ring_drops + counts.softnet_drops + counts.tx_errors
+    return lost > 0 or max(counts.wait_share, counts.wait_worst or 0.0) >= BUSY_SHARE
 
 
 def _cut_text(records: int) -> str:
@@ -245,27 +283,39 @@ def checks_of(
     possible: frozenset[str] = frozenset(),
     uneven: bool = False,
     outages: Sequence[Outage] = (),
+    changes: Sequence[LabChange] = (),
 ) -> tuple[Check, ...]:
     """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
 
     `uneven`: the transport takes paths out of use, so that some may rightly get too few packets for a sure verdict.
+    `changes` are what somebody else changed in the lab.
     """
     checks = [_data_check(flows)]
     if expectation.detection == "judged":
-        checks = [_named_check(wanted, possible, detected), _judged_check(detected, uneven), *checks]
+        checks = [_named_check(wanted, possible, detected, links_of(changes)), _judged_check(detected, uneven), *checks]
         if expectation.within_s is not None and wanted:
             checks.append(_time_check(expectation.within_s, wanted, detected))
-    checks.append(_retransmission_check(_allowed(expectation, flows, injected), flows, injected, outages))
+    checks.append(
+        _retransmission_check(_allowed(expectation, flows, injected), flows, injected, outages, changes_text(changes))
+    )
     return tuple(checks)
 
 
-def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected) -> Check:
+def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected, changed: frozenset[str]) -> Check:
     named = {item.link for item in detected.named}
-    missing, false = sorted(wanted - named), sorted(named - wanted - possible)
+    missing, false = sorted(wanted - named), sorted(named - wanted - possible - changed)
     wrong = [f"{link} is not named" for link in missing] + [f"{link} is accused" for link in false]
-    wrong += [f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates]
-    wrong += [f"{cause.link} is accused, and not all of it dropped" for cause in detected.common if not cause.right]
+    wrong += [
+        f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates if changed.isdisjoint(links)
+    ]
+    wrong += [
+        f"{cause.link} is accused, and not all of it dropped"
+        for cause in detected.common
+        if not (cause.right or cause.changed)
+    ]
     right = f"{', '.join(sorted(wanted))} and no other" if wanted else "no link between switches is accused"
+    if others := [item.link for item in (*detected.named, *detected.common) if item.changed]:
+        right += f", but for {', '.join(others)}, which somebody else changed"
     return Check("the right links are named", not wrong, "; ".join(wrong) or right)
 
 
@@ -293,6 +343,12 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
         counted == detected.verdicts_wanted,
         f"{counted:,} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
     )
+
+
+def as_planned_check(changes: Sequence[LabChange], nodes: int) -> Check:
+    """Whether the lab was what its plan says, but for what spraylab did itself."""
+    compared = f"{count_text(nodes, 'node')} read from the kernel and compared"
+    return Check("the lab is as planned", not changes, changes_text(changes) or compared)
 
 
 def unmeasured_text(flows: int) -> str:
@@ -351,12 +407,16 @@ def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
 
 
 def _retransmission_check(
-    allowed: int, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...], outages: Sequence[Outage]
+    allowed: int,
+    flows: tuple[FlowResult, ...],
+    injected: tuple[Injected, ...],
+    outages: Sequence[Outage],
+    changed: str,
 ) -> Check:
     resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
     what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
     detail = f"{resent:,} resent, {dropped:,} {what} dropped by the injector"
-    if uncounted := _uncounted(injected):
+    if uncounted := _uncounted(injected) or changed:
         return Check("retransmissions match the drops", True, f"{detail}; not held against each other: {uncounted}")
     if outages and resent - dropped > allowed:
         return Check(

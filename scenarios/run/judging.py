@@ -10,14 +10,15 @@ from faults.outages import Outage, outages_of
 from results.event_log import read_records
 from results.metrics import span_ns, totals_of
 from results.run_dir import RunDir
-from results.summary import VERSION, Check, Detected, FlowResult, Injected, Load, StageTime, Summary
+from results.summary import VERSION, Check, Detected, FlowResult, Injected, LabChange, Load, StageTime, Summary
 from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios.file.plan import Plan
 from scenarios.run import collect
 from scenarios.run.asked import asked_of
+from scenarios.run.changes import changes_of, host_ports_of, links_of, removed_faults
 from scenarios.run.conclude import conclusion_of
 from scenarios.run.ev_witness import conclusion_of_events, ev_paths
-from scenarios.run.expect import checks_of, collective_check, detected_of, load_of, missed_times
+from scenarios.run.expect import as_planned_check, checks_of, collective_check, detected_of, load_of, missed_times
 from scenarios.run.goodput import goodput_check
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.order import Recorded
@@ -66,6 +67,13 @@ class Judged:
         return collect.possibly_dropping(self.drops, self.plan.fabric)
 
     @cached_property
+    def changes(self) -> tuple[LabChange, ...]:
+        """What somebody else changed in the lab."""
+        before, after = self.recorded.lab_before, self.recorded.lab_after
+        removed = removed_faults(self.recorded.after.faults, self.plan.fabric)
+        return changes_of(before.differences if before else (), (*after.differences, *removed))
+
+    @cached_property
     def outages(self) -> tuple[Outage, ...]:
         """Ports that faults took out of service while traffic ran, by coming or going."""
         if self.first_packet_ns is None:
@@ -83,6 +91,7 @@ class Judged:
             collect.possibly_dropping(self.drops, plan.fabric),
             in_force_since(read_records(self.folder.truth)),
             self.first_packet_ns,
+            links_of(self.changes),
         )
         workers, agents = recorded.after.workers, read_records(self.folder.agent)
         mute = silence_of_events(plan.scenario)
@@ -103,6 +112,7 @@ class Judged:
         """What SprayCheck said by the expectation that decides, beside the truth."""
         plan, recorded = self.plan, self.recorded
         causes = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.right}
+        others = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.changed}
         conclusion = conclusion_of(
             recorded.verdicts,
             self.first_packet_ns,
@@ -115,7 +125,16 @@ class Judged:
         )
         expected = None if plan.detected is None else self.wanted
         judges, unannounced = plan.scenario.expect.detection == "judged", recorded.collectives.unannounced
-        found = detected_of(conclusion, self.dropping, expected, self.possible, unannounced, judges, causes)
+        found = detected_of(
+            conclusion,
+            self.dropping,
+            expected,
+            self.possible,
+            unannounced,
+            judges,
+            causes,
+            others | links_of(self.changes),
+        )
         if plan.scenario.detector.counter_bits != 32:
             return found
         asked = asked_of(plan)
@@ -127,8 +146,17 @@ class Judged:
         plan, recorded, expect = self.plan, self.recorded, self.plan.scenario.expect
         uneven = gets_uneven_parts(plan.scenario)
         checks = checks_of(
-            expect, self.wanted, self.detected, self.flows, self.drops, self.possible, uneven, self.outages
+            expect,
+            self.wanted,
+            self.detected,
+            self.flows,
+            self.drops,
+            self.possible,
+            uneven,
+            self.outages,
+            self.changes,
         )
+        checks += (as_planned_check(self.changes, self.recorded.lab_after.nodes),)
         outcomes = outcomes_of(recorded.flows, recorded.after.workers, read_records(self.folder.agent), plan.fabric)
         checks += path_checks(expect, plan.retired, outcomes)
         if expect.goodput is not None:
@@ -147,12 +175,12 @@ class Judged:
             after.workers,
             before.softnet_drops,
             after.softnet_drops,
-            collect.shut_ports(self.drops, self.plan.fabric),
+            collect.shut_ports(self.drops, self.plan.fabric) | host_ports_of(self.changes, self.plan.fabric),
             read_records(self.folder.counters),
         )
         steered = scenario.transport.congestion.algorithm != "off"
         missed = missed_times(self.checks)
-        return load_of(machine, scenario.expect, self.flows, self.drops, steered, missed, self.outages)
+        return load_of(machine, scenario.expect, self.flows, self.drops, steered, missed, self.outages, self.changes)
 
     @property
     def outcome(self) -> str:
@@ -184,6 +212,7 @@ def summary_of(run: Judged, stages: Sequence[StageTime]) -> Summary:
         first_packet_mono_ns=run.first_packet_ns,
         collectives=recorded.collectives.rows,
         witnesses=run.witnesses,
+        changed=run.changes,
     )
 
 

@@ -10,7 +10,7 @@ from results.summary import CaptureResult
 from scenarios.file.model import Scenario
 from scenarios.lab.client import Owner, Worker
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.protocol import FaultState
+from scenarios.lab.protocol import Checked, FaultState
 from scenarios.workload.running_jobs import CollectiveOutcome
 from scenarios.workload.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
@@ -92,3 +92,6 @@ class Recorded:
     before: Readings
     after: Readings
     captures: tuple[CaptureResult, ...]
+    lab_before: Checked | None
+    """The lab beside its plan before this run touched it; None of a lab that this run has built."""
+    lab_after: Checked

@@ -46,6 +46,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
     with undoing() as undo:
         plan = stage("plan", stages.plan_for, order)
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
+        lab_before = stage("compare with plan", stages.check_before, lab, order, listener)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
         epoch, said = stage("epoch", stages.new_epoch, lab, order.labdir, plan)
         folder = stage("run folder", stages.new_folder, order, plan)
@@ -63,6 +64,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
         captures = stage("end captures", stages.end_captures, lab, plan, folder)
         stage("clear faults", stages.clear_faults, lab, faults)
+        lab_after = stage("compare with plan again", stages.check_after, lab)
         recorded = Recorded(
             traffic.flows,
             progress,
@@ -73,6 +75,8 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             before,
             after,
             captures,
+            lab_before,
+            lab_after,
         )
         stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
         return ending.conclude(order, plan, folder, recorded, stage.times)

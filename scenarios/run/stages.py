@@ -35,6 +35,7 @@ from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.announcing import announced_ends, announced_sendings
 from scenarios.run.attached import attached, ended_processes
+from scenarios.run.changes import changes_text
 from scenarios.run.expect import unmeasured_text
 from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
@@ -120,6 +121,21 @@ def _other_code(theirs: SourceCode | None) -> str:
     if theirs is None or theirs.sha256 == ours.sha256:
         return ""
     return f"the lab runs other code than this command: it was started from {theirs.folder}, this is {ours.folder}"
+
+
+def check_before(lab: LabInUse, order: RunOrder, listener: Listener) -> protocol.Checked | None:
+    """A lab that was up beside its plan, told where it differs; None of one that this run has built and verified."""
+    if not order.attach:
+        return None
+    checked = check_after(lab)
+    if checked.differences:
+        listener.note(f"warning: {changes_text(checked.differences)}; `{order.labdir.command('check')}` tells all")
+    return checked
+
+
+def check_after(lab: LabInUse) -> protocol.Checked:
+    """The lab beside its plan, read from the kernel now."""
+    return lab.owner.ask(protocol.Check(), protocol.Checked)
 
 
 def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:

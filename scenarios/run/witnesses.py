@@ -30,6 +30,8 @@ class Truth:
     since_ns: Mapping[str, int]
     """When each direction's first fault was in force; monotonic."""
     first_packet_ns: int | None
+    changed: frozenset[str] = frozenset()
+    """Directions that somebody else changed: to name them is neither right nor wrong."""
 
 
 def in_force_since(records: Iterable[Fields]) -> dict[str, int]:
@@ -46,6 +48,7 @@ def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decide
     named = tuple(_witnessed(each, truth, fabric) for each in (*said.accused, *said.common))
     links = {link for each in named for link in _links_of(each.link, fabric)}
     right = truth.dropping | (truth.possible & links)
+    scored = links - (truth.changed - right)
     found = [each for each in named if each.right and each.after_s is not None]
     first = min(found, key=lambda each: each.after_s or 0.0, default=None)
     return Witness(
@@ -55,8 +58,8 @@ def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decide
         named=named,
         candidates=(*said.candidates, *said.common_candidates),
         missed=tuple(sorted(truth.dropping - links)),
-        false_alarms=len(links - right),
-        precision=precision(links, set(right)),
+        false_alarms=len(scored - right),
+        precision=precision(set(scored), set(right)),
         recall=recall(links, set(truth.dropping)),
         seconds=None if first is None else first.after_s,
         packets=None if first is None else first.packets,
@@ -71,7 +74,9 @@ def _witnessed(said: Accused, truth: Truth, fabric: Fabric) -> WitnessedLink:
         in_force = [truth.since_ns[link] for link in links if link in truth.since_ns]
         begin = max(truth.first_packet_ns, min(in_force, default=truth.first_packet_ns))
         after = max(0, said.named_ns - begin) / NS
-    return WitnessedLink(said.link, links <= truth.dropping | truth.possible, after, said.packets, said.paths)
+    right = truth.dropping | truth.possible
+    changed = not links <= right and links <= right | truth.changed
+    return WitnessedLink(said.link, links <= right, after, said.packets, said.paths, changed)
 
 
 def _links_of(name: str, fabric: Fabric) -> frozenset[str]:

@@ -90,6 +90,34 @@ def test_check_tells_what_somebody_changed_by_hand_and_not_what_the_lab_did(lab:
     lab("check")
 
 
+CHANGED = """
+version: 1
+name: changed
+topology: {planes: 2, leaves: 2, spines: 2}
+transport: {pmtu: 4096, ack_timeout_ms: 50}
+workloads:
+  - {type: write, strides: [1], packets: 512}
+expect: {detection: recorded}
+"""
+
+
+def test_a_run_tells_what_somebody_changed_and_does_not_call_it_this_machine(lab: Lab, tmp_path: Path) -> None:
+    scenario = tmp_path / "changed.yaml"
+    scenario.write_text(CHANGED)
+    lab(*SPINE, "tc", "qdisc", "add", "dev", "leaf0", "root", "tbf", "rate", "10mbit", "burst", "10k", "limit", "20k")
+    try:
+        summary = lab.json("run", "--attach", str(scenario), code=1)
+    finally:
+        lab(*SPINE, "tc", "qdisc", "del", "dev", "leaf0", "root")
+    (changed,) = summary["changed"]
+    assert (changed["words"], changed["when"]) == ("has queue tbf, planned none", "both")
+    assert changed["links"] == ["p0:spine1>leaf0"]
+    assert summary["totals"]["retransmissions"] > 3
+    assert not any("resent" in reason or "not explained" in reason for reason in summary["load"]["reasons"])
+    assert [check["name"] for check in summary["checks"] if not check["ok"]] == ["the lab is as planned"]
+    assert "Changed   p0-spine1 port leaf0 has queue tbf" in (Path(summary["folder"]) / "summary.txt").read_text()
+
+
 def test_inspect_of_a_host_needs_queue_pairs_and_a_host(lab: Lab) -> None:
     assert lab.json("inspect", "h1", "--evs") == lab.json("inspect", "h1", "--qps") == []
     assert lab("inspect", "h1", "--evs").stdout == "h1 has no queue pairs\n"

@@ -7,14 +7,16 @@ import pytest
 
 from agent.spraycheck.doubt import NOTHING_SENT
 from faults.outages import Outage
-from results.summary import Check, FlowResult, Injected
+from results.summary import Check, FlowResult, Injected, LabChange
 from scenarios.file.model import Expectation
+from scenarios.run.changes import links_of
 from scenarios.run.expect import (
     NOT_ADDED_UP,
     Accused,
     Conclusion,
     MachineCounts,
     _data_check,
+    as_planned_check,
     checks_of,
     collective_check,
     detected_of,
@@ -28,6 +30,8 @@ OTHER = "p0:spine5>leaf4"
 FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 25_600, 25_600, 10_000, 100, 0, 1.0, 204_800.0, 25_600, 0)
 DROP = Injected(LINK, "random-drop", 0.01, 0.01, "ebpf", "scenario", 10_200, 103, 100)
 CALM = MachineCounts(0, 0, 0, 10**9, 10**7)
+JUMPY = MachineCounts(0, 0, 0, 10**9, 10**7, wait_worst=0.6)
+"""It waited little in all, and long in one second."""
 
 
 def concluded(
@@ -165,7 +169,7 @@ NETEM_CORRUPT = Injected(OTHER, "corrupt", None, None, "netem", "hand", 500, 0, 
 @pytest.mark.parametrize("fault", [FLAP, DELAY, NETEM_CORRUPT])
 def test_retransmissions_are_not_held_against_a_fault_that_costs_more_than_is_counted(fault: Injected) -> None:
     flow = msgspec.structs.replace(FLOW, retransmissions=400, timeouts=30)
-    load = load_of(CALM, Expectation(), (flow,), (DROP, fault))
+    load = load_of(JUMPY, Expectation(), (flow,), (DROP, fault))
     assert not load.overloaded
     assert f"30 packets timed out; {fault.link} {fault.kind}" in load.warnings[0]
     assert load.unexplained_losses > load.unexplained_limit
@@ -174,7 +178,7 @@ def test_retransmissions_are_not_held_against_a_fault_that_costs_more_than_is_co
     assert check.ok
     assert "not held against each other" in check.detail
     by_ebpf = msgspec.structs.replace(NETEM_CORRUPT, mechanism="ebpf")
-    assert load_of(CALM, Expectation(), (flow,), (DROP, by_ebpf)).overloaded
+    assert load_of(JUMPY, Expectation(), (flow,), (DROP, by_ebpf)).overloaded
 
 
 def test_to_name_what_may_have_dropped_is_right_and_not_to_name_it_is_no_miss() -> None:
@@ -217,11 +221,53 @@ def test_packets_lost_by_the_machine_are_overload() -> None:
     ("resent", "injected", "overloaded"),
     [(105, (DROP,), False), (106, (DROP,), True), (3, (), False), (4, (), True)],
 )
-def test_retransmissions_that_nobody_caused_are_overload(
+def test_retransmissions_that_nobody_caused_are_overload_where_the_machine_shows_it(
     resent: int, injected: tuple[Injected, ...], overloaded: bool
 ) -> None:
     flow = msgspec.structs.replace(FLOW, retransmissions=resent)
-    assert load_of(CALM, Expectation(), (flow,), injected).overloaded is overloaded
+    assert load_of(JUMPY, Expectation(), (flow,), injected).overloaded is overloaded
+    calm = load_of(CALM, Expectation(), (flow,), injected)
+    assert not calm.overloaded
+    assert any("this machine shows no sign" in each for each in calm.warnings) is overloaded
+    checks = checks_of(Expectation(), {LINK}, detected_of(concluded(LINK), {LINK}), (flow,), injected)
+    (check,) = [check for check in checks if check.name == "retransmissions match the drops"]
+    assert check.ok is not overloaded
+
+
+MTU = LabChange(
+    "p0-spine5", "leaf3", "mtu", "9000", "1500", "has MTU 1500, planned 9000",
+    ("p0:spine5>leaf3", "p0:leaf3>spine5"), "after",
+)  # fmt: skip
+
+
+def test_what_somebody_else_changed_is_neither_right_nor_wrong_and_no_overload() -> None:
+    said = detected_of(concluded(LINK), set(), changed=links_of([MTU]))
+    (named,) = said.named
+    assert (named.right, named.changed) == (False, True)
+    assert (said.precision, said.recall, said.missed) == (None, None, ())
+    flow = msgspec.structs.replace(FLOW, retransmissions=400)
+    checks = {each.name: each for each in checks_of(Expectation(), set(), said, (flow,), (), changes=(MTU,))}
+    assert checks["the right links are named"].ok
+    assert f"but for {LINK}, which somebody else changed" in checks["the right links are named"].detail
+    assert checks["retransmissions match the drops"].ok
+    assert "p0-spine5 port leaf3 has MTU 1500" in checks["retransmissions match the drops"].detail
+    undecided = replace(concluded(), candidates=((LINK, OTHER),))
+    assert "the right links are named" in failed(undecided, set())
+    either = checks_of(Expectation(), set(), detected_of(undecided, set()), (FLOW,), (), changes=(MTU,))
+    assert next(each for each in either if each.name == "the right links are named").ok
+    load = load_of(JUMPY, Expectation(), (flow,), (), changes=(MTU,))
+    assert not load.overloaded
+    assert "somebody else changed the lab: p0-spine5 port leaf3 has MTU 1500, planned 9000" in load.warnings[0]
+    plan = as_planned_check((MTU,), 40)
+    assert (plan.ok, as_planned_check((), 40).ok) == (False, True)
+    assert "p0-spine5 port leaf3 has MTU 1500" in plan.detail
+
+
+def test_a_link_that_did_drop_is_right_whoever_else_changed_it_and_another_is_wrong_still() -> None:
+    said = detected_of(concluded(LINK), {LINK}, changed=links_of([MTU]))
+    assert (said.named[0].right, said.named[0].changed, said.precision) == (True, False, 1.0)
+    other = detected_of(concluded(OTHER), set(), changed=links_of([MTU]))
+    assert (other.named[0].changed, other.precision) == (False, 0.0)
 
 
 def test_without_faults_a_long_run_may_send_a_few_again() -> None:
@@ -269,8 +315,8 @@ OUTAGE = Outage("p0:h3>leaf3", "drop 1%", "ebpf", True, 1)
 
 def test_what_a_port_out_of_service_loses_is_a_warning_and_no_overload() -> None:
     more = msgspec.structs.replace(FLOW, retransmissions=342)
-    assert load_of(CALM, Expectation(), (more,), (DROP,)).overloaded
-    load = load_of(CALM, Expectation(), (more,), (DROP,), outages=(OUTAGE, OUTAGE))
+    assert load_of(JUMPY, Expectation(), (more,), (DROP,)).overloaded
+    load = load_of(JUMPY, Expectation(), (more,), (DROP,), outages=(OUTAGE, OUTAGE))
     assert not load.overloaded
     (told,) = load.warnings
     assert "242 retransmissions not explained by injected drops" in told

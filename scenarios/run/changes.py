@@ -1,0 +1,59 @@
+"""What somebody else changed in the lab of a run: readings before and after it, as records and as words. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+from results.fault_text import fault_text
+from results.summary import LabChange
+from scenarios.lab.protocol import FaultState
+from testbed.kernel.comparison import Difference
+from testbed.model.fabric import Fabric
+from testbed.model.ids import Role, parse_link
+
+BEFORE, AFTER, BOTH = "before", "after", "both"
+
+SHOWN = 4
+"""In one line; the summary has all."""
+
+
+def changes_of(before: Sequence[Difference], after: Sequence[Difference]) -> tuple[LabChange, ...]:
+    """Both readings as one list, each thing once."""
+    found = dict.fromkeys((*before, *after))
+    return tuple(_change(each, each in before, each in after) for each in found)
+
+
+def _change(each: Difference, before: bool, after: bool) -> LabChange:
+    when = BOTH if before and after else BEFORE if before else AFTER
+    return LabChange(each.node, each.port, each.what, each.planned, each.found, each.words, each.links, when)
+
+
+def removed_faults(faults: Iterable[FaultState], fabric: Fabric) -> tuple[Difference, ...]:
+    """Faults that the kernel did not hold any more, or held otherwise, while they should have been in force."""
+    return tuple(
+        _removed(each, fabric) for each in faults if each.in_force_text not in (each.requested_text, "removed")
+    )
+
+
+def _removed(state: FaultState, fabric: Fabric) -> Difference:
+    (way, *_), asked = parse_link(state.link, fabric), fault_text(state.kind, state.requested_text)
+    port, words = way.egress, f"was set to {asked} for {state.link}, and the kernel holds {state.in_force_text}"
+    links = (state.link,)
+    return Difference(str(port.node), port.interface, "fault", asked, state.in_force_text, words, links)
+
+
+def links_of(changes: Iterable[LabChange]) -> frozenset[str]:
+    """Directions that may have lost packets by them."""
+    return frozenset(link for each in changes for link in each.links)
+
+
+def host_ports_of(changes: Iterable[LabChange], fabric: Fabric) -> frozenset[tuple[int, int]]:
+    """Ports of hosts, as (host, plane), at which sends may have been refused by them."""
+    ways = (way for link in links_of(changes) for way in parse_link(link, fabric))
+    return frozenset((way.sender.index, way.plane) for way in ways if way.sender.role is Role.HOST)
+
+
+def changes_text(changes: Sequence[LabChange] | Sequence[Difference]) -> str:
+    """As one line; empty without any."""
+    if not changes:
+        return ""
+    more = f"; and {len(changes) - SHOWN:,} more" if len(changes) > SHOWN else ""
+    return f"somebody else changed the lab: {'; '.join(map(str, changes[:SHOWN]))}{more}"
