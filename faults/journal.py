@@ -40,6 +40,8 @@ class Journal:
         try:
             os.write(fd, msgspec.json.encode(line) + b"\n")
             os.fsync(fd)
+        except OSError as error:  # a write does not say where
+            raise OSError(error.errno, error.strerror, str(self.path)) from error
         finally:
             os.close(fd)
 

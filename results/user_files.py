@@ -150,6 +150,12 @@ def write_file(path: Path, content: bytes) -> None:
         file.write(content)
 
 
+def remove_file(path: Path) -> None:
+    """Take a file, or a link itself, away. Raises OSError."""
+    with _in_folder_of(path) as folder:
+        os.unlink(path.name, dir_fd=folder)
+
+
 def make_folder(path: Path) -> None:
     """Make a folder unless it is there. Raises OSError, also for a link in its place."""
     with _in_folder_of(path) as folder:

@@ -6,6 +6,7 @@ Of a file that grows too long the older half goes, and a record tells how much t
 Knows the shape of a record (docs/results-schema.md), not what anybody concludes from it.
 """
 
+import os
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
@@ -49,8 +50,10 @@ class EventLog:
         self._older = older or path.with_name(f"{path.name}.1")
         self._most_bytes = most_bytes
         self._records = self._older_records = 0
+        self._pending: list[bytes] = []
+        """Records since the last flush."""
         self.cut = 0
-        """Records that had to go so far."""
+        """Records that had to go so far, also because the disk was full."""
         self._detail = EventDetail.DEFAULT
         self._activity = Activity()
         self._file: BinaryIO | None = None
@@ -59,7 +62,7 @@ class EventLog:
 
     def __enter__(self) -> "EventLog":
         """Open the file. Raises OSError."""
-        self._file = self._path.open("ab")
+        self._file = self._path.open("ab", buffering=0)
         return self
 
     def __exit__(
@@ -106,9 +109,26 @@ class EventLog:
             self._write(host, qpn, now_ns, name, fields)
         self._crowds.clear()
         if self._file is not None:
-            self._file.flush()
+            self._put(self._file)
             if 2 * self._file.tell() > self._most_bytes:
                 self._begin_anew(now_ns)
+                self._put(self._file)
+
+    def _put(self, file: BinaryIO) -> None:
+        """Hand what is pending to the kernel; on a full disk it goes, and is counted: no agent hangs on its log."""
+        if not self._pending:
+            return
+        data, count, end = b"".join(self._pending), len(self._pending), file.seek(0, os.SEEK_END)
+        self._pending.clear()
+        try:
+            written = file.write(data)
+        except OSError:
+            written = 0
+        if written == len(data):
+            self._records += count
+        else:  # a part of a record would spoil what follows it
+            file.truncate(end)
+            self.cut += count
 
     def _begin_anew(self, now_ns: int) -> None:
         """What was the newer half becomes the older one; what was that goes."""
@@ -116,7 +136,7 @@ class EventLog:
         self._path.replace(self._older)
         if self._file is not None:
             self._file.close()
-        self._file = self._path.open("ab")
+        self._file = self._path.open("ab", buffering=0)
         self._older_records, self._records = self._records, 0
         if gone:
             self.cut += gone
@@ -136,8 +156,7 @@ class EventLog:
             return
         when = datetime.fromtimestamp((mono_ns + self._clock_offset_ns) / 1e9, UTC)
         head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": _VERSION}
-        self._file.write(msgspec.json.encode({**head, **told}) + b"\n")
-        self._records += 1
+        self._pending.append(msgspec.json.encode({**head, **told}) + b"\n")
 
 
 def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, Any]]:

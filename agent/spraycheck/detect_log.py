@@ -1,5 +1,6 @@
 """detect.jsonl, appended to: one write a line, so that several processes may append and no reader sees half a line."""
 
+import errno
 import os
 from pathlib import Path
 from types import TracebackType
@@ -31,5 +32,9 @@ class DetectLog:
         if self._fd is None:
             raise ValueError(f"{self._path} is not open")
         line = msgspec.json.encode(record) + b"\n"
-        if (written := os.write(self._fd, line)) != len(line):
-            raise OSError(f"{self._path}: {written} of {len(line)} bytes written")
+        try:
+            written = os.write(self._fd, line)
+        except OSError as error:  # a write does not say where
+            raise OSError(error.errno, error.strerror, str(self._path)) from error
+        if written != len(line):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))

@@ -21,6 +21,7 @@ from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
 from scenarios.run.order import RunOrder
 from scenarios.run.runner import run_scenario
+from scenarios.run.unwritten import FolderIncompleteError
 
 PROGRESS_EVERY_S = 2.0
 """Lines in a log; a terminal is redrawn more often."""
@@ -58,6 +59,7 @@ def command(
     """Run SCENARIO, a name from the catalog or a file: build, break, send, detect, verify, judge, take down.
 
     Exits with 0 when everything is as expected, 1 when a check failed, 5 when this machine did not keep up.
+    The result is printed also where the run's folder could not be written whole; the exit code is 3 then.
     """
     chosen = load_scenario(find_scenario(scenario))
     if seed is not None:
@@ -70,6 +72,10 @@ def command(
             summary = run_scenario(order, listener)
         if not no_report:
             _write_report(RunDir(Path(summary.folder)), listener)
+    except FolderIncompleteError as error:
+        listener.done()
+        _print(error.summary, output)
+        raise
     finally:
         listener.done()
     _print(summary, output)

@@ -23,7 +23,7 @@ from results.pcap import (
 )
 from results.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
-from scenarios.lab.disk_room import require_disk
+from scenarios.lab.disk_room import full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import spawn, told_end
 from scenarios.lab.protocol import CaptureState
@@ -104,6 +104,8 @@ class Captures:
         with rights_of(place.invoker):
             make_folder(place.folder)
         size = size or CaptureSize()
+        if full := full_disk_text(self._labdir.path):
+            raise EnvironmentLackingError(f"{full}, where tcpdump reports")
         require_disk(place.folder, len(ends), size.most_bytes)
         share = replace(size, most_bytes=size.most_bytes // max(1, len(ends)))
         fresh: list[_Running] = []
@@ -182,5 +184,6 @@ def _wait_listening(capture: _Running) -> None:
                 raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
             raise OwnerFailedError(f"tcpdump on {capture.end.port} ended: {reason[-1] if reason else 'without a word'}")
         if time.monotonic() > until:
-            raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen")
+            full = full_disk_text(capture.said.parent)
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen{full and f'; {full}'}")
         time.sleep(0.005)

@@ -3,7 +3,6 @@
 One owner, one thread. A child that ends by itself is remembered with how it ended.
 """
 
-import os
 import subprocess
 import time
 from collections.abc import Callable
@@ -12,8 +11,10 @@ from pathlib import Path
 
 import msgspec
 
+from results.naming import naming
 from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
+from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import ChildState, LabDir
 from scenarios.lab.processes import ProcessId, identify, spawn, told_end
 from scenarios.lab.protocol import RUNNING, ChildStatus
@@ -46,7 +47,8 @@ class Children:
     def start(self, name: str, module: str, settings: msgspec.Struct) -> None:
         """Start `module SETTINGS`, isolated, with its settings in the lab's folder and its words in a log there."""
         file = self._labdir.settings(name)
-        file.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
+        with naming(file):
+            file.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
         process = spawn(isolated_command(module, str(file)), self._labdir.lab, self._labdir.log(name))
         identity = identify(process.pid) or ProcessId(process.pid, 0)
         self._children.append(_Child(name, process, identity))
@@ -91,4 +93,4 @@ class Children:
 
 def _last_line(log: Path) -> str:
     lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1] if lines else f"without a word, see {os.fspath(log)}"
+    return lines[-1] if lines else full_disk_text(log.parent) or "without a word"

@@ -11,10 +11,25 @@ LEAST_BYTES = 1 << 20
 """For each file: some thousand packets. Less is not worth a capture (our choice)."""
 
 
+LAB_BYTES = 4 << 20
+"""Of eBPF programs, logs, settings and the first records of a lab: some 2 MB in a fabric of 8x8x2 (our choice)."""
+
+
 def disk_free(folder: Path) -> int | None:
     """Bytes that root may still write there; None where the file system does not tell. Raises OSError."""
     found = os.statvfs(folder)
     return found.f_bfree * found.f_frsize if found.f_blocks else None
+
+
+def no_room_for_lab(root: Path) -> str | None:
+    """Says that a lab's own files, in a folder that need not be there yet, have no room; None where they have."""
+    place = next(each for each in (root, *root.parents) if each.exists())
+    free = disk_free(place)
+    if free is None or free >= LAB_BYTES:
+        return None
+    return (
+        f"{place}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and a lab takes {size_text(LAB_BYTES)} at least"
+    )
 
 
 def require_disk(folder: Path, files: int, most_bytes: int) -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 
+from results.naming import naming
 from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.lab.processes import ProcessId, identify, is_alive
 from scenarios.lab.shape import LabShape
@@ -197,8 +198,9 @@ def busy(labdir: LabDir) -> Iterator[None]:
 def write_state(labdir: LabDir, state: LabState) -> None:
     """Replace the state file in one step."""
     fresh = labdir.state.with_suffix(".new")
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
-    fresh.replace(labdir.state)
+    with naming(labdir.state):
+        fresh.write_bytes(msgspec.json.format(msgspec.json.encode(state)) + b"\n")
+        fresh.replace(labdir.state)
 
 
 def read_state(labdir: LabDir) -> LabState | None:

@@ -15,6 +15,8 @@ from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.plan import Plan
 from scenarios.lab.deploy import worker_count
+from scenarios.lab.disk_room import no_room_for_lab
+from scenarios.lab.lab_dir import RUN_ROOT
 from scenarios.memory_room import no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
 
@@ -35,6 +37,7 @@ def lacks_of_lab(
     for finding in examine():
         if finding.needed and not finding.present and (capturing or finding.name != TCPDUMP):
             yield f"{finding.name} is missing: {finding.advice}"
+    yield no_room_for_lab(RUN_ROOT) or ""
     count = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
     yield no_room_for_fabric(fabric.spec, count, data_bytes)
 

@@ -23,10 +23,12 @@ from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
+from scenarios.run.unwritten import KEPT_BYTES, TRUTH_BYTES, KeptRoom, Unwritten
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:
-    """Write what is known before the first packet: scenario, machine, fabric."""
+    """Write what is known before the first packet: scenario, machine, fabric; keep room for what comes last."""
+    KeptRoom(folder.path).keep()
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     write_file(folder.scenario, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode())
@@ -39,17 +41,27 @@ def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_c
 
 
 def collect_records(
-    order: RunOrder, plan: Plan, folder: RunDir, lab: LabInUse, recorded: Recorded, started: Moment
+    order: RunOrder,
+    plan: Plan,
+    folder: RunDir,
+    lab: LabInUse,
+    recorded: Recorded,
+    started: Moment,
+    unwritten: Unwritten,
 ) -> None:
-    """Copy the records of this run into its folder, each stamped with the run."""
+    """Copy the records of this run into its folder, each stamped with the run; the truth first, in room kept for it."""
     labdir, seed = order.labdir, plan.scenario.seed
     truth = collect.truth_of(list(read_records(labdir.truth)), started.mono_ns)
     truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in injected(recorded)]
-    write_records(folder.truth, truth, folder.name, seed)
-    write_records(folder.detect, list(recorded.verdicts), folder.name, seed)
+    with unwritten.noting():
+        KeptRoom(folder.path).give(KEPT_BYTES - TRUTH_BYTES)
+        write_records(folder.truth, truth, folder.name, seed)
+    with unwritten.noting():
+        write_records(folder.detect, list(recorded.verdicts), folder.name, seed)
     files = labdir.worker_event_files(len(lab.workers))
     more = [*_ev_records(recorded), *_reorder_records(recorded)]
-    merge_records(folder.agent, files, started.mono_ns, more, folder.name, seed)
+    with unwritten.noting():
+        merge_records(folder.agent, files, started.mono_ns, more, folder.name, seed)
 
 
 @dataclass
@@ -77,6 +89,7 @@ class Unfinished:
         if error is None:
             return
         with suppress(OSError, RecordError):
+            KeptRoom(self.folder.path).give()
             if self.has_begun:
                 self._collect()
                 self._keep_logs()
@@ -105,12 +118,19 @@ class Unfinished:
                 write_file(self.folder.logs / log.name, log.read_bytes())
 
 
-def conclude(order: RunOrder, plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime]) -> Summary:
-    """Everything recorded against everything expected; written into the folder and returned."""
+def conclude(
+    plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime], unwritten: Unwritten
+) -> Summary:
+    """Everything recorded against everything expected; written into the folder, if it can be, and returned."""
     summary = summary_of(Judged(plan, folder, recorded, injected(recorded)), stages)
-    write_file(folder.summary, summary_json(summary))
-    write_file(folder.summary_text, summary_text(summary).encode())
-    point_latest(folder)
+    with unwritten.noting():
+        KeptRoom(folder.path).give()
+    with unwritten.noting():
+        write_file(folder.summary, summary_json(summary))
+    with unwritten.noting():
+        write_file(folder.summary_text, summary_text(summary).encode())
+    with unwritten.noting():
+        point_latest(folder)
     return summary
 
 

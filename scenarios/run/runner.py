@@ -13,6 +13,7 @@ from scenarios.run import ending, stages
 from scenarios.run.announcing import announced_ends
 from scenarios.run.measuring import verdicts_wanted
 from scenarios.run.order import Listener, Recorded, RunOrder
+from scenarios.run.unwritten import Unwritten
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -38,11 +39,11 @@ class Stages:
 def run_scenario(order: RunOrder, listener: Listener) -> Summary:
     """Do what the scenario says and judge it; the run folder then holds everything.
 
-    Raises this folder's errors, those of testbed, faults and results, and `InterruptedRunError`; in each case what was
-    made is undone first.
+    Raises this folder's errors, those of testbed, faults and results, `InterruptedRunError`, and, when all is done and
+    judged but not all is written, `FolderIncompleteError`; in each case what was made is undone first.
     """
     stage = Stages(listener)
-    started = stages.moment()
+    started, unwritten = stages.moment(), Unwritten()
     with undoing() as undo:
         plan = stage("plan", stages.plan_for, order)
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)
@@ -58,7 +59,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         traffic = stage("queue pairs", stages.open_traffic, lab, plan, listener, undo)
         before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
         stage("write", stages.start_writing, lab, plan, traffic, epoch)
-        progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener)
+        progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener, unwritten)
         verified = stage("verify", traffic.verify)
         verdicts = stage("detection", stages.wait_judged, lab, said, plan, epoch, listener)
         after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
@@ -78,5 +79,6 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             lab_before,
             lab_after,
         )
-        stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started)
-        return ending.conclude(order, plan, folder, recorded, stage.times)
+        stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started, unwritten)
+        summary = ending.conclude(plan, folder, recorded, stage.times, unwritten)
+    return unwritten.require_none(summary)

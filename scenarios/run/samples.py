@@ -11,6 +11,7 @@ from pathlib import Path
 from results.event_log import EventLog, Fields, stamped
 from scenarios.lab.protocol import FaultState
 from scenarios.run.collect import softnet_drops
+from scenarios.run.unwritten import Unwritten
 from scenarios.workload.traffic import FlowProgress, WorkerCounts
 
 EVERY_S = 1.0
@@ -34,6 +35,8 @@ class Samples:
     path: Path
     run: str
     seed: int
+    unwritten: Unwritten = field(default_factory=Unwritten)
+    """A sample that cannot be written is not worth the run."""
     _last_s: float = field(default=0.0)
     _last_progress_s: float = 0.0
     _packets: int = 0
@@ -80,7 +83,7 @@ class Samples:
         self._last_s, self._packets, self._cpu, self._engines = now, packets, cpu, engines
 
     def _append(self, event: str, fields: Fields) -> None:
-        with EventLog(self.path) as log:
+        with self.unwritten.noting(), EventLog(self.path) as log:
             log.append({"run": self.run, "seed": self.seed} | stamped(event, "runner", fields))
 
     def _per_second(self, packets: int, now: float) -> float | None:

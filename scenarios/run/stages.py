@@ -41,6 +41,7 @@ from scenarios.run.measuring import measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
+from scenarios.run.unwritten import Unwritten
 from scenarios.workload.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0
@@ -282,14 +283,14 @@ def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic, epoch: int) -> No
 
 
 def wait_ended(
-    lab: LabInUse, plan: Plan, traffic: Traffic, folder: RunDir, listener: Listener
+    lab: LabInUse, plan: Plan, traffic: Traffic, folder: RunDir, listener: Listener, unwritten: Unwritten
 ) -> tuple[FlowProgress, ...]:
     """Wait until every flow is acknowledged or has failed, with samples meanwhile.
 
     Raises `RunStalledError`, and `OwnerFailedError` when one of the lab's processes has died.
     """
     acked, since = -1, time.monotonic()
-    samples = Samples(folder.counters, folder.name, plan.scenario.seed)
+    samples = Samples(folder.counters, folder.name, plan.scenario.seed, unwritten)
     ended_captures = set[str]()
     flows, all_bytes = traffic.flows, traffic.payload_bytes
     while True:

@@ -9,6 +9,7 @@ import ctypes
 import errno as errno_names
 import os
 import platform
+import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint32, c_void_p
@@ -141,6 +142,10 @@ class BpfObject:
         return self._handle
 
 
+_LEAST_FREE = 1 << 20
+"""Bytes of a disk: with fewer clang has failed for want of room, and not for its source (our choice)."""
+
+
 def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
     """Compile `source` to an object file in `out_dir`, where `headers` (name to text) are written first.
 
@@ -167,6 +172,8 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
         return target
     if "'bpf/" in done.stderr and "file not found" in done.stderr:
         raise MissingFeatureError("bpf/bpf_helpers.h", "the eBPF programs include it; install the package libbpf-dev")
+    if shutil.disk_usage(out_dir).free < _LEAST_FREE:
+        raise OSError(errno_names.ENOSPC, os.strerror(errno_names.ENOSPC), str(target))
     raise BpfError(str(source), "clang refuses it", done.stderr)
 
 

@@ -1,12 +1,19 @@
 """What `spraylab run` says on stderr while it goes: on a terminal in one line that is redrawn, elsewhere in lines."""
 
 import sys
+from pathlib import Path
 
+import msgspec
 import pytest
+from click.testing import CliRunner
 
+from results.summary import Summary, summary_text
 from scenarios.cli import run
+from scenarios.cli.main import main
 from scenarios.cli.output import Output
 from scenarios.cli.run import Listener
+from scenarios.run.unwritten import FolderIncompleteError
+from tests.support.run_folder import write_run
 
 
 @pytest.fixture
@@ -81,3 +88,19 @@ def test_quiet_is_quiet(capsys: pytest.CaptureFixture[str]) -> None:
     listener.waiting("verdicts")
     listener.done()
     assert capsys.readouterr().err == ""
+
+
+def test_the_result_is_printed_also_where_the_folder_could_not_be_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    summary = msgspec.json.decode(write_run(tmp_path / "a-run").summary.read_bytes(), type=Summary)
+
+    def full(*_: object) -> None:
+        raise FolderIncompleteError(summary, ("runs/a-run/agent.jsonl: No space left on device",))
+
+    monkeypatch.setattr(run, "run_scenario", full)
+    monkeypatch.setattr(run, "require_root", lambda: None)
+    result = CliRunner().invoke(main, ["run", "gray-link-small"])
+    assert result.exit_code == 3
+    assert result.stdout == summary_text(summary)
+    assert "agent.jsonl: No space left on device" in result.stderr

@@ -23,6 +23,7 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultState
 from scenarios.run.ending import Unfinished, collect_records
 from scenarios.run.order import Moment
+from scenarios.run.unwritten import Unwritten
 from scenarios.workload.traffic import OpenFlow, WorkerCounts
 from tests.support.run_schemas import events_of, problems_in
 from tests.unit.agent.conformance.agents import trimmer
@@ -136,7 +137,9 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
     order: Any = SimpleNamespace(labdir=labdir)
     plan: Any = SimpleNamespace(scenario=SimpleNamespace(seed=7))
     lab: Any = SimpleNamespace(workers=(None,))
-    collect_records(order, plan, folder, lab, recorded, Moment(0, 0))
+    unwritten = Unwritten()
+    collect_records(order, plan, folder, lab, recorded, Moment(0, 0), unwritten)
+    assert unwritten == Unwritten()
     return folder
 
 

@@ -1,0 +1,70 @@
+"""What a run could not write into its folder, as on a full disk: the run goes on, and its result says so."""
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from results.errors import RunFolderError
+from results.naming import naming
+from results.summary import Summary
+from results.user_files import new_file, open_to_change, remove_file
+from scenarios.errors import EnvironmentLackingError
+
+KEPT_BYTES = 4 << 20
+"""Of the disk, from the start of a run: captures and events must not take what truth and summary need (our choice)."""
+
+TRUTH_BYTES = 1 << 20
+"""Of these for the truth; the rest is for the summary."""
+
+
+class FolderIncompleteError(EnvironmentLackingError):
+    """A run is over and judged, and not all of it is in its folder."""
+
+    def __init__(self, summary: Summary, texts: tuple[str, ...]) -> None:
+        self.summary = summary
+        head = f"the result is whole, its folder {summary.folder} is not"
+        super().__init__("; ".join((head, *texts)))
+
+
+@dataclass
+class Unwritten:
+    """Errors of files that the result does not hang on, each kept once, in the order they came."""
+
+    texts: dict[str, None] = field(default_factory=dict)
+
+    @contextmanager
+    def noting(self) -> Iterator[None]:
+        """Run the body; an error of a file is kept, and is not raised."""
+        try:
+            yield
+        except OSError as error:
+            self.texts[f"{error.filename}: {error.strerror}"] = None
+        except RunFolderError as error:
+            self.texts[str(error)] = None
+
+    def require_none(self, summary: Summary) -> Summary:
+        """The summary. Raises `FolderIncompleteError` when something was kept."""
+        if self.texts:
+            raise FolderIncompleteError(summary, tuple(self.texts))
+        return summary
+
+
+class KeptRoom:
+    """A file that takes room on a disk until what comes last is to be written."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / ".room"
+
+    def keep(self) -> None:
+        """Take it. Raises OSError, when there is not so much as well."""
+        with new_file(self._path) as file, naming(self._path):
+            os.posix_fallocate(file.fileno(), 0, KEPT_BYTES)
+
+    def give(self, left_bytes: int = 0) -> None:
+        """Give it back but for so much. Raises OSError."""
+        with suppress(FileNotFoundError), open_to_change(self._path) as file:
+            file.truncate(left_bytes)
+            if left_bytes == 0:
+                remove_file(self._path)
