@@ -12,7 +12,10 @@ LEAST_BYTES = 1 << 20
 
 
 LAB_BYTES = 4 << 20
-"""Of eBPF programs, logs, settings and the first records of a lab: some 2 MB in a fabric of 8x8x2 (our choice)."""
+"""For eBPF programs, logs, settings and the first records of a lab; some hundred kB when it is up (our choice)."""
+
+KEPT_BYTES = 4 << 20
+"""Of a run's disk, from its start: captures and events must not take what truth and summary need (our choice)."""
 
 
 def disk_free(folder: Path) -> int | None:
@@ -30,6 +33,15 @@ def no_room_for_lab(root: Path) -> str | None:
     return (
         f"{place}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and a lab takes {size_text(LAB_BYTES)} at least"
     )
+
+
+def no_room_for_results(folder: Path) -> str | None:
+    """Says that a disk has not the room that a run keeps for its results; None where it has. Raises OSError."""
+    free = disk_free(folder)
+    if free is None or free >= KEPT_BYTES:
+        return None
+    needed = f"a run keeps {size_text(KEPT_BYTES)} for its results; make room, or write elsewhere"
+    return f"{folder}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and {needed}"
 
 
 def require_disk(folder: Path, files: int, most_bytes: int) -> None:

@@ -15,7 +15,7 @@ from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.plan import Plan
 from scenarios.lab.deploy import worker_count
-from scenarios.lab.disk_room import no_room_for_lab
+from scenarios.lab.disk_room import no_room_for_lab, no_room_for_results
 from scenarios.lab.lab_dir import RUN_ROOT
 from scenarios.memory_room import no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
@@ -37,7 +37,8 @@ def lacks_of_lab(
     for finding in examine():
         if finding.needed and not finding.present and (capturing or finding.name != TCPDUMP):
             yield f"{finding.name} is missing: {finding.advice}"
-    yield no_room_for_lab(RUN_ROOT) or ""
+    if lack := no_room_for_lab(RUN_ROOT):
+        yield lack
     count = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
     yield no_room_for_fabric(fabric.spec, count, data_bytes)
 
@@ -68,6 +69,8 @@ def lacks_of_folder(folder: Path) -> Iterator[str]:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         with rights_of(invoker()), tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
             pass
+        if lack := no_room_for_results(place):
+            yield lack
     except OSError as error:
         why = f"{error.strerror or error}{in_whose_name()}"
         yield f"{folder}: results cannot be written there, name another folder; making one in {place}: {why}"

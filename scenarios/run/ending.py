@@ -18,12 +18,13 @@ from results.summary import Injected, StageTime, Summary, summary_json, summary_
 from results.topology import topology_document
 from results.user_files import make_folder, write_file
 from scenarios.file.plan import Plan
+from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
-from scenarios.run.unwritten import KEPT_BYTES, TRUTH_BYTES, KeptRoom, Unwritten
+from scenarios.run.unwritten import TRUTH_BYTES, KeptRoom, Unwritten
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:

@@ -11,9 +11,7 @@ from results.naming import naming
 from results.summary import Summary
 from results.user_files import new_file, open_to_change, remove_file
 from scenarios.errors import EnvironmentLackingError
-
-KEPT_BYTES = 4 << 20
-"""Of the disk, from the start of a run: captures and events must not take what truth and summary need (our choice)."""
+from scenarios.lab.disk_room import KEPT_BYTES, no_room_for_results
 
 TRUTH_BYTES = 1 << 20
 """Of these for the truth; the rest is for the summary."""
@@ -55,10 +53,12 @@ class KeptRoom:
     """A file that takes room on a disk until what comes last is to be written."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / ".room"
+        self._folder, self._path = folder, folder / ".room"
 
     def keep(self) -> None:
-        """Take it. Raises OSError, when there is not so much as well."""
+        """Take it. Raises `EnvironmentLackingError` when there is not so much, OSError."""
+        if lack := no_room_for_results(self._folder):
+            raise EnvironmentLackingError(lack)
         with new_file(self._path) as file, naming(self._path):
             os.posix_fallocate(file.fileno(), 0, KEPT_BYTES)
 

@@ -16,10 +16,12 @@ from scenarios.errors import EnvironmentLackingError
 from scenarios.lab import disk_room
 from scenarios.lab.captures import CapturePlace, Captures
 from scenarios.lab.children import Children
+from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import ProcessId
+from scenarios.lab.readiness import lacks_of_folder
 from scenarios.run.samples import Samples
-from scenarios.run.unwritten import KEPT_BYTES, TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
+from scenarios.run.unwritten import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
 from testbed.kernel import bpf
 from tests.support.namespaces import needs_root
 from tests.support.own_mounts import in_own_mounts, mount_tmpfs
@@ -116,8 +118,11 @@ def test_truth_and_summary_have_room_that_captures_cannot_take() -> None:
 
 def _room() -> None:
     place = disk("6m")
+    assert list(filter(None, lacks_of_folder(place / "runs"))) == []
     room = KeptRoom(place)
     room.keep()
+    (lack,) = filter(None, lacks_of_folder(place / "runs"))
+    assert "and a run keeps 4 MiB for its results" in lack
     assert os.stat(place / ".room").st_blocks * 512 >= KEPT_BYTES
     fill(place)
     samples, unwritten = Samples(place / "counters.jsonl", "run", 1), Unwritten()
