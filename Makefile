@@ -2,7 +2,7 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help demo test check unit study bench seeds fuzz test-vm install schema setup
+.PHONY: help demo test check unit study bench seeds fuzz mutate test-vm install schema setup
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -33,6 +33,9 @@ seeds: setup ## thousands of seeds of trouble for two agents in memory, and a ta
 
 fuzz: setup ## a million hostile frames thrown at live agents in memory
 	$(BIN)/python -m tests.fuzz.fuzz_host --frames 1000000 --seed 1
+
+mutate: setup ## ten thousand damaged run folders through show, detect, report, compare and pcap merge
+	$(BIN)/python -m tests.fuzz.mutate_runs --folders 10000 --seed 1
 
 # VM is any command that runs its arguments under another kernel, with this machine's files.
 test-vm: setup ## eBPF and faults with netem, in the kernel and on a fabric, under the kernel that VM="COMMAND..." boots

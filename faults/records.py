@@ -4,7 +4,7 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-SCHEMA_VERSION = 1
+from agent.wire.ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
 
 
 class Moment(Struct, frozen=True):
@@ -24,24 +24,24 @@ class Moment(Struct, frozen=True):
 class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_SET"):
     """A fault is in force, read back from the kernel."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
-    interface: str
-    link: str
-    kind: str
-    fault: str
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
+    interface: Name
+    link: Name
+    kind: Name
+    fault: Text
     """What was asked for, in words."""
-    fault_in_force: str
+    fault_in_force: Text
     """What the kernel holds, in the same words."""
-    only: str
+    only: Text
     """The packets it looks at; empty for all."""
-    requested: float | None
+    requested: Amount | None
     """Drop rate asked for, as a fraction; null for kinds that drop nothing on purpose."""
-    in_force: float | None
+    in_force: Amount | None
     """Drop rate the kernel applies."""
-    mechanism: str
+    mechanism: Name
     fault_seed: int | None
     """Fixes which packets are hit; null where the mechanism leaves that to the kernel. `seed` is the run's."""
 
@@ -49,29 +49,29 @@ class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_
 class FaultClear(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_CLEAR"):
     """A fault is gone; its counters from first to last packet, in its own direction unless told otherwise."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
-    interface: str
-    link: str
-    kind: str
-    fault: str
-    mechanism: str
-    set_mono_ns: int
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
+    interface: Name
+    link: Name
+    kind: Name
+    fault: Text
+    mechanism: Name
+    set_mono_ns: Nanoseconds
     """When it was set."""
-    seen: int
+    seen: Count
     """Packets it looked at."""
-    dropped: int
-    dropped_writes: int | None
+    dropped: Count
+    dropped_writes: Count | None
     """MRC writes among the dropped; null where the mechanism cannot tell."""
-    dropped_reverse: int | None
+    dropped_reverse: Count | None
     """Lost in the other direction, where a kind takes that along: a shut port."""
-    hit: int | None
+    hit: Count | None
     """Packets it did something to; null where the mechanism cannot tell."""
-    passed: int | None
+    passed: Count | None
     """All packets of the port, where it looks at a part of them only."""
-    overlimits: int
+    overlimits: Count
     """How often a rate limit made a packet wait."""
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from agent.wire.ranges import Amount, Count, Difference, Text
 from results.perf_rows import Cost
 
 GB = 1e9
@@ -22,38 +23,39 @@ def bus_factor(pattern: str, ranks: int) -> float:
 class Times(msgspec.Struct, frozen=True):
     """Microseconds of single rounds, of the rank that was slowest on average."""
 
-    min_us: float
-    median_us: float
-    average_us: float
-    p99_us: float
-    max_us: float
+    min_us: Amount
+    median_us: Amount
+    average_us: Amount
+    p99_us: Amount
+    max_us: Amount
 
 
 class CollectiveRow(msgspec.Struct, frozen=True):
     """Rounds of one size."""
 
-    test: str
+    test: Text
     """The pattern."""
-    group: str | None
+    group: Text | None
     """`tp`, `dp`, `pp`, `ep`, or None."""
-    hosts: tuple[tuple[str, ...], ...]
+    hosts: tuple[tuple[Text, ...], ...]
     """By group and rank; groups go at the same time."""
-    qps: int
+    qps: Count
     """Queue pairs between two hosts."""
-    size_bytes: int
-    count: int
+    size_bytes: Count
+    count: Count
     """Elements as nccl-tests counts them: of the sum, of the message, or of one rank's part."""
-    type: str
-    redop: str
-    root: int
-    iterations: int
-    time_us: float
+    type: Text
+    redop: Text
+    root: Difference
+    """-1 where a pattern has none."""
+    iterations: Count
+    time_us: Amount
     """Of a round: the time of all by their number, on average over ranks."""
-    algbw_bytes_per_s: float
-    busbw_bytes_per_s: float
-    wrong: int | None
+    algbw_bytes_per_s: Amount
+    busbw_bytes_per_s: Amount
+    wrong: Count | None
     """Elements of the checked round that are not what they must be; None without one."""
-    checked: int | None
+    checked: Count | None
     times: Times
     cost: Cost
 

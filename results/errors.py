@@ -3,6 +3,7 @@
 ResultsError
 ├── RunFolderError   the folder cannot be made or is not a run
 ├── CaptureError     a capture file cannot be read
+├── TooLargeError    a file has more bytes than any of its kind
 ├── RecordError      a line of a JSON Lines file is not what its schema says
 └── RecordsError     several lines are not, all of them
 """
@@ -26,11 +27,21 @@ class CaptureError(ResultsError):
         super().__init__(f"{path}: {reason}")
 
 
+class TooLargeError(ResultsError):
+    """A file has more bytes than any of its kind, and is not read."""
+
+    def __init__(self, path: Path, most_bytes: int) -> None:
+        self.path = path
+        self.reason = f"larger than {most_bytes >> 20:,} MiB, so it is not read"
+        super().__init__(f"{path}: {self.reason}")
+
+
 class RecordError(ResultsError):
     """A record cannot be read; `where` is `file:line`."""
 
     def __init__(self, where: str, reason: str) -> None:
         self.where = where
+        self.reason = reason
         super().__init__(f"{where}: {reason}")
 
 

@@ -13,13 +13,12 @@ from typing import Any, BinaryIO
 
 import msgspec
 
+from agent.wire.ranges import VERSION, Nanoseconds, Version
 from results.errors import RecordError
 from results.naming import naming
+from results.reading import Decoder
 from results.regular_file import open_regular
 from results.user_files import open_to_append
-
-VERSION = 1
-"""Schema version of every record; raised when a field changes its meaning or goes away."""
 
 Fields = dict[str, Any]
 """One record as decoded JSON; typed at the edge by `results.records`."""
@@ -131,15 +130,15 @@ class Tail:
 
 
 def _decoded(where: str, text: bytes) -> Fields:
-    try:
-        record = msgspec.json.decode(text)
-    except msgspec.DecodeError as error:
-        raise RecordError(where, f"not JSON: {error}") from error
-    if not isinstance(record, dict) or "event" not in record:
+    record = _ANY.value(text, where)
+    if "event" not in record:
         raise RecordError(where, "not a record: it has no `event`")
     if record.get("v") != VERSION:
-        raise RecordError(where, f"version {record.get('v')!r}, this program reads {VERSION}")
+        raise RecordError(where, f"version {record.get('v')!r}; this program reads version {VERSION}")
     return record
+
+
+_ANY = Decoder[Fields](Fields)
 
 
 def write_records(path: Path, records: list[Fields], run: str, seed: int) -> None:
@@ -153,8 +152,8 @@ class _Stamped(msgspec.Struct):
     """What is read of a record that is copied as it is."""
 
     event: str
-    mono_ns: int
-    v: int = 0
+    mono_ns: Nanoseconds
+    v: Version
 
 
 def merge_records(
@@ -187,15 +186,9 @@ def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
     """Whole lines of a file, each with its time."""
     if not path.exists():
         return
-    decoder = msgspec.json.Decoder(_Stamped)
+    decoder = Decoder[_Stamped](_Stamped)
     with open_regular(path) as file:
         for number, line in enumerate(file, 1):
             if not line.endswith(b"\n"):
                 return
-            try:
-                found = decoder.decode(line)
-            except msgspec.DecodeError as error:
-                raise RecordError(f"{path}:{number}", f"not a record: {error}") from error
-            if found.v != VERSION:
-                raise RecordError(f"{path}:{number}", f"version {found.v!r}, this program reads {VERSION}")
-            yield found.mono_ns, line
+            yield decoder.value(line, f"{path}:{number}").mono_ns, line

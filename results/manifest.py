@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from results.event_log import VERSION
+from agent.wire.ranges import VERSION, Count, Seed, Text, Version
 from results.source_code import SourceCode
 from testbed.tools import clean_environment, find_tool
 
@@ -47,24 +47,24 @@ class Repeating:
 class Manifest(msgspec.Struct, frozen=True):
     """The content of `env.json`."""
 
-    v: int
-    started: str
-    command: tuple[str, ...]
-    scenario: str
-    seed: int
-    kernel: str
-    kernel_build: str
-    machine: str
-    distribution: str
-    cpu: str
-    cpus: int
-    cpus_usable: int
-    memory_bytes: int
-    python: str
-    packages: dict[str, str]
-    tools: dict[str, str]
-    repeats_with_seed: tuple[str, ...]
-    varies: tuple[str, ...]
+    v: Version
+    started: Text
+    command: tuple[Text, ...]
+    scenario: Text
+    seed: Seed
+    kernel: Text
+    kernel_build: Text
+    machine: Text
+    distribution: Text
+    cpu: Text
+    cpus: Count
+    cpus_usable: Count
+    memory_bytes: Count
+    python: Text
+    packages: dict[Text, Text]
+    tools: dict[Text, Text]
+    repeats_with_seed: tuple[Text, ...]
+    varies: tuple[Text, ...]
     attached: bool | None = None
     """Whether the lab was up before; None where an older version did not tell."""
     code: SourceCode | None = None

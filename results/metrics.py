@@ -5,28 +5,30 @@ from typing import Protocol
 
 import msgspec
 
+from agent.wire.ranges import Amount, Count, Seconds
+
 NS = 1_000_000_000
 
 
 class Totals(msgspec.Struct, frozen=True):
     """All flows of a run together."""
 
-    flows: int
-    payload_bytes: int
-    acked_bytes: int
-    packets: int
+    flows: Count
+    payload_bytes: Count
+    acked_bytes: Count
+    packets: Count
     """First transmissions."""
-    retransmissions: int
-    retransmission_share: float
+    retransmissions: Count
+    retransmission_share: Amount
     """Retransmissions to first transmissions."""
-    timeouts: int
-    seconds: float | None
+    timeouts: Count
+    seconds: Seconds | None
     """From the first packet of any flow to the last acknowledgement of any; None when one did not end."""
-    goodput_bps: float | None
-    packets_per_s: float | None
+    goodput_bps: Amount | None
+    packets_per_s: Amount | None
     """First transmissions a second."""
-    bytes_verified: int
-    bytes_wrong: int
+    bytes_verified: Count
+    bytes_wrong: Count
 
 
 class _Flow(Protocol):

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 
 import msgspec
 
+from agent.wire.ranges import Count
+
 MIB = 1 << 20
 
 _BANDWIDTH = " #bytes     #iterations    BW peak[MB/sec]    BW average[MB/sec]   MsgRate[Mpps]"
@@ -19,10 +21,10 @@ _LATENCY = (
 class Cost(msgspec.Struct, frozen=True):
     """What was sent for a row, and what was lost without a fault."""
 
-    packets: int
+    packets: Count
     """First transmissions of all queue pairs of the test."""
-    retransmissions: int
-    lost_here: int
+    retransmissions: Count
+    lost_here: Count
     """Frames that this machine lost by itself: full rings, refused sends."""
 
 

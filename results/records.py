@@ -1,7 +1,7 @@
 """The lines of agent.jsonl and counters.jsonl, and the documents beside them, as types: what their schemas are made of.
 
-Who writes them (agents, the runner) does not import this; tests hold real runs against it. Fields may come on top
-without a new version: a reader leaves aside what it does not know.
+Who writes them (agents, the runner) does not import this; tests hold real runs against it. Who reads them does. Fields
+may come on top without a new version, with a default for older files: a reader leaves aside what it does not know.
 """
 
 from typing import Any, Literal
@@ -10,72 +10,87 @@ from msgspec import Struct, defstruct
 from msgspec.structs import fields
 
 from agent.wire.constants import NackReason
-from results.event_log import VERSION
+from agent.wire.ranges import (
+    VERSION,
+    Amount,
+    Count,
+    EntropyValue,
+    EvText,
+    Late,
+    Name,
+    Nanoseconds,
+    Plane,
+    QueuePair,
+    Seed,
+    Switch,
+    Text,
+    Version,
+)
 from results.summary import Injected
 
 
 class Record(Struct, frozen=True, kw_only=True, tag_field="event"):
     """What every record begins with."""
 
-    ts: str
+    ts: Name
     """RFC 3339, UTC, microseconds."""
-    mono_ns: int
+    mono_ns: Nanoseconds
     """By the machine's monotonic clock."""
-    v: int = VERSION
-    node: str
+    v: Version = VERSION
+    node: Name
     """Who says it."""
-    run: str = ""
+    run: Name = ""
     """Which run; not in what is written while a run goes on."""
-    seed: int = 0
+    seed: Seed = 0
 
 
 class OfQueuePair(Record, frozen=True, kw_only=True):
     """What one queue pair of the host `node` did."""
 
-    qpn: int
+    qpn: QueuePair
 
 
 class QpState(OfQueuePair, frozen=True, kw_only=True, tag="QP_STATE"):
     """It moved from one state to the next."""
 
-    old: str
-    new: str
+    old: Name
+    new: Name
 
 
 class Port(OfQueuePair, frozen=True, kw_only=True, tag="PORT"):
     """Ports went up or down."""
 
-    side: str
+    side: Name
     """`local` or `peer`."""
-    up: list[int]
+    up: list[Plane]
     """Planes with a working port."""
-    down: list[int]
+    down: list[Plane]
 
 
 class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
     """Entropy values changed their state."""
 
-    state: str
-    signal: str
+    state: Name
+    signal: Name
     """What moved it."""
-    evs: list[str]
-    sent: list[int] = []
+    evs: list[EvText]
+    sent: list[Count] = []
     """First transmissions on each of `evs` until then."""
-    replaced_by: str | None = None
+    replaced_by: EvText | None = None
 
 
 class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
     """A controller put another entropy value in the place of one."""
 
-    old: str
-    new: str
+    old: EvText
+    new: EvText
 
 
 class OfPackets(OfQueuePair, frozen=True, kw_only=True):
     """Packets that have to be sent again, summed over 50 ms."""
 
-    packets: int
-    evs: dict[str, int]
+    packets: Count
+    evs: dict[EvText, Count]
     """How many of them by entropy value, `0xc0001005`."""
 
 
@@ -90,38 +105,38 @@ class AckTimeout(OfPackets, frozen=True, kw_only=True, tag="ACK_TIMEOUT"):
 class MessageComplete(OfQueuePair, frozen=True, kw_only=True, tag="MESSAGE_COMPLETE"):
     """Messages are wholly acknowledged."""
 
-    first_wr_id: int
-    messages: int
-    bytes: int
+    first_wr_id: Count
+    messages: Count
+    bytes: Count
 
 
 class QpError(OfQueuePair, frozen=True, kw_only=True, tag="QP_ERROR"):
     """It failed."""
 
-    reason: str
-    flushed: int
+    reason: Text
+    flushed: Count
     """Messages that will never complete."""
 
 
 class EvCounts(Struct, frozen=True):
     """What one queue pair counted of one entropy value."""
 
-    ev: int
-    plane: int
-    spine: int | None
+    ev: EntropyValue
+    plane: Plane
+    spine: Switch | None
     """Null for a path between two hosts of one leaf, which turns there."""
-    state: str
+    state: Name
     active: bool
     """Whether it is one of those in use, not one that waits to take another's place."""
     reverse: bool
     """Whether it carries control packets."""
-    tx_first: int
-    tx_rtx: int
-    acked: int
-    lost: int
-    timed_out: int
-    trimmed: int
-    probes: int
+    tx_first: Count
+    tx_rtx: Count
+    acked: Count
+    lost: Count
+    timed_out: Count
+    trimmed: Count
+    probes: Count
 
 
 class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
@@ -133,17 +148,17 @@ class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
 class EventsCut(Record, frozen=True, kw_only=True, tag="EVENTS_CUT"):
     """A worker's log had grown too long."""
 
-    records: int
+    records: Count
     """Of those before this one, the oldest, that had to go."""
 
 
 class ReorderingRecord(OfQueuePair, frozen=True, kw_only=True, tag="REORDERING"):
     """In what order packets arrived, at the end."""
 
-    in_order: int
-    late: list[int]
+    in_order: Count
+    late: Late
     """By power of two of the reordering extent (RFC 4737)."""
-    most: int
+    most: Count
 
 
 _ACTIVITY: dict[str, tuple[str, ...]] = {
@@ -171,14 +186,14 @@ _OF_HOSTS: dict[str, tuple[str, ...]] = {
 class ProbeTx(OfQueuePair, frozen=True, kw_only=True, tag="PROBE_TX"):
     """Reliability probes sent since the last one of its kind, and answers that came."""
 
-    packets: int
-    answered: int
-    evs: dict[str, int]
+    packets: Count
+    answered: Count
+    evs: dict[EvText, Count]
     """How many of them by entropy value, `0xc0001005`."""
 
 
 def _of_numbers(event: str, names: tuple[str, ...], base: type[Record]) -> Any:
-    told = [(name, int) for name in names]
+    told: list[Any] = [(name, Count) for name in names]
     return defstruct(event, told, bases=(base,), frozen=True, kw_only=True, tag=event)
 
 
@@ -206,9 +221,9 @@ AGENT_RECORDS: tuple[Any, ...] = (
 class OfDeniedLink(Record, frozen=True, kw_only=True):
     """What the lab's denylist did about a link."""
 
-    epoch: int
+    epoch: Count
     """Of the latest run."""
-    link: str
+    link: Name
 
 
 class Denial(OfDeniedLink, frozen=True, kw_only=True, tag="DENY"):
@@ -237,26 +252,26 @@ CONTROLLER_RECORDS: tuple[Any, ...] = (Denial, Allowance, DenialRefused)
 class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
     """How the machine fares, once a second."""
 
-    packets_sent: int
-    packets_per_s: float | None
-    outstanding_bytes: int
-    softnet_drops: int
-    ring_drops: int
-    tx_errors: int
-    overlimits: int
-    faults_dropped: int
-    cpu_busy_share: float | None
-    sched_wait_share: float | None
+    packets_sent: Count
+    packets_per_s: Amount | None
+    outstanding_bytes: Count
+    softnet_drops: Count
+    ring_drops: Count
+    tx_errors: Count
+    overlimits: Count
+    faults_dropped: Count
+    cpu_busy_share: Amount | None
+    sched_wait_share: Amount | None
     """Null in the first sample, as all rates and shares."""
-    sched_wait_worst: float | None = None
-    timeouts: int = 0
+    sched_wait_worst: Amount | None = None
+    timeouts: Count = 0
 
 
 class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):
     """How far every flow is; lists in the order of the summary's flows."""
 
-    acked_bytes: list[int]
-    resent: list[int]
+    acked_bytes: list[Count]
+    resent: list[Count]
 
 
 FaultCount = defstruct(
@@ -271,45 +286,45 @@ FaultCount = defstruct(
 class TopologyNode(Struct, frozen=True):
     """One node."""
 
-    name: str
-    role: str
-    namespace: str
-    address: str | None = None
+    name: Name
+    role: Name
+    namespace: Name
+    address: Name | None = None
     """Of a host."""
-    leaf: int | None = None
-    slot: int | None = None
-    plane: int | None = None
+    leaf: Switch | None = None
+    slot: Switch | None = None
+    plane: Plane | None = None
     """Of a switch."""
-    usid: str | None = None
+    usid: Name | None = None
 
 
 class TopologyEnd(Struct, frozen=True):
     """One end of a link."""
 
-    node: str
-    interface: str
-    ifindex: int
-    mac: str
+    node: Name
+    interface: Name
+    ifindex: Count
+    mac: Name
 
 
 class TopologyLink(Struct, frozen=True):
     """One link, the end nearer to the hosts first."""
 
-    name: str
-    plane: int
+    name: Name
+    plane: Plane
     ends: tuple[TopologyEnd, TopologyEnd]
 
 
 class Topology(Struct, frozen=True):
     """The content of `topology.json`."""
 
-    v: int
-    lab: str
-    planes: int
-    leaves: int
-    spines: int
-    hosts_per_leaf: int
-    mtu: int
+    v: Version
+    lab: Name
+    planes: Count
+    leaves: Count
+    spines: Count
+    hosts_per_leaf: Count
+    mtu: Count
     host_stack: bool
     nodes: list[TopologyNode]
     links: list[TopologyLink]

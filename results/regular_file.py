@@ -12,9 +12,3 @@ def open_regular(path: Path) -> BinaryIO:
     with rights_of(invoker()):
         fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe opens at once, too
     return require_regular(fd, path, "rb")
-
-
-def read_regular(path: Path) -> bytes:
-    """All of it. Raises OSError."""
-    with open_regular(path) as file:
-        return file.read()

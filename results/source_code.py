@@ -9,6 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from agent.wire.ranges import Name, Text
+
 _SOURCES = (".py", ".c", ".h", ".j2", ".yaml")
 """What decides what a program does; compiled Python files follow from these."""
 
@@ -16,8 +18,8 @@ _SOURCES = (".py", ".c", ".h", ".j2", ".yaml")
 class SourceCode(msgspec.Struct, frozen=True):
     """One copy of the program."""
 
-    folder: str
-    sha256: str
+    folder: Text
+    sha256: Name
     """Over the names and contents of all source files, in the order of names."""
 
 

@@ -8,14 +8,24 @@ from textwrap import wrap
 
 import msgspec
 
+from agent.wire.ranges import (
+    Amount,
+    Count,
+    Difference,
+    Late,
+    Name,
+    Nanoseconds,
+    QueuePair,
+    Seconds,
+    Seed,
+    Text,
+    Version,
+)
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals, totals_of
 from results.witnesses import Witness, witness_lines
 from results.wording import count_text, share_text
-
-VERSION = 1
-"""Of the schema of `summary.json`."""
 
 _WITNESSES = {"spraycheck": "SprayCheck"}
 
@@ -32,77 +42,77 @@ SHOWN_REASONS = 4
 class Reordering(msgspec.Struct, frozen=True):
     """Reordering extents of a flow's first transmissions (RFC 4737, section 4.2)."""
 
-    in_order: int
-    late: tuple[int, ...]
+    in_order: Count
+    late: Late
     """`late[b]` packets of extent 2^b .. 2^(b+1) - 1."""
-    most: int
+    most: Count
 
 
 class FlowResult(msgspec.Struct, frozen=True):
     """One queue pair's writing."""
 
-    source: str
-    destination: str
-    qpn: int
-    state: str
-    payload_bytes: int
-    acked_bytes: int
-    packets: int
+    source: Name
+    destination: Name
+    qpn: QueuePair
+    state: Text
+    payload_bytes: Count
+    acked_bytes: Count
+    packets: Count
     """First transmissions."""
-    retransmissions: int
-    timeouts: int
-    seconds: float | None
+    retransmissions: Count
+    timeouts: Count
+    seconds: Seconds | None
     """From the first packet to the last acknowledgement; None when it did not end."""
-    goodput_bps: float | None
+    goodput_bps: Amount | None
     """Payload bits a second."""
-    bytes_verified: int
-    bytes_wrong: int
+    bytes_verified: Count
+    bytes_wrong: Count
     reordering: Reordering | None = None
-    workload: str = "write"
+    workload: Text = "write"
     """`write`, or the collective that it is a part of, which compares its numbers itself."""
-    asked_bps: float | None = None
+    asked_bps: Amount | None = None
     """Payload bits a second that were asked for; None: as fast as windows allow."""
-    at_s: float = 0.0
+    at_s: Seconds = 0.0
     """When it was to begin, after the start of traffic (asked for)."""
     is_barrier: bool = False
     """It carries the barriers of a collective and no data: a few bytes, so that its rate says nothing."""
-    began_s: float | None = None
+    began_s: Seconds | None = None
     """When its first packet left, after the first one of all (measured); None if none did."""
 
 
 class Injected(msgspec.Struct, frozen=True):
     """One direction that dropped packets, and what the kernel counted of it during the run."""
 
-    link: str
-    kind: str
-    requested: float | None
+    link: Name
+    kind: Text
+    requested: Amount | None
     """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
-    in_force: float | None
+    in_force: Amount | None
     """Drop rate that the kernel held."""
-    mechanism: str
-    by: str
-    seen: int
-    dropped: int
-    dropped_writes: int | None
-    explains: int | None = None
+    mechanism: Text
+    by: Text
+    seen: Count
+    dropped: Count
+    dropped_writes: Count | None
+    explains: Difference | None = None
     """Retransmissions that it accounts for: lost or spoilt in its direction, or lost in the other at a shut port."""
-    requested_text: str = ""
+    requested_text: Text = ""
     """What was asked for, for people: `1%`, `10ms`."""
-    in_force_text: str = ""
-    dropped_reverse: int | None = None
+    in_force_text: Text = ""
+    dropped_reverse: Count | None = None
     """Packets that the other end could not send, as the port was shut; None for kinds that shut none."""
-    hit: int | None = None
+    hit: Count | None = None
     """Packets to which the fault did what it does, dropped or not; None where the mechanism does not tell."""
 
 
 class Accusation(msgspec.Struct, frozen=True):
     """One link that a witness named."""
 
-    link: str
-    witness: str
-    by: tuple[str, ...]
+    link: Name
+    witness: Text
+    by: tuple[Text, ...]
     """Nodes whose verdicts it rests on."""
-    after_s: float | None
+    after_s: Seconds | None
     """Since the first packet of the run."""
     right: bool
     changed: bool = False
@@ -112,88 +122,88 @@ class Accusation(msgspec.Struct, frozen=True):
 class Detected(msgspec.Struct, frozen=True):
     """What the witnesses concluded, and how that compares with the truth."""
 
-    state: str
+    state: Text
     """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when no conclusion came."""
     named: tuple[Accusation, ...]
-    candidates: tuple[tuple[str, ...], ...]
+    candidates: tuple[tuple[Text, ...], ...]
     """Sets of links of which the evidence cannot tell which one it is."""
-    missed: tuple[str, ...]
-    verdicts: dict[str, int]
+    missed: tuple[Text, ...]
+    verdicts: dict[Text, Count]
     """How many paths were judged `failed`, `healthy`, `insufficient`."""
-    verdicts_wanted: int
+    verdicts_wanted: Count
     """Paths of all flows."""
-    precision: float | None
-    recall: float | None
-    expected: tuple[str, ...] | None = None
+    precision: Amount | None
+    recall: Amount | None
+    expected: tuple[Text, ...] | None = None
     """What the scenario says must be named; None if it leaves that to the truth."""
-    insufficient: dict[str, int] = {}
+    insufficient: dict[Text, Count] = {}
     """How many verdicts are `insufficient`, by reason, the most frequent first."""
-    expectation: str = "uniform"
+    expectation: Text = "uniform"
     """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
-    unannounced: int = 0
+    unannounced: Count = 0
     """Queue pairs of collectives, one a direction, that SprayCheck was not told of: too short for a verdict."""
     decides: bool = True
     """Whether the scenario judges by it; False where it is only recorded (`expect.detection: recorded`)."""
     common: tuple[Accusation, ...] = ()
     """Accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
-    common_candidates: tuple[tuple[str, ...], ...] = ()
+    common_candidates: tuple[tuple[Text, ...], ...] = ()
     """Sets of those of which the evidence cannot tell which one it is."""
-    added_up: int = 0
+    added_up: Count = 0
     """How many of `verdicts` are those of several flows together: of paths that said too little alone."""
-    explained: int = 0
+    explained: Count = 0
     """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
-    unmeasured: dict[str, int] = {}
+    unmeasured: dict[Text, Count] = {}
     """Flows, counted in each plane, that a leaf did not measure, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
-    run_alarm: float | None = None
+    run_alarm: Amount | None = None
     """Probability, at most, that a healthy run like this has anything flagged by `declared`; null with 16 bits."""
-    run_tests: int | None = None
+    run_tests: Count | None = None
     """Tests among which it is divided."""
 
 
 class Check(msgspec.Struct, frozen=True):
     """One thing that had to hold."""
 
-    name: str
+    name: Text
     ok: bool
-    detail: str
+    detail: Text
 
 
 class Load(msgspec.Struct, frozen=True):
     """Whether this machine kept up, so that the numbers mean what they say."""
 
     overloaded: bool
-    reasons: tuple[str, ...]
-    ring_drops: int
-    softnet_drops: int
-    tx_errors: int
-    unexplained_losses: int
-    unexplained_limit: int
-    sched_wait_share: float
+    reasons: tuple[Text, ...]
+    ring_drops: Difference
+    softnet_drops: Difference
+    tx_errors: Difference
+    unexplained_losses: Difference
+    unexplained_limit: Count
+    sched_wait_share: Amount
     """Of the engines' time, the part spent waiting for a core."""
-    sched_wait_worst: float | None = None
+    sched_wait_worst: Amount | None = None
     """The same of one engine in its worst second."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Text, ...] = ()
     """What is to be known, and does not take the trust from what was judged."""
-    events_cut: int = 0
+    events_cut: Count = 0
     """Records of agents that had to go while this run went on, by `limits.events`; some may be of earlier runs."""
 
 
 class LabChange(msgspec.Struct, frozen=True):
     """Something in the lab that was not as planned, and that spraylab did not do."""
 
-    node: str
-    port: str
+    node: Text
+    port: Text
     """Empty for what belongs to the whole node."""
-    what: str
+    what: Text
     """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `node` or `fault`."""
-    planned: str
-    found: str
-    words: str
+    planned: Text
+    found: Text
+    words: Text
     """What is so, for people."""
-    links: tuple[str, ...]
+    links: tuple[Name, ...]
     """Directions that may lose packets by it."""
-    when: str
+    when: Text
     """When it was found: `before` the run, `after` it, or `both`."""
 
     def __str__(self) -> str:
@@ -204,35 +214,35 @@ class LabChange(msgspec.Struct, frozen=True):
 class CaptureResult(msgspec.Struct, frozen=True):
     """One capture file."""
 
-    file: str
-    captured: int | None
-    dropped: int | None
-    snaplen: int | None = None
+    file: Text
+    captured: Count | None
+    dropped: Count | None
+    snaplen: Count | None = None
     """Bytes of each packet that it holds."""
     full: bool = False
     """It ended before the run, since it had its share of `limits.captures`."""
-    ended: str = ""
+    ended: Text = ""
     """How tcpdump ended, as `killed by SIGKILL`, if not as it was meant to."""
 
 
 class StageTime(msgspec.Struct, frozen=True):
     """How long one stage of the run took."""
 
-    name: str
-    seconds: float
+    name: Text
+    seconds: Seconds
 
 
 class Summary(msgspec.Struct, frozen=True):
     """The content of `summary.json`."""
 
-    v: int
-    run: str
-    scenario: str
-    seed: int
-    outcome: str
+    v: Version
+    run: Text
+    scenario: Text
+    seed: Seed
+    outcome: Text
     """`pass`, `fail` or `overloaded`."""
-    fabric: str
-    folder: str
+    fabric: Text
+    folder: Text
     totals: Totals
     flows: tuple[FlowResult, ...]
     injected: tuple[Injected, ...]
@@ -241,7 +251,7 @@ class Summary(msgspec.Struct, frozen=True):
     load: Load
     captures: tuple[CaptureResult, ...]
     stages: tuple[StageTime, ...]
-    first_packet_mono_ns: int | None = None
+    first_packet_mono_ns: Nanoseconds | None = None
     """By the monotonic clock of the records; None when no flow began."""
     collectives: tuple[CollectiveRow, ...] = ()
     witnesses: tuple[Witness, ...] = ()

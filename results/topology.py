@@ -2,11 +2,10 @@
 
 from typing import Any
 
+from agent.wire.ranges import VERSION
 from testbed.model.addressing import host_address, ifindex_of, mac_of, usid_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import LinkId, NodeId, PortId, Role, namespace_name
-
-VERSION = 1
 
 
 def topology_document(fabric: Fabric, lab: str) -> dict[str, Any]:

@@ -4,6 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from agent.wire.ranges import Amount, Count, Name, Seconds, Text
+
 MRC = "MRC events"
 UNIFORM, DECLARED = "SprayCheck uniform", "SprayCheck declared"
 
@@ -17,14 +19,14 @@ NOTHING = "-"
 class WitnessedLink(msgspec.Struct, frozen=True):
     """One link that a witness named in the end, or all links of a leaf one way (`p0:leaf3>spine*`)."""
 
-    link: str
+    link: Name
     right: bool
     """Whether it lost data, by the injector's own counts."""
-    after_s: float | None
+    after_s: Seconds | None
     """Since the fault was in force and traffic went on; for a link without a fault, since the first packet."""
-    packets: int
+    packets: Count
     """First transmissions on the paths that accuse it, up to then."""
-    paths: int
+    paths: Count
     """How many paths that are, each of one flow."""
     changed: bool = False
     """Whether somebody else changed it; then it is neither right nor wrong."""
@@ -33,28 +35,28 @@ class WitnessedLink(msgspec.Struct, frozen=True):
 class Witness(msgspec.Struct, frozen=True):
     """All that one witness said."""
 
-    witness: str
+    witness: Text
     """`MRC events`, `SprayCheck uniform` or `SprayCheck declared`."""
     decides: bool
     """Whether the run is judged by it."""
-    state: str
+    state: Text
     """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when it had nothing to go by."""
     named: tuple[WitnessedLink, ...]
-    candidates: tuple[tuple[str, ...], ...]
+    candidates: tuple[tuple[Text, ...], ...]
     """Sets of links of which it cannot tell which one it is."""
-    missed: tuple[str, ...]
+    missed: tuple[Text, ...]
     """Links that lost data and were not named."""
-    false_alarms: int
+    false_alarms: Count
     """Links that were named and lost nothing."""
-    precision: float | None
+    precision: Amount | None
     """Share of the named links that are right; None when it named none."""
-    recall: float | None
+    recall: Amount | None
     """Share of the links that lost data that were named; None when none did."""
-    seconds: float | None
+    seconds: Seconds | None
     """Until the first right name, as in `named`; None without one."""
-    packets: int | None
+    packets: Count | None
     """Of that name."""
-    note: str = ""
+    note: Text = ""
     """Why it said nothing, or less than it could have."""
 
 

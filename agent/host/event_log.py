@@ -24,8 +24,7 @@ from agent.core import events as core
 from agent.host.activity import Activity
 from agent.io.runtime import HostRuntime, QpEvent
 from agent.wire.constants import NackReason
-
-_VERSION = 1
+from agent.wire.ranges import VERSION
 
 MOST_BYTES = 64 << 20
 """That a worker's log may hold unless it is told otherwise; it is kept in memory. A few hundred thousand records, of
@@ -155,7 +154,7 @@ class EventLog:
         if self._file is None:
             return
         when = datetime.fromtimestamp((mono_ns + self._clock_offset_ns) / 1e9, UTC)
-        head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": _VERSION}
+        head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": VERSION}
         self._pending.append(msgspec.json.encode({**head, **told}) + b"\n")
 
 

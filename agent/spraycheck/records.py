@@ -15,8 +15,7 @@ from agent.spraycheck.leaf import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.monitor import Accusation, AddedUp, LinksAddedUp
 from agent.spraycheck.paths import leaf_name
-
-SCHEMA_VERSION = 1
+from agent.wire.ranges import VERSION, Amount, Count, Host, Name, Nanoseconds, Plane, QueuePair, Switch, Text, Version
 
 
 class Stamp(Struct, frozen=True):
@@ -39,46 +38,46 @@ class Detect(
 ):  # fmt: skip
     """The verdict of one flow on one path, by one expectation."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
     """The leaf that counted, the flow's destination."""
-    epoch: int
-    plane: int
-    spine: int
-    src_leaf: int
-    dst_leaf: int
-    src_host: int
-    dst_host: int
-    qpn: int
-    expectation: str
+    epoch: Count
+    plane: Plane
+    spine: Switch
+    src_leaf: Switch
+    dst_leaf: Switch
+    src_host: Host
+    dst_host: Host
+    qpn: QueuePair
+    expectation: Name
     """`uniform` or `declared`: what `lambda` is."""
-    packets: int
-    paths: int
-    expected: float
-    count: int
-    late: int
+    packets: Count
+    paths: Count
+    expected: Amount
+    count: Count
+    late: Count
     """Packets of the count that came after the last PSN."""
-    trimmed: int
+    trimmed: Count
     """Packets of the count that lost their payload to congestion."""
-    again: int
+    again: Count
     """Retransmissions that came besides."""
     flagged: bool | None
     """Whether the data plane found the count below the threshold when the last PSN came; None: not asked in time."""
-    threshold: float | None
+    threshold: Amount | None
     s: float | None
     snr: float | None
     p_value: float | None
     """Probability that a healthy path's count is this or less; of this test alone."""
     miss: float | None
     """Probability that a drop of the asked rate would not be flagged here."""
-    verdict: str
+    verdict: Name
     doubt: DoubtKind | None = None
     """Why `insufficient`, for programs."""
-    reason: str | None
+    reason: Text | None
     """Why `insufficient`, in words."""
-    entered: int | None = None
+    entered: Count | None = None
     """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
 
 
@@ -88,72 +87,72 @@ class AddedUpRecord(
 ):  # fmt: skip
     """What flows of one pair of leaves, too small to be judged alone, say of one path together; one record a path."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
-    epoch: int
-    plane: int
-    spine: int
-    src_leaf: int
-    dst_leaf: int
-    expectation: str = "uniform"
-    qpns: list[int]
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
+    epoch: Count
+    plane: Plane
+    spine: Switch
+    src_leaf: Switch
+    dst_leaf: Switch
+    expectation: Name = "uniform"
+    qpns: list[QueuePair]
     """Of the flows. Their DETECTs stay as they were."""
-    packets: int
-    paths: int
-    expected: float
-    count: int
-    threshold: float
+    packets: Count
+    paths: Count
+    expected: Amount
+    count: Count
+    threshold: Amount
     s: float
     snr: float
     p_value: float | None
     miss: float
-    verdict: str
+    verdict: Name
     doubt: DoubtKind | None = None
-    reason: str | None
+    reason: Text | None
 
 
 class LinkSumRecord(Struct, frozen=True, kw_only=True, tag_field="event", tag="LINK_SUM"):
     """What all flows over one link lost of what they declared; of links over which a flow went that said too little."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str = "monitor"
-    epoch: int
-    link: str
-    expectation: str = "declared"
-    flows: int
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name = "monitor"
+    epoch: Count
+    link: Name
+    expectation: Name = "declared"
+    flows: Count
     """That sent anything over it. Their DETECTs stay as they were."""
-    sent: int
+    sent: Count
     """Of a link that is neither named nor among candidates: on paths that cross no such link."""
-    lost: int
+    lost: Count
     p_value: float
     """Probability that stray losses alone are as many; of this test alone."""
     miss: float
     """Probability that a drop of the asked rate on this link would not be flagged here."""
-    verdict: str
+    verdict: Name
     """`failed`, `healthy` (the link is cleared) or `insufficient`."""
     doubt: DoubtKind | None = None
-    reason: str | None
+    reason: Text | None
     """Why `insufficient`."""
 
 
 class EvidenceRecord(Struct, frozen=True):
     """A verdict that a LOCALIZE rests on; the DETECT of that epoch with this node, QP and spine tells the rest."""
 
-    path: str
-    node: str
-    qpn: int
-    spine: int
-    verdict: str
+    path: Name
+    node: Name
+    qpn: QueuePair
+    spine: Switch
+    verdict: Name
 
 
 class EstimateRecord(Struct, frozen=True):
     """What the counts say of an accused or suspected link."""
 
-    link: str
+    link: Name
     likelihood: float
     rate: float | None
 
@@ -161,95 +160,95 @@ class EstimateRecord(Struct, frozen=True):
 class DecidingRecord(Struct, frozen=True):
     """A flow that would narrow one set of candidates: between these leaves, seen on this path."""
 
-    path: str
-    src_leaf: int
-    dst_leaf: int
+    path: Name
+    src_leaf: Switch
+    dst_leaf: Switch
     rate: float | None
-    packets: int | None
+    packets: Count | None
     """Packets a path."""
 
 
 class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALIZE"):
     """What is accused in one epoch, as far as is known."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str = "monitor"
-    epoch: int
-    expectation: str
-    state: str
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name = "monitor"
+    epoch: Count
+    expectation: Name
+    state: Name
     """`named`, `ambiguous`, `unexplained` or `none`."""
-    links: list[str]
+    links: list[Name]
     """Accused for certain."""
-    candidates: list[list[str]]
+    candidates: list[list[Name]]
     """Where the evidence leaves more than one link: one list for each independent failure."""
     estimates: list[EstimateRecord]
     """Of each link in the two above: how likely it failed, and its drop rate."""
     deciding: list[DecidingRecord]
     """What to send next to narrow the candidates."""
-    common: list[str]
+    common: list[Name]
     """Accused for certain of losses common to all paths: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
-    common_candidates: list[list[str]]
+    common_candidates: list[list[Name]]
     """Where that stays open; the cause of fewest links first."""
     evidence: list[EvidenceRecord]
-    pending: int
+    pending: Count
     """Verdicts on paths still owed; with 0 the epoch is complete."""
-    insufficient: int
-    first_named_ns: int | None
+    insufficient: Count
+    first_named_ns: Nanoseconds | None
 
 
 class Select(Struct, frozen=True, kw_only=True, tag_field="event", tag="SELECT"):
     """A source leaf that measures one flow at a time has chosen this one."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
     """The source leaf."""
-    epoch: int
-    plane: int
-    src_leaf: int
-    dst_leaf: int
-    qpn: int
+    epoch: Count
+    plane: Plane
+    src_leaf: Switch
+    dst_leaf: Switch
+    qpn: QueuePair
 
 
 class Unmeasured(Struct, frozen=True, kw_only=True, tag_field="event", tag="UNMEASURED"):
     """A leaf has no room for an announced flow, which gets no verdict in this plane."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name
     """The leaf that has no room: the flow's source, or its destination."""
-    epoch: int
-    plane: int
-    src_leaf: int
-    dst_leaf: int
-    src_host: int
-    dst_host: int
-    qpn: int
-    reason: str
+    epoch: Count
+    plane: Plane
+    src_leaf: Switch
+    dst_leaf: Switch
+    src_host: Host
+    dst_host: Host
+    qpn: QueuePair
+    reason: Text
     """What it has no room for."""
 
 
 class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHECK_START"):
     """Detection runs from here on."""
 
-    ts: str
-    mono_ns: int
-    v: int = SCHEMA_VERSION
-    node: str = "monitor"
-    leaves: int
-    counter_bits: int
+    ts: Name
+    mono_ns: Nanoseconds
+    v: Version = VERSION
+    node: Name = "monitor"
+    leaves: Count
+    counter_bits: Count
     """Of each counter."""
-    counter_bytes: int
+    counter_bytes: Count
     """Counters of arrivals that a leaf holds for one flow."""
-    record_bytes: int
+    record_bytes: Count
     """All that a leaf holds for one flow."""
     run_alarm: float
     """Probability, at most, that a healthy run has anything flagged by what senders declare."""
-    run_tests: int
+    run_tests: Count
     """Tests among which it is divided."""
 
 

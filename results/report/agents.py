@@ -2,12 +2,13 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Union
 
-import msgspec
 import numpy as np
 
 from agent.wire.ev import EvCodec
-from results.report.lines import Lines
+from results.reading import Lines, event_of
+from results.records import AGENT_RECORDS, EvState, OfPackets, Port, QpError
 
 BIN_NS = 10_000_000
 """Losses and the like are summed over this time (our choice: a figure has some hundred columns)."""
@@ -51,20 +52,6 @@ class AgentEvents:
     last_ns: int | None = None
 
 
-class _Line(msgspec.Struct):
-    event: str
-    mono_ns: int = 0
-    node: str = ""
-    packets: int = 0
-    state: str = ""
-    signal: str = ""
-    reason: str = ""
-    side: str = ""
-    up: tuple[int, ...] = ()
-    down: tuple[int, ...] = ()
-    evs: msgspec.Raw = msgspec.Raw(b"null")
-
-
 _CODEC = EvCodec()
 
 
@@ -72,28 +59,26 @@ def read_agents(lines: Lines) -> AgentEvents:
     """All of `agent.jsonl`."""
     found = AgentEvents()
     paths = _Paths()
-    for line in lines.of_type(_Line):
-        kind = line.event
+    bins = {"LOSS": found.lost, "ACK_TIMEOUT": found.timed_out}
+    for line in lines.of_type(Union[AGENT_RECORDS]):  # noqa: UP007 - of a tuple there is no other way
+        kind = event_of(line)
         found.events[kind] += 1
-        if kind == "LOSS":
-            _lose(found, found.lost, line, paths)
-        elif kind == "ACK_TIMEOUT":
-            _lose(found, found.timed_out, line, paths)
-        elif kind.startswith("NACK_") and kind not in ("NACK_TX", "NACK_RX"):
-            _lose(found, found.refused, line, paths)
-        elif kind == "EV_STATE":
-            _change(found, line, paths)
-        elif kind == "PORT":
-            found.ports.append((line.mono_ns, line.node, _ports_text(line)))
-        elif kind == "QP_ERROR":
-            found.errors.append((line.mono_ns, line.node, line.reason))
+        match line:
+            case OfPackets():
+                _lose(found, bins.get(kind, found.refused), line, paths)
+            case EvState():
+                _change(found, line, paths)
+            case Port():
+                found.ports.append((line.mono_ns, line.node, _ports_text(line)))
+            case QpError():
+                found.errors.append((line.mono_ns, line.node, line.reason))
         if found.first_ns is None:
             found.first_ns = line.mono_ns
         found.last_ns = line.mono_ns
     return found
 
 
-def _ports_text(line: _Line) -> str:
+def _ports_text(line: Port) -> str:
     ways = (("up", line.up), ("down", line.down))
     return f"{line.side}: " + ", ".join(f"plane {plane} {way}" for way, planes in ways for plane in planes)
 
@@ -107,23 +92,15 @@ class _Paths(defaultdict[str, tuple[int, int]]):
         return path
 
 
-def _lose(found: AgentEvents, bins: Counter[int], line: _Line, paths: _Paths) -> None:
+def _lose(found: AgentEvents, bins: Counter[int], line: OfPackets, paths: _Paths) -> None:
     bins[line.mono_ns // BIN_NS] += line.packets
-    try:
-        by_ev = msgspec.json.decode(line.evs, type=dict[str, int] | None)
-    except msgspec.MsgspecError:
-        return
-    for ev, packets in (by_ev or {}).items():
+    for ev, packets in line.evs.items():
         found.lost_by_path[line.node, *paths[ev]] += packets
 
 
-def _change(found: AgentEvents, line: _Line, paths: _Paths) -> None:
+def _change(found: AgentEvents, line: EvState, paths: _Paths) -> None:
     if len(found.changes) >= KEPT_CHANGES:
         found.more_changes += 1
         return
-    try:
-        evs = msgspec.json.decode(line.evs, type=list[int | str] | None) or []
-    except msgspec.MsgspecError:
-        evs = []
-    where = tuple(paths[str(ev)] for ev in evs)
+    where = tuple(paths[ev] for ev in line.evs)
     found.changes.append(StateChange(line.mono_ns, line.node, line.state, line.signal, where))

@@ -113,7 +113,7 @@ def _asked(run: RunData) -> Facts:
         "lab": "was up before" if _was_attached(run) else "its own",
         "fabric": run.summary.fabric if run.summary else None,
     }
-    flat = {name: value for name, value in _flat(run.scenario) if name not in ("version", "description")}
+    flat = {name: value for name, value in _flat(run.scenario) if name != "description"}
     return facts | {name: _typed(value) for name, value in flat.items()}
 
 
@@ -133,9 +133,9 @@ def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
     """Leaves of a document with their dotted paths."""
     if isinstance(value, dict):
         return [leaf for key, inner in value.items() for leaf in _flat(inner, f"{path}.{key}" if path else str(key))]
-    if isinstance(value, list) and any(isinstance(inner, dict | list) for inner in value):
+    if isinstance(value, tuple) and any(isinstance(inner, dict | tuple) for inner in value):
         return [leaf for at, inner in enumerate(value) for leaf in _flat(inner, f"{path}.{at}")]
-    return [(path, (", ".join(map(str, value)) or "none") if isinstance(value, list) else value)] if path else []
+    return [(path, (", ".join(map(str, value)) or "none") if isinstance(value, tuple) else value)] if path else []
 
 
 def _came_out(run: RunData) -> Facts:

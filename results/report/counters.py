@@ -1,12 +1,15 @@
 """How flows and the machine fared in a run, as `counters.jsonl` has it, thinned out where it is long."""
 
 from dataclasses import dataclass
+from typing import Generic, TypeVar
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from results.report.lines import Lines
+from results.reading import Lines
+from results.records import LoadRecord, ProgressRecord, Record
+
+T = TypeVar("T", bound=Record)
 
 MOST_POINTS = 1200
 """Of each line in a figure; from twice as many on every second one is left out (our choice)."""
@@ -35,29 +38,18 @@ class Load:
     outstanding_bytes: NDArray[np.float64]
 
 
-class _Line(msgspec.Struct):
-    event: str
-    mono_ns: int = 0
-    acked_bytes: list[int] = []
-    resent: list[int] = []
-    packets_per_s: float | None = None
-    cpu_busy_share: float | None = None
-    sched_wait_share: float | None = None
-    outstanding_bytes: float | None = None
-
-
 _OF_LOAD = ("packets_per_s", "cpu_busy_share", "sched_wait_share", "outstanding_bytes")
 
 
 def read_counters(lines: Lines) -> tuple[Progress, Load]:
     """All of `counters.jsonl`."""
-    progress, load = _Thinned(), _Thinned()
-    for line in lines.of_type(_Line):
-        if line.event == "PROGRESS":
+    progress, load = _Thinned[ProgressRecord](), _Thinned[LoadRecord]()
+    for line in lines.of_type(LoadRecord | ProgressRecord):
+        if isinstance(line, ProgressRecord):
             progress.add(line)
-        elif line.event == "LOAD":
+        else:
             load.add(line)
-    flows = min((len(line.acked_bytes) for line in progress.lines), default=0)
+    flows = min((min(len(line.acked_bytes), len(line.resent)) for line in progress.lines), default=0)
     return (
         Progress(
             progress.times(),
@@ -70,15 +62,15 @@ def read_counters(lines: Lines) -> tuple[Progress, Load]:
     )
 
 
-class _Thinned:
+class _Thinned(Generic[T]):
     """Keeps every line, then every second, then every fourth."""
 
     def __init__(self) -> None:
-        self.lines: list[_Line] = []
+        self.lines: list[T] = []
         self._step = 1
         self._seen = 0
 
-    def add(self, line: _Line) -> None:
+    def add(self, line: T) -> None:
         if self._seen % self._step == 0:
             self.lines.append(line)
         self._seen += 1

@@ -6,15 +6,16 @@ from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
+from agent.wire.ranges import Count, Version
+from results import document
+from results.errors import RecordError, TooLargeError
 from results.manifest import Manifest
 from results.metrics import NS
-from results.regular_file import read_regular
+from results.reading import MOST_DOCUMENT_BYTES, Decoder, Lines, read_limited
 from results.report.agents import AgentEvents, read_agents
 from results.report.counters import Load, Progress, read_counters
-from results.report.lines import Lines
 from results.report.truth import FaultSpan, read_truth
 from results.report.verdicts import Accusation, Verdicts, read_detect
 from results.run_dir import RunDir
@@ -25,12 +26,18 @@ from testbed.model.ids import DirectedLink, parse_link
 
 T = TypeVar("T")
 
+MOST_FLAWS = 3
+"""Of a scenario in a message (our choice)."""
 
-class _Topology(msgspec.Struct, frozen=True):
-    planes: int
-    leaves: int
-    spines: int
-    hosts_per_leaf: int
+
+class Counts(msgspec.Struct, frozen=True):
+    """What is read of `topology.json`."""
+
+    v: Version
+    planes: Count
+    leaves: Count
+    spines: Count
+    hosts_per_leaf: Count
 
 
 @dataclass(frozen=True)
@@ -113,9 +120,9 @@ def read_run(run: RunDir) -> RunData:
     decides = "uniform" if summary is None else summary.detected.expectation
     verdicts, accusations = read_detect(detect, decides)
     progress, load = read_counters(counters)
-    scenario_text = _text(run.scenario, problems)
+    scenario_text = _text(run.scenario, problems, document.MOST_BYTES).decode(errors="replace")
     scenario = _mapping(scenario_text, problems)
-    topology = _document(run.topology, _Topology, problems)
+    topology = _document(run.topology, Counts, problems)
     faults, agents = read_truth(truth), read_agents(agent)
     silent = [lines for lines in (agent, counters) if not lines.found]
     silent += [detect] if not detect.found and not (detect.is_whole and _judged_nothing(summary)) else []
@@ -156,29 +163,30 @@ def _broke_nothing(summary: Summary | None, scenario: dict[str, Any]) -> bool:
     return bool(scenario) and not scenario.get("faults")
 
 
-def _text(path: Path, problems: list[str]) -> str:
+def _text(path: Path, problems: list[str], most_bytes: int) -> bytes:
     try:
-        text = read_regular(path).decode(errors="replace")
+        text = read_limited(path, most_bytes)
     except OSError as error:
         problems.append(f"{path.name}: {error.strerror}")
-        return ""
+        return b""
+    except TooLargeError as error:
+        problems.append(f"{path.name}: {error.reason}")
+        return b""
     if not text:
         problems.append(f"{path.name}: empty")
     return text
 
 
 def _document(path: Path, kind: type[T], problems: list[str]) -> T | None:
-    text = _text(path, problems)
-    if not text:
-        return None
+    text = _text(path, problems, MOST_DOCUMENT_BYTES)
     try:
-        return msgspec.json.decode(text, type=kind)
-    except msgspec.MsgspecError as error:
-        problems.append(f"{path.name}: {error}")
+        return Decoder(kind).value(text, path.name) if text else None
+    except RecordError as error:
+        problems.append(str(error))
         return None
 
 
-def _fabric(topology: _Topology, problems: list[str]) -> Fabric | None:
+def _fabric(topology: Counts, problems: list[str]) -> Fabric | None:
     try:
         return Fabric.of(FabricSpec(topology.planes, topology.leaves, topology.spines, topology.hosts_per_leaf))
     except FabricError as error:
@@ -187,12 +195,14 @@ def _fabric(topology: _Topology, problems: list[str]) -> Fabric | None:
 
 
 def _mapping(text: str, problems: list[str]) -> dict[str, Any]:
-    try:
-        loaded = yaml.safe_load(text) if text else {}
-    except yaml.YAMLError as error:
-        problems.append(f"scenario.yaml: {str(error).splitlines()[0]}")
+    if not text:
         return {}
-    if not isinstance(loaded, dict):
-        problems.append("scenario.yaml: not a scenario")
+    found = document.read_document(text)
+    for flaw in found.flaws[:MOST_FLAWS]:
+        problems.append(f"scenario.yaml: line {flaw.line}: {flaw.wrong}")
+    if len(found.flaws) > MOST_FLAWS:
+        problems.append(f"scenario.yaml: {len(found.flaws) - MOST_FLAWS:,} more of these")
+    if not isinstance(found.values, dict):
+        problems.extend([] if found.flaws else ["scenario.yaml: not a scenario"])
         return {}
-    return loaded
+    return found.values

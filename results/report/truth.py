@@ -1,10 +1,12 @@
 """What was broken in a run, from when to when, as `truth.jsonl` has it."""
 
 from dataclasses import dataclass, replace
+from typing import Any, Union
 
 import msgspec
 
-from results.report.lines import Lines
+from agent.wire.ranges import VERSION, Count, Name, Nanoseconds, Text, Version
+from results.reading import Lines, left_aside
 
 
 @dataclass(frozen=True)
@@ -30,32 +32,50 @@ class FaultSpan:
     """Packets to which it did what it does, dropped or not."""
 
 
-class _Line(msgspec.Struct):
-    event: str
-    mono_ns: int = 0
-    link: str = ""
-    kind: str = ""
-    fault: str = ""
-    fault_in_force: str = ""
-    mechanism: str = ""
-    by: str = ""
-    seen: int | None = None
-    dropped: int | None = None
-    dropped_reverse: int | None = None
-    hit: int | None = None
+class Set(msgspec.Struct, tag_field="event", tag="FAULT_SET"):
+    """What is read of a fault that was set; what has a default is not in older files."""
+
+    mono_ns: Nanoseconds
+    link: Name
+    kind: Name
+    mechanism: Name
+    fault: Text = ""
+    fault_in_force: Text = ""
+    by: Name = ""
+    v: Version = VERSION
+
+
+class Cleared(msgspec.Struct, tag_field="event", tag="FAULT_CLEAR"):
+    """What is read of a fault that is gone."""
+
+    mono_ns: Nanoseconds
+    link: Name
+    kind: Name
+    seen: Count
+    dropped: Count
+    fault: Text = ""
+    dropped_reverse: Count | None = None
+    hit: Count | None = None
+    v: Version = VERSION
+
+
+TRUTH_VIEW: Any = Union[Set, Cleared, *left_aside("FAULT_COUNT")]
+"""All kinds of lines in truth.jsonl, as far as a report reads them."""
 
 
 def read_truth(lines: Lines) -> list[FaultSpan]:
     """All faults of a run, in the order in which they were set."""
     open_: dict[tuple[str, str], int] = {}
     spans: list[FaultSpan] = []
-    for line in lines.of_type(_Line):
+    for line in lines.of_type(TRUTH_VIEW):
+        if not isinstance(line, Set | Cleared):
+            continue
         key = line.link, line.fault or line.kind
-        if line.event == "FAULT_SET":
+        if isinstance(line, Set):
             open_[key] = len(spans)
             words, in_force = line.fault or line.kind, line.fault_in_force or line.fault
             spans.append(FaultSpan(line.link, words, in_force, line.mechanism, line.by, line.mono_ns, None, None, None))
-        elif line.event == "FAULT_CLEAR" and key in open_:
+        elif key in open_:
             at = open_.pop(key)
             spans[at] = replace(
                 spans[at],

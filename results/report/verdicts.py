@@ -4,11 +4,11 @@ from array import array
 from dataclasses import dataclass
 from enum import IntEnum
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from results.report.lines import Lines
+from results.detect_lines import DETECT_LINES, Detect, Localize
+from results.reading import Lines
 
 
 class Verdict(IntEnum):
@@ -56,27 +56,6 @@ class Accusation:
     pending: int
 
 
-class _Line(msgspec.Struct):
-    event: str
-    expectation: str = "uniform"
-    """Older records know no other."""
-    mono_ns: int = 0
-    plane: int = 0
-    src_leaf: int = 0
-    spine: int = 0
-    dst_leaf: int = 0
-    count: int = 0
-    expected: float | None = msgspec.field(name="lambda", default=None)
-    threshold: float | None = None
-    verdict: str = ""
-    state: str = ""
-    links: tuple[str, ...] = ()
-    candidates: tuple[tuple[str, ...], ...] = ()
-    common: tuple[str, ...] = ()
-    common_candidates: tuple[tuple[str, ...], ...] = ()
-    pending: int = 0
-
-
 _INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count")
 
 
@@ -85,16 +64,16 @@ def read_detect(lines: Lines, expectation: str) -> tuple[Verdicts, list[Accusati
     ints = {name: array("q") for name in _INTS}
     expected, threshold, code = array("d"), array("d"), array("q")
     accusations: list[Accusation] = []
-    for line in lines.of_type(_Line):
-        if line.expectation != expectation:
+    for line in lines.of_type(DETECT_LINES):
+        if not isinstance(line, Detect | Localize) or line.expectation != expectation:
             continue
-        if line.event == "DETECT":
+        if isinstance(line, Detect):
             for name, column in ints.items():
                 column.append(getattr(line, name))
-            expected.append(line.expected or 0.0)
+            expected.append(line.expected)
             threshold.append(np.nan if line.threshold is None else line.threshold)
             code.append(_CODES.get(line.verdict, Verdict.OTHER))
-        elif line.event == "LOCALIZE":
+        else:
             _add(accusations, line)
     columns = {name: np.frombuffer(column, np.int64) for name, column in ints.items()}
     verdicts = Verdicts(
@@ -107,10 +86,9 @@ def read_detect(lines: Lines, expectation: str) -> tuple[Verdicts, list[Accusati
     return verdicts, accusations
 
 
-def _add(accusations: list[Accusation], line: _Line) -> None:
-    said = Accusation(
-        line.mono_ns, line.state, line.links + line.common, line.candidates + line.common_candidates, line.pending
-    )
+def _add(accusations: list[Accusation], line: Localize) -> None:
+    candidates = tuple(map(tuple, (*line.candidates, *line.common_candidates)))
+    said = Accusation(line.mono_ns, line.state, (*line.links, *line.common), candidates, line.pending)
     last = accusations[-1] if accusations else None
     if last is not None and (last.state, last.links, last.candidates) == (said.state, said.links, said.candidates):
         accusations[-1] = Accusation(last.at_ns, last.state, last.links, last.candidates, said.pending)

@@ -9,8 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
+from results.detect_lines import DETECT_LINES
 from results.errors import RunFolderError
-from results.event_log import Tail, read_records
+from results.event_log import Tail
+from results.reading import checked_records
 from results.run_dir import RunDir
 from results.wording import count_text
 from scenarios.cli.options import of_lab, require_root, told
@@ -64,13 +66,12 @@ def command(
 
 def _print_folder(folder: RunDir, output: Output, everything: bool) -> None:
     """What is in a run's folder. Raises RunFolderError when that is nothing, or of a form that is not known here."""
-    if not folder.detect.exists():
-        raise RunFolderError(f"{folder.path} has no {folder.detect.name}: the run did not get so far")
-    records = list(read_records(folder.detect))
     try:
-        printed = _print(records, output, everything)
-    except KeyError as error:
-        raise RunFolderError(f"{folder.detect}: a record lacks {error}; another version wrote it") from error
+        records = list(checked_records(folder.detect, DETECT_LINES))
+    except FileNotFoundError as error:
+        why = "the run did not get so far"
+        raise RunFolderError(f"{folder.path} has no {folder.detect.name}: {why}") from error
+    printed = _print(records, output, everything)
     if not printed:
         output.say(_nothing("no verdicts", records) if records else f"{folder.detect} is empty: it tells no verdict")
 

@@ -11,6 +11,7 @@ from click.shell_completion import CompletionItem
 from results.run_dir import LATEST, RunDir
 from scenarios.cli.given_path import GivenPath
 from scenarios.errors import UsageError
+from scenarios.file.scenario_files import require_a_name
 
 runs_option: Callable[[Any], Any] = click.option(
     "--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders are."
@@ -20,6 +21,7 @@ runs_option: Callable[[Any], Any] = click.option(
 def find_run(text: str | None, runs: Path) -> RunDir:
     """The run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names."""
     wanted = LATEST if text is None else text
+    require_a_name(wanted, f"a run's folder, or one in {runs}")
     for path in (Path(wanted), runs / wanted) if text is not None else (runs / wanted,):
         if path.is_dir():
             return RunDir(path.resolve())

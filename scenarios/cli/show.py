@@ -3,10 +3,9 @@
 from pathlib import Path
 
 import click
-import msgspec
 
 from results.errors import RunFolderError
-from results.regular_file import read_regular
+from results.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
 from results.summary import Summary, summary_text
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
@@ -21,12 +20,10 @@ def command(output: Output, run: str | None, runs: Path) -> None:
     """Print the summary of RUN (default the latest), as `run` did."""
     path = require_run(find_run(run, runs)).summary
     try:
-        text = read_regular(path)
-        summary = msgspec.json.decode(text, type=Summary)
+        text = read_limited(path, MOST_DOCUMENT_BYTES)
     except FileNotFoundError as error:
         raise RunFolderError(f"{path.parent} has no summary.json: the run did not get to its end") from error
-    except msgspec.MsgspecError as error:
-        raise RunFolderError(f"{path}: not a summary that this program reads: {error}") from error
+    summary = Decoder[Summary](Summary).value(text, str(path))
     if output.as_json:
         output.text(text.decode())
     else:

@@ -14,10 +14,11 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from faults.errors import QuantityError
+from results.document import Document, Place, read_document
 from scenarios.errors import Problem, ScenarioRefusedError
-from scenarios.file.document import Document, Place, read_document, read_text
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Complaint, complaints_of, parts_of
+from scenarios.file.scenario_files import read_text
 from scenarios.file.written import written
 
 _MANUAL = "see docs/scenarios.md"

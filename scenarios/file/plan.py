@@ -16,10 +16,10 @@ from faults.targets import Chosen, chosen_of, require_fits
 from faults.traits import is_nothing, name_of
 from faults.wording import Worded, worded
 from faults.words import TIMING_WORDS
+from results.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
 from scenarios.file.collective_plan import misfits_on as collective_misfits_on
-from scenarios.file.document import Place
 from scenarios.file.model import Detector, FaultEntry, Scenario, Topology, Workload
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on

@@ -3,7 +3,10 @@
 import difflib
 from pathlib import Path
 
-from scenarios.errors import UsageError
+from results.document import MOST_BYTES
+from results.errors import TooLargeError
+from results.reading import read_limited
+from scenarios.errors import EnvironmentLackingError, UsageError
 
 CATALOG = Path(__file__).parents[1] / "catalog"
 
@@ -23,8 +26,15 @@ def is_a_folder(path: Path, wanted: str) -> str:
     return f"is a folder, not {wanted} file; " + (f"in it: {named}" if named else "no YAML file is in it")
 
 
+def require_a_name(text: str, such_as: str) -> None:
+    """Raises `UsageError` for nothing at all, as of "$UNSET", which as a path would be the folder one stands in."""
+    if not text:
+        raise UsageError(f"the name is empty; name {such_as}")
+
+
 def find_scenario(text: str) -> Path:
     """The file for a catalog name or a path. Raises `UsageError` with near names."""
+    require_a_name(text, f"one of the catalog ({', '.join(catalog_names())}), or a file")
     if text in catalog_names():
         return CATALOG / f"{text}.yaml"
     path = Path(text)
@@ -39,3 +49,27 @@ def find_scenario(text: str) -> Path:
     near = difflib.get_close_matches(text, catalog_names(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(catalog_names())}"
     raise UsageError(f"there is no scenario {text!r}; {hint}")
+
+
+_OWN = Path(__file__).parents[1].resolve()
+"""Files of the program, which the user behind sudo may be unable to read; others are read with this user's rights."""
+
+
+def read_text(path: Path) -> str:
+    """The text of a YAML file.
+
+    Raises `UsageError` for one that is too large or, with the line, not UTF-8; `EnvironmentLackingError` for one that
+    cannot be read.
+    """
+    try:
+        real = path.resolve()
+        data = real.read_bytes() if real.is_relative_to(_OWN) else read_limited(path, MOST_BYTES)
+        return data.decode()
+    except TooLargeError as error:
+        raise UsageError(str(error)) from error
+    except OSError as error:
+        raise EnvironmentLackingError(f"{path}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        odd = data[error.start]
+        raise UsageError(f"{path}:{line}: byte {odd:#04x} is not UTF-8; save the file as UTF-8") from error

@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import yaml
 
-from results.errors import RecordError, RecordsError
-from results.regular_file import open_regular, read_regular
+from results.document import MOST_BYTES, read_document
+from results.errors import RecordError, RecordsError, TooLargeError
+from results.reading import read_limited
+from results.regular_file import open_regular
 from results.study_table import cells_table, roc_table, runs_table, write_csv
 from results.user_files import invoker, open_to_append, open_to_change, rights_of, write_file
 from scenarios.errors import UsageError
@@ -67,13 +69,18 @@ class StudyFolder:
         """Of the study that the folder holds, if it does. Raises `UsageError` where nobody can tell which it is."""
         file = self.path / "study.yaml"
         try:
-            found = yaml.safe_load(read_regular(file).decode())
+            document = read_document(read_limited(file, MOST_BYTES).decode())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unreadable(file, error.strerror or str(error)) from error
-        except (ValueError, yaml.YAMLError, RecursionError) as error:
-            raise _unreadable(file, str(error).partition("\n")[0]) from error
+        except TooLargeError as error:
+            raise _unreadable(file, error.reason) from error
+        except UnicodeDecodeError as error:
+            raise _unreadable(file, str(error)) from error
+        found = document.values
+        if document.flaws:
+            raise _unreadable(file, f"line {document.flaws[0].line}: {document.flaws[0].wrong}")
         if not isinstance(found, dict) or not isinstance(found.get("name"), str):
             raise _unreadable(file, "empty" if found is None else "it has no `name`")
         return str(found["name"])
@@ -125,7 +132,7 @@ class StudyFolder:
                     continue
                 try:
                     yield _row(line)
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+                except (msgspec.MsgspecError, ValueError, RecursionError) as error:
                     wrong.append(RecordError(f"{self.path / RESULTS}:{number}", f"not a run of a study: {error}"))
         if wrong:
             raise RecordsError(tuple(wrong))

@@ -8,11 +8,11 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from results.document import Document, read_document
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
-from scenarios.file.document import Document, read_document, read_text
 from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint
-from scenarios.file.scenario_files import CATALOG, is_a_folder
+from scenarios.file.scenario_files import CATALOG, is_a_folder, read_text, require_a_name
 from scenarios.file.written import written
 from scenarios.study.model import Study, study_complaints
 
@@ -26,6 +26,7 @@ def study_names() -> tuple[str, ...]:
 
 def find_study(text: str) -> Path:
     """The file for a catalog name or a path. Raises `UsageError` with near names."""
+    require_a_name(text, f"one of the catalog ({', '.join(study_names())}), or a file")
     if text in study_names():
         return STUDIES / f"{text}.yaml"
     if Path(text).is_file():

@@ -130,7 +130,7 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
     run = write_run(tmp_path / "gray")
     run.detect.write_text('{"event": "DETECT", "v": 1, "verdict": "failed"}\n')
     old = detect(run.path)
-    assert (old.exit_code, "another version wrote it" in old.stderr) == (3, True)
+    assert (old.exit_code, "detect.jsonl:1: Object missing required field" in old.stderr) == (3, True)
     run.detect.write_bytes(b"")
     empty = detect(run.path)
     assert (empty.exit_code, empty.stdout, "detect.jsonl is empty: it tells no verdict" in empty.stderr) == (

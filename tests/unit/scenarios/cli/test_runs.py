@@ -244,7 +244,7 @@ def test_show_says_what_run_said(tmp_path):
     assert json.loads(spraylab("show", str(run.path), "--json").stdout) == json.loads(run.summary.read_text())
     run.summary.write_text("{}")
     assert (result := spraylab("show", str(run.path))).exit_code == 3
-    assert "not a summary that this program reads" in result.stderr
+    assert "summary.json: Object missing required field" in result.stderr
     run.summary.unlink()
     assert "has no summary.json: the run did not get to its end" in spraylab("show", str(run.path)).stderr
 

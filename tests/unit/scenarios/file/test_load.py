@@ -7,13 +7,14 @@ import jsonschema
 import pytest
 import yaml
 
-from scenarios.errors import ScenarioRefusedError, UsageError
-from scenarios.file.document import read_document
+from results.document import read_document
+from scenarios.errors import EnvironmentLackingError, ScenarioRefusedError, UsageError
 from scenarios.file.json_schema import schema_text
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import CATALOG, catalog_names, find_scenario
 from scenarios.file.transport import Transport
+from scenarios.study.load import find_study
 
 ROOT = Path(__file__).parents[4]
 GOLDEN = sorted((ROOT / "tests/golden/scenarios").glob("*.yaml"))
@@ -147,12 +148,21 @@ def test_a_name_like_a_date_is_a_name(name: str) -> None:
     assert scenario_from(LEAST.replace("least", name), "x.yaml").name == name
 
 
-def test_unreadable_file_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_a_scenario_is_told_from_one_that_cannot_be_read(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"name: \xe9")
     with pytest.raises(UsageError, match=r"latin\.yaml:1: byte 0xe9 is not UTF-8; save the file as UTF-8"):
         load_scenario(tmp_path / "latin.yaml")
-    with pytest.raises(UsageError, match="cannot be read"):
+    (tmp_path / "large.yaml").write_bytes(b"# nothing\n" * 200_000)
+    with pytest.raises(UsageError, match=r"large\.yaml: larger than 1 MiB, so it is not read"):
+        load_scenario(tmp_path / "large.yaml")
+    with pytest.raises(EnvironmentLackingError, match=r"none\.yaml: cannot be read: No such file"):
         load_scenario(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("find", [find_scenario, find_study])
+def test_an_empty_name_is_told_as_that(find) -> None:
+    with pytest.raises(UsageError, match="the name is empty"):
+        find("")
 
 
 def test_resolved_scenario_loads_again() -> None:

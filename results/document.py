@@ -1,18 +1,18 @@
 """YAML text to plain values, with the line of every key, so that a complaint can point at it.
 
-Knows nothing of scenarios. Lists become tuples, for frozen models.
+The only reader of YAML, within limits, since a small text can become a huge value. Knows nothing of scenarios. Lists
+become tuples, for frozen models.
 """
 
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import yaml
 
-from results.regular_file import read_regular
-from scenarios.errors import UsageError
+MOST_BYTES = 1 << 20
+"""Of a file; a scenario with a thousand flows has a twentieth of it (our choice)."""
 
 DEEPEST = 32
 """Levels of nesting; a scenario has four."""
@@ -148,25 +148,6 @@ def odd_number(text: str, value: Any) -> tuple[str, str] | None:
         choice = str(value) if plain == value else f"{plain} or {value}, whichever is meant"
         return f"{text} would be read as {value}, in base 8", f"write {choice}"
     return None
-
-
-_OWN = Path(__file__).parents[1].resolve()
-"""Files of the program, which the user behind sudo may be unable to read; others are read with this user's rights."""
-
-
-def read_text(path: Path) -> str:
-    """The text of a file. Raises `UsageError` when it cannot be read, with the line where it is not UTF-8."""
-    try:
-        real = path.resolve()
-        data = real.read_bytes() if real.is_relative_to(_OWN) else read_regular(path)
-    except OSError as error:
-        raise UsageError(f"{path}: cannot be read: {error}") from error
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        odd = data[error.start]
-        raise UsageError(f"{path}:{line}: byte {odd:#04x} is not UTF-8; save the file as UTF-8") from error
 
 
 def read_document(text: str) -> Document:
