@@ -10,13 +10,11 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-import matplotlib as mpl
 import numpy as np
-
-mpl.use("Agg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from results.drawing import own_settings
 from results.study_table import telling, values_of
 from results.user_files import make_folder, replacing
 
@@ -60,7 +58,7 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
         "failures": lambda: failures_figure(cells),
     }
     written = []
-    with mpl.rc_context(_STYLE):
+    with own_settings(_STYLE):
         for name, draw in drawings.items():
             if (figure := draw()) is not None:
                 make_folder(folder)

@@ -7,6 +7,7 @@ from dataclasses import replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
 from results.report import (
     arrivals_figure,
     fabric_figure,

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
 
+from results.drawing import own_settings
 from results.user_files import make_folder, replacing, write_file
 
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
@@ -104,14 +104,14 @@ def _unsized(found: "re.Match[str]") -> str:
 
 def blank(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """An empty figure."""
-    with matplotlib.rc_context(_SETTINGS):
+    with own_settings(_SETTINGS):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.05)  # a browser's texts may be a little wider
         return Figure(figsize=(width_in, height_in), dpi=_DPI, layout=layout, facecolor="none")
 
 
 def styled() -> AbstractContextManager[None]:
     """Context in which axes are made and drawn."""
-    return matplotlib.rc_context(_SETTINGS)
+    return own_settings(_SETTINGS)
 
 
 def quiet_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
@@ -132,7 +132,7 @@ def whole_numbers(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
 def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
     """A finished figure, laid out and written as SVG; the same figure gives the same text."""
     svg = io.StringIO()
-    with matplotlib.rc_context(_SETTINGS | {"svg.hashsalt": name}):
+    with own_settings(_SETTINGS | {"svg.hashsalt": name}):
         engine = figure.get_layout_engine()
         if engine is not None:
             engine.execute(figure)
@@ -149,5 +149,5 @@ def save(figures: list[Drawn], folder: Path) -> None:
             on_paper = one.svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
             svg, png = folder / f"{one.name}.svg", folder / f"{one.name}.png"
             write_file(svg, on_paper.encode())
-            with replacing(png) as file, matplotlib.rc_context(_SETTINGS):
+            with replacing(png) as file, own_settings(_SETTINGS):
                 one.figure.savefig(file, format="png", dpi=_DPI, facecolor=PAPER, metadata={"Software": None})

@@ -11,6 +11,7 @@ import click
 from results.run_dir import RunDir
 from results.summary import Summary, size_text, summary_text
 from results.wording import count_text
+from scenarios.cli.drawing import draw_aside
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
@@ -70,27 +71,32 @@ def command(
     try:
         with interrupts_raise():
             summary = run_scenario(order, listener)
-        if not no_report:
-            _write_report(RunDir(Path(summary.folder)), listener)
     except FolderIncompleteError as error:
         listener.done()
         _print(error.summary, output)
         raise
     finally:
         listener.done()
-    _print(summary, output)
+    try:
+        _print(summary, output)
+    finally:
+        if not no_report:
+            _write_report(RunDir(Path(summary.folder)), listener)
     context.exit(_OUTCOMES[summary.outcome])
 
 
 def _write_report(folder: RunDir, listener: "Listener") -> None:
-    """Best effort: the run is over, and its result does not hang on a page."""
-    from results.report.page import write_report  # takes a second to import, better spent after the run
-
     listener.stage("report")
-    try:
+
+    def draw() -> None:
+        from results.report.page import write_report  # takes a second to import, better spent after the run
+
         write_report(folder)
-    except OSError as error:
-        listener.note(f"no report: {error.filename or folder.path}: {error.strerror or error}")
+
+    try:
+        draw_aside(draw, "report", f"the run is complete; `spraylab report {folder.path}` draws it")
+    finally:
+        listener.done()
 
 
 def _print(summary: Summary, output: Output) -> None:

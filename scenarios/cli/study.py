@@ -16,6 +16,7 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.expectation import Expectation
 from results.study_table import telling
 from results.wording import count_text, share_text
+from scenarios.cli.drawing import draw_aside
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
@@ -28,7 +29,7 @@ from scenarios.lab.readiness import lacks_of_folder, lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import find_study, load_study, study_names
 from scenarios.study.model import LossPolicy, Study, without_effect
-from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
+from scenarios.study.run import open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -91,11 +92,15 @@ def command(
         kept.begin(chosen)
         with interrupts_raise():
             (_simulate if simulate else _on_fabric)(chosen, kept, labdir, output)
-    cells = finish(kept, not no_figures)
+    cells, roc = kept.write_tables()
     if output.as_json:
         output.document(cells)
     else:
         _print(cells, output)
+    if not no_figures:
+        again = f"the study is complete; `spraylab study {study} --tables-only` draws it"
+        draw_aside(lambda: kept.draw(cells, roc), "figures", again)
+    if not output.as_json:
         output.text(f"in {kept.path}: {', '.join(kept.holds())}")
 
 

@@ -113,6 +113,7 @@ class StudyFolder:
 
     def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
         """Every figure the tables have something for; matplotlib is loaded here. Raises OSError."""
+        import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
         from results.figures import draw_figures
 
         return draw_figures(cells, roc, self._place / "figures")

@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Executor, Future
 from itertools import islice
-from typing import Any, Protocol
+from typing import Protocol
 
 from scenarios.study.folder import StudyFolder
 from scenarios.study.model import Point, Study, points_of
@@ -58,11 +58,3 @@ def simulated(points: list[Point], run: Callable[[Point], Row], pool: Executor) 
     while batch := list(islice(left, AHEAD)):
         waiting = [pool.submit(run, point) for point in batch]
         yield from (each.result() for each in waiting)
-
-
-def finish(folder: StudyFolder, figures: bool) -> list[dict[str, Any]]:
-    """Write tables and figures of all that is done; the cells. Raises OSError."""
-    cells, roc = folder.write_tables()
-    if figures:
-        folder.draw(cells, roc)
-    return cells

@@ -7,13 +7,15 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
+from results.run_dir import RunDir
 from results.summary import Summary, summary_text
 from scenarios.cli import run
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
 from scenarios.cli.run import Listener
+from scenarios.errors import InterruptedRunError
 from scenarios.run.unwritten import FolderIncompleteError
-from tests.support.run_folder import write_run
+from tests.support.run_folder import LINK, summary_of, write_run
 
 
 @pytest.fixture
@@ -104,3 +106,35 @@ def test_the_result_is_printed_also_where_the_folder_could_not_be_written(
     assert result.exit_code == 3
     assert result.stdout == summary_text(summary)
     assert "agent.jsonl: No space left on device" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (
+            OSError(28, "No space left on device", "/r/report.html"),
+            "no report: /r/report.html: No space left on device",
+        ),
+        (RuntimeError("latex could not be found"), "no report: RuntimeError: latex could not be found"),
+        (InterruptedRunError(), "interrupted while drawing the report"),
+    ],
+)
+@pytest.mark.parametrize("outcome", ["pass", "fail"])
+def test_a_report_that_fails_neither_hides_nor_changes_the_result(
+    monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str, outcome: str
+) -> None:
+    def fails(_folder: RunDir) -> None:
+        raise error
+
+    summary = summary_of("20260304T050607Z-gray-link-1", outcome, LINK)
+    monkeypatch.setattr(run, "require_root", lambda: None)
+    monkeypatch.setattr(run, "run_scenario", lambda *_: summary)
+    monkeypatch.setattr("results.report.page.write_report", fails)
+    done = CliRunner().invoke(main, ["run", "gray-link"])
+    interrupted = isinstance(error, KeyboardInterrupt)
+    assert done.exit_code == (130 if interrupted else {"pass": 0, "fail": 1}[outcome])
+    assert done.stdout == summary_text(summary)
+    first, *rest = done.stderr.splitlines()
+    assert first.startswith(f"spraylab: {told}")
+    assert f"the run is complete; `spraylab report {summary.folder}` draws it" in first
+    assert rest == (["spraylab: interrupted"] if interrupted else [])

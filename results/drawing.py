@@ -1,0 +1,57 @@
+"""matplotlib with our own settings only, whatever the user, the current folder or the environment say of it.
+
+To be imported before any other module that imports matplotlib: what it reads, it reads while it is imported.
+"""
+
+import os
+import pwd
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+from testbed.tools import tool_path
+
+_ENVIRONMENT = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
+"""Before all but a `matplotlibrc` in the current folder, which matplotlib reads first."""
+
+_OF_WINDOWS = ("backend", "backend_fallback", "interactive", "toolbar")
+"""Settings that no figure in a file depends on; setting a backend would load it."""
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """The root folder as the current one, and an environment that names no file of a user's."""
+    kept = os.environ.copy()
+    os.environ.update(_ENVIRONMENT | {"PATH": tool_path()})  # it starts fc-list
+    if os.geteuid() == 0:  # fonts are remembered in root's home, not in that of a user whose HOME sudo has kept
+        os.environ["MPLCONFIGDIR"] = os.path.join(pwd.getpwuid(0).pw_dir, ".cache", "matplotlib")
+    here = os.open(".", os.O_PATH | os.O_CLOEXEC)
+    os.chdir("/")
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            os.fchdir(here)
+        os.close(here)
+        os.environ.clear()
+        os.environ.update(kept)
+
+
+def _load() -> Any:
+    if "matplotlib" in sys.modules:  # of a program that draws itself; `own_settings` sets all that matters
+        return sys.modules["matplotlib"]
+    with _undisturbed():
+        import_module("matplotlib.figure")  # with all that it reads: settings and fonts
+        return import_module("matplotlib")
+
+
+matplotlib = _load()
+
+
+def own_settings(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
+    """Context in which figures are drawn by matplotlib's defaults and `settings`, and by nothing else."""
+    defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _OF_WINDOWS}
+    context: AbstractContextManager[None] = matplotlib.rc_context(defaults | dict(settings))
+    return context
