@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, ImmediateArrived, ReceiveQueue
 from agent.core.config import QpConfig
+from agent.core.events import QpErrorReason
 from agent.core.psn import psn_of
 from agent.core.ring import read_run, write_run
 from agent.wire.columns import Rows, WriteColumns
@@ -38,8 +39,8 @@ class Delivery:
         self._slots = np.array(slots - 1, np.int64)
         self._ends = np.zeros(slots, np.uint8)
         """Opcode of a message's last packet in its slot, 0 elsewhere."""
-        self._immediates: dict[int, tuple[int, int]] = {}
-        """Of offsets not yet delivered: immediate and message length."""
+        self._immediates: dict[int, tuple[int, int, int]] = {}
+        """Of offsets not yet delivered: immediate, message length and RQMSN."""
         self._receives = receives
         self._completions = completions
         self._end = 0
@@ -78,24 +79,24 @@ class Delivery:
             return True
         with_imm = (ending & (opcodes & _HAS_IMM != 0)).nonzero()[0]
         ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & _RQMSN_MASK
-        values = zip(offsets[with_imm], cols.imm[rows][with_imm], cols.dmalen[rows][with_imm], strict=True)
+        columns = (cols.imm, cols.dmalen, cols.rqmsn)
+        values = zip(*(column[rows][with_imm].tolist() for column in columns), strict=True)
         # One turn an immediate, and few of those are in flight.
-        for offset, imm, length in values:
-            self._immediates[int(offset)] = (int(imm), int(length))
+        self._immediates.update(zip(offsets[with_imm].tolist(), values, strict=True))
         return int(ahead.max()) < self._max_wimm
 
-    def advance(self, start: int, stop: int, now_ns: int) -> bool:
-        """The cumulative point moved over offsets start .. stop - 1; False if an immediate found no receive."""
+    def advance(self, start: int, stop: int, now_ns: int) -> tuple[QpErrorReason, int] | None:
+        """The cumulative point moved over offsets start .. stop - 1; what is wrong with an immediate, and where."""
         run = read_run(self._ends, start, stop)
         count = int(np.count_nonzero(run))
         if not count:
-            return True
+            return None
         self.messages += count
         places = run.nonzero()[0]
         self._end = start + int(places[-1]) + 1
         write_run(self._ends, start, stop, 0)
         self._want_ack(now_ns, at_once=start <= self._asked < stop)
-        return not self._immediates or self._deliver(stop)
+        return self._deliver(stop) if self._immediates else None
 
     def again(self, now_ns: int) -> None:
         """A duplicate or a probe: the peer may have missed a transport ACK."""
@@ -118,18 +119,20 @@ class Delivery:
         self._told_ns, self.ack_deadline_ns = now_ns, None
         return self._batch(self._end - 1, AETH_ACK, ev_index)
 
-    def _deliver(self, stop: int) -> bool:
+    def _deliver(self, stop: int) -> tuple[QpErrorReason, int] | None:
         # One turn an immediate; they are in memory in order of offset.
         for offset in sorted(self._immediates):
             if offset >= stop:
                 break
-            imm, length = self._immediates.pop(offset)
+            imm, length, rqmsn = self._immediates.pop(offset)
+            if rqmsn != self.delivered & _RQMSN_MASK:
+                return QpErrorReason.LOCAL_INVALID_REQUEST, offset
             wr_id = self._receives.take()
             if wr_id is None:
-                return False
+                return QpErrorReason.LOCAL_NO_RECEIVE, offset
             self.delivered += 1
             self._completions.add(ImmediateArrived(self._qpn, wr_id, imm, length))
-        return True
+        return None
 
     def _want_ack(self, now_ns: int, *, at_once: bool = False) -> None:
         if not self._acks:

@@ -30,6 +30,7 @@ class QpErrorReason(Enum):
     """The peer named memory it may not write."""
     LOCAL_WIMM_OVERFLOW = "local write-with-immediate overflow"
     """The peer has more of them in flight than agreed."""
+    LOCAL_INVALID_REQUEST = "local invalid request"
     LOCAL_NO_RECEIVE = "no receive posted"
     """The peer's immediate found none; there is no RNR in MRC."""
     ASKED = "by request"

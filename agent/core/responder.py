@@ -20,9 +20,18 @@ from agent.core.refusals import Refusals
 from agent.core.reordering import Reordering
 from agent.core.reverse_evs import ReverseEvs
 from agent.core.sack_writer import SackWriter
+from agent.core.sequence import Sequence
 from agent.wire.columns import Rows, SackBatch, WriteColumns, total
 from agent.wire.constants import NackReason, NakCode
 from agent.wire.control_columns import AckBatch, NackBatch, ProbeColumns
+
+_NAK_CODES = {
+    QpErrorReason.LOCAL_ACCESS_ERROR: NakCode.REMOTE_ACCESS_ERROR,
+    QpErrorReason.LOCAL_INVALID_REQUEST: NakCode.INVALID_REQUEST,
+    QpErrorReason.LOCAL_WIMM_OVERFLOW: NakCode.INVALID_REQUEST,
+    QpErrorReason.LOCAL_NO_RECEIVE: NakCode.REMOTE_OPERATIONAL_ERROR,
+}
+"""What the peer is told of each failure."""
 
 _CUMULATIVE = np.array(0, np.int64)
 """What lies below is known already."""
@@ -40,6 +49,8 @@ class ResponderCounters:
     out_of_window: int = 0
     trimmed: int = 0
     access_errors: int = 0
+    invalid: int = 0
+    """Not cut from messages as they should be."""
     ce_marked: int = 0
     sacks: int = 0
     nacks: int = 0
@@ -70,6 +81,7 @@ class Responder:
         self._nack_out_of_window = config.nack_out_of_window
         self._ring = ReceiveRing(self._window_psns)
         self.reordering = Reordering(self._window_psns)
+        self._sequence = Sequence(self._ring.size, config.pmtu)
         self._sacks = SackWriter(config, qpn)
         self._delivery = Delivery(
             config,
@@ -148,13 +160,7 @@ class Responder:
         if known + trimmed < len(offsets):
             self._beyond(cols, ahead)
         if new:
-            rows = slice(None) if new == len(fresh) else fresh.nonzero()[0]
-            placed = self._place(cols, rows)
-            if np.count_nonzero(placed) < len(placed):
-                rows = self._deny(fresh, placed, offsets)
-                acceptable &= ~fresh
-                acceptable[rows] = True
-            self._accept(cols, rows, offsets[rows], now_ns)
+            self._take(cols, offsets, fresh, acceptable, now_ns)
         if known > new:
             self._delivery.again(now_ns)
             # What is older than a window is no resend: whoever sent it has heard of it. No SACK names it.
@@ -204,14 +210,40 @@ class Responder:
             cols.rkey[rows], cols.va[rows], cols.payload_bytes[rows], cols.memory, cols.payload_offset[rows]
         )
 
-    def _deny(
-        self, fresh: NDArray[np.bool_], placed: NDArray[np.bool_], offsets: NDArray[np.int64]
-    ) -> NDArray[np.int64]:
-        """Count and NAK the fresh rows that might not be placed; the others."""
-        rows = fresh.nonzero()[0]
-        self.counters.access_errors += len(placed) - int(np.count_nonzero(placed))
-        self._fail(QpErrorReason.LOCAL_ACCESS_ERROR, NakCode.REMOTE_ACCESS_ERROR, int(offsets[rows[~placed][0]]))
-        return rows[placed]
+    def _take(
+        self,
+        cols: WriteColumns,
+        offsets: NDArray[np.int64],
+        fresh: NDArray[np.bool_],
+        acceptable: NDArray[np.bool_],
+        now_ns: int,
+    ) -> None:
+        """Check, place and enter the fresh rows, n >= 1; those found wrong are struck from both masks (n,)."""
+        rows: Rows = slice(None) if np.count_nonzero(fresh) == len(fresh) else fresh.nonzero()[0]
+        malformed = self._sequence.malformed(cols, rows)
+        if malformed is not None:
+            self._refuse(malformed, fresh, acceptable, offsets, QpErrorReason.LOCAL_INVALID_REQUEST)
+            rows = fresh.nonzero()[0]
+            if not len(rows):
+                return
+        placed = self._place(cols, rows)
+        if np.count_nonzero(placed) < len(placed):
+            self._refuse(~placed, fresh, acceptable, offsets, QpErrorReason.LOCAL_ACCESS_ERROR)
+            rows = fresh.nonzero()[0]
+        self._accept(cols, rows, offsets[rows], now_ns)
+
+    def _refuse(
+        self,
+        wrong: NDArray[np.bool_],
+        fresh: NDArray[np.bool_],
+        acceptable: NDArray[np.bool_],
+        offsets: NDArray[np.int64],
+        reason: QpErrorReason,
+    ) -> None:
+        """Count and NAK those of the m fresh rows that are `wrong` (m,), and strike them from both masks (n,)."""
+        rows = fresh.nonzero()[0][wrong]
+        fresh[rows] = acceptable[rows] = False
+        self._fail(reason, int(offsets[rows[0]]), len(rows))
 
     def _accept(self, cols: WriteColumns, rows: Rows, offsets: NDArray[np.int64], now_ns: int) -> None:
         """Enter placed packets, and complete the messages the cumulative point passes."""
@@ -224,16 +256,29 @@ class Responder:
         self.reordering.note(offsets, cols.flags[rows])
         counters.received = ring.received
         counters.received_bytes += payload_bytes
+        self._sequence.note(offsets, cols, rows)
         agreed = delivery.note(offsets, cols, rows)
         if not agreed:
-            self._fail(QpErrorReason.LOCAL_WIMM_OVERFLOW, NakCode.INVALID_REQUEST, int(offsets[-1]))
-        elif ring.next > start and not delivery.advance(start, ring.next, now_ns):
-            self._fail(QpErrorReason.LOCAL_NO_RECEIVE, NakCode.REMOTE_OPERATIONAL_ERROR, ring.next - 1)
-        elif delivery.ack_deadline_ns is not None and now_ns >= delivery.ack_deadline_ns:
+            self._fail(QpErrorReason.LOCAL_WIMM_OVERFLOW, int(offsets[-1]))
+        elif ring.next > start:
+            self._advance(start, ring.next, now_ns)
+        if delivery.ack_deadline_ns is not None and now_ns >= delivery.ack_deadline_ns:
             self._sacks.go_along()
         counters.messages, counters.immediates = delivery.messages, delivery.delivered
 
-    def _fail(self, reason: QpErrorReason, code: NakCode, offset: int) -> None:
+    def _advance(self, start: int, stop: int, now_ns: int) -> None:
+        """The cumulative point moved over offsets start .. stop - 1: complete what is right."""
+        broken = self._sequence.first_wrong(start, stop)
+        failed = self._delivery.advance(start, stop if broken is None else broken, now_ns)
+        if failed is None and broken is not None:
+            failed = QpErrorReason.LOCAL_INVALID_REQUEST, broken
+        if failed is not None:
+            self._fail(*failed)
+
+    def _fail(self, reason: QpErrorReason, offset: int, packets: int = 1) -> None:
+        """What came at `offset`, and so many packets together, must not be."""
+        self.counters.access_errors += packets * (reason is QpErrorReason.LOCAL_ACCESS_ERROR)
+        self.counters.invalid += packets * (reason is QpErrorReason.LOCAL_INVALID_REQUEST)
         if self.failure is None:
             self.failure = reason
-            self._delivery.refuse(code, offset)
+            self._delivery.refuse(_NAK_CODES[reason], offset)

@@ -36,5 +36,7 @@ def _counted(runtime: HostRuntime) -> Counter[str]:
             ACK_NOT_OUTSTANDING=requester.acks_rejected,
             NACK_NOT_OUTSTANDING=requester.nacks_rejected,
             OUT_OF_WINDOW=responder.out_of_window,
+            INVALID_REQUEST=responder.invalid,
+            ACCESS_ERROR=responder.access_errors,
         )
     return counts

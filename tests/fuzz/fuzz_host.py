@@ -273,11 +273,13 @@ def _judged(qp: QueuePair) -> dict[str, int]:
     return {
         "replayed writes": responder.duplicates,
         "mis-keyed or out of the region": responder.access_errors,
+        "not cut from messages": responder.invalid,
         "beyond the window": responder.out_of_window,
         "SACKs of what was never sent": requester.sacks_rejected,
         "SACKs of the past": requester.sacks_stale,
         "ACKs of what was never sent": requester.acks_rejected,
         "NACKs of the past": requester.nacks_stale,
+        "NACKs of what was never sent": requester.nacks_rejected,
     }
 
 

@@ -33,6 +33,8 @@ Frames = NDArray[np.uint8]
 Lengths = NDArray[np.uint32]
 
 STRIDE = 512
+WINDOW_PKTS = 1024
+"""At least what the attacked queue pairs send ahead."""
 _FLAGS = offset_of(BASE_FRAME, "bth", "flags")
 _TRAILER = c.ICRC_BYTES
 _EDGES = np.array([0, 1, 2, 3, 0xFF, 0xFFFF, 0x10000, 0xFFFFFF, 0x7FFFFFFF, 0x80000000, 0xFFFFFFFF], np.uint32)
@@ -161,12 +163,16 @@ def _forged_words(rng: np.random.Generator, frames: Frames, lengths: Lengths, ta
 
 
 def _forged_place(rng: np.random.Generator, frames: Frames, lengths: Lengths, target: Target) -> None:
-    """Writes of any age to about the ends of the region, under the right key more often than not."""
+    """Writes of any age to about the ends of the region, mostly under the right key and as whole messages."""
     opcodes = rng.choice(np.array(c.WRITE_OPCODES, np.uint8), len(frames))
     writes = KIND_OF_OPCODE[frames[:, BTH_OFFSET]] >= Kind.WRITE.value
     frames[writes, BTH_OFFSET] = opcodes[writes]
     frame = records(frames, WRITE_FRAME)
     payload = np.maximum(lengths.astype(np.int64) - WRITE_FRAME.itemsize - _TRAILER, 0)
+    whole = writes & (rng.random(len(frames)) < 0.8)
+    frames[whole, BTH_OFFSET] = Opcode.WRITE_ONLY
+    pad = frame["bth"]["pad_tver"] >> 4 & 3
+    frame["reth"]["dmalen"][whole] = np.maximum(payload - pad, 0)[whole]
     edges = [
         np.zeros(len(frames), np.int64),
         target.region_bytes - payload,
@@ -290,7 +296,7 @@ def _make_plausible(rng: np.random.Generator, frames: Frames, target: Target) ->
 
 
 def _make_harmless(rng: np.random.Generator, frames: Frames, target: Target) -> None:
-    """No write outside the region and none with immediate, no NAK, no NACK that is fatal."""
+    """No write outside the region, none that is new, none with immediate, no NAK, no NACK that is fatal."""
     opcode = frames[:, BTH_OFFSET]
     opcode[np.isin(opcode, c.IMMEDIATE_OPCODES)] = Opcode.WRITE_MIDDLE
     writes = np.flatnonzero(KIND_OF_OPCODE[opcode] >= Kind.WRITE.value)
@@ -299,6 +305,10 @@ def _make_harmless(rng: np.random.Generator, frames: Frames, target: Target) -> 
     place = rng.integers(0, target.region_bytes - STRIDE, len(writes))
     frame["reth"]["va"][writes] = target.va + place
     frame["reth"]["rkey"][writes] = target.rkey
+    # A new one would have to fit the messages around it, or end the connection.
+    past = rng.integers(WINDOW_PKTS, 3 * WINDOW_PKTS, len(writes), np.uint32)
+    word = frame["bth"]["psn_word"][writes].astype(np.uint32)
+    frame["bth"]["psn_word"][writes] = word & np.uint32(0xFF000000) | word - past & np.uint32(c.PSN_MASK)
     acks = np.flatnonzero(opcode == Opcode.ACKNOWLEDGE)
     _write(frames, acks, bits_of(ACK_FRAME, "aeth", "syndrome"), np.full(len(acks), c.AETH_ACK, np.uint32))
     nacks = np.flatnonzero(opcode == Opcode.NACK)

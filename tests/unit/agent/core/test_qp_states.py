@@ -113,6 +113,10 @@ EVENTS: dict[str, tuple[Callable[[QueuePair], object], dict[QpState, QpState | N
         lambda qp: qp.receive_writes(write(RKEY + 1), 1),
         {RESET: RESET, INIT: INIT, RTR: ERROR, RTS: ERROR, ERROR: ERROR},
     ),
+    "a write without bytes arrives": (
+        lambda qp: qp.receive_writes(replace(write(RKEY), payload_bytes=one(0, np.uint32)), 1),
+        {RESET: RESET, INIT: INIT, RTR: ERROR, RTS: ERROR, ERROR: ERROR},
+    ),
     "a retriable NACK arrives": (
         lambda qp: qp.receive_nacks(nack(NackReason.TRIMMED, qp), 1),
         {state: state for state in QpState},

@@ -42,25 +42,31 @@ class Receiver:
         return self.responder.counters
 
 
-def writes_of(offsets, *, asking=(), resent=(), marked=(), trimmed=(), rkey=RKEY, evs=None, opcodes=0xC7):
+MESSAGE_PKTS = 500
+
+
+def writes_of(offsets, *, asking=(), resent=(), marked=(), trimmed=(), rkey=RKEY, evs=None, message_pkts=MESSAGE_PKTS):
+    """Packets of messages of 8 bytes a packet, each written to the beginning of the region."""
     o = np.array(offsets, np.int64)
     n = len(o)
+    into = o % message_pkts
+    is_first, is_last = into == 0, into == message_pkts - 1
     flags = np.where(np.isin(o, asking), BTH_ACK_REQUEST, 0) | np.where(np.isin(o, resent), BTH_RETRANSMISSION, 0)
     return WriteColumns(
         psn=((o + START_PSN) % (1 << 24)).astype(np.uint32),
-        opcode=np.full(n, opcodes, np.uint8),
+        opcode=np.select([is_first & is_last, is_first, is_last], [0xCA, 0xC6, 0xC8], 0xC7).astype(np.uint8),
         flags=flags.astype(np.uint8),
         dqpn=np.full(n, 0x12345, np.uint32),
         ce=np.isin(o, marked),
         trimmed=np.isin(o, trimmed),
         trimmed_lasthop=np.zeros(n, bool),
         ev=(o % 6).astype(np.uint32) if evs is None else np.array(evs, np.uint32),
-        msn=np.zeros(n, np.uint16),
+        msn=(o // message_pkts).astype(np.uint16),
         rqmsn=np.zeros(n, np.uint16),
         tx_timestamp=(o + 1000).astype(np.uint16),
-        va=(VA + 8 * o).astype(np.uint64),
+        va=(VA + 8 * into).astype(np.uint64),
         rkey=np.full(n, rkey, np.uint32),
-        dmalen=np.full(n, 4000, np.uint32),
+        dmalen=np.full(n, 8 * message_pkts, np.uint32),
         imm=np.zeros(n, np.uint32),
         payload_bytes=np.full(n, 8, np.uint32),
         payload_offset=np.arange(n, dtype=np.int64) * 8,
@@ -227,8 +233,7 @@ def test_a_duplicate_is_named_or_not_answered_by_a_sack(behind, named):
     """What lies further back than a window is no resend of ours, and 16 bits cannot name all of it."""
     receiver = Receiver()
     for first in range(0, 40_000, 200):
-        columns = writes_of(range(first, first + 200))
-        receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
+        receiver.responder.receive_writes(writes_of(range(first, first + 200)), 0)
     assert receiver.responder.held_pkts == 0
     receiver.responder.acknowledge(0)
     batch = receiver.take(40_000 - behind)
@@ -242,8 +247,7 @@ def test_a_duplicate_is_named_or_not_answered_by_a_sack(behind, named):
 def test_an_old_duplicate_leaves_what_is_due_as_it_is():
     receiver = Receiver()
     for first in range(0, 600, 200):
-        columns = writes_of(range(first, first + 200))
-        receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
+        receiver.responder.receive_writes(writes_of(range(first, first + 200)), 0)
     receiver.responder.acknowledge(0)
     batch = receiver.take(599, 0, asking=[599])
     assert batch.ack_psn_offset.tolist() == [0]
@@ -253,8 +257,7 @@ def test_what_a_sack_can_no_longer_name_is_left_out():
     receiver = Receiver(replace(CONFIG, mpr=255))
     receiver.responder.receive_writes(writes_of([0], marked=[0]), 0)
     for first in range(1, 32_801, 200):
-        columns = writes_of(range(first, first + 200))
-        receiver.responder.receive_writes(replace(columns, va=np.full(200, VA, np.uint64)), 0)
+        receiver.responder.receive_writes(writes_of(range(first, first + 200)), 0)
     assert receiver.responder.acknowledge(0) is None
     batch = receiver.take(32_800, asking=[32_800])
     assert (cack(batch), batch.ack_psn_offset.tolist()) == (32_800, [0])
@@ -293,7 +296,7 @@ def test_any_order_with_duplicates_is_received_exactly_once(seed):
 
 def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked():
     receiver = Receiver(replace(CONFIG, ack_coalesce_ns=1000))
-    ends = {"opcodes": 0xC8}
+    ends = {"message_pkts": 1}
     receiver.take(0, now_ns=10, **ends)
     assert receiver.acked(10) == 1, "the first at once"
     receiver.take(1, now_ns=20, **ends)
@@ -307,7 +310,7 @@ def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked()
 
 def test_a_message_completed_by_an_overtaken_packet_is_told_at_once():
     receiver = Receiver(replace(CONFIG, sack_delay_ns=1_000_000))
-    assert receiver.take(1, asking=[1], opcodes=0xC8) is not None, "whoever asks is answered"
-    sack = receiver.take(0, now_ns=10)
+    assert receiver.take(1, asking=[1], message_pkts=2) is not None, "whoever asks is answered"
+    sack = receiver.take(0, now_ns=10, message_pkts=2)
     assert (cack(sack), receiver.acked(10)) == (1, 1), "the SACK goes along with the transport ACK"
-    assert receiver.take(2, now_ns=20) is None, "news in a stream waits"
+    assert receiver.take(2, now_ns=20, message_pkts=2) is None, "news in a stream waits"

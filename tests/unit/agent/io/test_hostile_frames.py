@@ -6,15 +6,16 @@ from agent.wire.decode import RejectReason
 from tests.fuzz.fuzz_host import KINDS, Fuzz
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_hostile_frames_are_counted_and_harm_nobody_else(seed):
     """Nothing raises, no byte outside a region changes, other pairs' data arrives right and without a resend."""
-    tally = Fuzz(seed).run(10_000)
-    assert tally.frames == 10_000
+    tally = Fuzz(seed).run(40_000)
+    assert tally.frames == 40_000
     assert all(tally.delivered[kind] for kind in KINDS)
     seldom = {RejectReason.ACCEPTED, RejectReason.ANNOUNCEMENT, RejectReason.ROUTING_HEADER}
     assert all(tally.rejected[reason] for reason in set(RejectReason) - seldom)
     assert tally.unknown_qp > 0
+    assert tally.judged
     assert all(count > 0 for count in tally.judged.values()), tally.judged
 
 
