@@ -13,13 +13,24 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
 from scenarios.cli.perf_collectives import add_collectives
-from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
+from scenarios.cli.perf_progress import Progress
+from scenarios.cli.perf_session import (
+    ITERATIONS,
+    WARMUP,
+    host_of,
+    print_rows,
+    transport_of,
+    transport_options,
+    under_test,
+    verdict_of,
+)
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
+from scenarios.memory_room import require_room
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_transport import fitting_settings
-from scenarios.workload.perf_writes import SIZES, WriteTest, write_rows
+from scenarios.workload.perf_writes import MOST_BYTES, SIZES, WriteTest, write_rows
 
 
 @click.group("perf", cls=CommandGroup)
@@ -36,7 +47,7 @@ def of_write(command: Command) -> Command:
         click.argument("source", shell_complete=nodes_like),
         click.argument("destination", shell_complete=nodes_like),
         click.option("-a", "--all", "every", is_flag=True, help="All sizes from 2 to 8388608 bytes."),
-        click.option("-n", "--iters", "iterations", type=click.IntRange(1), help="Messages of each queue pair."),
+        click.option("-n", "--iters", "iterations", type=ITERATIONS, help="Messages of each queue pair."),
         click.option(
             "-D",
             "--duration",
@@ -72,7 +83,7 @@ def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, 
 @command.command("write-lat")
 @of_write
 @click.option("-s", "--size", type=SIZE, default=2, show_default=True, help="Bytes of a message.")
-@click.option("-w", "--warmup", type=click.IntRange(0), default=100, show_default=True, help="Messages not timed.")
+@click.option("-w", "--warmup", type=WARMUP, default=100, show_default=True, help="Messages not timed.")
 @click.option("--completion", is_flag=True, help="Until the sender's completion, not half the way to and fro.")
 @of_lab
 @told_with_qps
@@ -92,9 +103,12 @@ def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Out
     """Run a test of writes and print its rows as they come."""
     if given["iterations"] is not None and given["duration_s"] is not None:
         raise UsageError("-n and -D exclude one another: say how many messages, or how long")
+    if given["size"] > MOST_BYTES:
+        raise UsageError(f"-s {given['size']} is too large: a message is at most {MOST_BYTES} bytes (32 bits)")
     require_root()
     with under_test(labdir) as (lab, undo):
         order = _order(test, lab, given)
+        require_room(order.memory_bytes(), f"the memory of {count_text(order.qps, 'queue pair')} at both hosts")
         rows = _printed(output, order, lab, undo)
     return verdict_of(
         sum(row.wrong or 0 for row in rows if isinstance(row, BandwidthRow)), [row.cost for row in rows], output
@@ -119,5 +133,5 @@ def _printed(output: Output, test: WriteTest, lab: LabInUse, undo: ExitStack) ->
         f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {count_text(test.qps, 'queue pair')}, {ways}",
         "MB are 2^20 bytes, packets are messages, as in perftest",
     )
-    rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo)
+    rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo, moved_to=Progress(output, test).moved_to)
     return print_rows(output, lab.fabric, test.config, head, write_header(test.test), rows, write_line, cost_line)

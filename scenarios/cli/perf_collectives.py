@@ -9,11 +9,21 @@ from results.collective_rows import HEADER, end_lines, row_line
 from results.wording import count_text
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
-from scenarios.cli.perf_session import host_of, print_rows, transport_of, transport_options, under_test, verdict_of
+from scenarios.cli.perf_session import (
+    ITERATIONS,
+    WARMUP,
+    host_of,
+    print_rows,
+    transport_of,
+    transport_options,
+    under_test,
+    verdict_of,
+)
 from scenarios.cli.quantities import SIZE
 from scenarios.errors import UsageError
 from scenarios.file.groups import PATTERN_OF, Group, groups_of
 from scenarios.lab.lab_dir import LabDir
+from scenarios.memory_room import require_room
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
 from scenarios.workload.perf_transport import fitting_settings
@@ -55,9 +65,9 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
     @click.option("-b", "--begin", type=SIZE, default="1KiB", show_default=True, help="Smallest size, in bytes.")
     @click.option("-e", "--end", type=SIZE, default="1MiB", show_default=True, help="Largest size.")
     @click.option("-f", "--factor", type=click.IntRange(2), default=4, show_default=True, help="From size to size.")
-    @click.option("-n", "--iters", "iterations", type=click.IntRange(1), default=20, show_default=True,
+    @click.option("-n", "--iters", "iterations", type=ITERATIONS, default=20, show_default=True,
                   help="Timed rounds.")  # fmt: skip
-    @click.option("-w", "--warmup", type=click.IntRange(0), default=5, show_default=True, help="Rounds before them.")
+    @click.option("-w", "--warmup", type=WARMUP, default=5, show_default=True, help="Rounds before them.")
     @click.option("-c", "--check", type=click.IntRange(0, 1), default=1, show_default=True,
                   help="Compare all numbers of one more round.")  # fmt: skip
     @click.option("-q", "--qp", "qps", type=click.IntRange(1, 64), default=1, show_default=True,
@@ -71,6 +81,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
         require_root()
         with under_test(labdir) as (lab, undo):
             test = _test(pattern, kind, lab, sizes, given)
+            require_room(test.memory_bytes(), f"the memory of {count_text(test.ranks * len(test.groups), 'rank')}")
             rows = print_rows(
                 output,
                 lab.fabric,

@@ -24,6 +24,9 @@ from testbed.model.ids import Role, parse_node
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
+ITERATIONS, WARMUP = click.IntRange(1, 1_000_000_000), click.IntRange(0, 1_000_000_000)
+"""Of messages or rounds; at most more than anybody waits for (our choice)."""
+
 R = TypeVar("R")
 
 

@@ -229,9 +229,19 @@ def look_later() -> None:
     time.sleep(POLL_S)
 
 
-def wait_for(jobs: Sequence[Job], workers: Sequence[Asked], idle: Callable[[], None]) -> list[tuple[Report, ...]]:
+def tell_nobody(_acked_bytes: int) -> None:
+    """Of how far a job is."""
+
+
+def wait_for(
+    jobs: Sequence[Job],
+    workers: Sequence[Asked],
+    idle: Callable[[], None],
+    moved_to: Callable[[int], None] = tell_nobody,
+) -> list[tuple[Report, ...]]:
     """The reports of jobs that were started, by rank. `idle` is called between two looks.
 
+    `moved_to` gets the bytes acknowledged so far on all queue pairs, about once a second.
     Raises `WorkerFailedError`, and `RunStalledError` when nothing moves any more.
     """
     ended: list[tuple[Report, ...] | None] = [None] * len(jobs)
@@ -244,6 +254,7 @@ def wait_for(jobs: Sequence[Job], workers: Sequence[Asked], idle: Callable[[], N
         if now_s - looked_s > _LOOK_AFTER_S:
             looked_s = now_s
             acked = sum(row["acked_bytes"] for worker in workers for row in worker.ask(ask.Progress())["qps"])
+            moved_to(acked)
             if acked != moved:
                 moved, moved_s = acked, now_s
             elif now_s - moved_s > STALLED_AFTER_S:

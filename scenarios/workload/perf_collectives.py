@@ -41,6 +41,10 @@ class CollectiveTest:
         """Of each group."""
         return len(self.groups[0])
 
+    def memory_bytes(self) -> int:
+        """Of all ranks together, for the largest size."""
+        return sum(memory_of(self, max(map(self.count_of, self.sizes))).values()) * self.ranks * len(self.groups)
+
     def count_of(self, size: int) -> int:
         """Elements of a rank's memory at a size: full parts for every rank, at least one element each."""
         whole = size // ELEMENT_BYTES
@@ -55,11 +59,16 @@ def queue_pairs_to_a_host(pattern: Pattern, ranks: int, qps: int) -> int:
 
 def jobs_of(workers: Sequence[Asked], test: CollectiveTest, count: int) -> tuple[Job, ...]:
     """One job a group, with memory for so many elements; not open yet."""
-    memory = {name: size * ELEMENT_BYTES for name, size in elements_of(test.pattern, test.ranks, count).items()}
+    memory = memory_of(test, count)
     pairs = pairs_of(test.pattern, test.ranks)
     return tuple(
         Job(workers, JobShape(hosts, pairs, test.qps, memory, test.config, test.seed)) for hosts in test.groups
     )
+
+
+def memory_of(test: CollectiveTest, count: int) -> dict[str, int]:
+    """Bytes of each rank's memory by name."""
+    return {name: size * ELEMENT_BYTES for name, size in elements_of(test.pattern, test.ranks, count).items()}
 
 
 def collective_rows(

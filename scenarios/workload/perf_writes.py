@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from agent.host import requests as ask
@@ -21,6 +22,9 @@ SIZES = tuple(1 << power for power in range(1, 24))
 
 VOLUME_BYTES = 1 << 28
 """What a row of `-a` sends at most unless told how many: 256 MiB are about a second (our choice)."""
+
+MOST_BYTES = (1 << 32) - 1
+"""Of a message: its length is a number of 32 bits (RETH)."""
 
 LEAST_ITERATIONS = 8
 """Of a row of `-a`."""
@@ -52,6 +56,23 @@ class WriteTest:
         usual = _USUAL[self.test]
         return max(LEAST_ITERATIONS, min(usual, VOLUME_BYTES // size)) if len(self.sizes) > 1 else usual
 
+    def memory_bytes(self) -> int:
+        """Of both hosts together, each with a source and a target, for the size that takes most."""
+        return max(2 * sum(self.memory_of(size).values()) for size in self.sizes)
+
+    def memory_of(self, size: int) -> dict[str, int]:
+        """Bytes of each host's memory by name."""
+        each = self.qps * buffer_bytes(size)
+        return {"source": each, "target": each}
+
+    def volume_of(self, size: int) -> int | None:
+        """Bytes of all messages to be written for a row; None when time decides."""
+        iterations = self.iterations_of(size)
+        if iterations is None:
+            return None
+        answered = self.test == "write-lat" and self.until == "answer"
+        return (iterations + self.warmup) * self.qps * size * (2 if self.both or answered else 1)
+
 
 _BOTH = frozenset({(0, 1)})
 
@@ -62,22 +83,30 @@ _USUAL = {"write-bw": 5000, "write-lat": 1000}
 """Iterations that perftest makes when not told."""
 
 
+def tell_nobody_of(_size: int, _acked_bytes: int) -> None:
+    """How far the row of a size is."""
+
+
 def write_rows(
-    workers: Sequence[Asked], test: WriteTest, undo: ExitStack, idle: Callable[[], None] = look_later
+    workers: Sequence[Asked],
+    test: WriteTest,
+    undo: ExitStack,
+    idle: Callable[[], None] = look_later,
+    moved_to: Callable[[int, int], None] = tell_nobody_of,
 ) -> Iterator[WriteRow]:
     """Measure size by size, each with memory and queue pairs of its own, so that what arrived can be compared.
 
+    `moved_to` gets the size and the bytes acknowledged of it, about once a second.
     Raises `WorkerFailedError`, `RunStalledError`.
     """
     for size in test.sizes:
-        memory = test.qps * buffer_bytes(size)
-        shape = JobShape(test.hosts, _BOTH, test.qps, {"source": memory, "target": memory}, test.config, _SEED)
+        shape = JobShape(test.hosts, _BOTH, test.qps, test.memory_of(size), test.config, _SEED)
         job = Job(workers, shape)
         undo.callback(_close, job)
         job.open()
         before = perf_counts(workers)
         job.start(_order(test, size))
-        (reports,) = wait_for([job], workers, idle)
+        (reports,) = wait_for([job], workers, idle, partial(moved_to, size))
         yield _row(test, size, reports, perf_counts(workers).since(before), _wrong(test, size, reports, job))
         job.close()
 
