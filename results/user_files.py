@@ -77,9 +77,11 @@ def rights_of(user: Invoker | None) -> Iterator[None]:
         _require_rights(user)
         yield
     finally:
-        _libc.setfsuid(0)
-        _libc.setfsgid(os.getegid())
-        os.setgroups(groups)
+        try:
+            _libc.setfsuid(0)  # first: an interrupt may come behind any of these
+        finally:
+            _libc.setfsgid(os.getegid())
+            os.setgroups(groups)
 
 
 def _fs_uid() -> int:
@@ -105,9 +107,12 @@ def _require_rights(user: Invoker) -> None:
 def new_file(path: Path) -> BinaryIO:
     """A file that was not there. Raises OSError, FileExistsError also for a link that leads nowhere."""
     with _in_folder_of(path) as folder:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        fd = os.open(path.name, flags, 0o666, dir_fd=folder)
-    return os.fdopen(fd, "wb")
+        return _new(path.name, folder)
+
+
+def _new(name: str, folder: int) -> BinaryIO:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    return os.fdopen(os.open(name, flags, 0o666, dir_fd=folder), "wb")
 
 
 def open_to_append(path: Path, buffering: int = 0) -> BinaryIO:
@@ -134,7 +139,9 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     with _in_folder_of(path) as folder, suppress(FileNotFoundError):
         os.unlink(partial.name, dir_fd=folder)  # of a process that was killed, or planted
     try:
-        with naming(path), new_file(partial) as file:
+        with _in_folder_of(path) as folder:
+            file = _new(partial.name, folder)
+        with naming(path), file:
             yield file
         with _in_folder_of(path) as folder:
             os.replace(partial.name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -176,7 +183,8 @@ def _in_folder_of(path: Path) -> Iterator[int]:
             finally:
                 os.close(folder)
         except OSError as error:
-            raise OSError(error.errno, error.strerror, str(path)) from error
+            why = f"{error.strerror}{in_whose_name() if isinstance(error, PermissionError) else ''}"
+            raise OSError(error.errno, why, str(path)) from error
 
 
 def require_regular(fd: int, path: Path, mode: str, buffering: int = -1) -> BinaryIO:

@@ -1,5 +1,6 @@
 """Captures of many ends as one pcapng: order, interface names, directions, times, and files that are none."""
 
+import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from results.pcap_merge import merge
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import LinkId, NodeId, PortId
+from tests.support.sudo_user import USER, as_user, needs_root
 
 FABRIC = Fabric.of(FabricSpec(2, 8, 8, 1))
 UPLINK = ends_of(LinkId(0, NodeId.leaf(0, 3), NodeId.spine(0, 5)))
@@ -119,3 +121,17 @@ def test_other_files_are_refused_and_nothing_is_left(tmp_path, content, said):
     with pytest.raises(CaptureError, match=said):
         merge([captured(UPLINK[0], [(1, b"a" * 20)], tmp_path), file], tmp_path / "o")
     assert not (tmp_path / "o").exists()
+
+
+@needs_root
+def test_under_sudo_what_is_merged_is_the_users_and_of_files_that_the_user_may_read(user_place: Path) -> None:
+    end, _ = ends_of(LinkId.named("p0:leaf0-spine1"))
+    own = captured(end, [(1, b"x" * 60)], user_place)
+    roots = captured(end, [(1, b"x" * 60)], user_place.parent)
+    roots.chmod(0o600)
+    merge([own], user_place / "all.pcapng")
+    assert (user_place / "all.pcapng").stat().st_uid == USER.uid
+    as_user(os.symlink, roots, user_place / "planted.pcap")
+    with pytest.raises(PermissionError):
+        merge([own, user_place / "planted.pcap"], user_place / "more.pcapng")
+    assert not (user_place / "more.pcapng").exists()

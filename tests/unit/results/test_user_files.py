@@ -141,6 +141,13 @@ def test_a_part_that_was_planted_is_not_followed(user_place: Path, roots: Path) 
     assert [each.name for each in user_place.iterdir()] == ["out"]
 
 
+@needs_root
+def test_an_error_names_the_file_that_was_meant_and_whose_rights_were_not_enough(roots: Path) -> None:
+    with pytest.raises(PermissionError, match=f"Permission denied, for user {USER.uid}") as raised:
+        write_file(roots.with_name("page.html"), b"x")
+    assert raised.value.filename == str(roots.with_name("page.html"))
+
+
 def test_after_an_error_the_old_file_stands(tmp_path: Path) -> None:
     write_file(tmp_path / "file", b"old")
     with pytest.raises(TypeError), replacing(tmp_path / "file") as file:
