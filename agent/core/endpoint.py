@@ -90,7 +90,7 @@ class Endpoint:
         self._updates.tell(mask, now_ns)
 
     def greet(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
-        """A queue pair joins: tell its host of our ports as `tell_ports` does, unless it knows or is being told."""
+        """A queue pair joins: tell its host of our ports, `up` (256,) by plane, unless it knows or is being told."""
         if self._updates.due_ns is None and not (self._updates.is_known and np.array_equal(up, self._up)):
             self.tell_ports(mask, up, now_ns)
 

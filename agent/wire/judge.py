@@ -47,6 +47,7 @@ _DSCP_SHIFT = 22
 _DSCP_BITS = word(0x3F << _DSCP_SHIFT)
 _VERSION_AND_KEY = word(0x000FFFFF)
 _RESERVED_VERDICT = word(3 << 21)
+_TYPE = word(0xF << 28)
 _NXT = word(0x1F << 23)
 _NXT_PORT_MASK = word(c.SETH_NXT_PORT_MASK << 23)
 _CC_UNIT = word(1 << 24)
@@ -265,7 +266,9 @@ def _trimmed_misfit(block: JudgedBlock, outer_end: NDArray[np.int32]) -> NDArray
 def _judge_control_fields(block: JudgedBlock) -> None:
     if block.lowest_kind >= Kind.WRITE.value:
         return
-    reserved = (block.words[_SETH_FIRST] & _RESERVED_VERDICT == _RESERVED_VERDICT) | (block.words[_SETH_CC] >= _CC_UNIT)
+    first = block.words[_SETH_FIRST]
+    reserved = (first & _RESERVED_VERDICT == _RESERVED_VERDICT) | (block.words[_SETH_CC] >= _CC_UNIT)
+    reserved |= (first & _TYPE != 0) | (first & _NXT != 0) & (first & _NXT != _NXT_PORT_MASK)
     block.reject(reserved & (block.kinds == Kind.SACK.value), RejectReason.BAD_FIELD)
     if block.lowest_kind >= Kind.SACK.value:
         return

@@ -125,7 +125,9 @@ class FieldRule(NamedTuple):
 FIELD_RULES = (
     FieldRule(Kind.ACK, bits_of(ACK_FRAME, "aeth", "syndrome"), (c.AETH_ACK, *(c.AETH_NAK + code for code in NakCode))),
     FieldRule(Kind.NACK, bits_of(NACK_FRAME, "neth", "nack_reason"), tuple(NackReason)),
+    FieldRule(Kind.NACK, bits_of(NACK_FRAME, "neth", "res0", low=7, width=9), (0,)),
     FieldRule(Kind.NACK, bits_of(NACK_FRAME, "neth", "cc", low=4, width=4), (c.NETH_CC_TYPE,)),
+    FieldRule(Kind.PROBE, bits_of(PROBE_FRAME, "peth", "res0", low=7, width=9), (0,)),
     FieldRule(Kind.ENDPOINT_REQUEST, bits_of(BASE_FRAME, "bth", "dqp_word", width=24), (c.ENDPOINT_QPN,)),
     FieldRule(Kind.ENDPOINT_REQUEST, bits_of(ENDPOINT_REQUEST_FRAME, "erth", "op_word", width=2), tuple(EndpointOp)),
     FieldRule(Kind.ENDPOINT_RESPONSE, bits_of(BASE_FRAME, "bth", "dqp_word", width=24), (c.ENDPOINT_QPN,)),
@@ -133,7 +135,7 @@ FIELD_RULES = (
         Kind.ENDPOINT_RESPONSE, bits_of(ENDPOINT_RESPONSE_FRAME, "eeth", "op_word", low=2, width=2), tuple(EndpointOp)
     ),
 )
-"""Of the packets that come seldom; a SACK's are judged in judge.py."""
+"""Of the packets that come seldom; a SACK's are judged in judge.py. `res0` begins with type(4) nxt(5), as in a SACK."""
 
 
 class Rule(NamedTuple):

@@ -41,7 +41,7 @@ _JUDGED = (
 )
 """(word, bits) that judge.py looks at in every row, as in `dtypes.header_words`."""
 _JUDGED_IN_SACKS = (
-    (word_of(SACK_FRAME, "seth", "m_pr"), 0x7F << 21),  # nxt, m
+    (word_of(SACK_FRAME, "seth", "m_pr"), 0x7FF << 21),  # type, nxt, m
     (word_of(SACK_FRAME, "seth", "cc"), 0xFF000000),
 )
 _OPCODE_BITS = 0xFF000000

@@ -213,6 +213,8 @@ def _forged_control(rng: np.random.Generator, frames: Frames, lengths: Lengths, 
     for rule in FIELD_RULES:
         hit = np.flatnonzero((KIND_OF_OPCODE[frames[:, BTH_OFFSET]] == rule.kind) & (rng.random(len(frames)) < 0.95))
         _write(frames, hit, rule.bits, rng.choice(np.array(rule.allowed, np.uint32), len(hit)))
+    sacks = np.flatnonzero((frames[:, BTH_OFFSET] == Opcode.SACK) & (rng.random(len(frames)) < 0.95))
+    _write(frames, sacks, bits_of(SACK_FRAME, "seth", "m_pr", low=7, width=9), np.zeros(len(sacks), np.uint32))
     psns = records(frames, BASE_FRAME)["bth"]["psn_word"].astype(np.uint32) + rng.integers(
         0, 99, len(frames), np.uint32
     )

@@ -14,7 +14,7 @@ from agent.wire.columns import Announcement
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.decode import Decoded, RejectReason, decode
 from agent.wire.encode import encode_announcements
-from agent.wire.layers import AETH, BTH, EETH, ERTH, METH, NETH, PETH, RETH, SETH
+from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, PETH, RETH, SETH
 from tests.unit.agent.wire.wire_frames import (
     DQPN,
     EVS,
@@ -318,6 +318,11 @@ BAD_FRAMES = {
     "reserved response": (bytes(bare(Opcode.ENDPOINT_RESPONSE, EETH(op=3), dqp=2)), RejectReason.BAD_FIELD),
     "trimmed SACK": (trim(SACK_FRAME, 130, Dscp.TRIMMED), RejectReason.BAD_LENGTH),
     "reserved verdict": (bytes(scapy_sack(PLAIN_SACK | {"m": 3})), RejectReason.BAD_FIELD),
+    "SACK of a reserved type": (bytes(bare(Opcode.SACK, SETH(type=1) / CC_STATE())), RejectReason.BAD_FIELD),
+    "SACK with an unknown header behind": (bytes(bare(Opcode.SACK, SETH(nxt=5) / CC_STATE())), RejectReason.BAD_FIELD),
+    "NACK of a reserved type": (bytes(bare(Opcode.NACK, NETH(res0=0x1000))), RejectReason.BAD_FIELD),
+    "NACK with a header behind": (bytes(bare(Opcode.NACK, NETH(res0=0x0080))), RejectReason.BAD_FIELD),
+    "probe of a reserved type": (bytes(bare(Opcode.PROBE_REQUEST, PETH(res0=0x1000))), RejectReason.BAD_FIELD),
     "payload bit": (changed(WRITE_FRAME, b150=WRITE_FRAME[150] ^ 1), RejectReason.BAD_ICRC),
     "source port": (changed(WRITE_FRAME, b95=WRITE_FRAME[95] ^ 1), RejectReason.BAD_ICRC),
     "SACK bitmap bit": (changed(SACK_FRAME, b136=SACK_FRAME[136] ^ 1), RejectReason.BAD_ICRC),

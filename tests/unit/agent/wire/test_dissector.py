@@ -104,7 +104,7 @@ FILTERS: dict[str, dict[str, str]] = {
     },
 }
 """Of every column that is a number of the packet, the display filter that must say the same."""
-ELSEWHERE = {"plane", "memory", "payload_offset", "source_address"}
+ELSEWHERE = {"plane", "memory", "payload_offset", "source_address", "source"}
 """Columns that tell where the packet came in and lies, and the address, which is IPv6's to show."""
 ZERO_IF_ABSENT = {"va", "rkey", "dmalen", "imm", "tx_timestamp", "payload_bytes", "port_mask"}
 
