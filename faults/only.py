@@ -1,8 +1,15 @@
 """Which packets a fault looks at, as a value. Refuses to know what the fault does to them."""
 
+import re
 from dataclasses import dataclass
 
+from agent.wire.constants import Dscp
 from faults.quantities import LARGEST_BYTES
+
+_NEVER_FIRST = (Dscp.TRIMMABLE_RETX, Dscp.CONTROL)
+"""Classes in which no first transmission is sent (docs/wire-format.md)."""
+
+_TOLD_DSCP = re.compile(r"\bdscp (\d+)")
 
 EVERY_BIT = 0xFFFFFFFF
 """Of an entropy value."""
@@ -30,6 +37,11 @@ class Only:
     """Writes that are not retransmissions."""
     forwarded: bool = False
     """IPv6 in IPv6: what crosses the fabric, not what the switch itself says."""
+
+    @property
+    def spares_first_sent(self) -> bool:
+        """Whether it looks at no first transmission of a write."""
+        return self.control or self.dscp in _NEVER_FIRST
 
     def __str__(self) -> str:
         """As ` of qp 0x4001, control packets`; empty for every packet."""
@@ -64,3 +76,9 @@ class Only:
 
 
 ALL = Only()
+
+
+def spares_first_sent(told: str) -> bool:
+    """The same of the words of a fault, as `drop 1% of dscp 8`."""
+    found = _TOLD_DSCP.search(told)
+    return "control packets" in told or (found is not None and int(found[1]) in _NEVER_FIRST)

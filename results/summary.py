@@ -25,7 +25,7 @@ from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals, totals_of
 from results.witnesses import Witness, witness_lines
-from results.wording import count_text, share_text
+from results.wording import count_text, open_sets, share_text, untimely_text
 
 _WITNESSES = {"spraycheck": "SprayCheck"}
 
@@ -34,6 +34,12 @@ SHOWN_FLOWS = 32
 
 LINE = 110
 """Columns of a line behind its label, so that a page has 120."""
+
+_COUNTS_NOTHING = "link"
+"""Mechanism that shuts a port, and counts nothing where nothing is sent."""
+
+SHOWN_ALIKE = 8
+"""Faults that differ in link and counts alone, with a line each; more of them share one."""
 
 SHOWN_REASONS = 4
 """Of insufficient verdicts; the rest is in `detect.jsonl`."""
@@ -152,6 +158,12 @@ class Detected(msgspec.Struct, frozen=True):
     """How many of `verdicts` are those of several flows together: of paths that said too little alone."""
     explained: Count = 0
     """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
+    fewest: tuple[Count, ...] = ()
+    """Of each of `candidates`, how many of its links have failed at least; empty in older runs."""
+    suspected: tuple[Text, ...] = ()
+    """Links that lost data and are among candidates: neither named nor missed."""
+    untimely: Count = 0
+    """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
     unmeasured: dict[Text, Count] = {}
     """Flows, counted in each plane, that a leaf did not measure, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
@@ -385,15 +397,65 @@ def _compared(summary: Summary) -> Iterator[str]:
 
 
 def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
-    """A line a fault; those that met no packet and differ in the link alone share one."""
-    links_of: dict[tuple[str, int | None], list[str]] = {}
-    for at, fault in enumerate(injected):
-        text = _injected_text(fault)
-        met_some = fault.seen or fault.dropped or fault.dropped_reverse
-        links_of.setdefault((text, at if met_some else None), []).append(fault.link)
-    for (text, _), links in links_of.items():
-        more = f" and {len(links) - 1:,} more, each" if len(links) > 1 else ""
-        yield f"{links[0]}{more} {text}"
+    """A line a fault; those that met no packet and differ in the link alone share one, and so do many of one kind."""
+    for alike in _alike(injected).values():
+        if len(alike) > SHOWN_ALIKE:
+            yield _sum_text(alike)
+            continue
+        links_of: dict[tuple[str, int | None], list[str]] = {}
+        for at, fault in enumerate(alike):
+            links_of.setdefault((_injected_text(fault), at if _met_some(fault) else None), []).append(fault.link)
+        for (text, _), links in links_of.items():
+            yield f"{_links_text(links)} {text}"
+    yield from _idle_lines(injected)
+
+
+def _alike(injected: Sequence[Injected]) -> dict[str, list[Injected]]:
+    """Faults that differ in link, time and counts alone, by what is said of them."""
+    found: dict[str, list[Injected]] = {}
+    for fault in injected:
+        found.setdefault(_order_text(fault), []).append(fault)
+    return found
+
+
+def _links_text(links: Sequence[str]) -> str:
+    """The first, and how many more; `links` may hold one several times, which was set several times."""
+    more = len(set(links)) - 1
+    return f"{links[0]} and {more:,} more, each" if more else links[0]
+
+
+def _sum_text(alike: Sequence[Injected]) -> str:
+    """Many faults of one kind in one line, with their sums."""
+    links = [fault.link for fault in alike]
+    total = msgspec.structs.replace(
+        alike[0],
+        seen=sum(fault.seen for fault in alike),
+        dropped=sum(fault.dropped for fault in alike),
+        dropped_writes=_sum_of([fault.dropped_writes for fault in alike]),
+        hit=_sum_of([fault.hit for fault in alike]),
+        dropped_reverse=_sum_of([fault.dropped_reverse for fault in alike]),
+    )
+    idle = sum(not _met_some(fault) for fault in alike)
+    met = f"; {idle:,} met no packet" if 0 < idle < len(alike) else ""
+    return f"{_links_text(links)} {_injected_text(total)} in sum of {len(alike):,}{met} (each one: summary.json)"
+
+
+def _sum_of(counts: Sequence[int | None]) -> int | None:
+    told = [count for count in counts if count is not None]
+    return sum(told) if len(told) == len(counts) else None
+
+
+def _met_some(fault: Injected) -> bool:
+    return bool(fault.seen or fault.dropped or fault.dropped_reverse)
+
+
+def _idle_lines(injected: Sequence[Injected]) -> Iterator[str]:
+    """A word on faults that met no packet, where that is counted: such a run says nothing of them."""
+    idle = [fault.link for fault in injected if not _met_some(fault) and fault.mechanism != _COUNTS_NOTHING]
+    if idle:
+        all_of_them = count_text(len(injected), "fault")
+        which = "the fault" if len(injected) == 1 else f"{len(idle):,} of {all_of_them}"
+        yield f"warning: {which} met no packet, so this run shows nothing of what it does"
 
 
 def _changed_lines(changed: Sequence[LabChange]) -> Iterator[str]:
@@ -412,12 +474,14 @@ def _injected_text(fault: Injected) -> str:
     writes = "" if fault.dropped_writes is None else f" ({count_text(fault.dropped_writes, 'write')})"
     hit = f", {fault.hit:,} hit" if fault.hit and fault.hit != fault.dropped else ""
     reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
+    return f"{_order_text(fault)}: {fault.seen:,} seen, {fault.dropped:,} dropped{writes}{hit}{reverse}"
+
+
+def _order_text(fault: Injected) -> str:
+    """What was asked for and is in force."""
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
     in_force = in_force_text(fault.kind, fault.requested_text, fault.in_force_text)
-    return (
-        f"{fault_text(fault.kind, fault.requested_text)} by {fault.mechanism} ({in_force}, read back{set_by}): "
-        f"{fault.seen:,} seen, {fault.dropped:,} dropped{writes}{hit}{reverse}"
-    )
+    return f"{fault_text(fault.kind, fault.requested_text)} by {fault.mechanism} ({in_force}, read back{set_by})"
 
 
 def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterator[str]:
@@ -432,11 +496,11 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     for cause in detected.common:
         right = "right" if cause.right else _BY_OTHERS if cause.changed else "WRONG"
         yield f"{cause.link} by SprayCheck on {', '.join(cause.by)}, as all paths over it lose alike: {right}"
-    for links in (*detected.candidates, *detected.common_candidates):
-        yield f"one of {', '.join(links)}: the evidence does not tell which"
+    yield from _open_lines(detected)
     for link in detected.missed:
         yield f"{link} {_missed_text(link, detected)}"
-    for link in sorted({*(detected.expected or ())} - {*detected.missed, *(each.link for each in detected.named)}):
+    told_of = {*detected.missed, *detected.suspected, *(each.link for each in (*detected.named, *detected.common))}
+    for link in sorted({*(detected.expected or ())} - told_of):
         yield f"{link} was not named; it dropped nothing"
     if not detected.named and not detected.candidates:
         yield f"no link between switches named ({detected.state})"
@@ -449,6 +513,16 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
     yield from _added_up_lines(detected)
     yield from _alarm_lines(detected)
     yield from _insufficient_lines(detected)
+
+
+def _open_lines(detected: Detected) -> Iterator[str]:
+    """What the evidence leaves open, and why."""
+    for links in (*open_sets(detected.candidates, detected.fewest), *open_sets(detected.common_candidates)):
+        yield f"{links}: the evidence does not tell which"
+    for link in detected.suspected:
+        yield f"{link} dropped: it is one of these suspects, so it is neither named nor missed"
+    if detected.untimely:
+        yield untimely_text(detected.untimely)
 
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:

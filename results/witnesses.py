@@ -13,6 +13,7 @@ HEADER = (
     f"{'witness':<22}{'named':<27}{'right':>6}{'wrong':>7}{'missed':>8}{'seconds':>9}{'packets':>11}{'paths':>7}"
     f"{'precision':>11}{'recall':>9}"
 )
+CLOCK = "seconds: from when the fault was in force and traffic went on until the link was named"
 NOTHING = "-"
 
 
@@ -58,12 +59,15 @@ class Witness(msgspec.Struct, frozen=True):
     """Of that name."""
     note: Text = ""
     """Why it said nothing, or less than it could have."""
+    suspected: tuple[Text, ...] = ()
+    """Links that lost data and are among candidates: neither named nor missed, and not counted in `recall`."""
 
 
 def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
     """A table for people; `*` marks the one that decides."""
-    if witnesses:
-        yield HEADER
+    if not witnesses:
+        return
+    yield HEADER
     for each in witnesses:
         name = f"{each.witness}{' *' if each.decides else ''}"
         if each.state == "silent":
@@ -75,8 +79,12 @@ def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
             f"{seconds_text(each):>9}{packets_text(each):>11}{paths_text(each):>7}{share_text(each.precision):>11}"
             f"{share_text(each.recall):>9}"
         )
+        if each.suspected:
+            yield f"{'':<22}among its suspects, neither named nor missed: {', '.join(each.suspected)}"
         if each.note:
             yield f"{'':<22}{each.note}"
+    if any(each.seconds is not None for each in witnesses):
+        yield CLOCK
 
 
 def first_right(witness: Witness) -> WitnessedLink | None:

@@ -1,5 +1,6 @@
 """How numbers are said to people; what is written for programs stays exact."""
 
+from collections.abc import Sequence
 from decimal import Decimal
 
 _DIGITS = 4
@@ -15,3 +16,20 @@ def share_text(share: float) -> str:
     """In percent, with four digits that say something, never as a power of ten: `1%`, `9.091%`, `0.00001%`."""
     digits = Decimal(f"{100 * share:.{_DIGITS}g}")
     return f"{digits.normalize():f}%"
+
+
+def suspects_text(links: Sequence[str], fewest: int = 1) -> str:
+    """Links of which the evidence does not tell which have failed: `one of A, B`, `at least 4 of A, B, C, ...`."""
+    return f"{'one' if fewest <= 1 else f'at least {fewest:,}'} of {', '.join(links)}"
+
+
+def open_sets(candidates: Sequence[Sequence[str]], fewest: Sequence[int] = ()) -> list[str]:
+    """The same of each set; a record of an older version does not tell `fewest`."""
+    counts = [*fewest, *[1] * len(candidates)]
+    return [suspects_text(links, count) for links, count in zip(candidates, counts, strict=False)]
+
+
+def untimely_text(paths: int) -> str:
+    """Why healthy paths clear nothing."""
+    clear, flows = ("clears", "its flow was") if paths == 1 else ("clear", "their flows were")
+    return f"{count_text(paths, 'healthy path')} {clear} no link: {flows} not under way while packets were lost"

@@ -5,7 +5,7 @@ Sees only its own leaf's counters; its clock is an argument. SprayCheck D2 to D5
 
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import ceil
@@ -22,6 +22,7 @@ from agent.spraycheck.doubt import NOTHING_SENT, Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.quiet import Quiet
+from agent.spraycheck.span import Span, window_of
 from agent.wire.constants import SprayPolicyCode
 
 _log = logging.getLogger(__name__)
@@ -157,6 +158,10 @@ class FlowReport:
     """What the flow says of its paths together, if the sender declared."""
     entered: int | None = None
     """First transmissions that had come to the source leaf in this plane, if that is known."""
+    span: Span | None = None
+    """When the flow was under way, as this leaf saw it; None if it heard nothing."""
+    lossy: Span | None = None
+    """Within which time it lost packets, by its retransmissions; None if none came."""
 
 
 class LeafDetector:
@@ -174,6 +179,9 @@ class LeafDetector:
         self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
         self._chosen: set[Key] = set()
         self._refused: set[Key] = set()
+        self._again: dict[Key, tuple[Span, int]] = {}
+        """Of flows that go on: between which polls retransmissions came, and how many so far."""
+        self._polled_ns: int | None = None
         self._records: NDArray[np.void] | None = None
         """As they were at the last poll."""
 
@@ -275,7 +283,8 @@ class LeafDetector:
         reports = list[FlowReport]()
         records = self._records = self._counters.flows()
         before, self._waiting = self._waiting, {}
-        keys = zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True)
+        keys = list(zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True))
+        self._note_again(records, keys, now_ns)
         old = now_ns - records["seen_ns"].astype(np.int64) > self.rules.erase_after_ns
         # Most flows only go on, or are of earlier runs, and there may be thousands of them.
         states = zip(keys, self._have_ended(records, old), old.tolist(), strict=True)
@@ -294,6 +303,20 @@ class LeafDetector:
             self._expire(record, key, now_ns)
         self._counters.erase_marks(now_ns - self.rules.erase_after_ns)
         return reports
+
+    def _note_again(self, records: NDArray[np.void], keys: Sequence[Key], now_ns: int) -> None:
+        """Note of which flows retransmissions have come since the last poll."""
+        since_ns, self._polled_ns = self._polled_ns, now_ns
+        if self.rules.narrow or not len(records):
+            return
+        counts = records["again"].sum(axis=1, dtype=np.int64)
+        for place in np.flatnonzero(counts).tolist():
+            key, count = keys[place], int(counts[place])
+            if key in self._over:
+                continue
+            span, before = self._again.get(key, (Span(now_ns if since_ns is None else since_ns, now_ns), 0))
+            if count != before:
+                self._again[key] = Span(span.from_ns, now_ns), count
 
     def _have_ended(self, records: NDArray[np.void], old: NDArray[np.bool_]) -> list[bool]:
         """Which records have ended in some way, so that there may be something to judge or to erase."""
@@ -411,7 +434,11 @@ class LeafDetector:
         counts: PathCounts,
         test: FlowTest | None = None,
     ) -> FlowReport:
-        return FlowReport(_flow_of(record), expectation, self.rules.spines, expected, test, verdicts, counts)
+        span = _span_of(record)
+        again = self._again.get((int(record["dqpn"]), int(record["epoch"])))
+        lossy = None if again is None else window_of(*again, span)
+        parts = self.rules.spines, expected, test, verdicts, counts
+        return FlowReport(_flow_of(record), expectation, *parts, span=span, lossy=lossy)
 
     def _insufficient(self, record: np.void, expectation: Expectation, reason: str) -> FlowReport:
         counts, doubt = self._counts(record), Doubt(DoubtKind.NOT_COUNTED, reason)
@@ -443,6 +470,7 @@ class LeafDetector:
     def _forget(self, key: Key) -> None:
         """Nothing more is asked of a flow."""
         self._quiet.forget(key)
+        self._again.pop(key, None)
         self._tested.discard(key)
         self._judged -= {(key, each) for each in Expectation}
         self._over.discard(key)
@@ -470,6 +498,14 @@ def pending_paths(detector: LeafDetector) -> Counter[tuple[tuple[int, Expectatio
         for spine in rules.spines:
             owed[(epoch, expectation), FabricPath(rules.plane, src_leaf, spine, rules.leaf)] = flows
     return owed
+
+
+def _span_of(record: np.void) -> Span:
+    """From the first that was heard of a flow to its last packet, or else to what closed it."""
+    names = ("stopped_ns", "closed_ns") if "closed_ns" in (record.dtype.names or ()) else ("stopped_ns",)
+    ends = [at_ns for name in names if (at_ns := int(record[name]))]
+    began_ns = int(record["seen_ns"])
+    return Span(began_ns, max([began_ns, *ends[:1]]))
 
 
 def _flow_of(record: np.void) -> MeasuredFlow:

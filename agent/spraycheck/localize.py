@@ -1,10 +1,11 @@
 """Verdicts on the paths of many leaves to accused links; what the evidence leaves open stays open.
 
-Pure. A flagged path accuses its two links, a healthy one clears both of its own, an insufficient one says nothing. What
-remains is explained by as few links as possible; every such explanation counts, and where packets sent are known, how
-likely it makes the counts. SprayCheck L1 to L4.
+Pure. A flagged path accuses its two links, a healthy one clears both of its own if it was there at the time, an
+insufficient one says nothing. What remains is explained by as few links as possible; every such explanation counts, and
+where packets sent are known, how likely it makes the counts. SprayCheck L1 to L4.
 """
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -12,9 +13,10 @@ from enum import StrEnum
 from agent.spraycheck.causes import NOTHING_COMMON, CommonFinding, SourceEvidence, common_causes
 from agent.spraycheck.deciding import DecidingFlow, deciding_flow
 from agent.spraycheck.detector import STRAY_RATE, Verdict
-from agent.spraycheck.explain import independent_parts, larger_explanations, smallest_explanations
+from agent.spraycheck.explain import MOST_CAUSES, independent_parts, larger_explanations, smallest_explanations
 from agent.spraycheck.likelihood import Fit, Observation, fit, shares
 from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.span import MOST_SHARE, Span
 
 MOST_WEIGHED = 64
 """Explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit takes
@@ -49,6 +51,21 @@ class Evidence:
     """Packets put on the path; 0 if that is not known, or only up to chance."""
     lost: int = 0
     """Of them."""
+    span: Span | None = None
+    """When the flow was under way; None if that is not known, as if it had been there all the time."""
+    lossy: Span | None = None
+    """Of a failed path: within which time packets were lost; None: at any time."""
+    needs: float = MOST_SHARE
+    """Share of a healthy path's packets that must fall into the time of a loss for it to clear its links."""
+
+    def share_at(self, flagged: "Evidence") -> float:
+        """Which part of this flow's packets was sent while the flagged one lost packets, 0 to 1, if sent evenly."""
+        window = flagged.lossy or flagged.span
+        return 1.0 if self.span is None or window is None else self.span.share_within(window)
+
+    def clears(self, flagged: "Evidence") -> bool:
+        """Whether this one, being healthy, clears the links that both cross."""
+        return self.share_at(flagged) >= self.needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +89,8 @@ class Localization:
     """Accused for certain: in every explanation."""
     candidates: tuple[Suspects, ...]
     """Where it stays open: one tuple for each independent failure, which holds its failed links and others."""
+    fewest: tuple[int, ...]
+    """Of each of `candidates`, how many of its links have failed at least."""
     evidence: tuple[Evidence, ...]
     """Every flagged path, and every healthy one that clears a link of a flagged path."""
     estimates: tuple[LinkEstimate, ...] = ()
@@ -80,6 +99,8 @@ class Localization:
     """For each of `candidates` the flow that would narrow it best, if there is one."""
     common: CommonFinding = NOTHING_COMMON
     """What lost packets of all paths of a flow alike."""
+    untimely: tuple[Evidence, ...] = ()
+    """Healthy paths over a link of a flagged one which clear nothing: they were not under way at the time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +112,8 @@ class _Part:
     shares: Mapping[Explanation, float]
     """Probability of each explanation."""
     fits: tuple[Fit, ...]
+    fewest: int = 0
+    """Links of `open_ended` that have failed at least."""
 
 
 def localize(
@@ -98,37 +121,68 @@ def localize(
     pending: Iterable[FabricPath] = (),
     sources: Collection[SourceEvidence] = (),
     stray_rate: float = STRAY_RATE,
+    leaves: Collection[int] = (),
 ) -> Localization:
     """What `evidence` says, while the verdicts on `pending` paths are still to come.
+
+    `leaves` are those between which a deciding flow can go, besides those that `evidence` is about.
 
     A link that is the only suspect of a flagged path is named at once. Where only the smallest explanation speaks for
     a link, it is named when no pending path could still clear or charge a suspect, and the counts do not refute it.
     """
     flagged = [item for item in evidence if item.verdict is Verdict.FAILED]
     charged = {link for item in flagged for link in item.path.links}
-    clearing = [
-        item for item in evidence if item.verdict is Verdict.HEALTHY and not charged.isdisjoint(item.path.links)
-    ]
+    healthy = [item for item in evidence if item.verdict is Verdict.HEALTHY and not charged.isdisjoint(item.path.links)]
+    timely = _timely(flagged, healthy)
+    clearing = [item for item, there in zip(healthy, timely, strict=True) if there]
     cleared = {link for item in clearing for link in item.path.links}
-    suspects = {item.path: tuple(link for link in item.path.links if link not in cleared) for item in flagged}
-    sole = frozenset(left[0] for left in suspects.values() if len(left) == 1)
+    suspects = _suspects(flagged, clearing)
+    sole = frozenset(left[0] for left in suspects if len(left) == 1)
     awaited = {link for path in pending for link in path.links}
 
-    findings = [left for left in suspects.values() if left and not sole.intersection(left)]
+    findings = [left for left in suspects if left and not sole.intersection(left)]
     open_evidence = [item for item in evidence if sole.isdisjoint(item.path.links)]
     parts = [_explain(part, awaited, open_evidence, stray_rate) for part in independent_parts(findings)]
     links = sole.union(*(part.certain for part in parts))
-    candidates = tuple(sorted(part.open_ended for part in parts if part.open_ended))
-    finding = _finding(bool(flagged), not all(suspects.values()), bool(candidates))
+    unsettled = sorted((part.open_ended, part.fewest) for part in parts if part.open_ended)
+    candidates = tuple(suspects for suspects, _ in unsettled)
+    finding = _finding(bool(flagged), not all(suspects), bool(candidates))
     return Localization(
         finding,
         tuple(sorted(links)),
         candidates,
+        tuple(fewest for _, fewest in unsettled),
         (*flagged, *clearing),
         _estimates(parts, _named_rates(sole, evidence, stray_rate)),
-        _deciding(parts, evidence, cleared),
+        _deciding(parts, evidence, cleared, leaves),
         common_causes(sources),
+        tuple(item for item, there in zip(healthy, timely, strict=True) if not there),
     )
+
+
+def _timely(flagged: Collection[Evidence], healthy: Collection[Evidence]) -> list[bool]:
+    """Which healthy paths clear a link of a flagged one."""
+    over = _by_link(flagged)
+    return [any(each.clears(item) for link in each.path.links for item in over[link]) for each in healthy]
+
+
+def _suspects(flagged: Collection[Evidence], clearing: Collection[Evidence]) -> list[Suspects]:
+    """Of each flagged path the links that no healthy one of its time clears, without repetition."""
+    over = _by_link(clearing)
+    left = (tuple(link for link in item.path.links if not _is_cleared(over[link], item)) for item in flagged)
+    return list(dict.fromkeys(left))
+
+
+def _is_cleared(clearing: Collection[Evidence], flagged: Evidence) -> bool:
+    return any(each.clears(flagged) for each in clearing)
+
+
+def _by_link(evidence: Collection[Evidence]) -> dict[FabricLink, list[Evidence]]:
+    found: dict[FabricLink, list[Evidence]] = defaultdict(list)
+    for each in evidence:
+        for link in each.path.links:
+            found[link].append(each)
+    return found
 
 
 def _finding(flagged: bool, contradicted: bool, open_ended: bool) -> Finding:
@@ -146,15 +200,17 @@ def _explain(
     suspects = frozenset(link for each in findings for link in each)
     explanations = smallest_explanations(findings)
     if explanations is None:
-        return _Part(frozenset(), tuple(sorted(suspects)), {}, ())
+        return _Part(frozenset(), tuple(sorted(suspects)), {}, (), MOST_CAUSES + 1)
+    fewest = min(map(len, explanations))
     fits = _weigh(explanations, findings, _observations(suspects, evidence), stray_rate)
     explanations = {frozenset(each.links) for each in fits}
     weights = dict(zip((frozenset(each.links) for each in fits), shares(fits).tolist(), strict=True))
     if awaited & suspects:
         # A verdict to come may clear a suspect, and make a larger explanation the right one.
-        return _Part(frozenset(), tuple(sorted(suspects)), weights, fits)
+        return _Part(frozenset(), tuple(sorted(suspects)), weights, fits, fewest)
     certain = frozenset.intersection(*explanations)
-    return _Part(certain, tuple(sorted(frozenset.union(*explanations) - certain)), weights, fits)
+    open_ended = tuple(sorted(frozenset.union(*explanations) - certain))
+    return _Part(certain, open_ended, weights, fits, fewest - len(certain))
 
 
 def _weigh(
@@ -176,12 +232,20 @@ def _weigh(
 
 
 def _observations(suspects: Collection[FabricLink], evidence: Collection[Evidence]) -> list[Observation]:
-    """All counts of paths over these links, of whatever verdict: also those that say little say something."""
-    return [
-        Observation(item.path, item.sent, item.lost)
-        for item in evidence
-        if item.sent and not frozenset(suspects).isdisjoint(item.path.links)
-    ]
+    """All counts of paths over these links, of whatever verdict: also those that say little say something.
+
+    Of one that is not flagged, what was sent while a flagged one lost packets.
+    """
+    mine = [item for item in evidence if item.sent and not frozenset(suspects).isdisjoint(item.path.links)]
+    flagged = [item for item in mine if item.verdict is Verdict.FAILED]
+    return [Observation(item.path, sent, item.lost) for item in mine if (sent := _sent_at(item, flagged))]
+
+
+def _sent_at(item: Evidence, flagged: Collection[Evidence]) -> int:
+    if item.verdict is Verdict.FAILED or item.span is None:
+        return item.sent
+    share = max((item.share_at(each) for each in flagged), default=1.0)
+    return max(round(item.sent * share), item.lost)
 
 
 def _named_rates(
@@ -217,9 +281,9 @@ def _rates_of(part: _Part) -> dict[FabricLink, float]:
 
 
 def _deciding(
-    parts: Collection[_Part], evidence: Collection[Evidence], cleared: Collection[FabricLink]
+    parts: Collection[_Part], evidence: Collection[Evidence], cleared: Collection[FabricLink], more: Collection[int]
 ) -> tuple[DecidingFlow, ...]:
-    leaves = {leaf for item in evidence for leaf in (item.path.src_leaf, item.path.dst_leaf)}
+    leaves = {leaf for item in evidence for leaf in (item.path.src_leaf, item.path.dst_leaf)}.union(more)
     unsettled = [part for part in parts if part.open_ended and part.shares]
     flows = [deciding_flow(_doubted(part.shares), _rates_of(part), leaves, cleared) for part in unsettled]
     return tuple(each for each in flows if each is not None)

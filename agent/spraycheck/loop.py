@@ -28,7 +28,8 @@ def now() -> Stamp:
 
 def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
     """Until `wait` (seconds) answers that it is time to stop. Raises CountersError, OSError."""
-    monitor = Monitor(detectors[0].rules.asked if detectors else None)
+    leaves = {each.rules.leaf for each in detectors}
+    monitor = Monitor(detectors[0].rules.asked if detectors else None, leaves)
     unheard = Unheard(detectors)
     while True:
         step(detectors, monitor, log, now(), unheard)

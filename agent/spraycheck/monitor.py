@@ -6,8 +6,9 @@ Progressive: says something whenever the accusation changes, and once more when 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from agent.spraycheck.aggregate import LeafPair, PairTotals, Total
 from agent.spraycheck.causes import SourceEvidence
@@ -26,6 +27,7 @@ from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.span import Span, share_needed
 from agent.spraycheck.together import LinkSum, link_sums, seen_together
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
@@ -81,11 +83,12 @@ class _Known:
 class Monitor:
     """Collects evidence by epoch and expectation. One for all leaves.
 
-    With `asked` it says how many packets a deciding flow needs, too.
+    With `asked` it says how many packets a deciding flow needs, too. `leaves` are all between which one can go.
     """
 
-    def __init__(self, asked: Asked | None = None) -> None:
+    def __init__(self, asked: Asked | None = None, leaves: Collection[int] = ()) -> None:
         self._asked = asked
+        self._leaves = frozenset(leaves)
         self._known: dict[Matter, _Known] = {}
         self._added_up = list[AddedUp]()
         self._links_added_up = list[LinksAddedUp]()
@@ -124,7 +127,7 @@ class Monitor:
         known = self._known[matter]
         if report.test is not None or report.sent is not None:
             known.last = report
-        known.evidence += [_evidence_of(report, each) for each in report.verdicts]
+        known.evidence += [_evidence_of(report, each, self._asked) for each in report.verdicts]
         if self._asked is not None and report.test is not None and _says_too_little(report):
             self._add_up(known, report, report.test, self._asked)
         if report.source is not None:
@@ -140,11 +143,13 @@ class Monitor:
         total = known.totals.add(pair, test.shape, report.counts.arrived, (place, report))
         if total is None:
             return
+        spans = [report.span for _, report in total.members if report.span is not None]
+        span = reduce(Span.joined, spans) if spans else None
         for start, _ in total.members:
             for each in total.verdicts:
                 open_ended = known.evidence[start + each.path]
                 if open_ended.verdict is Verdict.INSUFFICIENT:
-                    known.evidence[start + each.path] = replace(open_ended, verdict=each.verdict)
+                    known.evidence[start + each.path] = replace(open_ended, verdict=each.verdict, span=span)
         reports = tuple(member for _, member in total.members)
         self._added_up.append(AddedUp(report.flow.epoch, Total(pair, total.test, total.verdicts, reports)))
 
@@ -174,8 +179,8 @@ class Monitor:
     def _localized(self, matter: Matter, known: _Known, owed: Counter[FabricPath]) -> Localization:
         stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
         if matter[1] is not Expectation.DECLARED or self._asked is None:
-            return localize(known.evidence, owed, known.sources, stray_rate)
-        found = localize(seen_together(known.evidence, self._asked), owed, known.sources, stray_rate)
+            return localize(known.evidence, owed, known.sources, stray_rate, self._leaves)
+        found = localize(seen_together(known.evidence, self._asked), owed, known.sources, stray_rate, self._leaves)
         unsure = [each for each in known.evidence if each.verdict is Verdict.INSUFFICIENT and each.sent]
         if unsure and not owed:
             accused = {*found.links}.union(*found.candidates)
@@ -189,13 +194,7 @@ class Monitor:
         if self._asked is None or like is None:
             return flow
         asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
-        paths = len(like.spines)
-        if like.sent is not None:
-            return replace(flow, packets=declared_packets_needed(paths, asked))
-        if like.test is None:
-            return flow
-        shape = like.test.shape
-        return replace(flow, packets=uniform_packets_needed(shape.policy, paths, shape.copies, asked))
+        return replace(flow, packets=_needed(like, asked, len(like.spines)))
 
 
 def _says_too_little(report: FlowReport) -> bool:
@@ -204,9 +203,22 @@ def _says_too_little(report: FlowReport) -> bool:
     return weakness is not None and any(each.doubt == weakness for each in report.verdicts)
 
 
-def _evidence_of(report: FlowReport, verdict: PathVerdict) -> Evidence:
+def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) -> Evidence:
     path = report.flow.path(report.spines[verdict.path])
-    return Evidence(path, verdict.verdict, report.flow.qpn, *_sent_and_lost(report, verdict))
+    needed = None if asked is None else _needed(report, asked, len(report.spines))
+    needs = share_needed(needed, report.expected[verdict.path])
+    counts = _sent_and_lost(report, verdict)
+    return Evidence(path, verdict.verdict, report.flow.qpn, *counts, report.span, report.lossy, needs)
+
+
+def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:
+    """Packets a path from which on a flow judged like this one tells the asked rate; None if that is not known."""
+    if report.sent is not None:
+        return declared_packets_needed(paths, asked)
+    if report.test is None:
+        return None
+    shape = report.test.shape
+    return uniform_packets_needed(shape.policy, paths, shape.copies, asked)
 
 
 def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:

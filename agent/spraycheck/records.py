@@ -79,6 +79,13 @@ class Detect(
     """Why `insufficient`, in words."""
     entered: Count | None = None
     """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
+    began_ns: Nanoseconds | None = None
+    """When this leaf first heard of the flow; monotonic clock, as all four. None if it heard nothing."""
+    ended_ns: Nanoseconds | None = None
+    """When its last packet came, or else what closed it."""
+    lost_from_ns: Nanoseconds | None = None
+    """Within which time the flow lost packets, estimated by when retransmissions came; None if none came."""
+    lost_to_ns: Nanoseconds | None = None
 
 
 class AddedUpRecord(
@@ -183,6 +190,8 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     """Accused for certain."""
     candidates: list[list[Name]]
     """Where the evidence leaves more than one link: one list for each independent failure."""
+    fewest: list[Count] = []
+    """Of each of `candidates`, how many of its links have failed at least."""
     estimates: list[EstimateRecord]
     """Of each link in the two above: how likely it failed, and its drop rate."""
     deciding: list[DecidingRecord]
@@ -192,6 +201,8 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     common_candidates: list[list[Name]]
     """Where that stays open; the cause of fewest links first."""
     evidence: list[EvidenceRecord]
+    untimely: list[EvidenceRecord] = []
+    """Healthy verdicts that clear no link: their flows were not under way while packets were lost."""
     pending: Count
     """Verdicts on paths still owed; with 0 the epoch is complete."""
     insufficient: Count
@@ -331,6 +342,10 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             doubt=each.doubt.kind if each.doubt else None,
             reason=each.doubt.text if each.doubt else None,
             entered=report.entered,
+            began_ns=report.span.from_ns if report.span else None,
+            ended_ns=report.span.to_ns if report.span else None,
+            lost_from_ns=report.lossy.from_ns if report.lossy else None,
+            lost_to_ns=report.lossy.to_ns if report.lossy else None,
         )
         for each in report.verdicts
     ]
@@ -400,11 +415,13 @@ def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
         state=found.finding,
         links=[str(link) for link in found.links],
         candidates=[[str(link) for link in each] for each in found.candidates],
+        fewest=list(found.fewest),
         estimates=[EstimateRecord(str(each.link), each.likelihood, each.rate) for each in found.estimates],
         deciding=[_deciding_record(each) for each in found.deciding],
         common=[str(cause) for cause in found.common.causes],
         common_candidates=[[str(cause) for cause in each] for each in found.common.candidates],
         evidence=[_evidence_record(each) for each in found.evidence],
+        untimely=[_evidence_record(each) for each in found.untimely],
         pending=accusation.pending,
         insufficient=accusation.insufficient,
         first_named_ns=accusation.first_named_ns,

@@ -5,17 +5,19 @@ Two such flows that share the link do. And many small flows that lose nothing cl
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Container, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.declared import declared_miss, flagged, judge_declared
+from agent.spraycheck.declared import declared_miss, declared_packets_needed, flagged, judge_declared
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict
 from agent.spraycheck.doubt import Doubt, DoubtKind
 from agent.spraycheck.localize import Evidence
 from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.span import Span, share_needed
 
 Leaf = tuple[int, int, bool]
 """A leaf of a plane, and whether it is the flows' source: its uplinks are one group, the links down to it another."""
@@ -55,19 +57,20 @@ def seen_together(evidence: Collection[Evidence], asked: Asked) -> list[Evidence
     """
     lossy = {link for leaf, group in _groups(evidence).items() for link in _lossy_links(leaf, group, asked)}
     whole = _whole_paths(evidence, asked)
-    return [replace(each, verdict=_together(each, whole, lossy)) for each in evidence]
+    return [_together(each, whole, lossy) for each in evidence]
 
 
-def _together(each: Evidence, whole: Container[FabricPath], lossy: set[FabricLink]) -> Verdict:
+def _together(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[FabricLink]) -> Evidence:
     if each.verdict is not Verdict.INSUFFICIENT or not each.sent:
-        return each.verdict
+        return each
     if each.path in whole:
-        return Verdict.HEALTHY
-    return Verdict.FAILED if each.lost and not lossy.isdisjoint(each.path.links) else each.verdict
+        said = whole[each.path]
+        return replace(each, verdict=Verdict.HEALTHY, span=said.span, needs=said.needs)
+    return replace(each, verdict=Verdict.FAILED) if each.lost and not lossy.isdisjoint(each.path.links) else each
 
 
-def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> set[FabricPath]:
-    """Paths that are healthy by all their flows, tested as the paths of one flow of their pair of leaves.
+def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPath, Evidence]:
+    """Paths that are healthy by all their flows, tested as those of one flow of their pair of leaves, with that flow.
 
     Not those of which one flow says `failed`: it saw what others may not have been there to see.
     """
@@ -75,13 +78,21 @@ def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> set[FabricPath
     pairs: dict[LeafPair, list[Evidence]] = defaultdict(list)
     for each in evidence:
         pairs[each.path.plane, each.path.src_leaf, each.path.dst_leaf].append(each)
-    healthy = {
-        FabricPath(plane, source, said.path, target)
+    return {
+        path: _as_one_flow([each for each in group if each.path == path], len(verdicts), asked)
         for (plane, source, target), group in pairs.items()
-        for said in _judged(group, asked)
-        if said.verdict is Verdict.HEALTHY
+        for verdicts in [_judged(group, asked)]
+        for said in verdicts
+        if said.verdict is Verdict.HEALTHY and (path := FabricPath(plane, source, said.path, target)) not in failed
     }
-    return healthy - failed
+
+
+def _as_one_flow(flows: Sequence[Evidence], paths: int, asked: Asked) -> Evidence:
+    """All flows over a path as one that was under way from the first to the last of them."""
+    spans = [each.span for each in flows if each.sent and each.span is not None]
+    sent = sum(each.sent for each in flows)
+    needs = share_needed(declared_packets_needed(paths, asked), sent)
+    return replace(flows[0], span=reduce(Span.joined, spans) if spans else None, sent=sent, needs=needs)
 
 
 def _judged(group: Collection[Evidence], asked: Asked) -> tuple[PathVerdict, ...]:

@@ -14,7 +14,7 @@ from results.errors import RunFolderError
 from results.event_log import Tail
 from results.reading import checked_records
 from results.run_dir import RunDir
-from results.wording import count_text
+from results.wording import count_text, open_sets, suspects_text, untimely_text
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
@@ -222,16 +222,21 @@ def _link_sum(record: dict[str, Any]) -> str:
 
 def _accusation(record: dict[str, Any]) -> str:
     named = ", ".join(record["links"])
-    open_sets = "; ".join(f"one of {', '.join(links)}" for links in record["candidates"])
+    unsettled = "; ".join(open_sets(record["candidates"], record.get("fewest", [])))
     owed = f", {count_text(record['pending'], 'verdict')} still owed" if record["pending"] else ""
-    parts = (named, open_sets, *_common(record), *_deciding(record))
+    parts = (named, unsettled, *_common(record), *_untimely(record), *_deciding(record))
     return f"{record['state'].upper()} {'; '.join(filter(None, parts)) or 'no link'}{owed}"
 
 
 def _common(record: dict[str, Any]) -> Iterator[str]:
     """What loses packets of all paths alike."""
     yield from (f"all paths alike: {cause}" for cause in record["common"])
-    yield from (f"all paths alike: one of {', '.join(causes)}" for causes in record["common_candidates"])
+    yield from (f"all paths alike: {suspects_text(causes)}" for causes in record["common_candidates"])
+
+
+def _untimely(record: dict[str, Any]) -> Iterator[str]:
+    if untimely := record.get("untimely"):
+        yield untimely_text(len(untimely))
 
 
 def _deciding(record: dict[str, Any]) -> Iterator[str]:

@@ -13,6 +13,7 @@ from scenarios.cli.options import scenarios_like, told
 from scenarios.cli.output import Output
 from scenarios.errors import ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective
+from scenarios.file.fault_makers import missing_here
 from scenarios.file.load import load_scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.file.scenario_files import find_scenario
@@ -66,7 +67,7 @@ def _document(plan: Plan) -> dict[str, object]:
         "packets_a_path": power.packets_a_path,
         "packets_needed": {power.min_rate: power.needed}
         | {render_rate(rate): needed for rate, needed in power.for_faults},
-        "warnings": [*no_room_for_plan(plan), *warnings_of(plan)],
+        "warnings": [*no_room_for_plan(plan), *warnings_of(plan, missing_here())],
     }
 
 
@@ -82,7 +83,7 @@ def _lines(plan: Plan) -> Iterator[str]:
     yield f"  expected  {_expected_text(plan)}"
     yield from (f"  warning   {text}" for text in no_room_for_plan(plan))
     yield f"  detector  {_power_text(plan)}"
-    yield from (f"  warning   {text}" for text in warnings_of(plan))
+    yield from (f"  warning   {text}" for text in warnings_of(plan, missing_here()))
 
 
 def _collective_text(each: PlannedCollective) -> str:

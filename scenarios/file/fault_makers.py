@@ -6,8 +6,12 @@ from pathlib import Path
 
 from faults.errors import MechanismError
 from faults.inject import Injector, injector_of
+from faults.model import By
 from scenarios.file.plan import PlannedFault
 from testbed.errors import MissingFeatureError
+from testbed.kernel.kernel_config import lacks_option
+
+_OPTIONS = {By.NETEM: "CONFIG_NET_SCH_NETEM", By.TBF: "CONFIG_NET_SCH_TBF"}
 
 AUTO = "auto"
 """Whichever mechanism this machine has."""
@@ -31,6 +35,11 @@ def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Inject
                 injector.require(fault, None if mechanism == AUTO else mechanism)
             except (MechanismError, MissingFeatureError) as error:
                 yield str(error)
+
+
+def missing_here() -> frozenset[str]:
+    """Mechanisms of which this kernel says that it was built without them; asked without any rights."""
+    return frozenset(str(by) for by, option in _OPTIONS.items() if lacks_option(option))
 
 
 def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator[str]:

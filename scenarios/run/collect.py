@@ -11,6 +11,7 @@ import msgspec
 
 from faults.accounting import SHUT
 from faults.model import Corrupt
+from faults.only import spares_first_sent
 from faults.traits import TOLERANCE
 from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
@@ -176,16 +177,21 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
     )
 
 
+def _lost_first_sent(fault: Injected) -> bool:
+    """Whether it dropped data that leaves count: writes, sent for the first time."""
+    return bool(fault.dropped and fault.dropped_writes != 0 and not spares_first_sent(fault.requested_text))
+
+
 def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
     """Links between switches that lost data: those that SprayCheck can see, and has to name."""
     between = {str(way) for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions}
-    return {each.link for each in injected if each.link in between and each.dropped and each.dropped_writes != 0}
+    return {each.link for each in injected if each.link in between and _lost_first_sent(each)}
 
 
 def lossy_access_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
     """Links from hosts up to their leaves that lost data: all paths of the host in that plane lose alike."""
     up = {str(way) for link in fabric.links() for way in link.directions if way.sender.role is Role.HOST}
-    return {each.link for each in injected if each.link in up and each.dropped and each.dropped_writes != 0}
+    return {each.link for each in injected if each.link in up and _lost_first_sent(each)}
 
 
 def possibly_dropping(injected: Iterable[Injected], fabric: Fabric) -> frozenset[str]:

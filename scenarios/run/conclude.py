@@ -114,6 +114,8 @@ class _Localize(msgspec.Struct, frozen=True):
     pending: int
     common: tuple[str, ...] = ()
     common_candidates: tuple[tuple[str, ...], ...] = ()
+    fewest: tuple[int, ...] = ()
+    untimely: tuple[_Evidence, ...] = ()
 
     def names(self, link: str) -> bool:
         """Whether it accuses this for certain."""
@@ -159,6 +161,8 @@ def conclusion_of(
         accused=tuple(_accused(link, detects, localizes, first_packet_ns) for link in (last.links if last else ())),
         common=tuple(_common(cause, detects, localizes, first_packet_ns) for cause in (last.common if last else ())),
         candidates=last.candidates if last else (),
+        fewest=last.fewest if last else (),
+        untimely=len(last.untimely) if last else 0,
         common_candidates=last.common_candidates if last else (),
         verdicts=dict(Counter(detect.verdict for detect in detects)),
         verdicts_wanted=wanted,

@@ -1,19 +1,22 @@
 """What MRC's own events would say of links: entropy values of many hosts that left GOOD, intersected. Pure.
 
 Each flow's path is a witness of its own. It accuses its two links from the moment on at which losses took one of its
-entropy values out of use (EV_STATE to ASSUMED_BAD by LOST). It clears them if none was when the flow had ended, and it
-had carried so many packets that a drop of the asked rate would have cost it one with all but the allowed probability of
-a miss. If more than half of the paths that a flow used in a plane were retired, what they have in common is to blame,
-and they accuse nothing. What remains goes through the localiser of SprayCheck, without counts.
+entropy values out of use (EV_STATE to ASSUMED_BAD by LOST). It clears them if none was when the flow had ended, it had
+carried so many packets that a drop of the asked rate would have cost it one with all but the allowed probability of a
+miss, and it was under way while the other lost packets: from that one's first loss to its end. If more than half of the
+paths that a flow used in a plane were retired, what they have in common is to blame, and they accuse nothing. What
+remains goes through the localiser of SprayCheck, without counts.
 """
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 
 from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.span import Span, share_needed
 from results.event_log import Fields
 from scenarios.run.expect import Accused, Conclusion
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
@@ -34,6 +37,8 @@ class EvPath:
     source: int
     sent: int
     """First transmissions in all."""
+    began_ns: int | None
+    """When its first packet left."""
     ended_ns: int | None
     """When the flow had all acknowledged."""
     left_ns: int | None
@@ -64,9 +69,13 @@ def ev_paths(
         sent = sum(row["tx_first"] for row in rows)
         retired = [left[key] for row in rows if (key := (f"h{host}", qpn, row["ev"])) in left]
         if sent or retired:
-            ended = mine[host, qpn][1].finished_ns
+            how = mine[host, qpn][1]
             first = min((at for at, _ in retired), default=None)
-            found.append(EvPath(path, qpn, host, sent, ended, first, sum(count for _, count in retired)))
+            found.append(
+                EvPath(
+                    path, qpn, host, sent, how.started_ns, how.finished_ns, first, sum(count for _, count in retired)
+                )
+            )
     return found
 
 
@@ -88,7 +97,7 @@ def conclusion_of_events(paths: Sequence[EvPath], asked: Asked) -> Conclusion:
     # Paths over different spines share no link, so each spine is a matter of its own.
     for spine in sorted(spines):
         mine = [each for each in paths if (each.path.plane, each.path.spine) == spine]
-        last, since = _history(mine, verdicts)
+        last, since = _history(mine, verdicts, asked)
         findings.add(last.finding)
         accused += [_accused(link, since[link], mine, verdicts) for link in last.links]
         candidates += [tuple(map(str, each)) for each in last.candidates]
@@ -119,16 +128,33 @@ def _verdict(path: EvPath, have_one_cause: bool, asked: Asked) -> Verdict:
     return Verdict.HEALTHY if is_enough else Verdict.INSUFFICIENT
 
 
-def _history(paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict]) -> tuple[Localization, dict[FabricLink, int]]:
+def _history(
+    paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict], asked: Asked
+) -> tuple[Localization, dict[FabricLink, int]]:
     """What is accused in the end, and of each link since when it was."""
-    known = sorted((_known_ns(each), each.path, verdicts[each], each.qpn) for each in paths if _says(each, verdicts))
-    moments = sorted({at for at, *_ in known})
+    known = [(_known_ns(each), _evidence(each, verdicts[each], asked)) for each in paths if _says(each, verdicts)]
+    known.sort(key=lambda item: (item[0], item[1].path, item[1].verdict, item[1].qpn))
+    moments = sorted({at for at, _ in known})
     step = -(-len(moments) // MOST_MOMENTS)
     since: dict[FabricLink, int] = {}
     for moment in moments[::-step][::-1]:
-        told = localize([Evidence(path, verdict, qpn) for at, path, verdict, qpn in known if at <= moment])
+        told = localize([evidence for at, evidence in known if at <= moment])
         since = {link: since.get(link, moment) for link in told.links}
     return told, since
+
+
+def _evidence(path: EvPath, verdict: Verdict, asked: Asked) -> Evidence:
+    """What a path says, and of which time: all of its flow's, or from its first loss on."""
+    if path.began_ns is None or path.ended_ns is None:
+        return Evidence(path.path, verdict, path.qpn)
+    span, needs = Span(path.began_ns, path.ended_ns), share_needed(_enough(asked), path.sent)
+    lossy = None if path.left_ns is None else Span(path.left_ns, path.ended_ns)
+    return Evidence(path.path, verdict, path.qpn, span=span, lossy=lossy, needs=needs)
+
+
+def _enough(asked: Asked) -> int:
+    """Packets of which a drop of the asked rate takes one, but for the allowed probability of a miss."""
+    return 1 if asked.min_rate >= 1 else ceil(log(asked.miss) / log(1 - asked.min_rate))
 
 
 def _says(path: EvPath, verdicts: Mapping[EvPath, Verdict]) -> bool:

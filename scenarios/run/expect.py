@@ -1,6 +1,6 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -22,7 +22,7 @@ from results.summary import (
     data_flows,
     flows_text,
 )
-from results.wording import count_text
+from results.wording import count_text, open_sets
 from scenarios.file.model import Expectation
 from scenarios.run.changes import changes_text, links_of
 
@@ -84,6 +84,10 @@ class Conclusion:
     """How many of the verdicts are those of several flows together, of paths that said too little alone."""
     explained: int = 0
     """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
+    fewest: tuple[int, ...] = ()
+    """Of each of `candidates`, how many of its links have failed at least."""
+    untimely: int = 0
+    """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Flows that a leaf does not measure, by their hosts, the leaf and why."""
 
@@ -119,16 +123,24 @@ def detected_of(
     decides: bool = True,
     right_causes: Collection[str] = (),
     changed: Collection[str] = (),
+    spelt_out: Callable[[str], Iterable[str]] = lambda name: (name,),
 ) -> Detected:
     """The conclusion beside the truth.
 
-    `dropping` are the links that did drop, `expected` what the scenario says; `possible` those that may have dropped,
-    uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario judges by it.
-    `right_causes` are the common causes of which all links did drop. `changed` are links, and common causes of which
-    all links are, that somebody else changed: to name one is neither right nor wrong.
+    `dropping` are the links that did drop and can be named, `expected` what the scenario says; `possible` those that
+    may have dropped, uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario
+    judges by it. `right_causes` are the common causes of which all links did drop, `spelt_out` tells the links that a
+    name stands for. `changed` are links, and common causes of which all links are, that somebody else changed: to name
+    one is neither right nor wrong.
     """
-    accused = {item.link for item in conclusion.accused}
-    right = dropping | (possible & accused)
+    accused = {link for item in (*conclusion.accused, *conclusion.common) for link in spelt_out(item.link)}
+    suspects = {
+        link
+        for names in (*conclusion.candidates, *conclusion.common_candidates)
+        for name in names
+        for link in spelt_out(name)
+    }
+    right, unsettled = dropping | (possible & accused), dropping & suspects - accused
     scored = accused - ({*changed} - right)
     return Detected(
         state=conclusion.state,
@@ -139,11 +151,14 @@ def detected_of(
             for item in conclusion.accused
         ),
         candidates=conclusion.candidates,
-        missed=tuple(sorted(dropping - accused)),
+        missed=tuple(sorted(dropping - accused - unsettled)),
+        suspected=tuple(sorted(unsettled)),
+        fewest=conclusion.fewest,
+        untimely=conclusion.untimely,
         verdicts=conclusion.verdicts,
         verdicts_wanted=conclusion.verdicts_wanted,
         precision=precision(scored, right),
-        recall=recall(accused, dropping),
+        recall=recall(accused, dropping - unsettled),
         expected=None if expected is None else tuple(sorted(expected)),
         insufficient=conclusion.insufficient,
         expectation=conclusion.expectation,
@@ -284,15 +299,17 @@ def checks_of(
     uneven: bool = False,
     outages: Sequence[Outage] = (),
     changes: Sequence[LabChange] = (),
+    by_cause: Collection[str] = (),
 ) -> tuple[Check, ...]:
     """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
 
     `uneven`: the transport takes paths out of use, so that some may rightly get too few packets for a sure verdict.
-    `changes` are what somebody else changed in the lab.
+    `by_cause` are the links that the common causes named stand for, `changes` what somebody else changed in the lab.
     """
     checks = [_data_check(flows)]
     if expectation.detection == "judged":
-        checks = [_named_check(wanted, possible, detected, links_of(changes)), _judged_check(detected, uneven), *checks]
+        named = _named_check(wanted, possible, detected, links_of(changes), by_cause)
+        checks = [named, _judged_check(detected, uneven), *checks]
         if expectation.within_s is not None and wanted:
             checks.append(_time_check(expectation.within_s, wanted, detected))
     checks.append(
@@ -301,12 +318,20 @@ def checks_of(
     return tuple(checks)
 
 
-def _named_check(wanted: set[str], possible: frozenset[str], detected: Detected, changed: frozenset[str]) -> Check:
+def _named_check(
+    wanted: set[str],
+    possible: frozenset[str],
+    detected: Detected,
+    changed: frozenset[str],
+    by_cause: Collection[str],
+) -> Check:
     named = {item.link for item in detected.named}
-    missing, false = sorted(wanted - named), sorted(named - wanted - possible - changed)
+    missing, false = sorted(wanted - named - {*by_cause}), sorted(named - wanted - possible - changed)
     wrong = [f"{link} is not named" for link in missing] + [f"{link} is accused" for link in false]
     wrong += [
-        f"one of {', '.join(links)} is accused, undecided" for links in detected.candidates if changed.isdisjoint(links)
+        f"{text} is accused, undecided"
+        for links, text in zip(detected.candidates, open_sets(detected.candidates, detected.fewest), strict=True)
+        if changed.isdisjoint(links)
     ]
     wrong += [
         f"{cause.link} is accused, and not all of it dropped"
@@ -325,7 +350,7 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
     alike = detected.explained
     idle = detected.insufficient.get(NOTHING_SENT.text, 0)
     alone = detected.insufficient.get(NOT_ADDED_UP, 0)
-    counted = judged if uneven else judged - unsure + alike + idle + alone
+    counted = judged - unsure + alike + idle + alone
     unsure_text = f", {detected.added_up:,} of them by several flows together" if detected.added_up else ""
     unsure_text += f", {unsure:,} insufficient" if unsure else ""
     if idle:
@@ -336,11 +361,14 @@ def _judged_check(detected: Detected, uneven: bool) -> Check:
         )
     if alike:
         unsure_text += f", {alike:,} of them since all paths lose alike, which {', '.join(named)} explains"
+    left = judged - counted if uneven else 0
+    if left:
+        unsure_text += f", {left:,} of them as the transport left the path or something lost packets of all paths"
     if detected.unmeasured:
         unsure_text += f"; {unmeasured_text(sum(detected.unmeasured.values()))}"
     return Check(
         "every path is judged",
-        counted == detected.verdicts_wanted,
+        counted + left == detected.verdicts_wanted and bool(counted or not judged),
         f"{counted:,} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
     )
 
@@ -400,7 +428,7 @@ def missed_times(checks: Iterable[Check]) -> tuple[str, ...]:
 
 
 def _time_check(within_s: float, wanted: set[str], detected: Detected) -> Check:
-    times = {item.link: item.after_s for item in detected.named if item.link in wanted}
+    times = {item.link: item.after_s for item in (*detected.named, *detected.common) if item.link in wanted}
     late = [link for link in sorted(wanted) if (after := times.get(link)) is None or after > within_s]
     detail = f"{', '.join(late)} not within {within_s:g} s" if late else f"all within {within_s:g} s"
     return Check(IN_TIME, not late, detail)

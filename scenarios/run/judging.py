@@ -24,9 +24,17 @@ from scenarios.run.goodput import goodput_check
 from scenarios.run.measuring import gets_uneven_parts
 from scenarios.run.order import Recorded
 from scenarios.run.path_outcomes import outcomes_of, path_checks
-from scenarios.run.power import power_of
+from scenarios.run.power import is_long_enough, power_of
 from scenarios.run.small_flows import left_over
-from scenarios.run.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
+from scenarios.run.witnesses import (
+    SILENT,
+    Truth,
+    in_force_since,
+    note_on,
+    silence_of_events,
+    spelt_out,
+    witness_of,
+)
 
 
 @dataclass(frozen=True)
@@ -52,8 +60,14 @@ class Judged:
 
     @cached_property
     def dropping(self) -> set[str]:
-        """Links that did drop."""
-        return collect.dropping_links(self.drops, self.plan.fabric)
+        """Links that did drop, and that SprayCheck can name by what decides: hosts' links by `declared` alone."""
+        between = collect.dropping_links(self.drops, self.plan.fabric)
+        return between | self._lossy_uplinks if self.plan.scenario.judged_by == "declared" else between
+
+    @cached_property
+    def _lossy_uplinks(self) -> set[str]:
+        """Links from hosts up to their leaves that did drop."""
+        return collect.lossy_access_links(self.drops, self.plan.fabric)
 
     @cached_property
     def wanted(self) -> set[str]:
@@ -88,7 +102,7 @@ class Judged:
         """MRC's own events, and SprayCheck by both expectations, each beside what the injector counted."""
         plan, recorded, asked = self.plan, self.recorded, asked_of(self.plan)
         truth = Truth(
-            frozenset(self.dropping | collect.lossy_access_links(self.drops, plan.fabric)),
+            frozenset(self.dropping | self._lossy_uplinks),
             collect.possibly_dropping(self.drops, plan.fabric),
             in_force_since(read_records(self.folder.truth)),
             self.first_packet_ns,
@@ -135,6 +149,7 @@ class Judged:
             judges,
             causes,
             others | links_of(self.changes),
+            lambda name: spelt_out(name, plan.fabric),
         )
         if plan.scenario.detector.counter_bits != 32:
             return found
@@ -145,7 +160,7 @@ class Judged:
     def checks(self) -> tuple[Check, ...]:
         """All that had to hold."""
         plan, recorded, expect = self.plan, self.recorded, self.plan.scenario.expect
-        uneven = gets_uneven_parts(plan.scenario)
+        by_cause = {link for cause in self.detected.common for link in spelt_out(cause.link, plan.fabric)}
         checks = checks_of(
             expect,
             self.wanted,
@@ -153,9 +168,10 @@ class Judged:
             self.flows,
             self.drops,
             self.possible,
-            uneven,
+            gets_uneven_parts(plan.scenario) and is_long_enough(plan, power_of(plan)),
             self.outages,
             self.changes,
+            by_cause,
         )
         checks += (as_planned_check(self.changes, self.recorded.lab_after.nodes),)
         outcomes = outcomes_of(recorded.flows, recorded.after.workers, read_records(self.folder.agent), plan.fabric)

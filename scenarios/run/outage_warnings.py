@@ -1,6 +1,6 @@
 """Which faults of a plan take a port out of service while traffic runs, by coming or going. Pure."""
 
-from collections.abc import Container, Iterator
+from collections.abc import Collection, Container, Iterator
 
 from faults.model import Fault
 from faults.outages import swapped_by
@@ -16,13 +16,16 @@ _COST = (
 )
 
 
-def outage_warnings(plan: Plan) -> Iterator[str]:
-    """One sentence a fault of an order that swaps a qdisc under traffic, or may, as this depends on the machine."""
+def outage_warnings(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
+    """One sentence a fault of an order that swaps a qdisc under traffic, or may, as this depends on the machine.
+
+    `missing` are mechanisms that it does not have.
+    """
     kept = _kept(plan)
     for order in plan.faults:
         acts = _acts_under_traffic(order.worded.timing)
         for fault in order.worded.faults if acts else ():
-            swapping = {way: by for way in order.chosen.ways if (by := _swapping(order, fault, way, kept))}
+            swapping = {way: by for way in order.chosen.ways if (by := _swapping(order, fault, way, kept, missing))}
             if swapping:
                 way, by = next(iter(swapping.items()))
                 more = f" (and {len(swapping) - 1:,} more)" if len(swapping) > 1 else ""
@@ -41,11 +44,15 @@ def _possible(order: PlannedFault, fault: Fault) -> tuple[str, ...]:
 
 
 def _swapping(
-    order: PlannedFault, fault: Fault, way: DirectedLink, kept: Container[tuple[DirectedLink, str | None]]
+    order: PlannedFault,
+    fault: Fault,
+    way: DirectedLink,
+    kept: Container[tuple[DirectedLink, str | None]],
+    missing: Collection[str],
 ) -> tuple[str, ...]:
     """Mechanisms of which the machine may take one that swaps a qdisc of the port."""
     needs = {by: swapped_by(by, way.sender.role is Role.HOST) for by in _possible(order, fault)}
-    return tuple(by for by, swapped in needs.items() if swapped and (way, swapped) not in kept)
+    return tuple(by for by, swapped in needs.items() if swapped and (way, swapped) not in kept and by not in missing)
 
 
 def _if_text(order: PlannedFault, fault: Fault, swapping: tuple[str, ...]) -> str:

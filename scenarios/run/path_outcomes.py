@@ -26,6 +26,8 @@ class PathOutcome:
     """Packets sent again because they did not arrive, or did not seem to."""
     retired: bool
     """Whether it was assumed bad at any time."""
+    used: bool = True
+    """Whether anything was sent on it."""
 
 
 def outcomes_of(
@@ -51,6 +53,7 @@ def _outcome(item: OpenFlow, row: Fields, bad: set[tuple[str, int, int]], fabric
         links=() if row["spine"] is None else _links(row["plane"], row["spine"], *leaves),
         lost=row["lost"] + row["timed_out"],
         retired=(str(source), row["qpn"], row["ev"]) in bad,
+        used=row["tx_first"] + row["tx_rtx"] > 0,
     )
 
 
@@ -75,10 +78,12 @@ def path_checks(
 def _retired_check(wanted: set[str], outcomes: Sequence[PathOutcome]) -> Check:
     retired = [path for path in outcomes if path.retired]
     crossed = {link for path in retired for link in path.links}
-    used = {link for path in outcomes for link in path.links}
+    used = {link for path in outcomes if path.used or path.retired for link in path.links}
     wrong = [f"no entropy value over {link} was retired" for link in sorted((wanted & used) - crossed)]
     wrong += [f"one over {' and '.join(p.links)} was ({p.flow})" for p in retired if not wanted & {*p.links}]
+    idle = sorted(wanted & {link for path in outcomes for link in path.links} - used)
     right = f"{len(retired)} over {', '.join(sorted(wanted & used)) or 'no link'}, no others"
+    right += f"; nothing was sent over {', '.join(idle)}" if idle else ""
     return Check("the right entropy values are retired", not wrong, _some(wrong) or right)
 
 

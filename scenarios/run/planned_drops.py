@@ -25,5 +25,5 @@ def dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
     """Every direction with a fault that drops data."""
     for order in plan.faults:
         for fault in order.worded.faults:
-            if drop_rate_of(fault) and not only_of(fault).control:
+            if drop_rate_of(fault) and not only_of(fault).spares_first_sent:
                 yield from ((way, fault) for way in order.chosen.ways)

@@ -4,7 +4,7 @@ Warns, never refuses: a run that must end with `insufficient` can be what is wan
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
@@ -29,7 +29,8 @@ from scenarios.run.outage_warnings import outage_warnings
 from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switches
 from scenarios.run.small_flows import add_up, is_weak, sums_of
 from scenarios.run.undecided import undecided_warnings
-from testbed.model.ids import Role
+from scenarios.run.under_way import timely_flows, under_way_warnings
+from testbed.model.ids import DirectedLink, Role
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,14 @@ def _smallest_judged(plan: Plan) -> int | None:
     return min((*sums.judged, *large))
 
 
+def is_long_enough(plan: Plan, power: Power) -> bool:
+    """Whether flows that are spread evenly tell the asked rate, alone or together."""
+    return power.needed is not None and (power.packets_a_path >= power.needed or add_up(plan))
+
+
 def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
     """Drop rates, in words, that flows of this length do not tell."""
-    if power.needed is None or (power.packets_a_path < power.needed and not add_up(plan)):
+    if not is_long_enough(plan, power):
         yield power.min_rate
     for rate, needed in power.for_faults:
         if needed is None or power.for_a_fault < needed:
@@ -102,8 +108,11 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
     return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
 
 
-def warnings_of(plan: Plan) -> Iterator[str]:
-    """What of this plan cannot come out as one might expect, one sentence each."""
+def warnings_of(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
+    """What of this plan cannot come out as one might expect, one sentence each.
+
+    `missing` are mechanisms of faults that this machine does not have.
+    """
     transport, spec = plan.scenario.transport, plan.fabric.spec
     if plan.scenario.expect.detection == "judged":
         yield from _measuring_warnings(plan)
@@ -112,12 +121,12 @@ def warnings_of(plan: Plan) -> Iterator[str]:
         elif plan.faults:
             yield from leaving_cautions_of(transport, spec.planes, spec.spines)
     yield from cautions_of(transport, spec.planes, spec.spines)
-    yield from outage_warnings(plan)
+    yield from outage_warnings(plan, missing)
 
 
 def _measuring_warnings(plan: Plan) -> Iterator[str]:
     power = power_of(plan)
-    if power.packets_a_path and not gets_uneven_parts(plan.scenario):
+    if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
         yield from _length_warnings(plan, power)
     elif (plan.flows or not plan.collectives) and not power.packets_a_path:
         few = any(crosses(plan, flow) for flow in plan.flows)
@@ -131,6 +140,9 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
         )
     yield from _host_link_warnings(plan)
     yield from _switch_warnings(plan)
+    yield from under_way_warnings(plan)
+    yield from _spared_warnings(plan)
+    yield from _uncrossed_warnings(plan)
     yield from _expectation_warnings(plan)
     yield from _localisation_warnings(plan)
 
@@ -238,7 +250,7 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
     needed = needed_for(plan, asked)
     together = plan.scenario.judged_by == "uniform" and add_up(plan)
     by_pair = Counter[tuple[int, int]]()
-    for flow in plan.flows:
+    for flow in timely_flows(plan):
         if crosses(plan, flow):
             packets, pair = packets_a_path(plan, flow), (leaf_of(flow.source), leaf_of(flow.destination))
             whole = plan.scenario.judged_by == "declared"  # then all flows of a pair are seen together
@@ -247,8 +259,41 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
     return judged | {(leaf_of(source), leaf_of(destination)) for source, destination in announced_ends(plan)}
 
 
+def _spared_warnings(plan: Plan) -> Iterator[str]:
+    """Faults that take no first transmission are none that leaves can see."""
+    spared = [order for order in plan.faults if any(only_of(fault).spares_first_sent for fault in order.worded.faults)]
+    for order in spared:
+        yield f"{order.chosen.text}: this fault takes no first transmissions, and SprayCheck counts no other packets"
+
+
+def _uncrossed_warnings(plan: Plan) -> Iterator[str]:
+    """Orders on links over which no flow sends data."""
+    if not plan.flows or plan.collectives:
+        return
+    ends = [(flow.source, flow.destination) for flow in plan.flows]
+    crossing = [pair for pair in ends if plan.fabric.leaf_of(pair[0]) != plan.fabric.leaf_of(pair[1])]
+    for order in plan.faults:
+        idle = [way for way in order.chosen.ways if not _carries(plan, way, ends, crossing)]
+        if len(idle) == len(order.chosen.ways):
+            yield f"{order.chosen.text}: no flow sends data over it, only acknowledgements at most"
+
+
+def _carries(
+    plan: Plan, way: DirectedLink, ends: Sequence[tuple[int, int]], crossing: Sequence[tuple[int, int]]
+) -> bool:
+    """Whether a flow's data crosses a direction, of pairs of hosts in all and of those that cross spines."""
+    leaf_of, sender, receiver = plan.fabric.leaf_of, way.sender, way.receiver
+    if sender.role is Role.HOST:
+        return any(source == sender.index for source, _ in ends)
+    if receiver.role is Role.HOST:
+        return any(target == receiver.index for _, target in ends)
+    if sender.role is Role.LEAF:
+        return any(leaf_of(source) == sender.index for source, _ in crossing)
+    return any(leaf_of(target) == receiver.index for _, target in crossing)
+
+
 def _loses(fault: Fault) -> bool:
-    return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).control)
+    return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).spares_first_sent)
 
 
 def _expectation_warnings(plan: Plan) -> Iterator[str]:

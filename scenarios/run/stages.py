@@ -21,7 +21,7 @@ from results.summary import CaptureResult
 from results.user_files import invoker
 from results.wording import count_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
-from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for
+from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, missing_here
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
@@ -95,7 +95,7 @@ def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
 
 def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
     """Connect to the lab that is up, or build one that ends with this run."""
-    for text in warnings_of(plan):
+    for text in warnings_of(plan, missing_here()):
         listener.note(f"warning: {text}")
     if order.attach:
         if order.workers is not None:

@@ -47,7 +47,7 @@ def undecided_warnings(
     if not 0 < len(pairs) * len(places) <= MOST_PATHS:
         return
     paths = [FabricPath(plane, source, spine, target) for plane, spine in places for source, target in sorted(pairs)]
-    found = localize([Evidence(path, _verdict(path, broken), 0) for path in paths])
+    found = localize([Evidence(path, _verdict(path, broken), 0) for path in paths], leaves=range(fabric.spec.leaves))
     undecided = list(_open(found, paths, broken & named))
     yield from (_told(each, fabric) for each in undecided[:MOST_TOLD])
     if len(undecided) > MOST_TOLD:
@@ -89,8 +89,8 @@ def _told(each: _Open, fabric: Fabric) -> str:
     cause = f"only flows from leaf{source} to leaf{target} cross it" if len(each.pairs) == 1 else "no flow tells"
     others = " and ".join(map(str, each.others))
     return (
-        f"{each.link}: {cause}, so it stays open whether it fails or {others} does (`ambiguous`), and the check of the "
-        f"named links fails; {_help(each, fabric)}"
+        f"{each.link}: {cause}, so it stays open whether it fails or {others} does (`ambiguous`), and then the "
+        f"check of the named links fails; {_help(each, fabric)}"
     )
 
 

@@ -46,7 +46,10 @@ def in_force_since(records: Iterable[Fields]) -> dict[str, int]:
 def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decides: bool, note: str = "") -> Witness:
     """One witness beside the truth."""
     named = tuple(_witnessed(each, truth, fabric) for each in (*said.accused, *said.common))
-    links = {link for each in named for link in _links_of(each.link, fabric)}
+    links = {link for each in named for link in spelt_out(each.link, fabric)}
+    open_sets = (*said.candidates, *said.common_candidates)
+    suspects = {link for names in open_sets for name in names for link in spelt_out(name, fabric)}
+    unsettled = truth.dropping & suspects - links
     right = truth.dropping | (truth.possible & links)
     scored = links - (truth.changed - right)
     found = [each for each in named if each.right and each.after_s is not None]
@@ -56,11 +59,12 @@ def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decide
         decides=decides,
         state=said.state,
         named=named,
-        candidates=(*said.candidates, *said.common_candidates),
-        missed=tuple(sorted(truth.dropping - links)),
+        candidates=open_sets,
+        missed=tuple(sorted(truth.dropping - links - unsettled)),
+        suspected=tuple(sorted(unsettled)),
         false_alarms=len(scored - right),
         precision=precision(set(scored), set(right)),
-        recall=recall(links, set(truth.dropping)),
+        recall=recall(links, set(truth.dropping - unsettled)),
         seconds=None if first is None else first.after_s,
         packets=None if first is None else first.packets,
         note=note,
@@ -68,7 +72,7 @@ def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decide
 
 
 def _witnessed(said: Accused, truth: Truth, fabric: Fabric) -> WitnessedLink:
-    links = _links_of(said.link, fabric)
+    links = spelt_out(said.link, fabric)
     after = None
     if said.named_ns is not None and truth.first_packet_ns is not None:
         in_force = [truth.since_ns[link] for link in links if link in truth.since_ns]
@@ -79,7 +83,7 @@ def _witnessed(said: Accused, truth: Truth, fabric: Fabric) -> WitnessedLink:
     return WitnessedLink(said.link, links <= right, after, said.packets, said.paths, changed)
 
 
-def _links_of(name: str, fabric: Fabric) -> frozenset[str]:
+def spelt_out(name: str, fabric: Fabric) -> frozenset[str]:
     """The directions that a name stands for: itself, or all of a pattern."""
     try:
         return frozenset(map(str, parse_link(name, fabric)))

@@ -7,6 +7,7 @@ from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
 from results.event_log import Fields
+from results.wording import open_sets
 from scenarios.lab.protocol import RUNNING, FaultState, LabStatus
 from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.states import StateChanges, place_of
@@ -202,7 +203,7 @@ def _fault(state: FaultState) -> FaultView:
 
 def _accusation(record: Fields) -> str:
     """What is accused, by which verdicts; alike for records between which nothing of it has changed."""
-    sets = (f"one of {', '.join(links)}" for links in record["candidates"])
+    sets = open_sets(record["candidates"], record.get("fewest", []))
     said = "; ".join((*record["links"], *sets, *record["common"])) or "no link"
     owed = ", preliminary" if record["pending"] and (record["links"] or record["candidates"]) else ""
     return f"names {said} ({record['expectation']}{owed})"

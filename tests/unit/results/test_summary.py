@@ -223,3 +223,26 @@ def test_a_long_reason_is_wrapped_between_words() -> None:
 
 def test_one_flow_is_one_flow() -> None:
     assert "1 flow, 16 MiB of 16 MiB" in summary_text(summary())
+
+
+def test_many_faults_of_a_kind_share_a_line_with_their_sums() -> None:
+    def drop(link: str, seen: int) -> Injected:
+        return Injected(
+            link, "random-drop", 0.05, 0.05, "ebpf", "scenario", seen, seen // 20, seen // 20, 1, "5%", "5%"
+        )
+
+    told = page_with(*(drop(f"p0:leaf{at % 64}>spine0", 20 * at) for at in range(128)))
+    (line,) = [each for each in told if "drop 5%" in each]
+    assert "p0:leaf0>spine0 and 63 more, each drop 5% by ebpf (in force as asked, read back): 162,560 seen" in line
+    assert "8,128 dropped (8,128 writes) in sum of 128; 1 met no packet" in line
+    assert len([each for each in page_with(*(drop(f"p0:leaf{at}>spine0", 20) for at in range(8))) if "5%" in each]) == 8
+
+
+def test_a_fault_that_met_no_packet_gets_a_word() -> None:
+    idle = Injected("a", "random-drop", 1.0, 1.0, "ebpf", "scenario", 0, 0, 0, 0, "100%", "100%")
+    met = structs.replace(idle, link="b", seen=9)
+    assert any("warning: the fault met no packet" in line for line in page_with(idle))
+    assert any("warning: 1 of 2 faults met no packet" in line for line in page_with(idle, met))
+    assert not any("met no packet" in line for line in page_with(met))
+    shut = Injected("a", "down", None, None, "link", "scenario", 0, 0, None, 0, "", "")
+    assert not any("met no packet" in line for line in page_with(shut)), "nobody counts what a shut port is spared"

@@ -1,6 +1,6 @@
 """The table of witnesses for people."""
 
-from results.witnesses import DECLARED, MRC, UNIFORM, Witness, WitnessedLink, named_links, witness_lines
+from results.witnesses import CLOCK, DECLARED, MRC, UNIFORM, Witness, WitnessedLink, named_links, witness_lines
 
 UP = "p0:leaf3>spine5"
 
@@ -22,6 +22,7 @@ def test_each_witness_has_a_line_and_the_one_that_decides_a_star() -> None:
         f"SprayCheck uniform * {UP} and 1 more 1 1 0 5.95 8,192 2 50% 100%".split(),
         ["SprayCheck", "declared", "no", "link", "0", "0", "1", "-", "-", "-", "-", "0%"],
         ["2", "of", "8", "verdicts"],
+        CLOCK.split(),
     ]
     assert max(map(len, lines)) <= 120
     assert list(witness_lines(())) == []
@@ -41,3 +42,10 @@ def test_the_right_link_that_was_named_first_stands_first_and_its_numbers_beside
 def test_open_evidence_is_not_called_nothing() -> None:
     open_ended = Witness(UNIFORM, True, "ambiguous", (), ((UP, "b"),), (UP,), 0, None, 0.0, None, None)
     assert "one of several" in list(witness_lines((open_ended,)))[1]
+
+
+def test_what_is_among_suspects_is_told() -> None:
+    open_ended = Witness(UNIFORM, True, "ambiguous", (), ((UP, "b"),), (), 0, None, None, None, None, suspected=(UP,))
+    lines = list(witness_lines((open_ended,)))
+    assert lines[2].strip() == f"among its suspects, neither named nor missed: {UP}"
+    assert CLOCK not in lines, "nothing was named, so there are no seconds"

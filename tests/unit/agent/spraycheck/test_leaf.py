@@ -12,6 +12,7 @@ from agent.spraycheck.doubt import NOTHING_SENT
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import NO_ROOM, ChosenFlow, LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.span import Span, window_of
 from agent.wire.constants import SprayPolicyCode
 
 SECOND = 10**9
@@ -171,6 +172,22 @@ def test_state_is_erased_after_a_minute_and_the_flow_may_come_again():
     assert counters.marks_before_ns == 2 * SECOND
     counters.records.append(flow(seen_ns=70 * SECOND, announced_ns=70 * SECOND, stopped_ns=71 * SECOND))
     assert len(detector.poll(72 * SECOND)) == 1
+
+
+def test_a_report_tells_when_the_flow_was_under_way_and_when_it_lost_packets():
+    counters = Counters(flow())
+    detector = LeafDetector(RULES, counters)
+    lost_by_s = {2: 0, 3: 0, 4: 20, 5: 40, 6: 40, 9: 40}
+    for at_s, again in lost_by_s.items():
+        counters.records[0]["again"][1] = again
+        assert detector.poll(at_s * SECOND) == []
+    counters.records[0]["stopped_ns"] = 10 * SECOND
+    (report,) = detector.poll(11 * SECOND)
+    assert report.span == Span(1 * SECOND, 10 * SECOND)
+    assert report.lossy == window_of(Span(3 * SECOND, 5 * SECOND), 40, report.span)
+    assert report.lossy.from_ns > 2.5 * SECOND
+    (healthy,) = LeafDetector(RULES, Counters(flow(stopped_ns=2 * SECOND))).poll(3 * SECOND)
+    assert (healthy.span, healthy.lossy) == (Span(SECOND, 2 * SECOND), None)
 
 
 def test_two_epochs_of_one_qp_are_two_flows():

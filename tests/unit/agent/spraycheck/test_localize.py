@@ -1,5 +1,6 @@
 """Which links are accused by which evidence: one failure, several, too little evidence, evidence against itself."""
 
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
@@ -11,6 +12,7 @@ from agent.spraycheck.detector import Verdict
 from agent.spraycheck.explain import smallest_explanations
 from agent.spraycheck.localize import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.span import Span
 
 LEAVES = SPINES = 8
 FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT
@@ -245,3 +247,58 @@ def test_names():
     assert str(up(3, 5)) == "p0:leaf3>spine5"
     assert str(down(5, 3, plane=1)) == "p1:spine5>leaf3"
     assert str(FabricPath(0, 3, 5, 4)) == "p0:leaf3>spine5>leaf4"
+
+
+S = 10**9
+
+
+def timed(path, begin_s, end_s, fault=None, on=None):
+    """Evidence of a flow of some seconds, of one fault of a link for some seconds, judged without error."""
+    span, lossy = Span(int(begin_s * S), int(end_s * S)), None
+    if fault is not None and on in path.links and fault[0] < end_s and begin_s < fault[1]:
+        lossy = Span(int(max(begin_s, fault[0]) * S), int(min(end_s, fault[1]) * S))
+    return Evidence(path, FAILED if lossy else HEALTHY, path.src_leaf << 12, span=span, lossy=lossy)
+
+
+def test_a_flow_that_was_over_before_the_fault_clears_nothing_and_is_told():
+    """Stride 1 ends after 2 s, the fault is there from 3 to 5 s, on the path of stride 3."""
+    short, long = paths_of((1,), leaves=4, planes=1), paths_of((3,), leaves=4, planes=1)
+    evidence = [timed(path, 0, 2, (3, 5), up(0, 5)) for path in short]
+    evidence += [timed(path, 0, 9, (3, 5), up(0, 5)) for path in long]
+    found = localize(evidence)
+    assert (found.finding, found.links) == (Finding.AMBIGUOUS, ())
+    assert found.candidates == ((up(0, 5), down(5, 3)),)
+    assert {str(each.path) for each in found.untimely} == {"p0:leaf0>spine5>leaf1", "p0:leaf2>spine5>leaf3"}
+    assert not any(each.verdict is HEALTHY for each in found.evidence)
+
+
+def test_a_flow_that_was_there_clears_also_when_it_ended_earlier():
+    flagged = timed(FabricPath(0, 0, 5, 3), 0, 10, (0, 10), up(0, 5))
+    for begin, end in ((0, 6), (4, 6), (0, 20), (5, 11)):
+        found = localize([flagged, timed(FabricPath(0, 2, 5, 3), begin, end)])
+        assert (found.links, found.untimely) == ((up(0, 5),), ()), (begin, end)
+    for begin, end in ((0, 21), (11, 12), (9.9, 20)):
+        found = localize([flagged, timed(FabricPath(0, 2, 5, 3), begin, end)])
+        assert (found.links, len(found.untimely)) == ((), 1), (begin, end)
+
+
+def test_a_long_flow_with_packets_enough_in_the_time_of_a_loss_clears():
+    flagged = timed(FabricPath(0, 0, 5, 3), 50, 60, (50, 60), up(0, 5))
+    long = replace(timed(FabricPath(0, 2, 5, 3), 0, 100), needs=0.1)
+    assert localize([flagged, long]).links == (up(0, 5),)
+    assert localize([flagged, replace(long, needs=0.11)]).links == ()
+
+
+times = st.tuples(st.floats(0, 20), st.floats(0.1, 20)).map(lambda t: (t[0], t[0] + t[1]))
+
+
+@settings(max_examples=200)
+@given(links.filter(lambda link: link.plane == 0), times, st.lists(times, min_size=16, max_size=16))
+def test_whenever_flows_and_one_fault_are_no_healthy_link_is_named(link, fault, flows):
+    pairs = [(leaf, (leaf + stride) % LEAVES) for leaf in range(LEAVES) for stride in (1, 3)]
+    paths = [FabricPath(0, source, link.spine, target) for source, target in pairs]
+    found = localize([timed(path, *at, fault, link) for path, at in zip(paths, flows, strict=True)])
+    assert set(found.links) <= {link}
+    assert found.finding is not Finding.UNEXPLAINED
+    if any(each.verdict is FAILED for each in found.evidence):
+        assert link in {*found.links}.union(*found.candidates)

@@ -88,6 +88,10 @@ def test_detect_carries_what_the_verdict_rests_on():
         "doubt": None,
         "reason": None,
         "entered": None,
+        "began_ns": None,
+        "ended_ns": None,
+        "lost_from_ns": None,
+        "lost_to_ns": None,
     }
 
 

@@ -16,9 +16,11 @@ UP = "p0:leaf3>spine5"
 END_NS = 10_000
 
 
-def path(src: int, spine: int, dst: int, sent: int, left_ns: int | None = None) -> EvPath:
+def path(
+    src: int, spine: int, dst: int, sent: int, left_ns: int | None = None, began_ns: int = 0, ended_ns: int = END_NS
+) -> EvPath:
     qpn = dst << 12 | src
-    return EvPath(FabricPath(0, src, spine, dst), qpn, src, sent, END_NS, left_ns, sent if left_ns else 0)
+    return EvPath(FabricPath(0, src, spine, dst), qpn, src, sent, began_ns, ended_ns, left_ns, sent if left_ns else 0)
 
 
 def run(rate: float, sent: int, rng: np.random.Generator, stray: float = 0.0) -> list[EvPath]:
@@ -50,6 +52,15 @@ def test_one_retired_path_leaves_two_links_until_a_flow_that_had_packets_enough_
     assert few.state == "ambiguous", "600 packets lose none of 1 % once in 400 flows: too often to clear a link"
     enough = conclusion_of_events([*paths, path(2, 5, 4, 700)], ASKED)
     assert [(each.link, each.named_ns) for each in enough.accused] == [(UP, END_NS)]
+
+
+def test_a_flow_that_ended_before_the_first_loss_clears_nothing() -> None:
+    lossy = [path(3, 5, 4, 3000, left_ns=6_000), *(path(3, spine, 4, 3000) for spine in range(3))]
+    over, all_along = path(3, 5, 6, 3000, ended_ns=5_000), path(3, 5, 6, 3000)
+    later = path(3, 5, 6, 3000, began_ns=END_NS + 1, ended_ns=2 * END_NS)
+    for each in (over, later):
+        assert conclusion_of_events([*lossy, each], ASKED).candidates == ((UP, "p0:spine5>leaf4"),)
+    assert [each.link for each in conclusion_of_events([*lossy, all_along], ASKED).accused] == ["p0:spine5>leaf4"]
 
 
 def test_a_flow_that_lost_most_of_its_paths_accuses_none_of_them() -> None:
@@ -105,6 +116,6 @@ def test_paths_are_told_from_counters_and_records() -> None:
     workers = [WorkerCounts(ports=(), cpu_ns=0, sched_wait_ns=0, evs=tuple(rows))]
     found = ev_paths([flow], [done], workers, changes, fabric)
     assert found == [
-        EvPath(FabricPath(0, 0, 0, 2), 1, 0, 14, 99, 40, 4),
-        EvPath(FabricPath(0, 0, 1, 2), 1, 0, 16, 99, None, 0),
+        EvPath(FabricPath(0, 0, 0, 2), 1, 0, 14, 5, 99, 40, 4),
+        EvPath(FabricPath(0, 0, 1, 2), 1, 0, 16, 5, 99, None, 0),
     ]

@@ -63,6 +63,44 @@ def test_an_undecided_accusation_fails_even_when_the_truth_is_in_it() -> None:
     assert f"one of {LINK} is accused, undecided" in told["the right links are named"]
 
 
+def test_a_link_among_suspects_is_neither_missed_nor_held_against_recall() -> None:
+    open_ended = replace(concluded(state="ambiguous", candidates=((LINK, OTHER),)), fewest=(1,))
+    found = detected_of(open_ended, {LINK})
+    assert (found.missed, found.suspected, found.recall) == ((), (LINK,), None)
+    with_another = detected_of(open_ended, {LINK, "p1:leaf0>spine0"})
+    assert (with_another.missed, with_another.recall) == (("p1:leaf0>spine0",), 0.0)
+
+
+def test_how_many_of_many_suspects_have_failed_is_told() -> None:
+    many = tuple(f"p0:leaf{leaf}>spine1" for leaf in range(8))
+    said = replace(concluded(state="ambiguous", candidates=(many,)), fewest=(4,))
+    assert f"at least 4 of {', '.join(many)} is accused, undecided" in failed(said, {LINK})["the right links are named"]
+
+
+CAUSE, UPLINK = "p1:leaf2>spine*", "p1:leaf2>spine0"
+BELOW = {CAUSE: (UPLINK, "p1:leaf2>spine1")}
+
+
+def test_a_common_cause_names_all_its_links() -> None:
+    said = replace(concluded(state="none"), common=(Accused(CAUSE, ("p1-leaf3",), 1.0),))
+    found = detected_of(said, {*BELOW[CAUSE]}, right_causes=(CAUSE,), spelt_out=lambda name: BELOW.get(name, (name,)))
+    assert (found.missed, found.precision, found.recall) == ((), 1.0, 1.0)
+    checks = checks_of(Expectation(), {*BELOW[CAUSE]}, found, (FLOW,), (DROP,), by_cause=BELOW[CAUSE])
+    assert checks[0].ok
+    assert not checks_of(Expectation(), {*BELOW[CAUSE], LINK}, found, (FLOW,), (DROP,), by_cause=BELOW[CAUSE])[0].ok
+
+
+def test_where_the_transport_leaves_paths_some_may_say_nothing_but_not_all() -> None:
+    def judged(**verdicts: int) -> Check:
+        found = detected_of(concluded(state="none", **verdicts), set())
+        return checks_of(Expectation(), set(), found, (FLOW,), (), uneven=True)[1]
+
+    some, none = judged(healthy=10, insufficient=6), judged(insufficient=16)
+    assert (some.ok, none.ok) == (True, False)
+    assert some.detail.startswith("10 of 16 paths, 6 insufficient, 6 of them as the transport left the path")
+    assert none.detail.startswith("0 of 16 paths, 16 insufficient")
+
+
 def test_paths_without_a_sure_verdict_fail() -> None:
     assert (
         "4 insufficient"

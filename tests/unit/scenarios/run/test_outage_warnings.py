@@ -56,6 +56,16 @@ def test_what_the_machine_chooses_is_told_with_what_avoids_it() -> None:
     assert "by netem (`mechanism: ebpf` avoids it) takes the port out of service" in found
 
 
+def test_what_this_machine_does_not_have_is_not_warned_of() -> None:
+    values = {
+        "version": 1, "name": "x", "workloads": ({"type": "write", "strides": (1,), "packets": 32768},),
+        "faults": ({"link": SWITCH, "drop": "1%", "at": "1s"},),
+    }  # fmt: skip
+    plan = plan_of(Scenario.model_validate(values))
+    assert list(outage_warnings(plan, {"netem"})) == []
+    assert [text for text in warnings_of(plan, {"netem"}) if "netem" in text] == []
+
+
 def test_a_fault_that_stands_keeps_the_port_as_it_is() -> None:
     standing = {"link": HOST, "one_in": 100}
     timed = {"link": HOST, "drop": "1%", "mechanism": "ebpf", "at": "1s"}

@@ -16,9 +16,11 @@ def flow(source: int, destination: int) -> OpenFlow:
     return OpenFlow(Flow(source, destination, 100, 100), 1, *ends)
 
 
-def row(host: int, ev: int, plane: int, spine: int | None, lost: int = 0, timed_out: int = 0) -> dict[str, object]:
-    qpn = host << 12 | 1
-    return {"host": host, "qpn": qpn, "ev": ev, "plane": plane, "spine": spine, "lost": lost, "timed_out": timed_out}
+def row(
+    host: int, ev: int, plane: int, spine: int | None, lost: int = 0, timed_out: int = 0, sent: int = 9
+) -> dict[str, object]:
+    ends = {"host": host, "qpn": host << 12 | 1, "ev": ev, "plane": plane, "spine": spine}
+    return ends | {"lost": lost, "timed_out": timed_out, "tx_first": sent, "tx_rtx": 0}
 
 
 def went(state: str, *evs: int, node: str = "h0", qpn: int = 1) -> dict[str, object]:
@@ -48,6 +50,12 @@ def test_the_right_values_are_retired() -> None:
     assert (check.ok, check.detail) == (True, f"1 over {UP}, no others")
     (anywhere,) = path_checks(Expectation(), ways("p1:leaf*>spine1"), found)
     assert anywhere.ok, "links that no path uses are not asked about"
+
+
+def test_a_path_on_which_nothing_was_sent_need_not_be_retired() -> None:
+    found = outcomes([row(0, 7, 1, 1), row(0, 6, 1, 0, sent=0)], [went("ASSUMED_BAD", 7)])
+    (check,) = path_checks(Expectation(), ways(UP, "p1:leaf0>spine0"), found)
+    assert (check.ok, check.detail) == (True, f"1 over {UP}, no others; nothing was sent over p1:leaf0>spine0")
 
 
 def test_none_or_another_retired_is_wrong() -> None:

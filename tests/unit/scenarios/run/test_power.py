@@ -70,6 +70,36 @@ def test_an_expectation_that_the_faults_do_not_meet_is_told() -> None:
     assert f"does not name {LINK}" in told[1]
 
 
+def test_a_fault_that_takes_no_first_transmission_is_told_and_demands_nothing() -> None:
+    (told,) = warnings_of(plan(faults=({"link": LINK, "drop": "50%", "only_dscp": "TRIMMABLE_RETX"},)))
+    assert told == f"{LINK}: this fault takes no first transmissions, and SprayCheck counts no other packets"
+
+
+def test_a_fault_that_no_data_crosses_is_told() -> None:
+    pairs = ({"type": "write", "pairs": ((0, 1), (2, 1)), "packets": 32768},)
+    for link, crossed in (("p0:leaf0>spine5", True), ("p0:leaf1>spine5", False), ("p0:spine5>leaf1", True),
+                          ("p0:spine5>leaf0", False), ("p0:h0>leaf0", True), ("p0:leaf0>h0", False)):  # fmt: skip
+        told = list(warnings_of(plan(workloads=pairs, faults=({"link": link, "delay": "1ms"},))))
+        assert any("no flow sends data over it" in text for text in told) is not crossed, link
+
+
+def test_flows_that_cannot_meet_a_fault_are_told_beforehand_and_count_for_nothing() -> None:
+    """Stride 1 takes 2.2 s at its rate, the fault begins after 3 s on the path of stride 3."""
+    work = ({"strides": (1,), "packets": 32768, "rate": "30Mbit"}, {"strides": (3,), "packets": 32768})
+    late = ({"link": LINK, "drop": "1%", "mechanism": "ebpf", "at": "3s", "for": "2s"},)
+    told = list(warnings_of(plan(workloads=work, faults=late)))
+    assert told[0].startswith(f"{LINK}: h0>h1 (and 7 more flows) is not under way while this fault is in force")
+    assert any("only flows from leaf3 to leaf6 cross it" in text for text in told)
+    early = ({"link": LINK, "drop": "1%", "mechanism": "ebpf", "at": "1s", "for": "2s"},)
+    assert list(warnings_of(plan(workloads=work, faults=early))) == []
+
+
+def test_flows_too_short_are_told_also_where_the_transport_leaves_paths() -> None:
+    paper: dict[str, Any] = {"transport": {"ev": {"loss_policy": "paper"}}, "detector": {"expectation": "declared"}}
+    assert any("verdicts will be `insufficient`" in text for text in warnings_of(plan(packets=256, **paper)))
+    assert not any("verdicts will be `insufficient`" in text for text in warnings_of(plan(**paper)))
+
+
 def test_flows_below_one_leaf_are_not_judged() -> None:
     (told,) = warnings_of(plan(topology={"leaves": 8, "hosts_per_leaf": 2}, faults=(), workloads=(
         {"type": "write", "pairs": ((0, 1),), "packets": 100},)))  # fmt: skip

@@ -51,6 +51,15 @@ def test_where_the_fabric_is_small_other_help_is_told(parts: dict[str, Any], end
     assert warning.endswith(ending)
 
 
+def test_a_single_pair_is_helped_by_a_flow_to_a_leaf_that_sends_nothing_yet() -> None:
+    faults = ({"link": "p0:leaf0>spine1", "drop": "1%"},)
+    for pair in ((0, 2), (0, 1)):
+        (warning,) = told((pair,), faults=faults, topology={"leaves": 4, "spines": 4})
+        assert "no other flow" not in warning
+        more = tuple(map(int, warning.rpartition("as from h")[2].split(" to h")))
+        assert told((pair, more), faults=faults, topology={"leaves": 4, "spines": 4}) == []
+
+
 @pytest.mark.parametrize(
     "parts",
     [

@@ -55,6 +55,14 @@ def test_a_common_cause_stands_for_all_its_links() -> None:
     assert (both.precision, both.recall, both.named[0].right) == (1.0, 1.0, True)
 
 
+def test_what_stays_among_suspects_is_neither_missed_nor_recalled() -> None:
+    open_ended = Conclusion("ambiguous", (), ((UP, OTHER),), {"failed": 1}, 8, common_candidates=((HOST,),))
+    found = witness_of("x", open_ended, truth(UP, HOST), FABRIC, True)
+    assert (found.missed, found.suspected, found.recall) == ((), (HOST, UP), None)
+    uplinks = Conclusion("none", (), (), {}, 8, common_candidates=(("p0:leaf3>spine*", HOST),))
+    assert witness_of("x", uplinks, truth(UP), FABRIC, True).suspected == (UP,)
+
+
 def test_to_name_what_may_have_dropped_is_right_and_not_to_is_no_miss() -> None:
     shut = Truth(frozenset((UP,)), frozenset((OTHER,)), {}, 10 * S)
     assert witness_of("x", said(named(UP, 14 * S)), shut, FABRIC, True).missed == ()

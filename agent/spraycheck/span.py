@@ -1,0 +1,56 @@
+"""Stretches of time: when a flow was under way, and when it lost packets. Evidence is about its time only. Pure."""
+
+from dataclasses import dataclass
+
+LEAST_SEEN = 8
+"""Retransmissions from which on their times tell when packets were lost; with fewer it may have been at any time of the
+flow. Our choice: with fewer the window would have to grow by more than its own length at either end."""
+
+WINDOW_DOUBT = 0.01
+"""How often losses at a constant rate may begin before, or end after, the window told of them. Our choice."""
+
+MOST_SHARE = 0.5
+"""A healthy flow that put this share of its packets into the time of a loss clears what it crosses, however few they
+were. Our choice: flows of one run begin together and seldom take twice as long as one another."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Span:
+    """From one moment to another, both included; monotonic ns."""
+
+    from_ns: int
+    to_ns: int
+
+    def share_within(self, window: "Span") -> float:
+        """Which part of this lies in a window, 0 to 1; of a flow that sends evenly, the share of its packets."""
+        if self.to_ns <= self.from_ns:
+            return float(window.from_ns <= self.from_ns <= window.to_ns)
+        shared = min(self.to_ns, window.to_ns) - max(self.from_ns, window.from_ns)
+        return max(0, shared) / (self.to_ns - self.from_ns)
+
+    def joined(self, other: "Span") -> "Span":
+        """The shortest that holds both."""
+        return Span(min(self.from_ns, other.from_ns), max(self.to_ns, other.to_ns))
+
+
+def window_of(seen: Span, count: int, flow: Span) -> Span:
+    """When a flow lost packets whose `count` retransmissions were seen within `seen`; all its time if they are few.
+
+    Of r losses at even times the first comes after a share f of the whole with probability (1 - f)^r.
+    """
+    if count < LEAST_SEEN:
+        return flow
+    share = 1 - WINDOW_DOUBT ** (1 / count)
+    more = int((seen.to_ns - seen.from_ns) * share / (1 - share))
+    window = Span(max(flow.from_ns, seen.from_ns - more), min(flow.to_ns, seen.to_ns + more))
+    return window if window.from_ns <= window.to_ns else flow
+
+
+def share_needed(needed: int | None, packets: float) -> float:
+    """Share of a healthy flow's packets that must fall into the time of a loss for the flow to clear a link.
+
+    As many as tell the asked rate alone, `needed`; `MOST_SHARE` at most.
+    """
+    if needed is None or packets <= 0:
+        return MOST_SHARE
+    return min(MOST_SHARE, needed / packets)

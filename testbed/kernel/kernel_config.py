@@ -1,0 +1,30 @@
+"""What the running kernel was built without, as its configuration says, if that can be read. Needs no rights."""
+
+import gzip
+import os
+from pathlib import Path
+
+
+def lacks_option(option: str, places: tuple[Path, ...] | None = None) -> bool:
+    """Whether the kernel says that it has an option, as `CONFIG_NET_SCH_NETEM`, neither built in nor as a module.
+
+    False where it does not say.
+    """
+    config = _config(_places() if places is None else places)
+    return bool(config) and not any(line in config for line in (f"{option}=y", f"{option}=m"))
+
+
+def _places() -> tuple[Path, ...]:
+    return Path("/proc/config.gz"), Path("/boot") / f"config-{os.uname().release}"
+
+
+def _config(places: tuple[Path, ...]) -> frozenset[str]:
+    """The lines of the first file that can be read; none without one."""
+    for place in places:
+        try:
+            content = place.read_bytes()
+            text = gzip.decompress(content) if place.suffix == ".gz" else content
+        except (OSError, EOFError, gzip.BadGzipFile):
+            continue
+        return frozenset(text.decode(errors="replace").splitlines())
+    return frozenset()
