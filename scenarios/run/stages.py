@@ -26,6 +26,7 @@ from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.deploy import fewer_workers_text
+from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
@@ -371,4 +372,5 @@ def _require_running(status: protocol.LabStatus) -> None:
     """Raises `OwnerFailedError` when one of the lab's processes has ended."""
     if dead := ended_processes(status):
         said = "what was said last, if anything, is in the run's folder, in logs/"
-        raise OwnerFailedError(f"{dead} while the run went on; {said}")
+        full = full_disk_text(LabDir(status.lab).path)  # then there may be no log
+        raise OwnerFailedError(f"{dead} while the run went on; {f'{full}; ' if full else ''}{said}")

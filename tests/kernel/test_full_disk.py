@@ -12,14 +12,16 @@ import pytest
 from agent.host.event_log import EventLog
 from results.summary import Summary
 from results.user_files import write_file
-from scenarios.errors import EnvironmentLackingError
+from scenarios.errors import EnvironmentLackingError, OwnerFailedError
 from scenarios.lab import disk_room
 from scenarios.lab.captures import CapturePlace, Captures
 from scenarios.lab.children import Children
 from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import ProcessId
+from scenarios.lab.protocol import ChildStatus, LabStatus
 from scenarios.lab.readiness import lacks_of_folder
+from scenarios.run import stages
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
 from testbed.kernel import bpf
@@ -99,6 +101,13 @@ def _named() -> None:
     with pytest.raises(EnvironmentLackingError, match="0 B free in /run/disk/red, where tcpdump"):
         Captures(labdir).start((), CapturePlace(place))
     assert disk_room.no_room_for_lab(place / "a/b") is not None
+    mount_tmpfs(Path("/run"), "64k")
+    dead = (ChildStatus("spraycheck", ProcessId(1, 2), "exited 3"),)
+    status = LabStatus("red", ProcessId(1, 2), "", 1, 2, 1, 1, False, 4096, 1, 0, dead, (), ())
+    LabDir("red").path.mkdir(parents=True)
+    fill(Path("/run"))
+    with pytest.raises(OwnerFailedError, match="went on; No space left on device: 0 B free in /run"):
+        stages._require_running(status)
 
 
 def _source() -> Path:
