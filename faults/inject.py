@@ -3,11 +3,12 @@
 The one owner of the faults of a lab. What it reports as in force has been read from the kernel.
 """
 
+import itertools
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -15,7 +16,7 @@ from typing import Self
 from faults.errors import FaultError, MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
 from faults.link import LinkMechanism
-from faults.mechanism import Applied, Mechanism, Tally, Target
+from faults.mechanism import Applied, Arming, Mechanism, Switched, Tally, Target
 from faults.model import By, Fault
 from faults.packet import PacketMechanism
 from faults.queue import PortQueues, QueueMechanism
@@ -54,6 +55,21 @@ class _Standing:
     seed: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class _Armed:
+    """A fault that waits in the kernel for the step that brings it into force, together with others."""
+
+    target: Target
+    fault: Fault
+    found: Fault
+    """As the kernel holds it, read when it was armed."""
+    mechanism: By
+    applied: Switched
+    seed: int
+    group: int
+    """Tells apart those that share a step."""
+
+
 class Injector:
     """The faults of one lab, by link and name. `with` clears them all at the end."""
 
@@ -62,6 +78,8 @@ class Injector:
         self._mechanisms = {mechanism.name: mechanism for mechanism in mechanisms}
         self._checked: dict[By, MissingFeatureError | None] = {}
         self._standing: dict[tuple[str, str], _Standing] = {}
+        self._armed: dict[tuple[str, str], _Armed] = {}
+        self._groups = itertools.count(1)
 
     def __enter__(self) -> Self:
         """The injector itself."""
@@ -91,47 +109,158 @@ class Injector:
         """The mechanism that would be taken. Raises MechanismError; changes nothing."""
         return self._possible(fault, mechanism)[0]
 
+    def arm(
+        self, targets: Sequence[Target], fault: Fault, mechanism: str | None, seeds: Sequence[int]
+    ) -> tuple[FaultClear, ...] | None:
+        """Make `fault` ready on all targets, so that `fire` brings it into force there in one step.
+
+        What stands there stays, but for what was fired with others: that is cleared and told. None, and nothing is
+        done, where the mechanism that would be taken cannot. Raises as `set` does; nothing of the new fault is left
+        then.
+        """
+        by, keys = self.require(fault, mechanism), [(target.link, name_of(fault)) for target in targets]
+        maker = self._mechanisms[by]
+        if not isinstance(maker, Arming):
+            return None
+        cleared = self._clear([key for key in keys if key in self._armed], also_armed=True)
+        alike = [(target, fault, by) for target in targets]
+        self._note_all("applying", alike)
+        try:
+            applied = maker.arm(targets, fault, seeds)
+        except BaseException:
+            self._note_all("cleared", alike)
+            raise
+        group = next(self._groups)
+        for key, target, seed, each in zip(keys, targets, seeds, applied, strict=True):
+            self._armed[key] = _Armed(target, fault, fault, by, each, seed, group)
+        self._read_back_armed(keys)
+        return cleared
+
+    def _read_back_armed(self, keys: Sequence[tuple[str, str]]) -> None:
+        """Read back what was armed; if it is not what was asked for, nothing of it is left and NotInForceError raised.
+
+        What cannot even be taken back stays in the journal as applied.
+        """
+        try:
+            for key in keys:
+                armed = self._armed[key]
+                found = armed.applied.held()
+                if found is None or not agrees(armed.fault, found):
+                    raise NotInForceError(key[0], str(armed.fault), str(found) if found else "nothing")
+                self._armed[key] = replace(armed, found=found)
+        except BaseException:
+            for key in keys:
+                with suppress(TestbedError, FaultError, OSError):
+                    self.disarm(*key)
+            raise
+
+    def group_of(self, link: str, name: str) -> int | None:
+        """Which faults come into force in one step with this one; None if it is not armed."""
+        armed = self._armed.get((link, name))
+        return None if armed is None else armed.group
+
+    def fire(self, keys: Sequence[tuple[str, str]]) -> tuple[FaultRecord, ...]:
+        """Bring armed faults of one group into force in one step, in place of those of their names.
+
+        All have the time of that step; what is read back then is the step, the rest was when they were armed. Raises
+        KernelError, BpfError, NotInForceError.
+        """
+        armed = [self._armed[key] for key in keys]
+        cleared = self._clear([key for key in keys if key in self._standing])
+        armed[0].applied.switch(True)
+        moment = Moment(time.time_ns(), time.monotonic_ns())
+        if not armed[0].applied.is_on():
+            raise NotInForceError(armed[0].target.link, str(armed[0].fault), "nothing")
+        records = []
+        for key, each in zip(keys, armed, strict=True):
+            self._standing[key] = _Standing(each.target, each.fault, each.mechanism, each.applied, moment, each.seed)
+            records.append(_set_record(each.target, each.fault, each.found, each.mechanism, moment, each.seed))
+        self._note_all("in-force", [(each.target, each.fault, each.mechanism) for each in armed])
+        return (*cleared, *records)
+
+    def rest(self, keys: Sequence[tuple[str, str]], seeds: Sequence[int]) -> tuple[FaultClear, ...]:
+        """Take armed faults of one group out of force in one step; they wait for the next `fire` with new seeds.
+
+        Those not in force are left out. All have the time of that step and their last counters. Raises BpfError.
+        """
+        standing = [key for key in keys if self._has_fired(key)]
+        if not standing:
+            return ()
+        self._armed[standing[0]].applied.switch(False)
+        moment = Moment(time.time_ns(), time.monotonic_ns())
+        gone = [self._standing.pop(key) for key in standing]
+        records = [_clear_record(was, was.applied.tally(), moment) for was in gone]
+        self._note_all("cleared", [(was.target, was.fault, was.mechanism) for was in gone])
+        for key, seed in zip(keys, seeds, strict=True):
+            self._armed[key].applied.prepare(seed)
+            self._armed[key] = replace(self._armed[key], seed=seed)
+        return tuple(records)
+
+    def disarm(self, link: str, name: str) -> None:
+        """Remove an armed fault that is not in force; nothing is no error. Raises KernelError."""
+        armed = self._armed.get((link, name))
+        if armed is not None and not self._has_fired((link, name)):
+            armed.applied.revert()
+            del self._armed[link, name]
+            self._note("cleared", armed.target, armed.fault, armed.mechanism)
+
+    def _has_fired(self, key: tuple[str, str]) -> bool:
+        """Whether what stands there is the armed fault."""
+        armed, standing = self._armed.get(key), self._standing.get(key)
+        return armed is not None and standing is not None and standing.applied is armed.applied
+
     def clear(self, link: str, name: str | None = None) -> tuple[FaultClear, ...]:
         """Remove the faults of a link, or the one of that name, with final counters; nothing is no error.
 
-        Raises KernelError, ReadBackError after all were tried.
+        Those armed there go as well. Raises KernelError, ReadBackError after all were tried.
         """
-        return self._clear([key for key in self._standing if key[0] == link and name in (None, key[1])])
+        return self._clear([key for key in self._all() if key[0] == link and name in (None, key[1])], also_armed=True)
 
     def clear_all(self) -> tuple[FaultClear, ...]:
         """Remove every fault. Raises the first error after all were tried."""
-        return self._clear(list(self._standing))
+        return self._clear(self._all(), also_armed=True)
+
+    def _all(self) -> list[tuple[str, str]]:
+        return [*self._standing, *(key for key in self._armed if key not in self._standing)]
 
     def status(self) -> tuple[FaultStatus, ...]:
         """Every fault, read from the kernel now, by link and in the order they were set."""
-        return tuple(
-            FaultStatus(
-                link,
-                name,
-                each.fault,
-                each.applied.in_force(),
-                each.mechanism,
-                each.applied.tally(),
-                each.since,
-                each.seed,
-            )
-            for (link, name), each in sorted(self._standing.items(), key=lambda item: item[0][0])
-        )
+        return tuple(self.statuses())
+
+    def statuses(self) -> Iterator[FaultStatus]:
+        """The same one by one; what is set or cleared meanwhile may be left out."""
+        for link, name in sorted(self._standing, key=lambda key: key[0]):
+            if (each := self._standing.get((link, name))) is not None:
+                yield FaultStatus(
+                    link,
+                    name,
+                    each.fault,
+                    each.applied.in_force(),
+                    each.mechanism,
+                    each.applied.tally(),
+                    each.since,
+                    each.seed,
+                )
 
     def placed(self) -> dict[tuple[str, int], Placed]:
         """What the faults have put on ports, by node and interface index."""
         found: dict[tuple[str, int], Placed] = {}
-        for each in self._standing.values():
-            key = each.target.node, each.target.ifindex
-            found[key] = found.get(key, Placed()).plus(each.applied.placed())
+        applied = [(each.target, each.applied) for each in self._standing.values()]
+        applied += [(each.target, each.applied) for each in self._armed.values()]
+        for target, each in applied:
+            key = target.node, target.ifindex
+            found[key] = found.get(key, Placed()).plus(each.placed())
         return found
 
-    def _clear(self, keys: Sequence[tuple[str, str]]) -> tuple[FaultClear, ...]:
+    def _clear(self, keys: Sequence[tuple[str, str]], also_armed: bool = False) -> tuple[FaultClear, ...]:
         """The last set goes first. Raises the first error after all were tried."""
         records, errors = [], []
         for key in reversed(keys):
             try:
-                records.append(self._clear_one(key))
+                if key in self._standing:
+                    records.append(self._clear_one(key))
+                if also_armed:
+                    self.disarm(*key)
             except (TestbedError, OSError) as error:
                 errors.append(error)
         if errors:
@@ -139,28 +268,13 @@ class Injector:
         return tuple(reversed(records))
 
     def _clear_one(self, key: tuple[str, str]) -> FaultClear:
-        standing = self._standing[key]
+        standing, fired = self._standing[key], self._has_fired(key)
         tally = standing.applied.revert()
         del self._standing[key]
+        if fired:
+            del self._armed[key]
         moment = self._note("cleared", standing.target, standing.fault, standing.mechanism)
-        return FaultClear(
-            ts=moment.text,
-            mono_ns=moment.mono_ns,
-            node=standing.target.node,
-            interface=standing.target.interface,
-            link=standing.target.link,
-            kind=standing.fault.kind,
-            fault=str(standing.fault),
-            mechanism=standing.mechanism,
-            set_mono_ns=standing.since.mono_ns,
-            seen=tally.seen,
-            dropped=tally.dropped,
-            dropped_writes=tally.dropped_writes,
-            dropped_reverse=tally.dropped_reverse,
-            hit=tally.hit,
-            passed=tally.passed,
-            overlimits=tally.overlimits,
-        )
+        return _clear_record(standing, tally, moment)
 
     def _possible(self, fault: Fault, asked: str | None) -> tuple[By, ...]:
         """Mechanisms of this machine that can make the fault, the preferred first."""
@@ -219,21 +333,7 @@ class Injector:
         moment = self._note("in-force", target, fault, mechanism.name)
         kept = seed if seeded else None
         self._standing[target.link, name_of(fault)] = _Standing(target, fault, mechanism.name, applied, moment, kept)
-        return FaultSet(
-            ts=moment.text,
-            mono_ns=moment.mono_ns,
-            node=target.node,
-            interface=target.interface,
-            link=target.link,
-            kind=fault.kind,
-            fault=str(fault),
-            fault_in_force=str(found),
-            only=str(only_of(fault)).removeprefix(" of "),
-            requested=_drop_rate(fault),
-            in_force=_drop_rate(found),
-            mechanism=mechanism.name,
-            fault_seed=kept,
-        )
+        return _set_record(target, fault, found, mechanism.name, moment, kept)
 
     def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:
         """The fault in force, if it is the asked one; otherwise nothing is left and NotInForceError raised.
@@ -252,20 +352,68 @@ class Injector:
             raise
 
     def _note(self, act: Act, target: Target, fault: Fault, mechanism: By) -> Moment:
+        return self._note_all(act, [(target, fault, mechanism)])
+
+    def _note_all(self, act: Act, faults: Sequence[tuple[Target, Fault, By]]) -> Moment:
+        """Into the journal, with when that was."""
         moment = Moment(time.time_ns(), time.monotonic_ns())
-        line = JournalLine(
-            ts=moment.text,
-            act=act,
-            link=target.link,
-            kind=fault.kind,
-            name=name_of(fault),
-            requested=str(fault),
-            mechanism=mechanism,
-            namespace=target.namespace.name,
-            interface=target.interface,
-        )
-        self._journal.write(line)
+        self._journal.write(*(_journal_line(moment, act, *each) for each in faults))
         return moment
+
+
+def _journal_line(moment: Moment, act: Act, target: Target, fault: Fault, mechanism: By) -> JournalLine:
+    return JournalLine(
+        ts=moment.text,
+        act=act,
+        link=target.link,
+        kind=fault.kind,
+        name=name_of(fault),
+        requested=str(fault),
+        mechanism=mechanism,
+        namespace=target.namespace.name,
+        interface=target.interface,
+    )
+
+
+def _set_record(
+    target: Target, fault: Fault, found: Fault, mechanism: By, moment: Moment, seed: int | None
+) -> FaultSet:
+    return FaultSet(
+        ts=moment.text,
+        mono_ns=moment.mono_ns,
+        node=target.node,
+        interface=target.interface,
+        link=target.link,
+        kind=fault.kind,
+        fault=str(fault),
+        fault_in_force=str(found),
+        only=str(only_of(fault)).removeprefix(" of "),
+        requested=_drop_rate(fault),
+        in_force=_drop_rate(found),
+        mechanism=mechanism,
+        fault_seed=seed,
+    )
+
+
+def _clear_record(standing: _Standing, tally: Tally, moment: Moment) -> FaultClear:
+    return FaultClear(
+        ts=moment.text,
+        mono_ns=moment.mono_ns,
+        node=standing.target.node,
+        interface=standing.target.interface,
+        link=standing.target.link,
+        kind=standing.fault.kind,
+        fault=str(standing.fault),
+        mechanism=standing.mechanism,
+        set_mono_ns=standing.since.mono_ns,
+        seen=tally.seen,
+        dropped=tally.dropped,
+        dropped_writes=tally.dropped_writes,
+        dropped_reverse=tally.dropped_reverse,
+        hit=tally.hit,
+        passed=tally.passed,
+        overlimits=tally.overlimits,
+    )
 
 
 def _drop_rate(fault: Fault) -> float | None:

@@ -1,8 +1,9 @@
 """The seam between what is to go wrong and how the kernel is made to do it: one fault on one port's way out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from faults.model import By, Fault
 from testbed.kernel.comparison import Placed
@@ -89,6 +90,35 @@ class Mechanism(Protocol):
 
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
         """Put a fault in place. Raises MechanismError when the port is taken, KernelError, BpfError."""
+        ...
+
+
+class Switched(Applied, Protocol):
+    """One of several faults that are in the kernel and come into force, and go again, in one step."""
+
+    def held(self) -> Fault | None:
+        """The fault as the kernel holds it, in force or not; None if it is no longer there."""
+        ...
+
+    def switch(self, on: bool) -> None:
+        """All of them at once, by one write. Raises BpfError."""
+        ...
+
+    def is_on(self) -> bool:
+        """Whether they are in force, read from the kernel."""
+        ...
+
+    def prepare(self, seed: int) -> None:
+        """While it is not in force: hit other packets from now on, and count from zero."""
+        ...
+
+
+@runtime_checkable
+class Arming(Protocol):
+    """A mechanism whose faults can wait in the kernel, and come into force on many ports in one step."""
+
+    def arm(self, targets: Sequence[Target], fault: Fault, seeds: Sequence[int]) -> Sequence[Switched]:
+        """Put a fault in place on every target, not in force yet. Raises as `apply` does, and nothing is left then."""
         ...
 
 

@@ -4,6 +4,8 @@ A program of its own for every fault, behind one another in the order they were 
 and before any capture on the sending port: neither end's capture shows the packet.
 """
 
+import sys
+from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -13,9 +15,9 @@ from agent.wire.c_headers import wire_headers
 from faults import packet_config
 from faults.mechanism import Applied, Tally, Target
 from faults.model import By, Fault
-from faults.packet_config import COUNTS, config_of, fault_of, with_priority
+from faults.packet_config import COUNTS, config_of, fault_of, with_priority, with_seed
 from faults.traits import drop_rate_of
-from testbed.kernel.bpf import BpfObject, build, load
+from testbed.kernel.bpf import BpfMap, BpfObject, build, load
 from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.qdisc import (
@@ -35,8 +37,9 @@ MOST_PRIORITY = 0xFFFF
 """Of a filter: 16 bits."""
 
 _SOURCE = Path(__file__).parent / "bpf" / "fault.bpf.c"
-_PROGRAM, _CONFIG, _COUNTS = "fault", "config", "tally"
+_PROGRAM, _CONFIG, _COUNTS, _STATE, _GATE = "fault", "config", "tally", "state", "gate"
 _KEY = bytes(4)
+_OFF, _ON = (int(on).to_bytes(4, sys.byteorder) for on in (False, True))
 
 
 class PacketMechanism:
@@ -59,8 +62,24 @@ class PacketMechanism:
 
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
         """Attach a program of its own to the port. Raises MissingFeatureError, KernelError, BpfError."""
-        loaded = load(self._object_file)
+        return self._applied(target, load(self._object_file), fault, seed, _ON)
+
+    def arm(self, targets: Sequence[Target], fault: Fault, seeds: Sequence[int]) -> "list[_PacketFault]":
+        """Attach a program to every port; all look at one gate, which is shut. Raises as `apply` does."""
+        armed: list[_PacketFault] = []
         try:
+            for target, seed in zip(targets, seeds, strict=True):
+                loaded = load(self._object_file, {_GATE: armed[0].gate} if armed else None)
+                armed.append(self._applied(target, loaded, fault, seed, _OFF))
+        except BaseException:
+            for each in reversed(armed):
+                each.revert()
+            raise
+        return armed
+
+    def _applied(self, target: Target, loaded: BpfObject, fault: Fault, seed: int, gate: bytes) -> "_PacketFault":
+        try:
+            loaded.map(_GATE).update(_KEY, gate)
             with Rtnl.inside(target.node, target.namespace) as rtnl:
                 return self._attached(rtnl, target, loaded, fault, seed)
         except BaseException:
@@ -117,7 +136,28 @@ class _PacketFault:
         self._mechanism, self._target, self._loaded, self._priority = mechanism, target, loaded, priority
         self._drops = drop_rate_of(fault) is not None
 
+    @property
+    def gate(self) -> BpfMap:
+        """Whether it is in force, it and all that were armed with it."""
+        return self._loaded.map(_GATE)
+
     def in_force(self) -> Fault | None:
+        return self.held() if self.is_on() else None
+
+    def is_on(self) -> bool:
+        return self.gate.lookup(_KEY) == _ON
+
+    def switch(self, on: bool) -> None:
+        self.gate.update(_KEY, _ON if on else _OFF)
+
+    def prepare(self, seed: int) -> None:
+        config = self._loaded.map(_CONFIG)
+        config.update(_KEY, with_seed(config.lookup(_KEY) or b"", seed))
+        for name in (_STATE, _COUNTS):
+            table = self._loaded.map(name)
+            table.update(_KEY, bytes(table.stored_bytes))
+
+    def held(self) -> Fault | None:
         wanted = self._loaded.program(_PROGRAM).id
         with Rtnl.inside(self._target.node, self._target.namespace) as rtnl:
             attached = attached_programs(rtnl, self._target.ifindex, Direction.EGRESS)

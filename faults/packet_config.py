@@ -111,6 +111,13 @@ def with_priority(config: bytes, priority: int) -> bytes:
     return bytes(row.tobytes())
 
 
+def with_seed(config: bytes, seed: int) -> bytes:
+    """The same configuration, to hit other packets."""
+    row: Any = np.frombuffer(config, CONFIG)[0].copy()
+    row["seed"] = seed
+    return bytes(row.tobytes())
+
+
 def fault_of(config: bytes) -> Fault:
     """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate."""
     row: Any = np.frombuffer(config, CONFIG)[0]

@@ -20,7 +20,7 @@ class Event(StrEnum):
     """What a timeline can wait for."""
 
     TRAFFIC = "traffic"
-    """The first packets of a run are about to be sent."""
+    """The first packet of a run was sent."""
     DETECTED = "detected"
     """A detector has named a link: for `until` one of the fault's own, for `on` any."""
 
@@ -184,6 +184,27 @@ class Schedule(Generic[Name]):
                 self.drop(name)
                 due.append(Due(name, Act.CLEAR, now_ns, True))
         return tuple(due)
+
+    def ahead(self, event: Event, now_ns: int) -> tuple[Due[Name], ...]:
+        """What is due at the very moment of an event that is about to happen: done now, it is in force by then.
+
+        The clock of these timelines starts only when it has happened.
+        """
+        waiting = [(name, line) for name, line in self._lines.items() if line.timing.on is event]
+        return tuple(
+            self._begun(name, line, now_ns)
+            for name, line in waiting
+            if line.start_ns is None and not line.begun and line.next is not None and not line.next.after_ns
+        )
+
+    def _begun(self, name: Name, line: _Line, now_ns: int) -> Due[Name]:
+        """The first edge of a timeline, before its clock starts."""
+        assert line.next is not None
+        act, line.next, line.begun = line.next.act, next(line.edges, None), True
+        ended = line.next is None
+        if ended and line.timing.until is None:
+            self.drop(name)
+        return Due(name, act, now_ns, ended)
 
     def due(self, now_ns: int, names: Iterable[Name] | None = None) -> tuple[Due[Name], ...]:
         """Everything, of these timelines or all, whose time has come, in the order of time; it is not said again.

@@ -22,6 +22,14 @@ struct {
 	__type(value, struct config);
 } config SEC(".maps");
 
+/* Whether the fault is in force. Ports whose faults come and go together share this map: one write, one edge. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, __u32);
+} gate SEC(".maps");
+
 struct state {
 	struct bpf_spin_lock lock;
 	__u32 bad;
@@ -211,11 +219,12 @@ int fault(struct __sk_buff *skb)
 	__u8 frame[FRAME_BYTES] = {};
 	__u32 zero = 0;
 	__u64 nth;
+	__u32 *open = bpf_map_lookup_elem(&gate, &zero);
 	struct config *want = bpf_map_lookup_elem(&config, &zero);
 	struct tally *mine = bpf_map_lookup_elem(&tally, &zero);
 	struct state *now = bpf_map_lookup_elem(&state, &zero);
 
-	if (!want || !mine || !now)
+	if (!open || !*open || !want || !mine || !now)
 		return TC_ACT_UNSPEC;
 	if ((skb->mark & COPY_MASK) == COPY_MARK && want->priority <= (skb->mark & ~COPY_MASK))
 		return TC_ACT_UNSPEC;

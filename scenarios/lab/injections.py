@@ -8,10 +8,11 @@ import logging
 import secrets
 import time
 import zlib
-from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections import Counter, deque
+from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
 import msgspec
@@ -80,6 +81,8 @@ class Injections:
         self._windows = Counter[Key]()
         """How often each of these has been set by its order."""
         self._detections = Tail(labdir.detect, labdir.older_detect)
+        self._spent = deque[Key]()
+        """Armed faults whose timelines have ended."""
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
         self._last = ExitStack()
         """Undoes the last order."""
@@ -105,7 +108,6 @@ class Injections:
         before = {key: self._state(status) for key, status in statuses.items()}
         keys = {each.key for each in wanted}
         removed: list[FaultState] = []
-        began_ns = time.monotonic_ns()
         with ExitStack() as undo:
             for each in wanted:
                 self._follow_all_but(keys)
@@ -113,7 +115,16 @@ class Injections:
                 undo.callback(self._put_back, each.key, statuses.get(each.key), self._ordered.get(each.key))
                 undo.callback(self._schedule.drop(each.key))
                 undo.callback(self._take_back, each.key)
-                removed += [cleared(before[each.key], record) for record in self._begin(each, said.timing)]
+            gone = [record for fault in said.faults for record in self._arm(fault, wanted, said.timing)]
+            began_ns = time.monotonic_ns()
+            for each in wanted:
+                self._follow_all_but(keys)
+                gone += self._begin(each, said.timing, began_ns)
+            for batch in self._batches(self._schedule.due(began_ns, keys)):
+                self._follow_all_but(keys)
+                gone += self._act_on(batch)
+            keys_of = {(status.link, str(status.fault)): key for key, status in statuses.items()}
+            removed += [cleared(before[keys_of[each.link, each.fault]], each) for each in gone]
             self._schedule.count_from(keys, time.monotonic_ns() if said.timing.at_once else began_ns)
             self._last = undo.pop_all()
         in_force = (state for state in self.states() if (state.link, state.fault) in keys)
@@ -137,6 +148,8 @@ class Injections:
                 told += [cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
             except (FaultError, TestbedError, OSError) as error:
                 errors.append(error)
+        while self._spent:
+            self._remove_spent()
         failed = self._forget_failed(names, word, client)
         if errors:
             raise errors[0]
@@ -183,8 +196,12 @@ class Injections:
         return client is None or (ordered is not None and ordered.client == client)
 
     def states(self) -> tuple[FaultState, ...]:
-        """All faults in force, read from the kernel now."""
-        return tuple(self._state(status) for status in self._injector.status())
+        """All faults in force, read from the kernel now; timelines are followed meanwhile."""
+        found = []
+        for status in self._injector.statuses():
+            found.append(self._state(status))
+            self._act(self._schedule.due(time.monotonic_ns()))
+        return tuple(found)
 
     def placed(self) -> dict[tuple[str, int], Placed]:
         """What the faults have put on ports, by node and interface index."""
@@ -215,13 +232,20 @@ class Injections:
         """What a timeline, of one client or any, could not do when its time came, until it is set anew or cleared."""
         return tuple(failed for whose, failed in self._failed.values() if client in (None, whose))
 
-    def happened(self, event: Event) -> None:
-        """Tell timelines that wait for it."""
-        self._act(self._schedule.happened(event, time.monotonic_ns()))
+    def coming(self, event: Event) -> None:
+        """An event is about to happen: what is to be in force from then on is set now."""
+        self._act(self._schedule.ahead(event, time.monotonic_ns()))
+
+    def happened(self, event: Event, at_ns: int | None = None) -> None:
+        """Tell timelines that wait for it, which count from `at_ns` by the monotonic clock; None: from now."""
+        now_ns = time.monotonic_ns()
+        self._act(self._schedule.happened(event, now_ns if at_ns is None else min(at_ns, now_ns)))
         self.run()
 
     def due_in_s(self) -> float | None:
         """Seconds until `run` has something to do; None when nothing is planned."""
+        if self._spent:
+            return 0.0
         now = time.monotonic_ns()
         times = [at_ns for at_ns in (self._schedule.next_ns(),) if at_ns is not None]
         if self._schedule.waits_for(Event.DETECTED):
@@ -233,6 +257,18 @@ class Injections:
         if self._schedule.waits_for(Event.DETECTED):
             self._look_for_detections()
         self._act(self._schedule.due(time.monotonic_ns()))
+        self._remove_spent()
+
+    def _remove_spent(self) -> None:
+        """Take one armed fault that will not be in force again off its port: each takes a moment, and others wait."""
+        if not self._spent:
+            return
+        key = self._spent.popleft()
+        if key not in self._ordered:
+            try:
+                self._injector.disarm(*key)
+            except (FaultError, TestbedError, OSError) as error:
+                self._fail(key, "remove", error)
 
     def _look_for_detections(self) -> None:
         for record in self._fresh_detections():
@@ -250,8 +286,18 @@ class Injections:
             _log.error("%s", error)
         return found
 
-    def _begin(self, ordered: _Ordered, timing: Timing) -> tuple[FaultClear, ...]:
-        """In force now, or on a timeline whose first edge may be due now; what went for it."""
+    def _arm(self, fault: Fault, wanted: Sequence[_Ordered], timing: Timing) -> tuple[FaultClear, ...]:
+        """Make a fault with a timeline ready, where it can then come and go on all ports in one step; what went."""
+        mine = [each for each in wanted if each.fault is fault]
+        if timing == Timing() or isinstance(fault, Flap | Reboot) or is_nothing(fault):
+            return ()
+        targets = [target_of(self._labdir.lab, self._fabric, each.way) for each in mine]
+        gone = self._injector.arm(targets, fault, mine[0].mechanism, [_seed_of(each, 0) for each in mine]) or ()
+        self._record(gone, mine[0].by)
+        return gone
+
+    def _begin(self, ordered: _Ordered, timing: Timing, now_ns: int) -> tuple[FaultClear, ...]:
+        """In force now, or on a timeline from now on; what went for it."""
         self._ordered[ordered.key] = ordered
         self._failed.pop(ordered.key, None)
         self._windows.pop(ordered.key, None)
@@ -259,11 +305,10 @@ class Injections:
             return self._take_back(ordered.key)
         if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
             return self._apply(ordered)
-        now = time.monotonic_ns()
         if Event.DETECTED in (timing.on, timing.until):
             self._look_for_detections()  # it does not wait for what was detected before
-        self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now)
-        return tuple(record for each in self._schedule.due(now, [ordered.key]) for record in self._act_on(each))
+        self._schedule.add(ordered.key, ordered.fault, timing, ordered.seed, now_ns)
+        return ()
 
     def _follow_all_but(self, keys: Collection[Key]) -> None:
         """Keep other timelines on time while an order takes long."""
@@ -284,31 +329,58 @@ class Injections:
             self._fail(key, "put back", error)
 
     def _act(self, due: Iterable[Due[Key]]) -> None:
-        for each in due:
-            if each.skipped:
-                self._fail(
-                    each.name, each.act.value, FaultError(f"too late for {count_text(each.skipped, 'edge')} before it")
-                )
+        for batch in self._batches(due):
+            for each in batch:
+                if each.skipped:
+                    late = f"too late for {count_text(each.skipped, 'edge')} before it"
+                    self._fail(each.name, each.act.value, FaultError(late))
             try:
-                self._act_on(each)
+                self._act_on(batch)
             except (FaultError, TestbedError, OSError) as error:
-                self._fail(each.name, each.act.value, error)
+                for each in batch:
+                    self._fail(each.name, each.act.value, error)
+
+    def _batches(self, due: Iterable[Due[Key]]) -> Iterator[list[Due[Key]]]:
+        """What is done in one step: the same act at the same time, of faults that were armed together."""
+        for _, alike in groupby(due, lambda each: (self._step_of(each), each.act, each.at_ns)):
+            yield list(alike)
+
+    def _step_of(self, due: Due[Key]) -> Hashable:
+        group = self._injector.group_of(*due.name)
+        return due.name if group is None or due.name not in self._ordered else group
 
     def _fail(self, key: Key, act: str, error: Exception) -> None:
         failed, ordered = FaultFailed(*key, act, str(error)), self._ordered.get(key)
         _log.error("%s", failed)
         self._failed[key] = ordered.client if ordered else None, failed
 
-    def _act_on(self, due: Due[Key]) -> tuple[FaultClear, ...]:
-        """Do it; what went for a fault that was set."""
-        ordered = self._ordered.get(due.name)
+    def _act_on(self, batch: Sequence[Due[Key]]) -> tuple[FaultClear, ...]:
+        """Do what is done in one step; what went for faults that were set."""
+        first, ordered = batch[0], self._ordered.get(batch[0].name)
         if ordered is None:
             return ()
-        if due.act is Act.SET:
+        if self._injector.group_of(*first.name) is not None:
+            return self._switch(first.act, [each.name for each in batch], first.last, ordered.by)
+        if first.act is Act.SET:
             return self._apply(ordered)
         self._record(self._injector.clear(*ordered.key), ordered.by)
-        if due.last:
+        if first.last:
             self._ordered.pop(ordered.key, None)
+        return ()
+
+    def _switch(self, act: Act, keys: Sequence[Key], last: bool, by: str) -> tuple[FaultClear, ...]:
+        """Bring armed faults into force, or out of it, in one step; what went for them."""
+        if act is Act.SET:
+            records = self._injector.fire(keys)
+            self._windows.update(keys)
+            self._record(records, by)
+            return tuple(record for record in records if isinstance(record, FaultClear))
+        seeds = [_seed_of(self._ordered[key], self._windows[key]) for key in keys]
+        self._record(self._injector.rest(keys, seeds), by)
+        if last:
+            for key in keys:
+                self._ordered.pop(key, None)
+            self._spent.extend(keys)
         return ()
 
     def _apply(self, ordered: _Ordered) -> tuple[FaultClear, ...]:

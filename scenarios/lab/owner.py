@@ -173,7 +173,10 @@ def _fault_clear(lab: Lab, request: protocol.FaultClear, client: int) -> protoco
 
 
 def _fault_event(lab: Lab, request: protocol.FaultEvent, _: int) -> protocol.Faults:
-    lab.injections.happened(Event(request.event))
+    if request.coming:
+        lab.injections.coming(Event(request.event))
+    else:
+        lab.injections.happened(Event(request.event), request.mono_ns)
     return _all_faults(lab)
 
 

@@ -61,6 +61,10 @@ class FaultEvent(_Request, frozen=True, tag="fault_event"):
     """Something has happened that timelines may wait for: `Faults`."""
 
     event: str
+    mono_ns: int | None = None
+    """When, by the monotonic clock; None: now."""
+    coming: bool = False
+    """It has not happened yet: what is to be in force from then on is set now."""
 
 
 class CaptureStart(_Request, frozen=True, tag="capture_start"):

@@ -5,7 +5,7 @@ What a stage changes it registers to be undone, so that an error or a Ctrl-C in 
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
@@ -58,6 +58,9 @@ RECORDED_WITHIN_S = 2.0
 """Where its verdicts decide nothing, and dead paths may never bring what they wait for."""
 
 POLL_S = 0.1
+
+FIRST_PACKET_POLL_S = 0.005
+"""Until the first packet has left, from which timelines count: an edge that is due at once is late by as much."""
 
 
 def moment() -> Moment:
@@ -278,8 +281,8 @@ def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:
 
 
 def start_writing(lab: LabInUse, plan: Plan, traffic: Traffic, epoch: int) -> None:
-    """Start all flows, announced under an epoch."""
-    lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC), protocol.Faults)
+    """Start all flows, announced under an epoch; what is to be in force from the first packet on is, before."""
+    lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC, coming=True), protocol.Faults)
     traffic.post(epoch, time.monotonic_ns(), announced_sendings(plan))
 
 
@@ -294,10 +297,12 @@ def wait_ended(
     samples = Samples(folder.counters, folder.name, plan.scenario.seed, unwritten)
     ended_captures = set[str]()
     flows, all_bytes = traffic.flows, traffic.payload_bytes
+    begun = False
     while True:
         due_ns = traffic.post_due(time.monotonic_ns())
         over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
         progress = traffic.progress()
+        begun = begun or _tell_first_packet(lab, progress)
         ended = over and traffic.ended(progress)
         samples.note_progress(progress, ended)
         if samples.due(ended):
@@ -316,8 +321,19 @@ def wait_ended(
                 not done.ended or (done.state != "ERROR" and done.acked_bytes < item.flow.payload_bytes)
                 for item, done in zip(flows, progress, strict=True)
             )
-            raise RunStalledError(f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s")
-        time.sleep(POLL_S if due_ns is None else min(POLL_S, max(0.0, due_ns / 1e9 - time.monotonic())))
+            told = f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s"
+            raise RunStalledError("; ".join(filter(None, (told, changes_text(check_after(lab).differences)))))
+        is_due = not begun and any(flow.posted_bytes for flow in progress)
+        pause_s = FIRST_PACKET_POLL_S if is_due else POLL_S
+        time.sleep(pause_s if due_ns is None else min(pause_s, max(0.0, due_ns / 1e9 - time.monotonic())))
+
+
+def _tell_first_packet(lab: LabInUse, progress: Sequence[FlowProgress]) -> bool:
+    """Tell timelines when the first packet left, if it has: they count from then."""
+    first_ns = min((flow.started_ns for flow in progress if flow.started_ns is not None), default=None)
+    if first_ns is not None:
+        lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC, mono_ns=first_ns), protocol.Faults)
+    return first_ns is not None
 
 
 def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, told: set[str]) -> None:

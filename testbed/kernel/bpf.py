@@ -177,9 +177,10 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
     raise BpfError(str(source), "clang refuses it", done.stderr)
 
 
-def load(path: Path) -> BpfObject:
+def load(path: Path, shared: Mapping[str, BpfMap] | None = None) -> BpfObject:
     """Load every program of an object file, all as traffic-control classifiers.
 
+    The maps named in `shared` are not made anew: those given, of another object of the same file, are used.
     Raises MissingFeatureError without libbpf, BpfError with the verifier's log when the kernel refuses a program.
     """
     lib = _library()
@@ -187,6 +188,11 @@ def load(path: Path) -> BpfObject:
         handle = lib.bpf_object__open(str(path).encode())
         if not handle:
             raise BpfError(str(path), _errno_text(), "".join(log))
+        for name, other in (shared or {}).items():
+            found = lib.bpf_object__find_map_by_name(handle, name.encode())
+            if not found or lib.bpf_map__reuse_fd(found, other.fd) != 0:
+                lib.bpf_object__close(handle)
+                raise BpfError(str(path), f"cannot share map {name}: {_errno_text()}")
         if lib.bpf_object__load(handle) != 0:
             reason = _errno_text()
             lib.bpf_object__close(handle)
@@ -248,6 +254,7 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.bpf_object__open.argtypes = (c_char_p,)
     for name in ("find_program_by_name", "find_map_by_name"):
         getattr(lib, f"bpf_object__{name}").argtypes = (c_void_p, c_char_p)
+    lib.bpf_map__reuse_fd.argtypes = (c_void_p, c_int)
     for name in ("bpf_object__load", "bpf_object__close", "bpf_program__fd", "bpf_map__fd"):
         getattr(lib, name).argtypes = (c_void_p,)
     lib.bpf_object__close.restype = None

@@ -238,3 +238,43 @@ def test_netem_is_preferred_where_the_kernel_has_it(tmp_path):
             found = read_netem(rtnl, a.ifindex())
         assert found is not None
         assert found[0].loss_u32 == drop("1%").threshold - 1
+
+
+@needs_clang
+def test_faults_that_were_armed_together_come_and_go_in_one_step_and_hit_other_packets_each_time(tmp_path):
+    names, fault = ("p0:leaf3>spine5", "p0:leaf3>spine6"), drop("50%")
+    keys = [(name, "drop") for name in names]
+    with veth_pair(2) as (a, b), injector_of(tmp_path) as injector:
+        before = [a.kernel_state(port) for port in range(2)]
+        targets = [target(a, port, name) for port, name in enumerate(names)]
+        assert injector.arm(targets, fault, "ebpf", [7, 8]) == ()
+        assert outstanding(tmp_path / "faults.jsonl") != ()
+        assert injector.status() == ()
+        lost = []
+        for seeds in ([17, 18], [27, 28]):
+            assert all(sent_through(a, b, port) == 200 for port in range(2)), "armed is not in force"
+            records = injector.fire(keys)
+            assert len({record.mono_ns for record in records}) == 1
+            assert [status.in_force is not None for status in injector.status()] == [True, True]
+            arrived = [sent_through(a, b, port) for port in range(2)]
+            gone = injector.rest(keys, seeds)
+            assert len({record.mono_ns for record in gone}) == 1
+            assert [(record.seen, record.dropped) for record in gone] == [(200, 200 - each) for each in arrived]
+            assert all(50 < each < 150 for each in arrived)
+            lost.append([record.fault_seed for record in records])
+        assert lost == [[7, 8], [17, 18]]
+        injector.fire(keys)
+        (one,) = injector.clear(names[0])
+        assert one.link == names[0]
+        assert [status.link for status in injector.status()] == [names[1]], "the other goes on"
+        assert len(injector.clear_all()) == 1
+        assert injector.placed() == {}
+        assert [a.kernel_state(port) for port in range(2)] == before
+        assert outstanding(tmp_path / "faults.jsonl") == ()
+
+
+def sent_through(a: End, b: End, port: int) -> int:
+    """Of 200 packets, how many arrive."""
+    before = b.received(port)
+    a.send((PLAIN for _ in range(200)), port)
+    return b.received(port) - before

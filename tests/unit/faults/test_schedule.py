@@ -48,6 +48,27 @@ def test_jitter_keeps_edges_in_order_and_near(seed, percent, period):
         assert abs(found[2 * turn + 1][0] - (turn * period + int(period * duty))) <= max(jitter, 0)
 
 
+def test_what_begins_with_an_event_is_set_right_before_it_and_counts_from_it():
+    schedule = Schedule()
+    schedule.add("at once", Down(), Timing(at_ns=0, for_ns=10, on=Event.TRAFFIC), 0, now_ns=100)
+    schedule.add("for good", Down(), Timing(at_ns=0, on=Event.TRAFFIC), 0, now_ns=100)
+    schedule.add("later", Down(), Timing(at_ns=5, for_ns=10, on=Event.TRAFFIC), 0, now_ns=100)
+    assert schedule.ahead(Event.DETECTED, 200) == ()
+    assert schedule.ahead(Event.TRAFFIC, 200) == (
+        Due("at once", Act.SET, 200, False),
+        Due("for good", Act.SET, 200, True),
+    )
+    assert schedule.ahead(Event.TRAFFIC, 201) == (), "said once"
+    assert schedule.due(10**9) == (), "no clock runs yet"
+    assert schedule.next_of("at once") == Next(Act.CLEAR, None, Event.TRAFFIC)
+    assert schedule.happened(Event.TRAFFIC, 500) == ()
+    assert [(due.name, due.act, due.at_ns) for due in schedule.due(600)] == [
+        ("later", Act.SET, 505),
+        ("at once", Act.CLEAR, 510),
+        ("later", Act.CLEAR, 515),
+    ]
+
+
 def test_what_is_due_is_said_once_never_early_and_in_order():
     schedule = Schedule()
     schedule.add("a", Down(), Timing(at_ns=5, for_ns=10), 0, now_ns=100)

@@ -1,7 +1,7 @@
 """The faults of a lab over a made-up kernel: what a refused or failed order leaves in force, and what it tells."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 
@@ -12,12 +12,14 @@ from faults.inject import Injector
 from faults.journal import Journal
 from faults.mechanism import Applied, Tally, Target
 from faults.model import By, Fault, RandomDrop
+from faults.schedule import Event
 from faults.traits import name_of
 from results.event_log import read_records
 from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultSet
 from testbed.errors import KernelError, MissingFeatureError
+from testbed.kernel.comparison import Placed
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.support.run_schemas import problems_in
 
@@ -55,6 +57,9 @@ class Held:
 
     def is_seeded(self) -> bool:
         return True
+
+    def placed(self) -> Placed:
+        return Placed()
 
     def tally(self) -> Tally:
         return Tally(1000, 10, 9)
@@ -344,3 +349,136 @@ def test_clearing_tells_what_failed_there_and_only_there(lab: tuple[Injections, 
     injections.run()
     assert [failed.link for failed in injections.clear(UP).failed] == [UP]
     assert [failed.link for failed in injections.failed()] == [BACK]
+
+
+class Gate:
+    """One switch of several faults, and how often it was written."""
+
+    def __init__(self) -> None:
+        self.on, self.writes = False, 0
+
+
+class Gated(Held):
+    def __init__(self, held: dict[tuple[str, str], Fault], key: tuple[str, str], gate: Gate) -> None:
+        super().__init__(held, key)
+        self._gate = gate
+
+    def held(self) -> Fault | None:
+        return super().in_force()
+
+    def in_force(self) -> Fault | None:
+        return self.held() if self._gate.on else None
+
+    def switch(self, on: bool) -> None:
+        self._gate.on, self._gate.writes = on, self._gate.writes + 1
+
+    def is_on(self) -> bool:
+        return self._gate.on
+
+    def prepare(self, seed: int) -> None:
+        assert not self._gate.on
+
+
+class ArmingKernel(Kernel):
+    """A mechanism that can bring faults on many ports into force in one step."""
+
+    def __init__(self) -> None:
+        super().__init__(By.EBPF)
+        self.gates: list[Gate] = []
+
+    def arm(self, targets: Sequence[Target], fault: Fault, seeds: Sequence[int]) -> list[Gated]:
+        self.gates.append(Gate())
+        keys = [(target.link, name_of(fault)) for target in targets]
+        self.held |= dict.fromkeys(keys, fault)
+        return [Gated(self.held, key, self.gates[-1]) for key in keys]
+
+
+@pytest.fixture
+def arming(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Injections, ArmingKernel, LabDir]:
+    monkeypatch.setattr(LabDir, "path", tmp_path)
+    labdir, kernel = LabDir("unit"), ArmingKernel()
+    injector = Injector(Journal(tmp_path / "faults.jsonl"), [kernel])
+    return Injections(labdir, Fabric.of(FabricSpec(planes=1, leaves=2, spines=2)), injector), kernel, labdir
+
+
+ALL = "p0:leaf*-spine*"
+
+
+def follow(injections: Injections, until: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 30
+    while not until() and time.monotonic() < deadline:
+        time.sleep(min(0.01, injections.due_in_s() or 0))
+        injections.run()
+    assert until()
+
+
+def edges(labdir: LabDir, event: str) -> list[int]:
+    return [record["mono_ns"] for record in read_records(labdir.truth) if record["event"] == event]
+
+
+def test_a_timeline_on_many_ports_counts_from_the_first_packet_and_each_edge_is_one_step(
+    arming: tuple[Injections, ArmingKernel, LabDir],
+) -> None:
+    injections, kernel, labdir = arming
+    injections.set(FaultSet(ALL, {"drop": "5%", "at": "0ms", "for": "50ms", "on": "traffic"}, seed=1))
+    assert (len(kernel.held), len(kernel.gates), kernel.gates[0].writes) == (8, 1, 0), "ready, not in force"
+    assert injections.states() == ()
+    injections.coming(Event.TRAFFIC)
+    assert kernel.gates[0].on, "in force before the first packet"
+    assert len(injections.states()) == 8
+    time.sleep(0.1)
+    injections.run()
+    assert kernel.gates[0].on, "no clock runs before the first packet"
+    first_ns = time.monotonic_ns()
+    injections.happened(Event.TRAFFIC, first_ns)
+    follow(injections, lambda: not kernel.gates[0].on)
+    assert kernel.held, "taking programs off ports takes its time, one by one"
+    injections.clear(None)
+    assert not kernel.held
+    assert kernel.gates[0].writes == 2, "one write an edge, whatever the number of ports"
+    sets, clears = edges(labdir, "FAULT_SET"), edges(labdir, "FAULT_CLEAR")
+    assert (len(sets), len(set(sets)), len(clears), len(set(clears))) == (8, 1, 8, 1)
+    assert sets[0] < first_ns
+    assert clears[0] >= first_ns + 50_000_000
+    assert problems_in("truth.jsonl", list(read_records(labdir.truth))) == []
+    assert injections.placed() == {}
+
+
+def test_windows_by_hand_begin_when_all_ports_do_and_one_port_can_be_cleared_alone(
+    arming: tuple[Injections, ArmingKernel, LabDir],
+) -> None:
+    injections, kernel, labdir = arming
+    told = injections.set(FaultSet(ALL, {"drop": "5%", "for": "20ms", "every": "40ms"}, seed=1))
+    assert [state.in_force is not None for state in told.faults] == [True] * 8
+    follow(injections, lambda: len(edges(labdir, "FAULT_SET")) >= 24)
+    seeds = [record["fault_seed"] for record in read_records(labdir.truth) if record["event"] == "FAULT_SET"]
+    assert len(set(seeds)) == len(seeds), "each time and port loses other packets"
+    follow(injections, lambda: kernel.gates[0].on)
+    (state,) = injections.clear(UP).faults
+    assert state.link == UP
+    assert len(kernel.held) == 7
+    seen = len(edges(labdir, "FAULT_SET"))
+    follow(injections, lambda: len(edges(labdir, "FAULT_SET")) > seen)
+    later = list(read_records(labdir.truth))[-7:]
+    assert UP not in {record["link"] for record in later}
+    injections.clear(None)
+    assert kernel.held == {}
+    assert injections.failed() == ()
+
+
+def test_an_order_taken_back_leaves_nothing_armed_and_what_replaces_it_stands_alone(
+    arming: tuple[Injections, ArmingKernel, LabDir],
+) -> None:
+    injections, kernel, _ = arming
+    injections.set(order(UP, "9%"))
+    injections.set(FaultSet(ALL, {"drop": "5%", "at": "30min"}, seed=1))
+    injections.take_back_last()
+    assert {link: str(fault.rate) for (link, _), fault in kernel.held.items() if isinstance(fault, RandomDrop)} == {
+        UP: "9/100"
+    }
+    assert injections.planned() == ()
+    injections.set(FaultSet(ALL, {"drop": "5%", "for": "30min"}, seed=1))
+    injections.set(order(UP, "1%"))
+    assert {(state.link, state.requested) for state in injections.states()} >= {(UP, 0.01), (BACK, 0.05)}
+    injections.set(order(ALL, "0%"))
+    assert kernel.held == {}
