@@ -6,9 +6,9 @@ from pathlib import Path
 import click
 
 from results import run_dir
+from results.capture_file import packets_in
 from results.errors import ResultsError
 from results.pcap import SNAPLEN_BYTES
-from results.pcap_file import packets_in
 from results.user_files import invoker
 from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup

@@ -93,6 +93,11 @@ def _told_in_one_line() -> Iterator[None]:
         from scenarios.cli.exit_codes import ExitCode
 
         _end("interrupted", ExitCode.INTERRUPTED)
+    except click.ClickException as error:  # click says it, with what was given
+        from scenarios.cli.output import printable
+
+        vars(error)["message"] = printable(error.message)
+        raise
     except Exception as error:
         from scenarios.cli.exit_codes import EXPECTED, ExitCode, exit_code_of
 
@@ -109,7 +114,9 @@ def _told_in_one_line() -> Iterator[None]:
 def _end(line: str | None, code: int) -> NoReturn:
     with suppress(OSError):
         if line is not None:
-            click.echo(f"spraylab: {line}", err=True)
+            from scenarios.cli.output import printable
+
+            click.echo(printable(f"spraylab: {line}"), err=True)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -4,6 +4,7 @@ Colour only on a terminal.
 """
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,11 +16,29 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""What moves a terminal's cursor, rings, colours, ends a line or turns its direction, and bytes that are no UTF-8.
+
+C0 and C1 controls but tab and line feed (ECMA-48), line and paragraph separators, marks of direction (Unicode UAX 9).
+"""
+
+
+def printable(text: str) -> str:
+    """Text for a terminal, whoever wrote what is in it: `\\x1b` in the place of an escape."""
+    return _UNPRINTABLE.sub(_escaped, text)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is no UTF-8 (PEP 383)
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
 
 def echo_aside(text: str) -> None:
     """A line on stderr; one that is closed or full stops nothing."""
     with suppress(OSError):
-        click.echo(text, err=True)
+        click.echo(printable(text), err=True)
 
 
 def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -51,6 +70,13 @@ class Output:
 
     def text(self, text: str) -> None:
         """A result that is text already."""
+        self._styled(printable(text))
+
+    def json(self, text: str) -> None:
+        """A result that is JSON already, in which control characters are escaped by its own rules."""
+        self._styled(text)
+
+    def _styled(self, text: str) -> None:
         click.echo(text, nl=not text.endswith("\n"))
 
     def document(self, value: Any) -> None:
@@ -70,6 +96,7 @@ class Output:
             self.text(empty)
             return
         console = self._console()
+        rows = [[printable(cell) for cell in row] for row in rows]
         names = list(columns) if as_named else [name.lower() for name in columns]
         widths = [max(map(len, column)) for column in zip(names, *rows, strict=True)]
         if sum(widths) + 2 * len(widths) > console.width:
@@ -83,9 +110,16 @@ class Output:
             table.add_row(*row)
         with console.capture() as drawn:
             console.print(table)
-        self.text("\n".join(line.rstrip() for line in drawn.get().splitlines()))
+        self._styled("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
     def _console(self) -> Console:
         # A pipe has no width; a table that is folded there would be of no use to grep.
         width = None if sys.stdout.isatty() else 300
-        return Console(file=sys.stdout, width=width, no_color=self.color is False or None, highlight=False)
+        return Console(
+            file=sys.stdout,
+            width=width,
+            no_color=self.color is False or None,
+            highlight=False,
+            markup=False,
+            emoji=False,
+        )

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from results.pcap_merge import merge
+from results.pcap_merge import PACKED, merge
 from results.summary import size_text
 from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
@@ -18,6 +18,9 @@ from scenarios.own_files import require_own, resolved_folder, starting
 
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""
+
+CAPTURES = (".pcap", f".pcap{PACKED}")
+"""How the names of a run's captures end."""
 
 MERGED = "all.pcapng"
 """In the folder of the captures, when nothing else is asked for."""
@@ -36,6 +39,8 @@ def command() -> None:
 @click.pass_context
 def merge_command(context: click.Context, output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Put the captures of RUN (default the latest), or FILES, into one pcapng in the order of time.
+
+    FILES are pcap or pcapng, plain or packed by gzip.
 
     Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
     at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
@@ -67,7 +72,7 @@ def _files(what: tuple[str, ...], runs: Path) -> list[Path]:
         raise UsageError(f"not there, or not regular files: {', '.join(wrong)}; name one run, or files")
     run = find_run(what[0] if what else None, runs)
     folder = run.pcap if run.pcap.is_dir() else run.path
-    found = sorted(folder.glob("*.pcap"))
+    found = sorted(path for ending in CAPTURES for path in folder.glob(f"*{ending}"))
     if not found:
         raise UsageError(f"{run.path} holds no captures; a scenario names links under `capture`")
     return found

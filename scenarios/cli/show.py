@@ -25,6 +25,6 @@ def command(output: Output, run: str | None, runs: Path) -> None:
         raise RunFolderError(f"{path.parent} has no summary.json: the run did not get to its end") from error
     summary = Decoder[Summary](Summary).value(text, str(path))
     if output.as_json:
-        output.text(text.decode())
+        output.json(text.decode())
     else:
         output.text(summary_text(summary))

@@ -1,5 +1,6 @@
 """Captures of many ends as one pcapng: order, interface names, directions, times, and files that are none."""
 
+import gzip
 import os
 import struct
 from pathlib import Path
@@ -10,7 +11,7 @@ from scapy.utils import PcapNgReader
 
 from results.errors import CaptureError
 from results.pcap import CaptureEnd, ends_of
-from results.pcap_merge import merge
+from results.pcap_merge import Merged, merge
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import LinkId, NodeId, PortId
@@ -113,7 +114,8 @@ def test_what_was_cut_off_ends_its_file_only_and_is_told(tmp_path, bytes_off):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"), [(b"", "empty"), (b"\x0a\x0d\x0d\x0a" + bytes(40), "not a pcap"), (b"x", "not")]
+    ("content", "said"),
+    [(b"", "empty"), (b"\x0a\x0d\x0d\x0a" + bytes(40), "has no byte order"), (b"x", "neither a pcap nor")],
 )
 def test_other_files_are_refused_and_nothing_is_left(tmp_path, content, said):
     file = tmp_path / "bad.pcap"
@@ -135,3 +137,106 @@ def test_under_sudo_what_is_merged_is_the_users_and_of_files_that_the_user_may_r
     with pytest.raises(PermissionError):
         merge([own, user_place / "planted.pcap"], user_place / "more.pcapng")
     assert not (user_place / "more.pcapng").exists()
+
+
+def test_packets_out_of_order_inside_a_file_are_put_in_order(tmp_path):
+    port = UPLINK[0].port
+    frames = [frame_from(port, bytes([at])) for at in range(5)]
+    times = [3, 1, 4, 1, 2]
+    file = captured(UPLINK[0], list(zip(times, frames, strict=True)), tmp_path)
+    other = captured(UPLINK[1], [(2, b"b" * 20)], tmp_path)
+    merge([file, other], tmp_path / "o")
+    rows = read(tmp_path / "o")
+    assert [row[3] for row in rows] == [1, 1, 2, 2, 3, 4]
+    assert [row[0] for row in rows if row[3] == 1] == [frames[1], frames[3]]
+
+
+def as_told(merged: Merged) -> list[tuple[bytes, str, int, int, int]]:
+    return read(merged.path)
+
+
+def test_what_it_wrote_is_read_again_also_packed(tmp_path):
+    low, high = UPLINK
+    up, down = frame_from(low.port, b"up"), frame_from(high.port, b"down")
+    one = captured(low, [(1, up), (3, down)], tmp_path)
+    two = captured(high, [(2, up), (4, down)], tmp_path)
+    first = merge([one, two], tmp_path / "first.pcapng")
+    again = merge([first.path], tmp_path / "again.pcapng")
+    packed = tmp_path / "again.pcapng.gz"
+    packed.write_bytes(gzip.compress(again.path.read_bytes()))
+    unpacked = merge([packed], tmp_path / "unpacked.pcapng")
+    assert as_told(first) == as_told(again) == as_told(unpacked)
+    assert first.interfaces == again.interfaces == unpacked.interfaces
+
+
+def test_a_packed_capture_of_a_link_is_as_the_file_itself(tmp_path):
+    end = UPLINK[0]
+    file = captured(end, [(1, frame_from(end.port, b"x")), (2, b"b" * 20)], tmp_path)
+    plain = as_told(merge([file], tmp_path / "plain"))
+    packed = tmp_path / f"{end.file_name}.gz"
+    packed.write_bytes(gzip.compress(file.read_bytes()))
+    assert as_told(merge([packed], tmp_path / "packed")) == plain
+    packed.write_bytes(packed.read_bytes()[:-9])
+    assert merge([packed], tmp_path / "cut").cut == (packed,)
+
+
+@pytest.mark.parametrize("order", "<>")
+def test_a_link_type_that_tells_of_a_checksum_is_kept_as_the_packets_flag(tmp_path, order):
+    file = tmp_path / "eth0.pcap"
+    data = bytearray(pcap_bytes([(1, b"a" * 20)], order=order))
+    data[20:24] = struct.pack(f"{order}I", 0x24000001)
+    file.write_bytes(data)
+    merged = merge([file], tmp_path / "o")
+    assert as_told(merged)[0][0] == b"a" * 20
+    flags = merged.path.read_bytes().rpartition(struct.pack("<HH", 2, 4))[2][:4]
+    assert flags == struct.pack("<I", 4 << 5), "four octets, in bits 5 to 8 of epb_flags"
+    with PcapNgReader(str(merged.path)) as reader:
+        reader._read_packet()
+        assert reader.interfaces[0][0] == 1, "Ethernet"
+
+
+def test_a_name_that_is_no_utf8_is_told_by_its_bytes(tmp_path):
+    file = tmp_path / os.fsdecode(b"caf\xe9.pcap")
+    file.write_bytes(pcap_bytes([(1, b"a" * 20)]))
+    assert merge([file], tmp_path / "o").interfaces == ("caf\\xe9",)
+
+
+def pcapng_section(order: str, ticks: int, frame: bytes, resolution: int) -> bytes:
+    def block(kind: int, body: bytes) -> bytes:
+        size = struct.pack(f"{order}I", len(body) + 12)
+        return struct.pack(f"{order}I", kind) + size + body + size
+
+    options = struct.pack(f"{order}HHB3x", 9, 1, resolution) + struct.pack(f"{order}HH", 0, 0)
+    padded = frame + bytes(-len(frame) % 4)
+    return (
+        block(0x0A0D0D0A, struct.pack(f"{order}IHHq", 0x1A2B3C4D, 1, 0, -1))
+        + block(1, struct.pack(f"{order}HHI", 1, 0, 256) + options)
+        + block(0xBAD, b"????")
+        + block(6, struct.pack(f"{order}IIIII", 0, ticks >> 32, ticks & 0xFFFFFFFF, len(frame), 99) + padded)
+    )
+
+
+def test_sections_of_other_programs_have_their_own_byte_order_and_clock(tmp_path):
+    file = tmp_path / "foreign.pcapng"
+    late = pcapng_section(">", SECOND * 10**6 + 7, b"late1", 6)
+    early = pcapng_section("<", SECOND << 10, b"early", 0x80 | 10)
+    file.write_bytes(late + early)
+    merged = merge([file], tmp_path / "o")
+    assert [(row[0], row[3], row[4]) for row in as_told(merged)] == [(b"early", 0, 99), (b"late1", 7000, 99)]
+    assert merged.interfaces == ("foreign", "foreign")
+
+
+@pytest.mark.parametrize(
+    ("at", "number", "said"),
+    [(32, 0xFFFFFFF0, "the packet at byte 24 says that it has 4,294,967,280 bytes"), (16, 0, None)],
+)
+def test_lengths_that_cannot_be_are_damage(tmp_path, at, number, said):
+    file = captured(UPLINK[0], [(1, b"a" * 20)], tmp_path)
+    data = bytearray(file.read_bytes())
+    data[at : at + 4] = struct.pack("<I", number)
+    file.write_bytes(data)
+    if said is None:
+        assert merge([file], tmp_path / "o").packets == 1
+        return
+    with pytest.raises(CaptureError, match=said):
+        merge([file], tmp_path / "o")

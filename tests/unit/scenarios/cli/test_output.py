@@ -4,8 +4,10 @@ import io
 import sys
 
 import pytest
+from click.testing import CliRunner
 from rich.console import Console
 
+from scenarios.cli.main import main
 from scenarios.cli.output import Output, echo_aside
 
 
@@ -44,3 +46,28 @@ def test_a_broken_stderr_stops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_heads_stay_as_they_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     Output().table(("", "A", "A to B"), [("seconds", "7.5", "+1%")], "nothing", as_named=True)
     assert capsys.readouterr().out.splitlines() == ["           A  A to B", "seconds  7.5  +1%"]
+
+
+def test_control_characters_of_files_reach_no_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    hostile = "a\x1b]0;title\x07b\r\x9bc\u202ed\udcff"
+    shown = r"a\x1b]0;title\x07b\x0d\x9bc\u202ed\xff"
+    output = Output()
+    output.text(hostile)
+    output.say(hostile)
+    output.table(("name",), [(hostile,)], "nothing")
+    captured = capsys.readouterr()
+    assert captured.out == f"{shown}\nname\n{shown}\n"
+    assert captured.err == f"{shown}\n"
+
+
+def test_brackets_in_a_cell_are_text(capsys: pytest.CaptureFixture[str]) -> None:
+    Output().table(("name",), [("[red]x[/b] :smile:",)], "nothing")
+    assert capsys.readouterr().out == "name\n[red]x[/b] :smile:\n"
+
+
+@pytest.mark.parametrize("words", [["show", "\x1b[2Jx"], ["validate", "\x1b[2Jx"], ["run", "--\x1b[2J"], ["\x1b[2J"]])
+def test_what_was_asked_for_is_told_without_control_characters(words: list[str]) -> None:
+    said = CliRunner().invoke(main, words)
+    assert said.exit_code == 2
+    assert "\x1b" not in said.output
+    assert r"\x1b" in said.output

@@ -297,7 +297,7 @@ def test_no_runs_and_no_captures(tmp_path):
 def test_a_file_that_is_no_capture_is_3(tmp_path):
     (tmp_path / "x.pcap").write_text("no capture")
     result = spraylab("pcap", "merge", str(tmp_path / "x.pcap"))
-    assert (result.exit_code, "not a pcap file" in result.stderr) == (3, True)
+    assert (result.exit_code, "neither a pcap nor a pcapng file" in result.stderr) == (3, True)
 
 
 @pytest.mark.parametrize("command", ["show", "report"])
