@@ -18,10 +18,10 @@ from agent.spraycheck.binomial import at_least, at_most, quantile
 from agent.spraycheck.calibration import Calibration, FlowShape, calibrate
 from agent.spraycheck.doubt import SHORT_ALIKE, Doubt, DoubtKind
 from agent.spraycheck.run_tests import LEAST_TESTS
-from agent.wire.constants import PSN_BITS, SprayPolicyCode
+from agent.wire.constants import PSN_SPACE, SprayPolicyCode
 
-MAX_PACKETS = 1 << (PSN_BITS - 1)
-"""Of a flow in one plane, so that over two planes its PSNs do not come round to where they began."""
+MAX_PACKETS = PSN_SPACE
+"""Of a flow over all planes: a leaf knows the flow's packets by its first and last PSN, so none may come twice."""
 
 STRAY_RATE = 1e-6
 """Share of packets that a healthy path may lose. Our choice: seven times what four links with the bit error ratio of
@@ -109,7 +109,7 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
     if shape.packets < 1 or shape.paths < 1:
         raise ValueError(f"nothing to test: {shape.packets} packets over {shape.paths} paths")
     if shape.packets > MAX_PACKETS * shape.flows:
-        raise ValueError(f"{shape.packets} packets are more than half of the PSN space, {MAX_PACKETS}")
+        raise ValueError(f"{shape.packets} packets are more than a flow can number, {MAX_PACKETS}")
     calibration = calibrate(shape, asked.false_alarm)
     expected = shape.expected
     threshold = expected - calibration.s * sqrt(expected)

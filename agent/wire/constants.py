@@ -13,7 +13,9 @@ UDP_PORT_ANNOUNCE = 54791
 
 # Bit widths and what follows from them.
 PSN_BITS = 24
-PSN_MASK = (1 << PSN_BITS) - 1
+PSN_SPACE = 1 << PSN_BITS
+"""Packets that a flow can number."""
+PSN_MASK = PSN_SPACE - 1
 QPN_MASK = 0xFFFFFF
 MSN_MASK = 0xFFFF
 RCVD_BYTES_MASK = 0xFFFFFF

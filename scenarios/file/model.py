@@ -95,7 +95,7 @@ class Workload(Part):
     pairs: tuple[HostPair, ...] | None = Field(default=None, min_length=1)
     """Or: a list of [source host, destination host], each one flow."""
     packets: int | None = Field(default=None, ge=1)
-    """Full packets a flow."""
+    """Full packets a flow; with `bytes`, too, at most 16777216 (PSNs have 24 bits)."""
     bytes: Bytes | None = None
     """Or: payload bytes a flow; of a collective, the memory of a host (of incast, of the receiver)."""
     message_bytes: Bytes | None = None

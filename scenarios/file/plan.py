@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from agent.wire.constants import PSN_BITS, PSN_SPACE
 from faults.errors import TargetError, WordingError
 from faults.quantities import parse_bit_rate, parse_duration
 from faults.targets import Chosen, chosen_of, require_fits
@@ -213,6 +214,8 @@ def complaints_of(parts: Parts) -> Iterator[Complaint]:
 def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
     for at, work in parts.workloads.items():
         yield from _pair_complaints(("workloads", at), work, fabric)
+        if parts.transport is not None:
+            yield from _length_complaints(("workloads", at), work, parts.transport.pmtu, fabric)
     yield from _crowd_complaints(parts.workloads, fabric)
     if parts.transport is not None:
         found = misfits_on(parts.transport, fabric.spec.planes, fabric.spec.spines)
@@ -274,6 +277,23 @@ def _one_of(neither: bool, first: str, second: str) -> str:
 
 def _volume(work: Workload, pmtu: int) -> int | None:
     return work.bytes if work.bytes is not None else work.packets and work.packets * pmtu
+
+
+def _length_complaints(place: Place, work: Workload, pmtu: int, fabric: Fabric) -> Iterator[Complaint]:
+    """A PSN must stand for one packet of a flow, or no leaf can tell what is of the flow."""
+    key, packets, smaller = "bytes", 0, "fewer bytes or rounds"
+    if (pattern := pattern_of(work)) is None:
+        key = "packets" if work.bytes is None else "bytes"
+        packets = (_volume(work, pmtu) or 0) // pmtu
+        smaller = f"at most `{key}: {PSN_SPACE if key == 'packets' else PSN_SPACE * pmtu}` (each; `qps` makes several)"
+    elif not [*misfits_of(work), *collective_misfits_on(work, fabric.host_count)]:
+        planned = collective_of(work, fabric.host_count)
+        alike = [] if planned is None else replace(planned, groups=planned.groups[:1]).sendings(pmtu)
+        packets = max((sent.packets for sent in alike), default=0)
+        key = "iterations" if pattern and work.iterations else "bytes"
+    if packets > PSN_SPACE:
+        wrong = f"{packets} packets of a queue pair are more than a flow can number (PSNs have {PSN_BITS} bits)"
+        yield Complaint((*place, key), wrong, f"{smaller}, or a larger `pmtu`")
 
 
 def _pair_complaints(place: Place, work: Workload, fabric: Fabric) -> Iterator[Complaint]:

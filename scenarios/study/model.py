@@ -165,12 +165,11 @@ def study_complaints(study: Study) -> Iterator[Complaint]:
     for at, stride in enumerate(study.strides):
         if stride % study.leaves == 0:
             yield Complaint(("strides", at), f"a stride of {stride} makes hosts write to themselves", "1 to leaves - 1")
-    most = max([*study.packets, *(pair.packets for pair in study.pairs)], default=0) * max(study.spines)
+    most = max([*study.packets, *(pair.packets for pair in study.pairs)], default=0) * max(study.spines) * study.planes
     if most > MAX_PACKETS:
-        wrong = f"{most:,} packets a plane are more than a flow may have"
-        yield Complaint(
-            ("packets",), wrong, f"at most {MAX_PACKETS:,}, so {MAX_PACKETS // max(study.spines):,} a spine"
-        )
+        wrong = f"{most:,} packets over all planes are more than a flow may have"
+        a_path = MAX_PACKETS // max(study.spines) // study.planes
+        yield Complaint(("packets",), wrong, f"at most {MAX_PACKETS:,}, so {a_path:,} a path")
     if study.leaves < 4 and set(study.failures) - {"one", "none", "host-link"}:
         yield Complaint(("leaves",), f"{study.leaves} leaves cannot have such failures", "at least 4")
     if min(study.spines) < 2 and set(study.failures) & {"same-leaf", "disjoint", "two-of-pair"}:

@@ -197,6 +197,16 @@ def test_psns_wrap_and_those_outside_the_flow_do_not_count(leaf):
     assert (leaf.arrived(), leaf.flow()["stopped_ns"] > 0) == ([16, 0], True)
 
 
+@pytest.mark.parametrize("start", [0, 0xFFFFF6])
+def test_a_flow_may_be_as_long_as_psns_go_round(leaf, start):
+    end = (start - 1) & 0xFFFFFF
+    leaf.a.send([announcement(packets=1 << 24, start_psn=start, last_psn=end)])
+    leaf.a.send(write_frames([(start + offset) & 0xFFFFFF for offset in (0, 1, (1 << 23) - 1, 1 << 23, (1 << 24) - 2)]))
+    assert (leaf.arrived(), leaf.flow()["stopped_ns"]) == ([5, 0], 0)
+    leaf.a.send(write_frames([end]))
+    assert (leaf.arrived(), leaf.flow()["stopped_ns"] > 0) == ([6, 0], True)
+
+
 def test_an_announcement_comes_over_every_path_and_counts_once(leaf):
     said = [announcement(packets=10, start_psn=0, last_psn=9, spine=spine) for spine in range(2)]
     leaf.a.send(said[:1], port=0)

@@ -47,8 +47,8 @@ def test_pairs_planes_and_policies_are_kept_apart_and_a_judged_sum_begins_anew()
 
 
 def test_a_flow_may_not_be_longer_than_its_psns():
-    with pytest.raises(ValueError, match="half of the PSN space"):
-        PairTotals[int](ASKED).add(PAIR, FlowShape(ROTATION, (1 << 23) + 8, 8), np.full(8, 1 << 20), 0)
+    with pytest.raises(ValueError, match="more than a flow can number"):
+        PairTotals[int](ASKED).add(PAIR, FlowShape(ROTATION, (1 << 24) + 8, 8), np.full(8, 1 << 21), 0)
 
 
 def test_sums_of_random_flows_keep_the_false_alarms_of_one():

@@ -271,7 +271,7 @@ def test_threshold_and_power_behave_for_any_flow(policy, paths, per_path, rate):
     [
         (FlowShape(ROTATION, 0, 8), "nothing to test"),
         (FlowShape(RANDOM, 8, 0), "nothing to test"),
-        (FlowShape(RANDOM, 2**23 + 1, 8), "half of the PSN space"),
+        (FlowShape(RANDOM, 2**24 + 1, 8), "more than a flow can number"),
     ],
 )
 def test_a_flow_that_cannot_be_tested_is_an_error(shape, reason):

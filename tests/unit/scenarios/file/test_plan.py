@@ -6,6 +6,7 @@ from scenarios.errors import ScenarioRefusedError
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import checked_on, plan_of
 from scenarios.file.scenario_files import CATALOG
+from scenarios.run.power import power_of
 
 TEXT = """
 version: 1
@@ -101,3 +102,28 @@ def test_scenario_that_does_not_fit_the_lab_is_refused() -> None:
     scenario = load_scenario(CATALOG / "gray-link.yaml")
     with pytest.raises(ScenarioRefusedError, match=r"gray-link on a lab of 4x4x2.*faults\.0\.link.*no such link"):
         checked_on(scenario, {"planes": 2, "leaves": 4, "spines": 4, "hosts_per_leaf": 1})
+
+
+LONG = """
+version: 1
+name: long
+topology: {planes: PLANES, leaves: 2, spines: 2, hosts_per_leaf: 1}
+workloads:
+  - {type: write, pairs: [[0, 1]], bytes: SIZE}
+"""
+
+
+@pytest.mark.parametrize("planes", ["1", "4"])
+def test_a_flow_is_as_long_as_its_psns_can_tell_and_no_longer(planes: str) -> None:
+    text = LONG.replace("PLANES", planes)
+    plan = plan_of(scenario_from(text.replace("SIZE", "4GiB"), "x"))
+    assert power_of(plan).packets_a_path == (1 << 24) // 2 // int(planes)
+    with pytest.raises(ScenarioRefusedError, match=r"x:6: workloads\.0\.bytes: 16777217 packets .* 4294967296"):
+        scenario_from(text.replace("SIZE", "4294967552"), "x")
+
+
+def test_rounds_count_as_well() -> None:
+    text = LONG.replace("PLANES", "1").replace("type: write, pairs: [[0, 1]]", "type: all-reduce, iterations: 4000")
+    scenario_from(text.replace("SIZE", "1MiB"), "x")
+    with pytest.raises(ScenarioRefusedError, match=r"workloads\.0\.iterations: 32776197 packets"):
+        scenario_from(text.replace("SIZE", "2MiB"), "x")
