@@ -25,7 +25,7 @@ from results.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.disk_room import full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.processes import spawn, told_end
+from scenarios.lab.processes import last_words, spawn, told_end
 from scenarios.lab.protocol import CaptureState
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import namespace_name
@@ -178,11 +178,12 @@ class Captures:
 def _wait_listening(capture: _Running) -> None:
     until = time.monotonic() + START_TIMEOUT_S
     while LISTENING not in (said := capture.said.read_bytes()):
-        if capture.process.poll() is not None:
-            reason = said.decode(errors="replace").strip().splitlines()
+        if (code := capture.process.poll()) is not None:
             if b"No such file" in said and b"tcpdump" in said:
                 raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
-            raise OwnerFailedError(f"tcpdump on {capture.end.port} ended: {reason[-1] if reason else 'without a word'}")
+            words = last_words(capture.said)
+            ended = f"ended before it recorded: {told_end(code)}" + (words and f"; it said last: {words}")
+            raise OwnerFailedError(f"tcpdump on {capture.end.port} {ended}")
         if time.monotonic() > until:
             full = full_disk_text(capture.said.parent)
             raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen{full and f'; {full}'}")

@@ -16,7 +16,7 @@ from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
 from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import ChildState, LabDir
-from scenarios.lab.processes import ProcessId, identify, spawn, told_end
+from scenarios.lab.processes import ProcessId, identify, last_words, spawn, told_end
 from scenarios.lab.protocol import RUNNING, ChildStatus
 
 START_TIMEOUT_S = 60.0
@@ -92,5 +92,4 @@ class Children:
 
 
 def _last_line(log: Path) -> str:
-    lines = log.read_text(errors="replace").strip().splitlines() if log.exists() else []
-    return lines[-1] if lines else full_disk_text(log.parent) or "without a word"
+    return last_words(log) or full_disk_text(log.parent) or "without a word"

@@ -16,7 +16,7 @@ from agent.host import requests as worker
 from scenarios.errors import LabStateError, OwnerFailedError, ScenariosError, WorkerFailedError
 from scenarios.lab.lab_dir import LabDir, labs_up, owner_of, read_state
 from scenarios.lab.line_socket import ANSWER_TIMEOUT_S, PATIENCE_S, LineSocket
-from scenarios.lab.processes import is_stopped
+from scenarios.lab.processes import is_stopped, last_words
 from scenarios.lab.protocol import RUNNING, Answer, FaultEvent, FaultShow, LabStatus, Request, Shutdown, Status
 
 R = TypeVar("R")
@@ -79,12 +79,17 @@ def lab_end(labdir: LabDir) -> str:
         return f"lab {labdir.lab!r} was taken down meanwhile"
     if owner_of(labdir) is None:
         return (
-            f"the owner of lab {labdir.lab!r} has died, killed or by an error ({labdir.log('owner')}), and all of the "
-            f"lab's processes with it; `{labdir.down_command}` removes what is left of it"
+            f"the owner of lab {labdir.lab!r} has died, killed or by an error, and all of the lab's processes with it"
+            f"{_quoted(last_words(labdir.log('owner')))}"
         )
     if not labdir.socket.exists() or not _answers(labdir):
         return f"lab {labdir.lab!r} is being taken down, by `{labdir.down_command}` or a signal to its owner"
     return ""
+
+
+def _quoted(words: str) -> str:
+    """What a process said last: its log goes with the lab, perhaps before anybody could look."""
+    return words and f"; it said last: {words}"
 
 
 def _answers(labdir: LabDir) -> bool:
@@ -165,7 +170,4 @@ class Worker:
         except ScenariosError:
             return WorkerFailedError(lab_end(labdir) or f"{name} {seen}, and the owner does not answer either")
         what = seen if state == RUNNING else f"was {state}" if state.startswith("killed") else state
-        return WorkerFailedError(
-            f"{name} {what}; if lab {labdir.lab!r} is still up, see {labdir.log(name)}, "
-            f"then `{labdir.down_command}` and up again"
-        )
+        return WorkerFailedError(f"{name} {what}{_quoted(last_words(labdir.log(name)))}")

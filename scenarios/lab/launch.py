@@ -15,7 +15,7 @@ from scenarios.interrupts import undoing
 from scenarios.isolated import isolated_command
 from scenarios.lab.down import END_TIMEOUT_S, take_down
 from scenarios.lab.lab_dir import LabDir, owner_of
-from scenarios.lab.processes import marked_environment
+from scenarios.lab.processes import marked_environment, told_end
 from scenarios.lab.protocol import Blame, Measuring
 from testbed.tools import clean_environment
 
@@ -68,6 +68,15 @@ class Launched:
         except subprocess.TimeoutExpired:
             return False
 
+    def hung_up(self, lab: str) -> OwnerFailedError:
+        """What became of an owner that hung up before its lab was ready."""
+        if self.wait_ended() or self._process.returncode is None:
+            return OwnerFailedError(
+                f"lab {lab!r} was taken down while it was built, by `down` or a signal to its owner"
+            )
+        end = told_end(self._process.returncode)
+        return OwnerFailedError(f"the owner of lab {lab!r} ended while the lab was built: {end}")
+
     def give_up(self, labdir: LabDir) -> None:
         """End the owner and leave nothing of its lab, also when it was killed; a lab of another owner stays."""
         self.release()
@@ -102,21 +111,25 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
         try:
             ours.settimeout(START_TIMEOUT_S)
             ours.sendall(msgspec.json.encode(settings) + b"\n")
-            _wait_ready(ours, labdir, told)
+            if not _is_ready(ours, told):
+                raise launched.hung_up(settings.lab)
+        except (ConnectionResetError, BrokenPipeError) as error:
+            raise launched.hung_up(settings.lab) from error
         except OSError as error:
             raise OwnerFailedError(f"the owner of lab {settings.lab!r} does not answer: {error}") from error
         stack.pop_all()
     return launched
 
 
-def _wait_ready(channel: socket.socket, labdir: LabDir, told: Callable[[str], None]) -> None:
+def _is_ready(channel: socket.socket, told: Callable[[str], None]) -> bool:
+    """Whether the lab got ready before the owner hung up. Raises what the owner raised."""
     with channel.makefile("rb") as lines:
         for line in lines:
             notice = msgspec.json.decode(line, type=Notice)
             if notice.error is not None:
                 raise notice.blame.error(notice.error)
             if notice.ready:
-                return
+                return True
             if notice.stage is not None:
                 told(notice.stage)
-    raise OwnerFailedError(f"the owner of lab {labdir.lab!r} ended while it started; nothing of it is left")
+    return False

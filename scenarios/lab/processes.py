@@ -31,6 +31,9 @@ _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 _ROUNDS = 10
 """A process that is being ended may start another; one that does so ten times is left to the user."""
 
+_LAST_BYTES = 4096
+"""Of a log, in which its last line is looked for (our choice)."""
+
 _PR_SET_PDEATHSIG = 1
 """From linux/prctl.h."""
 
@@ -61,6 +64,15 @@ def told_end(code: int) -> str:
         return f"exited {code}"
     names = {number.value: number.name for number in signal.Signals}
     return f"killed by {names.get(-code, f'signal {-code}')}"
+
+
+def last_words(log: Path) -> str:
+    """The last line of what a process wrote; empty where it wrote nothing, or the file cannot be read."""
+    with suppress(OSError), log.open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
+        lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
+        return lines[-1] if lines else ""
+    return ""
 
 
 def is_alive(process: ProcessId) -> bool:
