@@ -80,7 +80,7 @@ class EvCodec:
         """Spines (n,) of structured EVs (n,), -1 where the path turns at a leaf."""
         turn = self.flow_label(ev)
         over_spine = turn >> np.uint16(12) == UsidRole.T1
-        return np.where(over_spine, turn & np.uint16(0xFF), -1).astype(np.int16)
+        return np.where(over_spine, (turn & np.uint16(0xFF)).astype(np.int16), np.int16(-1))
 
     def path_of(self, ev: int) -> EvPath:
         """What one EV says. Raises WireError if it is not one of ours."""
