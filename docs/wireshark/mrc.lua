@@ -179,7 +179,9 @@ local wire = {
 }
 -- end of what agent/wire/lua_tables.py writes
 
-local mrc = Proto("mrc", "Multipath Reliable Connection")
+-- A second copy of this file (the plug-in folder and -X lua_script, say) leaves the protocol to the first.
+local first, mrc = pcall(Proto, "mrc", "Multipath Reliable Connection")
+if not first then return end
 local announcement = Proto("mrc.announce", "SprayCheck Flow Announcement")
 
 -- Fields: those of the headers, from the table above ----------------------------------------------------------------
@@ -616,6 +618,30 @@ local function is_mrc(tvb)
   return math.floor(tvb(0, 1):uint() / 32) == wire.opcode_group
 end
 
+local WRITE_BYTES = wire.icrc_bytes
+for _, header in ipairs({ "BTH", "METH", "TSETH", "RETH", "ImmDt" }) do
+  WRITE_BYTES = WRITE_BYTES + wire.headers[header].bytes
+end
+
+local function summary(name, psn, qp)
+  return string.format("%s psn=%d qp=0x%x", name, psn, qp)
+end
+
+-- The line of the packet list for a first transmission that has nothing to mark, or nil for any other packet. Reading a
+-- capture without a filter on MRC needs no tree of its packets, and trees take most of the time.
+local function plain_write(tvb)
+  if tvb:len() < WRITE_BYTES then return nil end
+  local opcode, flags, pkey_high, pkey_low, _, qp1, qp2, qp3, bits, psn1, psn2, psn3 =
+    tvb:raw(0, wire.headers.BTH.bytes):byte(1, -1)
+  local version, partition = flags % (places.BTH.tver.mask + 1), 256 * pkey_high + pkey_low
+  local again = math.floor(bits / places.BTH.rtx.low) % 2 == 1
+  if not wire.writes[opcode] or again or version ~= 0 or partition ~= wire.pkey then return nil end
+  local classes, labels = { dscps() }, { flow_labels() }
+  if #labels == 0 or #classes == 0 or wire.trimmed[classes[1].value] then return nil end
+  local psn, qp = 65536 * psn1 + 256 * psn2 + psn3, 65536 * qp1 + 256 * qp2 + qp3
+  return summary(places.BTH.opcode.values[opcode], psn, qp) .. " " .. turn_text(labels[#labels].value % 65536)
+end
+
 function mrc.dissector(tvb, pinfo, root)
   if tvb:len() == 0 then return 0 end
   if not is_mrc(tvb) then
@@ -623,14 +649,18 @@ function mrc.dissector(tvb, pinfo, root)
     return 0
   end
   pinfo.cols.protocol = "MRC"
+  local brief = not (root.visible or root:referenced(mrc.dissector)) and plain_write(tvb)
+  if brief then
+    pinfo.cols.info = brief
+    return tvb:len()
+  end
   local tree = root:add(mrc, tvb())
   if not fits(tree, tvb, 0, wire.headers.BTH.bytes, "MRC BTH") then return tvb:len() end
   local opcode = tvb(0, 1):uint()
   local name = places.BTH.opcode.values[opcode]
   local trimmed, label = add_tunnel(tree, pinfo)
   local bth = add_bth(tree, tvb, opcode)
-  local info = (name or string.format("opcode 0x%02x", opcode)) .. " psn=" .. number(tvb, 0, "BTH", "psn")
-  info = info .. string.format(" qp=0x%x", number(tvb, 0, "BTH", "dqp"))
+  local info = summary(name or string.format("opcode 0x%02x", opcode), number(tvb, 0, "BTH", "psn"), number(tvb, 0, "BTH", "dqp"))
   if trimmed then tree:add_proto_expert_info(notes.trimmed) end
   if wire.writes[opcode] then
     local timestamped = number(tvb, 0, "BTH", "ts") == 1

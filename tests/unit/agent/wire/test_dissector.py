@@ -382,6 +382,38 @@ def test_other_opcodes_go_to_wiresharks_roce(tmp_path):
     assert "mrc.opcode" not in packet
 
 
+def packet_list(pcap: Path, *options: str, scripts: tuple[Path, ...] = (LUA,)) -> list[str]:
+    """The lines of Wireshark's packet list."""
+    command = ["tshark", *(f"-Xlua_script:{script}" for script in scripts), "-r", str(pcap), *options]
+    done = subprocess.run(command, check=True, capture_output=True, timeout=120, text=True)
+    assert "Lua" not in done.stderr, done.stderr
+    return done.stdout.splitlines()
+
+
+@tshark
+def test_the_packet_list_is_the_same_with_and_without_trees_of_packets(tmp_path):
+    """Without a filter on MRC no tree is built for plain writes, which is faster."""
+    pcap = tmp_path / "frames.pcap"
+    frames = random_frames(seed=10, each=20)
+    write_pcap(pcap, frames)
+    lines = packet_list(pcap)
+    assert lines == packet_list(pcap, "-Y", "mrc || udp")
+    assert len(lines) == len(frames)
+    assert sum("WRITE_" in line and "[" not in line for line in lines) >= 5
+    marked = packet_list(pcap, "-q", "-z", "expert")
+    assert any("Retransmission" in line for line in marked)
+
+
+@tshark
+def test_a_second_copy_of_the_dissector_does_no_harm(tmp_path):
+    """It may lie in the plug-in folder while a command loads it by -X."""
+    second = tmp_path / "second.lua"
+    second.write_text(LUA.read_text())
+    pcap = tmp_path / "one.pcap"
+    write_pcap(pcap, [bytes(scapy_write(random_write(np.random.default_rng(9))))])
+    assert packet_list(pcap, scripts=(LUA, second)) == packet_list(pcap)
+
+
 @tshark
 def test_the_filters_of_the_document_are_filters(tmp_path):
     text = (LUA.parent / "README.md").read_text()
