@@ -1,8 +1,9 @@
 # Everything here installs what is missing first (as root) and can be repeated. `make help` lists the targets.
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
+UNIT := $(PYTEST) -q -n 2 tests/unit
 
-.PHONY: help demo test check unit study bench seeds fuzz mutate test-vm install schema setup
+.PHONY: help demo test check unit pythons test-debian study bench seeds fuzz mutate test-vm install schema setup
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 12
@@ -10,15 +11,21 @@ help:
 demo: setup ## one link drops 1 %: build, send, detect, and leave a folder in runs/
 	$(BIN)/spraylab run gray-link
 
-test: ## everything CI runs: style, types, borders, all tests, the study in short
+test: ## everything CI runs: style, types, borders, all tests, the study in short, other Pythons
 	@.ci/setup test
-	@checked=0; .ci/check || checked=1; $(PYTEST) -q || exit 1; exit $$checked
+	@failed=0; for job in .ci/check .ci/pythons "$(UNIT)" "$(PYTEST) -q --ignore=tests/unit"; do $$job || failed=1; done; exit $$failed
 
 check: setup ## style, types and borders only
 	.ci/check
 
 unit: setup ## tests that need no root
-	$(PYTEST) -q tests/unit
+	$(UNIT)
+
+pythons: setup ## the unit tests with the newest Python and packages of this machine, and with the oldest packages
+	.ci/pythons
+
+test-debian: setup ## the unit tests and the demo in a bootstrapped Debian 13 (as root, needs debootstrap)
+	.ci/debian13
 
 study: setup ## ten random links and directions at 1 %, ten runs without a fault, as a table
 	$(BIN)/python -m tests.study.gray_links

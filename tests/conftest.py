@@ -1,4 +1,7 @@
-"""Settings of the whole suite: what a property test tries is the same in every run, and no test is timed."""
+"""Settings of the whole suite: what a property test tries is the same in every run, and no test is timed.
+
+`--hypothesis-profile=brief` tries less of it, for second interpreters.
+"""
 
 import os
 from collections.abc import Iterator
@@ -15,6 +18,7 @@ settings.register_profile(
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow],
 )
+settings.register_profile("brief", settings.get_profile("suite"), max_examples=10)
 settings.load_profile("suite")
 
 for _name in SUDO:
