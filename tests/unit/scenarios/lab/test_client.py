@@ -53,9 +53,10 @@ def dead_worker(labdir: LabDir) -> socket.socket:
     [("killed by SIGKILL", "was killed by SIGKILL"), ("exited 1", "exited 1"), ("running", "is gone (Connection re")],
 )
 def test_a_worker_that_is_gone_is_told_with_its_end_and_last_words(red: LabDir, state: str, told: str) -> None:
-    red.log("worker1").write_text("INFO begun\nNo room for a ring\n\n")
-    with owner_says(red, state), dead_worker(red), pytest.raises(WorkerFailedError) as error:
-        Worker(red.worker_socket(1)).__enter__()
+    with owner_says(red, state), dead_worker(red):
+        red.log("worker1").write_text("INFO begun\nNo room for a ring\n\n")
+        with pytest.raises(WorkerFailedError) as error:
+            Worker(red.worker_socket(1)).__enter__()
     assert str(error.value).startswith(f"worker1 {told}")
     assert str(error.value).endswith("; it said last: No room for a ring")
 
