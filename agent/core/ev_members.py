@@ -22,7 +22,9 @@ class Pool(NamedTuple):
     first: NDArray[np.int64]
     size: NDArray[np.int64]
     place: NDArray[np.int64]
-    """(e,) where in its plane's part a row stands, -1 where it may not be used."""
+    """(e,) where in its plane's part the rows begin that hold the value of each row of the profile."""
+    copies: NDArray[np.int64]
+    """(e,) how many these are: 0 where no row of that value may be used."""
 
 
 class EvMembers:
@@ -32,13 +34,24 @@ class EvMembers:
         count = len(profile.evs)
         self._rng = rng
         self.planes = profile.planes
+        self._profile = profile
         self.states = np.zeros(count, np.uint8)
         self.row_of_slot = active.astype(np.uint16)
         self.slot_of_row = np.full(count, -1, np.int64)
         self.slot_of_row[active] = np.arange(len(active))
         self.local_up = np.ones(_PLANES, np.bool_)
         self.remote_up = np.ones(_PLANES, np.bool_)
+        self.learn_values()
         self.refresh()
+
+    def learn_values(self) -> None:
+        """Which rows are copies of one another: they hold one value of one plane, so they are one path."""
+        keys = self.planes.astype(np.int64) << 32 | self._profile.evs
+        _, first, self.value_of = np.unique(keys, return_index=True, return_inverse=True)
+        """(e,) number of each row's value; rising with the plane."""
+        self.lead_of = first[self.value_of]
+        """(e,) the first row that holds each row's value."""
+        self._by_value = np.argsort(self.value_of, kind="stable")
 
     def refresh(self) -> None:
         """Recompute what the selection reads."""
@@ -69,6 +82,10 @@ class EvMembers:
         seated = self.row_of_slot[self.states[self.row_of_slot] <= EvState.SKIP]
         return np.bincount(self.planes[seated], minlength=_PLANES)
 
+    def copies_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """All rows that hold a value of (m,) rows, each once."""
+        return np.flatnonzero(np.isin(self.value_of, self.value_of[rows]))
+
     def spare(self, plane: int) -> int:
         """A random GOOD backup EV of a plane; -1 if it has none."""
         found = np.flatnonzero((self.slot_of_row < 0) & (self.states == EvState.GOOD) & (self.planes == plane))
@@ -86,13 +103,23 @@ class EvMembers:
         self.row_of_slot[slot] = into
         self.slot_of_row[into], self.slot_of_row[out] = slot, -1
 
+    def pool_without(self, rows: NDArray[np.bool_]) -> Pool:
+        """The pool without some rows (e,); all of it if nothing else is left."""
+        kept = self.pool.rows[~rows[self.pool.rows]]
+        return self._pool_of(kept) if len(kept) else self.pool
+
     def _pool(self, good: NDArray[np.int64], usable: NDArray[np.int64]) -> Pool:
         # A plane whose EVs are all congested still has them; others do without.
         has_good = np.bincount(self.planes[good], minlength=_PLANES) > 0
-        rows = np.concatenate((good, usable[~has_good[self.planes[usable]]]))
-        rows = rows[np.argsort(self.planes[rows], kind="stable")]
+        return self._pool_of(np.concatenate((good, usable[~has_good[self.planes[usable]]])))
+
+    def _pool_of(self, rows: NDArray[np.int64]) -> Pool:
+        may_be_used = np.zeros(len(self.states), np.bool_)
+        may_be_used[rows] = True
+        rows = self._by_value[may_be_used[self._by_value]]
         size = np.bincount(self.planes[rows], minlength=_PLANES)
         first = np.cumsum(size) - size
-        place = np.full(len(self.states), -1, np.int64)
-        place[rows] = np.arange(len(rows)) - first[self.planes[rows]]
-        return Pool(rows, first, size, place)
+        copies = np.bincount(self.value_of[rows], minlength=len(self.states))
+        begin = np.cumsum(copies) - copies
+        place = begin[self.value_of] - first[self.planes]
+        return Pool(rows, first, size, place, copies[self.value_of])

@@ -7,7 +7,7 @@ selection is a slice of the schedule. MRC 9.3.1, 11.2.2.
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev_members import EvMembers
+from agent.core.ev_members import EvMembers, Pool
 from agent.core.spray import SpraySchedule
 
 
@@ -44,23 +44,31 @@ class EvSelector:
         rows = slots if members.straight else members.row_of_slot[slots]
         return self._filled(slots, rows) if members.vacancies else rows
 
-    def other_than(self, failed: NDArray[np.uint16], away: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
-        """For each of (m,) failed rows another one: of its plane, uniformly, if that has another and is not `away`.
+    def other_than(
+        self,
+        failed: NDArray[np.uint16],
+        away: NDArray[np.bool_] | None = None,
+        silent: NDArray[np.bool_] | None = None,
+    ) -> NDArray[np.uint16]:
+        """For each of (m,) failed rows one of another value: of its plane, uniformly, unless it has none or is `away`.
 
-        `away` (256,) names planes to be avoided, None: not even a plane without another EV is left. Then, and when
-        nothing else is usable, the failed EV itself is used again.
+        `away` (256,) names planes to be avoided, `silent` (e,) rows. Only when nothing else is usable, the failed EV
+        itself is used again (MRC 9.3.1, 11.2.2).
         """
-        pool, planes = self._members.pool, self._members.planes[failed]
-        size, place = pool.size[planes], pool.place[failed]
-        others = size - (place >= 0)
+        members = self._members
+        pool = members.pool if silent is None else members.pool_without(silent)
+        planes = members.planes[failed]
+        copies, place = pool.copies[failed], pool.place[failed]
+        others = pool.size[planes] - copies
         draw = (self._rng.random(len(failed)) * others).astype(np.int64)
-        draw += (place >= 0) & (draw >= place)
+        draw += np.where(draw >= place, copies, 0)
         found = pool.rows[np.minimum(pool.first[planes] + draw, len(pool.rows) - 1)]
-        stuck = others < 1
-        found = np.where(stuck, failed, found)
-        leave = stuck & (size == 0) if away is None else stuck | away[planes]
+        leave = others < 1
+        found = np.where(leave, failed, found)
+        if away is not None:
+            leave |= away[planes]
         if np.count_nonzero(leave):
-            found[leave] = self._elsewhere(found[leave], planes[leave])
+            found[leave] = self._elsewhere(pool, found[leave], planes[leave])
         return found.astype(np.uint16)
 
     def _walk(self, count: int) -> NDArray[np.uint16]:
@@ -103,11 +111,10 @@ class EvSelector:
                 filled[mine] = pool.rows[pool.first[plane] + turns % size]
                 self._turn[plane] += len(mine)
             else:
-                filled[mine] = self.other_than(rows[mine], _NOWHERE)
+                filled[mine] = self.other_than(rows[mine])
         return filled
 
-    def _elsewhere(self, failed: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.int64]:
-        pool = self._members.pool
+    def _elsewhere(self, pool: Pool, failed: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.int64]:
         size, first = pool.size[planes], pool.first[planes]
         others = len(pool.rows) - size
         draw = (self._rng.random(len(failed)) * others).astype(np.int64)
@@ -115,7 +122,3 @@ class EvSelector:
         found = pool.rows[np.minimum(draw, len(pool.rows) - 1)]
         rows: NDArray[np.int64] = np.where(others < 1, failed, found)
         return rows
-
-
-_NOWHERE = np.zeros(256, np.bool_)
-"""No plane is to be avoided."""

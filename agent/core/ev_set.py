@@ -47,7 +47,8 @@ class EvSet:
         self._select = EvSelector(self._members, self.schedule, config.skip_share, rng)
         self._rng = rng
         planes = len(np.unique(profile.planes))
-        self._floor = max(planes, len(seats) // 4 if config.min_active is None else config.min_active)
+        self._min_active = len(seats) // 4 if config.min_active is None else config.min_active
+        self._floor = max(planes, self._min_active)
         self._losses = np.zeros(count, np.int64)
         self._losses_since_ns = np.zeros(count, np.int64)
         self._marks = np.zeros(count, np.int64)
@@ -97,6 +98,11 @@ class EvSet:
         return up
 
     @property
+    def usable(self) -> NDArray[np.bool_]:
+        """(e,) whether each row is GOOD or SKIP and both ports of its plane are up."""
+        return self._members.usable
+
+    @property
     def local_up(self) -> NDArray[np.bool_]:
         """(256,) whether our port is up in each plane."""
         return self._members.local_up
@@ -122,22 +128,18 @@ class EvSet:
             self._end_skips(now_ns)
         return self._select.take(count)
 
-    def other_than(self, failed: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    def other_than(self, failed: NDArray[np.uint16], silent: NDArray[np.bool_] | None = None) -> NDArray[np.uint16]:
         """Another EV for each of (m,) rows that failed: of the same plane while that answers; only while `sendable`.
 
-        A set that never adapts stays in the plane at any price.
+        `silent` (e,) names rows from which nothing comes back; None: none.
         """
-        members = self._members
-        if not self._config.adapts:
-            untouched = members.straight and not members.vacancies
-            return (
-                self.schedule.retransmit_evs(failed, self._rng) if untouched else self._select.other_than(failed, None)
-            )
-        return self._select.other_than(failed, self._unheard > 1)
+        return self._select.other_than(failed, self._unheard > 1 if self._in_doubt else None, silent)
 
-    def any_rows(self, count: int) -> NDArray[np.uint16]:
-        """Up to `count` distinct random rows that may be used, (m,); only while `sendable`."""
+    def any_rows(self, count: int, except_for: NDArray[np.uint16] | None = None) -> NDArray[np.uint16]:
+        """Up to `count` distinct random rows that may be used, (m,), others than some; only while `sendable`."""
         rows = self._members.pool.rows
+        if except_for is not None:
+            rows = np.setdiff1d(rows, except_for)
         return self._rng.choice(rows, min(count, len(rows)), replace=False).astype(np.uint16)
 
     def rows_of(self, evs: NDArray[np.uint32]) -> NDArray[np.int64]:
@@ -149,8 +151,9 @@ class EvSet:
     def on_arrivals(self, rows: NDArray[np.uint16]) -> None:
         """Packets last sent on these rows (m,) have arrived: their planes live."""
         if self._starts:
-            self._proven[rows] = True
-            self._starts = not self._proven[self._members.row_of_slot].all()
+            lead_of = self._members.lead_of
+            self._proven[lead_of[rows]] = True
+            self._starts = not self._proven[lead_of[self._members.row_of_slot]].all()
         if self._in_doubt:
             self._unheard[self._members.planes[rows]] = 0
             self._in_doubt = bool(np.count_nonzero(self._unheard))
@@ -165,7 +168,7 @@ class EvSet:
         rows, unheard = rows[up], unheard[up]
         if not config.adapts or not len(rows):
             return
-        counts = np.bincount(rows, minlength=len(members.states))
+        counts = np.bincount(members.lead_of[rows], minlength=len(members.states))
         hit = counts.nonzero()[0]
         fresh = hit[(now_ns - self._losses_since_ns[hit] > config.bad_window_ns) & ~self._dead_so_far(hit)]
         self._losses[fresh] = 0
@@ -178,12 +181,12 @@ class EvSet:
             if self._unheard[plane] >= self._silent_after(plane):
                 self._silence(plane, now_ns)
         tolerated = np.where(self._dead_so_far(hit), min(config.start_rotations, config.tolerated), config.tolerated)
-        for row in hit[(self._losses[hit] >= tolerated) & (members.states[hit] <= EvState.SKIP)].tolist():
+        for row in members.copies_of(hit[self._losses[hit] >= tolerated]).tolist():
             self._retire(row, EvSignal.LOST, now_ns)
 
     def _dead_so_far(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
         """Which of rows (m,) have never delivered anything, as far as that is kept: the first rotations are trials."""
-        dead: NDArray[np.bool_] = ~self._proven[rows] & self._starts
+        dead: NDArray[np.bool_] = ~self._proven[self._members.lead_of[rows]] & self._starts
         return dead
 
     def _silent_after(self, plane: int) -> int:
@@ -207,7 +210,7 @@ class EvSet:
     def on_trimmed(self, rows: NDArray[np.uint16], now_ns: int) -> None:
         """Packets on these rows (m,) were trimmed inside the fabric."""
         if self._config.adapts:
-            self._mark(np.unique(rows).astype(np.int64), EvSignal.TRIMMED, now_ns)
+            self._mark(self._members.copies_of(rows.astype(np.int64)), EvSignal.TRIMMED, now_ns)
 
     def revive(self, row: int, marked: bool, now_ns: int) -> None:
         """Enough probes on `row` were answered; `marked`: the last answer says SKIP_ONCE.
@@ -216,7 +219,7 @@ class EvSet:
         """
         signal = EvSignal.REVIVED_MARKED if marked else EvSignal.REVIVED
         self._seat(row)
-        self._losses[row] = 0
+        self._losses[self._members.lead_of[row]] = 0
         self._change(np.array([row]), signal, now_ns)
 
     # What a controller and the ports say.
@@ -233,10 +236,14 @@ class EvSet:
         self._change(rows, EvSignal.ALLOW, now_ns)
 
     def set_states(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
-        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were; no floor binds it."""
+        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were; no floor binds it.
+
+        So it does after it has put other values in them.
+        """
+        self._members.learn_values()
         for row in rows.tolist():
             if state is EvState.GOOD:
-                self._losses[row] = 0
+                self._losses[self._members.lead_of[row]] = 0
                 self._seat(row)
                 self._change(np.array([row]), EvSignal.SET_GOOD, now_ns)
             else:
@@ -299,7 +306,7 @@ class EvSet:
         if members.slot_of_row[row] >= 0 and members.spare(plane) < 0:
             in_use = members.in_use()
             if in_use[plane] <= 1 or int(in_use.sum()) <= self._floor:
-                self._losses[row] = 0
+                self._losses[members.lead_of[row]] = 0
                 self.floor_holds += 1
                 return
         self._leave(row, signal, now_ns)
@@ -319,13 +326,18 @@ class EvSet:
         self._change(np.array([row]), signal, now_ns, spare)
 
     def _silence(self, plane: int, now_ns: int) -> None:
-        """Retire all EVs of a plane in which everything is lost, if another plane has any."""
+        """Retire the EVs of a plane in which everything is lost, if another plane has any; `min_active` stay in use."""
         members = self._members
-        in_use = members.in_use() * members.plane_up
-        in_use[plane] = 0
-        if in_use.sum():
-            self._unheard[plane] = 0
-            mine = np.flatnonzero((members.planes == plane) & (members.states <= EvState.SKIP))
+        in_use = members.in_use()
+        if not (in_use * members.plane_up).sum() - in_use[plane] * members.plane_up[plane]:
+            return
+        self._unheard[plane] = 0
+        usable = (members.planes == plane) & (members.states <= EvState.SKIP)
+        seated, backups = (np.flatnonzero(usable & (self.active == active)) for active in (True, False))
+        leave = max(0, min(len(seated), int(in_use.sum()) - self._min_active))
+        self.floor_holds += leave < len(seated)
+        mine = np.concatenate((seated[:leave], backups))
+        if len(mine):
             self._change(mine, EvSignal.LOST, now_ns)
 
     def _change(self, rows: NDArray[np.int64], signal: EvSignal, now_ns: int, replacement: int = -1) -> None:

@@ -47,6 +47,12 @@ class InFlight:
         self._sent_ns = np.zeros(size, np.int64)
         self._copies = np.zeros(size, np.uint8)
         self._ambiguous = np.zeros(size, np.bool_)
+        self._timeouts = np.zeros(size, np.uint8)
+        """Of each packet in a row, without an answer and without another reason to send it again."""
+        self._timeout_ns = np.zeros(size, np.int64)
+        self._any_timeouts = False
+        self.most_timeouts = 0
+        """In a row of one of the packets that `expire_due` found last."""
         self._seen_order = np.full(ev_count, -1, np.int64)
         self._newest_orders = np.full(0, -1, np.int64)
         self._next_order = 0
@@ -65,6 +71,11 @@ class InFlight:
         """Packets waiting to be sent again."""
         self.newly_lost = np.empty(0, np.int64)
         """Slots of those that joined them last."""
+
+    @property
+    def seen_order(self) -> NDArray[np.int64]:
+        """(e,) of each EV row the last place in the order of transmission known to have arrived, -1: none."""
+        return self._seen_order
 
     @property
     def base_copies(self) -> int:
@@ -96,6 +107,8 @@ class InFlight:
         write_run(self._sent_ns, start, stop, now_ns)
         write_run(self._copies, start, stop, 1)
         write_run(self._ambiguous, start, stop, 0)
+        if self._any_timeouts:
+            write_run(self._timeouts, start, stop, 0)
         self._next_order += count
         self.end = stop
         self.sent += count
@@ -151,7 +164,7 @@ class InFlight:
 
     def refuse(self, offsets: NDArray[np.int64]) -> None:
         """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
-        self._mark_lost(offsets & self._mask, _NO_EVS)
+        self._mark_lost(offsets & self._mask)
 
     def in_flight_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(n,) whether each packet is sent, and neither acknowledged nor waiting to be sent again."""
@@ -212,7 +225,7 @@ class InFlight:
         late &= self._order[slots] < self._newest_orders.min()
         lost = slots[late]
         self._ambiguous[lost] = True
-        return self._mark_lost(lost, self._ev[lost])
+        return self._mark_lost(lost)
 
     def note_arrivals(self, orders: int) -> None:
         """Keep the `orders` newest places in the order of transmission known to have arrived, for the generic rule."""
@@ -230,7 +243,7 @@ class InFlight:
         if not len(evs):
             return evs
         lost = self._order[slots] < self._seen_order[evs]
-        return self._mark_lost(slots[lost], evs[lost])
+        return self._mark_lost(slots[lost])
 
     def expire(self, missing: NDArray[np.bool_] | None, before_ns: int, limit: int) -> NDArray[np.uint16]:
         """Mark as lost the oldest up to `limit` missing packets last sent at or before `before_ns`; EV rows, (m,).
@@ -240,7 +253,59 @@ class InFlight:
         slots = self._suspects(missing, self.end)
         slots = slots[self._sent_ns[slots] <= before_ns][:limit]
         self._ambiguous[slots] = True
-        return self._mark_lost(slots, self._ev[slots])
+        return self._give_up(slots)
+
+    def expire_due(self, intervals_ns: NDArray[np.int64], now_ns: int, limit: int) -> NDArray[np.uint16]:
+        """Packets that wait longer than their own timeout: the oldest up to `limit` are lost; their EV rows, (m,).
+
+        `intervals_ns` (t,) is the timeout after 0, 1, ... timeouts in a row of the same packet. Those beyond `limit`
+        begin the next interval all the same: what becomes of the others tells of them.
+        """
+        slots = self._suspects(None, self.end)
+        slots = slots[self._expiry_ns(slots, intervals_ns) <= now_ns]
+        if not len(slots):
+            return _NO_EVS
+        self._any_timeouts = True
+        self._timeouts[slots] = np.minimum(self._timeouts[slots], _COPIES_MAX - 1) + 1
+        self._timeout_ns[slots] = now_ns
+        self.most_timeouts = int(self._timeouts[slots].max())
+        slots = slots[:limit]
+        self._ambiguous[slots] = True
+        return self._give_up(slots)
+
+    def forget_timeouts(self) -> bool:
+        """No packet has timed out before, as far as its next timeout goes; whether one had."""
+        had, self._any_timeouts = self._any_timeouts, False
+        if had:
+            self._timeouts.fill(0)
+        return had
+
+    def next_expiry_ns(
+        self, intervals_ns: NDArray[np.int64], default_ns: int, offsets: NDArray[np.int64] | None = None
+    ) -> int:
+        """When `expire_due` finds the first packet in flight, or of those at (n,) offsets; the default without any."""
+        slots = self._suspects(None, self.end) if offsets is None else offsets & self._mask
+        return int(np.minimum.reduce(self._expiry_ns(slots, intervals_ns))) if len(slots) else default_ns
+
+    def overtaken(self, order: int, before_ns: int, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """(e,) missing packets on each EV row, last sent before a place in the order and not after `before_ns`.
+
+        Not counted are those that a later arrival on their row proves lost. `missing` is that of `infer_lost`.
+        """
+        slots = self._suspects(missing, self.end)
+        slots = slots[self._sent_ns[slots] <= before_ns]
+        evs, sent = self._ev[slots], self._order[slots]
+        return np.bincount(evs[(sent > self._seen_order[evs]) & (sent < order)], minlength=len(self._seen_order))
+
+    def lose_on(self, rows: NDArray[np.bool_], offsets: NDArray[np.int64] | None = None) -> NDArray[np.uint16]:
+        """Mark as lost what is in flight on EV rows (e,), all or that at (n,) offsets; EV rows, (m,).
+
+        Nothing proves it: if a packet arrives all the same, either copy may be the one.
+        """
+        slots = self._suspects(None, self.end) if offsets is None else offsets & self._mask
+        slots = slots[rows[self._ev[slots]]]
+        self._ambiguous[slots] = True
+        return self._mark_lost(slots)
 
     def oldest_sent_ns(self, default_ns: int) -> int:
         """When the packet longest in flight was last sent; the default if nothing is in flight."""
@@ -275,9 +340,22 @@ class InFlight:
         if kept := len(self._newest_orders):
             self._newest_orders = np.sort(np.concatenate((self._newest_orders, orders)))[-kept:]
 
-    def _mark_lost(self, slots: NDArray[np.int64], evs: NDArray[np.uint16]) -> NDArray[np.uint16]:
+    def _expiry_ns(self, slots: NDArray[np.int64], intervals_ns: NDArray[np.int64]) -> NDArray[np.int64]:
+        since_ns, past = self._sent_ns[slots], self._timeouts[slots]
+        since_ns = np.where(past > 0, np.maximum(since_ns, self._timeout_ns[slots]), since_ns)
+        expiry_ns: NDArray[np.int64] = since_ns + intervals_ns[np.minimum(past, len(intervals_ns) - 1)]
+        return expiry_ns
+
+    def _mark_lost(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """There is a reason to send these again, so they begin with the default timeout (Table 7-1)."""
+        if self._any_timeouts:
+            self._timeouts[slots] = 0
+        return self._give_up(slots)
+
+    def _give_up(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
         self._state[slots] = LOST
         self.newly_lost = slots
         self.sent -= len(slots)
         self.lost += len(slots)
+        evs: NDArray[np.uint16] = self._ev[slots]
         return evs

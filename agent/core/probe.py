@@ -72,9 +72,10 @@ class Prober:
         """Whether a probe of an EV row is wanted or under way."""
         return row in self._wanted or self._questions.is_on(row)
 
-    def on_timer(self, now_ns: int) -> None:
-        """Give up old probes, and line up those of EVs whose turn has come."""
-        for late in self._questions.overdue(now_ns):
+    def on_timer(self, now_ns: int) -> list[Question]:
+        """Give up old probes, which are returned, and line up those of EVs whose turn has come."""
+        overdue = self._questions.overdue(now_ns)
+        for late in overdue:
             self._fail(late.row)
         self._follow_states(now_ns)
         due = np.flatnonzero(self._next_ns <= now_ns)
@@ -83,6 +84,7 @@ class Prober:
             jitter = 1 + _JITTER * (2 * self._rng.random(len(due)) - 1)
             self._next_ns[due] = now_ns + (self._interval_ns[due] * jitter).astype(np.int64)
         self._set_deadline()
+        return overdue
 
     def batch(self, now_ns: int) -> ProbeBatch | None:
         """The probes that are wanted, (p,)."""

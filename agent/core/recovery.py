@@ -16,11 +16,13 @@ from agent.core.ev_set import EvSet
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut
 from agent.core.inflight import InFlight, Tolerance
 from agent.core.probe import Prober
+from agent.core.questions import Question
 from agent.core.retry import RetryTimer
 from agent.core.round_trip import RoundTrip, RoundTrips
 from agent.core.rtt import elapsed_ns, is_valid
 from agent.core.sack_reader import SackNews
 from agent.core.send_window import SendWindow
+from agent.core.silence import ENOUGH, WITNESSES, SilentPaths
 from agent.wire.columns import SackColumns
 from agent.wire.constants import NackReason
 
@@ -28,12 +30,16 @@ _TIMEOUT_RESENDS = 4
 """Packets sent again at a timeout before anything is heard. Our choice: one of four gets through 20 % loss 998 times
 of 1000, and four for nothing do no harm."""
 
-_TAIL_PROBES = 8
-"""EVs asked at a time about packets that nobody speaks of. Our choice."""
+_TAIL_PROBES = 32
+"""EVs asked at a time about packets that nobody speaks of. Our choice: a dead plane of 32 spines is found at once."""
 
 _MOST_COPIES = 64
 """So many transmissions of the oldest packet, each proven lost: further ones use a retry each, or a path that carries
 probes but no data would be tried for ever. Our choice."""
+
+_DOUBTFUL = 2
+"""Packets missing in a row on one EV, while others got through, when one times out: it is asked. Our choice: one is
+chance."""
 
 _RTT_PERIOD_NS, _RTT_SACKS = 1_000_000, 4
 """Round trips for loss detection are taken no more often. Our choice: a sample costs as much as a SACK's bitmap."""
@@ -74,6 +80,9 @@ class Recovery:
         self._sampled_ns = -_RTT_PERIOD_NS
         self._late_ns: int | None = None
         self._tail_ns: int | None = None
+        self._silent_ns: int | None = None
+        self.silent = SilentPaths(sending.flight)
+        """Paths from which nothing comes back while others answer."""
         self._trips = RoundTrips(sending.profile.planes)
         self.missing: NDArray[np.bool_] | None = None
         """What the newest SACK showed missing, from the cumulative point on; None: all that is not acknowledged."""
@@ -93,22 +102,29 @@ class Recovery:
     def deadline_ns(self) -> int | None:
         """When `on_timer` has something to do at the latest; None if never."""
         first = self._timer.deadline_ns
-        for due in (self._prober.deadline_ns, self._late_ns, self._tail_ns):
+        for due in (self._prober.deadline_ns, self._late_ns, self._tail_ns, self._silent_ns):
             if due is not None and (first is None or due < first):
                 first = due
         return first
 
-    def on_sent(self, now_ns: int) -> None:
-        """Packets went out: some timer runs from now on."""
-        if self._timer.deadline_ns is None:
+    def on_sent(self, fresh: int, again: NDArray[np.int64], now_ns: int) -> None:
+        """`fresh` packets went out, and those at (m,) offsets again: some timer runs from now on."""
+        if fresh:
             self._timer.arm(now_ns)
+        else:
+            self._timer.arm_at(self._flight.next_expiry_ns(self._timer.intervals_ns, now_ns, again))
+        if self._silent_ns is None and self.silent.rows() is not None:
+            self._silent_ns = now_ns
         if self._tail_ns is None and self._config.ev.tail_probe_ns is not None:
             self._tail_ns = now_ns + self._config.ev.tail_probe_ns
 
     def on_progress(self) -> None:
         """The cumulative point moved."""
-        self._timer.on_progress()
+        timer, flight = self._timer, self._flight
+        timer.on_progress()
         self.resend_from_ns = 0
+        if flight.forget_timeouts() and timer.deadline_ns is not None:
+            timer.look_at(flight.next_expiry_ns(timer.intervals_ns, timer.deadline_ns))
 
     def on_timer(self, now_ns: int) -> None:
         """After a timeout put the oldest packets back in line; the caller looks at `timer.exhausted` afterwards.
@@ -120,22 +136,28 @@ class Recovery:
         deadline_ns = self._timer.deadline_ns
         if deadline_ns is None or now_ns < deadline_ns:
             return
-        flight = self._flight
-        evs = flight.expire(None, now_ns - self._timer.interval_ns, _TIMEOUT_RESENDS)
+        flight, timer = self._flight, self._timer
+        overtaken = self.silent.overtaken(now_ns - timer.default_ns, None)
+        evs = flight.expire_due(timer.intervals_ns, now_ns, _TIMEOUT_RESENDS)
         if len(evs):
-            self._timer.on_timeout(now_ns)
+            timer.on_timeout(now_ns, flight.most_timeouts)
             self._report_timed_out(evs, now_ns)
-        elif not self._ev_set.sendable:
+            timer.look_at(flight.next_expiry_ns(timer.intervals_ns, now_ns + timer.interval_ns))
+            evs = evs[overtaken[evs] > 0]
+            self._doubt_paths(evs, np.maximum(self.silent.on_lost(evs), overtaken) >= _DOUBTFUL)
+        elif not self._ev_set.sendable and not flight.sent:
             # No port is left: nothing can be sent, and that cannot last for ever either.
-            self._timer.on_timeout(now_ns)
+            timer.on_timeout(now_ns)
         else:
-            self._timer.arm(flight.oldest_sent_ns(now_ns))
+            timer.look_at(flight.next_expiry_ns(timer.intervals_ns, now_ns + timer.default_ns))
 
     def _on_early_timers(self, now_ns: int) -> None:
         """What comes before a timeout: probes, late packets, silence at the tail."""
         prober = self._prober
         if prober.deadline_ns is not None and now_ns >= prober.deadline_ns:
-            prober.on_timer(now_ns)
+            self._on_unanswered(prober.on_timer(now_ns), now_ns)
+        if self._silent_ns is not None and now_ns >= self._silent_ns:
+            self._ask_silent(now_ns)
         if self._late_ns is not None and now_ns >= self._late_ns:
             self._ask_late(now_ns)
         if self._tail_ns is not None and now_ns >= self._tail_ns:
@@ -189,15 +211,17 @@ class Recovery:
         if settled and doubt_ns is not None:
             evs = flight.expire(missing, doubt_ns, flight.sent)
             self._timer.doubt_ns = None if missing is None else doubt_ns
-            if len(evs):
-                self._report_timed_out(evs, now_ns)
+            self._report_timed_out(evs, now_ns)
 
     def _find_late(self, now_ns: int) -> None:
         """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
         flight = self._flight
         tolerances_ns = self._trips.tolerances_ns(self._config.reorder_floor_ns)
         late = Tolerance(self._config.reorder_pkts, self.news_ns, tolerances_ns)
-        self._report_lost(flight.infer_lost_late(self.missing, late), now_ns)
+        evs = flight.infer_lost_late(self.missing, late)
+        if len(evs):
+            self._report_lost(evs, now_ns)
+            self._doubt_paths(evs, self.silent.on_lost(evs) >= ENOUGH)
         waits = flight.sent and flight.base < flight.top
         self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + int(tolerances_ns.max()) if waits else None
 
@@ -234,11 +258,46 @@ class Recovery:
             self._tail_ns = None
             return
         rows = self._flight.waiting_evs(now_ns - after_ns, _TAIL_PROBES)
-        self._prober.ask(rows)
-        if len(rows) and self._config.loss_rule is not LossRule.SAME_EV and self._ev_set.sendable:
-            # If their own paths are dead, answers over others prove them late.
-            self._prober.ask(self._ev_set.any_rows(self._config.reorder_pkts))
+        self._ask_about(rows)
         self._tail_ns = now_ns + (2 * after_ns if len(rows) else after_ns)
+
+    def _ask_about(self, rows: NDArray[np.uint16]) -> None:
+        """Probe EV rows (m,), and others: if those of the packets are dead, answers over others prove them late."""
+        if len(rows) and self._ev_set.sendable:
+            self._prober.ask(rows)
+            others = max(self._config.reorder_pkts, WITNESSES + 1)
+            self._prober.ask(self._ev_set.any_rows(others, except_for=rows))
+
+    def _doubt_paths(self, evs: NDArray[np.uint16], doubtful: NDArray[np.bool_]) -> None:
+        """Packets on EV rows (m,) were given up, overtaken by others: probe those rows of them that are `doubtful`."""
+        rows = [row for row in np.unique(evs[doubtful[evs]]).tolist() if not self._prober.is_on(row)]
+        self._ask_about(np.array(rows, np.uint16))
+
+    def _on_unanswered(self, probes: list[Question], now_ns: int) -> None:
+        """Probes were given up: paths that others have overtaken are silent, or are asked once more, more often."""
+        if not self._flight.sent and not self._flight.lost:
+            return
+        counts = np.where(self._ev_set.usable, self.silent.on_unanswered(probes, self.missing), 0)
+        if np.count_nonzero(counts) and (silent := self.silent.rows()) is not None:
+            self._report_lost(self._flight.lose_on(silent), now_ns)
+            counts[silent] = 0
+        rows = counts.nonzero()[0].astype(np.uint16)
+        self._ask_about(rows.repeat(ENOUGH - counts[rows]))
+
+    def _ask_silent(self, now_ns: int) -> None:
+        """Probe the silent paths in use now and then: only an answer tells that they work again."""
+        silent = self.silent.rows()
+        if silent is None:
+            self._silent_ns = None
+            return
+        self._prober.ask((silent & self._ev_set.usable).nonzero()[0].astype(np.uint16))
+        self._silent_ns = now_ns + self._config.ev.probe_interval_ns
+
+    def presume(self, offsets: NDArray[np.int64], now_ns: int) -> None:
+        """First transmissions at (n,) offsets just left: those on silent paths are lost as soon as they are sent."""
+        silent = self.silent.rows()
+        if silent is not None:
+            self._report_lost(self._flight.lose_on(silent, offsets), now_ns)
 
     def watch_tail(self, now_ns: int) -> None:
         """SACKs came: silence begins anew."""
@@ -254,6 +313,7 @@ class Recovery:
     def rest(self) -> None:
         """Nothing is in flight."""
         self._timer.disarm()
+        self._silent_ns = None
         if self._window is not None:
             self._window.settle()
 
@@ -268,6 +328,8 @@ class Recovery:
             self._blame(evs, now_ns)
 
     def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
+        if not len(evs):
+            return
         if self._window is not None:
             self._window.on_lost(self._flight.newly_lost)
         self._counters.timed_out += len(evs)

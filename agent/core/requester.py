@@ -169,6 +169,7 @@ class Requester:
         ev_index = self._record(offsets, again, now_ns)
         if self._window is not None:
             self._window.on_sent(offsets, segments.payload_bytes)
+        self.recovery.presume(offsets[again:], now_ns)
         if self._pacer is not None:
             self._pacer.on_sent(count, now_ns)
             self._paced_until_ns = self._pacer.due_ns if count == limit else None
@@ -340,7 +341,7 @@ class Requester:
         fresh = len(offsets) - again
         ev_count = len(self.evs.tx_first)
         if again:
-            evs = self.ev_set.other_than(flight.evs_of(offsets[:again]))
+            evs = self.ev_set.other_than(flight.evs_of(offsets[:again]), self.recovery.silent.rows())
             flight.record_again(offsets[:again], evs, now_ns)
             self.counters.packets_rtx += again
             self.evs.tx_rtx += np.bincount(evs, minlength=ev_count)
@@ -350,7 +351,7 @@ class Requester:
             flight.record_first(flight.end + fresh, ev_index, now_ns)
             self.counters.packets_tx += fresh
             self.evs.tx_first += np.bincount(ev_index, minlength=ev_count)
-        self.recovery.on_sent(now_ns)
+        self.recovery.on_sent(fresh, offsets[:again], now_ns)
         if self.counters.first_tx_ns is None:
             self.counters.first_tx_ns = now_ns
         return np.concatenate((evs, ev_index)) if again else ev_index

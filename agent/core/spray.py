@@ -91,18 +91,6 @@ class SpraySchedule:
             stop = first
         return found
 
-    def retransmit_evs(self, failed: NDArray[np.uint16], rng: np.random.Generator) -> NDArray[np.uint16]:
-        """For each of (m,) EV rows another one of its plane, uniformly; the same only if the plane has no other.
-
-        A retransmission never reuses the EV that just failed, and planes stay equal (MRC 9.3.1, 11.2.2).
-        """
-        groups = self._groups
-        group = groups.group_of[failed]
-        size = groups.size[group]
-        steps = 1 + (rng.random(len(failed)) * (size - 1)).astype(np.int64)
-        other = (groups.place_of[failed] + steps) % size
-        return groups.flat[groups.first[group] + other].astype(np.uint16)
-
     def _plane_histogram(self, rows: NDArray[np.uint16]) -> NDArray[np.int64]:
         return np.bincount(self._groups.group_of[rows], minlength=len(self._groups.numbers))
 

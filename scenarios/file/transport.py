@@ -47,9 +47,10 @@ class Retries(Part):
     """How often silence is answered by sending again before a queue pair fails."""
 
     linear: int = _qp("linear_cnt")
-    """Timeouts at `ack_timeout_ms` before a queue pair waits longer."""
+    """Times that a packet without answer is sent again and waits `ack_timeout_ms` again, as the first time."""
     doubling: int = _qp("exp_cnt")
-    """Further ones, each twice as long as the one before, then the queue pair fails; 25 never gives up."""
+    """Further times, each with twice the wait of the one before; then the queue pair fails. 25 never gives up and waits
+    at most 128 times as long."""
 
 
 class EvField(Part):

@@ -5,13 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev_config import LossPolicy
+from agent.core.ev_config import EvConfig, LossPolicy
 from agent.core.ev_state import EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
 from agent.wire.constants import BTH_RETRANSMISSION
 from tests.unit.agent.conformance.agents import DATA, PAPER, Wiretap, retired, states_of
-from tests.unit.agent.io.memory_lab import build
+from tests.unit.agent.io.memory_lab import Flow, build
 
 
 def test_one_loss_moves_the_traffic_to_the_spare_of_the_same_plane():
@@ -83,3 +83,35 @@ def test_planes_carry_equal_shares_whatever_is_retired():
     counters, planes = flow.source.qp.ev_counters(), flow.source.profile.planes
     shares = np.bincount(planes, weights=counters.tx_first)
     assert abs(shares[0] - shares[1]) <= 2
+
+
+def _took_ns(*rules: PathRule, tail_probe_ns: int | None = 2_000_000, packets: int = 12_000) -> tuple[int, Flow]:
+    """A flow under `loss_policy: off` and the exact loss rule, as measurements of gray failures are made."""
+    ev = EvConfig(tail_probe_ns=tail_probe_ns, probe_timeout_ns=400_000)
+    lab = build(planes=2, spines=8, rules=rules)
+    flow = lab.flow(0, 1, packets * 256, window_pkts=256, ack_timeout_ns=8_000_000, ev=ev)
+    lab.run(flow, until_ns=20_000_000_000)
+    assert flow.is_right()
+    return lab.fabric.now_ns, flow
+
+
+@pytest.mark.parametrize("dead", [{"spine": 6}, {}], ids=["one path", "a plane"])
+@pytest.mark.parametrize("tail_probe_ns", [2_000_000, None])
+def test_a_path_that_swallows_all_costs_a_flow_less_than_its_healthy_time(dead, tail_probe_ns):
+    healthy_ns, _ = _took_ns()
+    took_ns, flow = _took_ns(PathRule(source=0, plane=0, loss=1.0, **dead), tail_probe_ns=tail_probe_ns)
+    detection_ns = 0 if tail_probe_ns else 40_000_000
+    assert took_ns <= 2 * healthy_ns + detection_ns
+    evs, used = flow.source.qp.ev_counters(), flow.source.profile.planes == 0
+    assert evs.tx_first.min() >= 0.99 * evs.tx_first.max(), "every EV is used whatever happens"
+    assert evs.lost[~used].sum() == 0
+
+
+def test_nothing_is_sent_twice_once_a_silent_path_is_heard_of_again():
+    _, flow = _took_ns(PathRule(source=0, plane=0, spine=6, loss=1.0, end_ns=3_000_000), packets=40_000)
+    assert flow.target.qp.progress().responder.duplicates <= 2 * 256 / 16
+
+
+def test_a_slow_path_is_not_silent():
+    _, flow = _took_ns(PathRule(source=0, plane=1, spine=2, delay_ns=300_000), packets=4000)
+    assert flow.source.qp.progress().requester.packets_rtx == 0

@@ -273,6 +273,65 @@ def test_another_ev_stays_in_the_plane_until_the_plane_is_in_doubt():
     assert not {2, 3} & set(again.tolist())
 
 
+@pytest.mark.parametrize("policy", [LossPolicy.OFF, LossPolicy.PAPER])
+@pytest.mark.parametrize("bad", [(), (1,), (5, 6)])
+def test_a_resend_never_takes_a_copy_of_the_value_that_failed(policy, bad):
+    """A profile of the API may hold a value several times (EXP): they are one path."""
+    evs = np.array([7, 1, 7, 2, 7, 3, 101, 102, 101, 102], np.uint32)
+    ours = Set(EvConfig(loss_policy=policy, min_active=1), EvProfile(evs, (evs > 100).astype(np.uint8)))
+    ours.set.deny(np.array(bad, np.int64), 0)
+    failed = np.arange(10, dtype=np.uint16).repeat(600)
+    others = ours.set.other_than(failed)
+    assert not (evs[others] == evs[failed]).any()
+    assert np.array_equal(evs[others] > 100, evs[failed] > 100), "in its plane"
+    assert not np.isin(others, bad).any()
+    counts = np.bincount(others[failed == 0], minlength=10)
+    allowed = [row for row in (1, 3, 5) if row not in bad]
+    assert (abs(counts[allowed] - 600 / len(allowed)) < 100).all(), "all others alike"
+
+
+def test_a_resend_leaves_a_plane_that_has_only_copies_of_what_failed():
+    evs = np.array([7, 7, 7, 101, 102], np.uint32)
+    ours = Set(EvConfig(), EvProfile(evs, (evs > 100).astype(np.uint8)))
+    assert set(ours.set.other_than(np.zeros(50, np.uint16)).tolist()) == {3, 4}
+    alone = Set(EvConfig(), EvProfile(evs[:3], np.zeros(3, np.uint8)))
+    assert set(alone.set.other_than(np.zeros(50, np.uint16)).tolist()) == {0}
+
+
+def test_a_resend_avoids_silent_rows_and_leaves_a_silent_plane():
+    ours = Set()
+    silent = np.zeros(16, bool)
+    silent[[3, 4]] = True
+    others = ours.set.other_than(np.full(200, 2, np.uint16), silent)
+    assert set(others.tolist()) == {0, 1, 5, 6, 7}
+    assert (ours.set.other_than(np.full(200, 2, np.uint16), PLANES == 0) >= 8).all()
+
+
+def test_a_loss_speaks_against_all_copies_of_its_value():
+    evs = np.array([7, 1, 7, 2, 101, 102, 101, 103], np.uint32)
+    config = EvConfig(loss_policy=LossPolicy.THRESHOLD, bad_after=2, min_active=1)
+    ours = Set(config, EvProfile(evs, (evs > 100).astype(np.uint8)))
+    ours.set.on_arrivals(np.arange(8, dtype=np.uint16))
+    ours.lose(0)
+    assert EvState.ASSUMED_BAD not in ours.states(*range(8))
+    ours.lose(2)
+    assert [row for row in range(8) if ours.states(row) == [EvState.ASSUMED_BAD]] == [0, 2]
+
+
+@pytest.mark.parametrize(("floor", "left"), [(12, 12), (10, 10), (4, 4), (None, 4), (1, 4)])
+def test_silent_planes_never_leave_fewer_than_the_floor_in_use(floor, left):
+    """MRC 4.4: active EVs never fall below ev_min_active; the plane that is left keeps its own."""
+    planes = np.repeat(np.arange(4, dtype=np.uint8), 4)
+    config = EvConfig(loss_policy=LossPolicy.PAPER, min_active=floor, plane_silent_after=8)
+    ours = Set(config, EvProfile(np.arange(16, dtype=np.uint32), planes))
+    ours.set.on_arrivals(np.arange(16, dtype=np.uint16))
+    for plane in range(3):
+        ours.set.on_losses(np.repeat(np.arange(4, dtype=np.uint16) + 4 * plane, 2), np.ones(8, bool), 0)
+    states = ours.set.states
+    assert int((states <= EvState.SKIP).sum()) == left
+    assert (states[12:] == EvState.GOOD).all()
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_planes_stay_equal_whatever_evs_do(seed):
     rng = np.random.default_rng(seed)

@@ -85,8 +85,8 @@ def test_exhausted_retries_end_in_error_and_flush():
     this = pair.ends[0]
     assert this.qp.state is QpState.ERROR
     assert this.events[-1] == QpFailed(this.events[-1].now_ns, QpErrorReason.RETRY_EXCEEDED, 10)
-    # Two fixed intervals, two doubled ones, and the last once more for the last retry.
-    assert this.events[-1].now_ns == 1_000_000_000 + (1 + 1 + 2 + 4 + 4) * 1_000_000
+    # The first sending and two retries at the fixed interval, two doubled ones.
+    assert this.events[-1].now_ns == 1_000_000_000 + (1 + 1 + 1 + 2 + 4) * 1_000_000
     assert this.qp.transmit(10, 10**12) is None
     assert this.qp.progress().completed_messages == 0
 

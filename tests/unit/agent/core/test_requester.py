@@ -227,7 +227,28 @@ def test_unanswered_timeouts_exhaust_the_retries():
         now_ns = sender.requester.timer.deadline_ns
         times.append(now_ns)
         sender.requester.on_timer(now_ns)
-    assert times == [100_000, 300_000, 700_000, 1_100_000]
+    assert times == [100_000, 200_000, 400_000, 800_000]
+
+
+def test_a_packet_resent_for_a_reason_waits_the_default_interval_however_often_others_timed_out():
+    """Table 7-1: the timer is the packet's own; the interval of the queue pair is 16 default ones by then."""
+    sender = Sender(replace(CONFIG, linear_cnt=0, exp_cnt=8))
+    sender.transmit(now_ns=0)
+    now_ns = 0
+    for _ in range(5):
+        now_ns = sender.requester.timer.deadline_ns
+        sender.requester.on_timer(now_ns)
+        sender.transmit(now_ns=now_ns)
+    # Later packets of the same EVs have arrived: those are proven lost and sent again, offset 0 with them.
+    sender.hear(set(range(8, 16)), now_ns + 1000)
+    again_ns = now_ns + 2000
+    assert sender.transmit(now_ns=again_ns)
+    assert sender.requester.timer.retries == 5
+    timed_out = sender.requester.counters.timed_out
+    sender.requester.on_timer(again_ns + 99_999)
+    assert sender.requester.counters.timed_out == timed_out
+    sender.requester.on_timer(again_ns + 100_000)
+    assert sender.requester.counters.timed_out > timed_out
 
 
 def test_an_early_timer_is_armed_again_at_the_oldest_packet():

@@ -81,22 +81,3 @@ def test_a_block_of_the_past_is_the_same_when_drawn_again():
     first = schedule.run(0, 100).copy()
     schedule.run(10**6, 100_000)
     assert np.array_equal(schedule.run(0, 100), first)
-
-
-@settings(max_examples=60)
-@given(PLANES, st.integers(0, 99))
-def test_retransmissions_stay_in_the_plane_on_another_ev(planes, seed):
-    schedule = SpraySchedule(SprayPolicy.ROTATION, 0, planes)
-    failed = np.arange(len(planes), dtype=np.uint16).repeat(3)
-    chosen = schedule.retransmit_evs(failed, np.random.default_rng(seed))
-    assert np.array_equal(planes[chosen], planes[failed])
-    alone = np.bincount(planes, minlength=16)[planes[failed]] == 1
-    assert np.array_equal(chosen == failed, alone)
-
-
-def test_retransmissions_reach_all_other_evs_alike():
-    schedule = SpraySchedule(SprayPolicy.ROTATION, 0, np.zeros(5, np.uint8))
-    chosen = schedule.retransmit_evs(np.full(8000, 2, np.uint16), np.random.default_rng(0))
-    counts = np.bincount(chosen, minlength=5)
-    assert counts[2] == 0
-    assert (abs(counts[[0, 1, 3, 4]] - 2000) < 200).all()
