@@ -13,6 +13,7 @@ from results.summary import (
     Detected,
     FlowResult,
     Injected,
+    LabChange,
     Load,
     StageTime,
     Summary,
@@ -67,6 +68,22 @@ def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:
     assert "p0:leaf3>spine5 by SprayCheck on p0-leaf4, p0-leaf6, 5.25 s after the first packet: right" in page
     assert "h3>h4" in page
     assert max(map(len, page.splitlines())) <= 120
+
+
+def test_page_tells_what_somebody_else_changed_and_does_not_score_it() -> None:
+    links = ("p0:leaf3>spine5", "p0:spine5>leaf3")
+    change = LabChange("p0-spine5", "leaf3", "mtu", "9000", "1500", "has MTU 1500, planned 9000", links, "after")
+    said = summary().detected
+    named = tuple(msgspec.structs.replace(each, right=False, changed=True) for each in said.named)
+    changed = msgspec.structs.replace(
+        summary(), injected=(), changed=(change,), detected=msgspec.structs.replace(said, named=named)
+    )
+    page = summary_text(changed)
+    assert "Changed   p0-spine5 port leaf3 has MTU 1500, planned 9000, found after the run" in page
+    assert "by somebody else, not by spraylab" in page
+    assert "neither right nor wrong: somebody else changed it" in page
+    assert "WRONG" not in page
+    assert "Changed" not in summary_text(summary())
 
 
 def test_page_says_how_much_of_packets_is_kept_and_which_file_is_full() -> None:

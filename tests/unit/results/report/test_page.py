@@ -16,7 +16,7 @@ from results.report.run_data import RunData, read_run
 from results.report.style import BESIDE_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
 from results.run_dir import RunDir
-from results.summary import CaptureResult, Summary, summary_json
+from results.summary import CaptureResult, LabChange, Summary, summary_json
 from tests.support.run_folder import LINK, ROUNDS, write_collective_run, write_run
 
 FIGURES = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
@@ -233,6 +233,21 @@ def test_captures_and_what_they_do_not_hold_are_told(gray, tmp_path):
         "12,000 the oldest, by limits.events",
     ):
         assert told in text
+
+
+def test_what_somebody_else_changed_is_told_and_not_called_wrong(gray, tmp_path):
+    copy = RunDir(tmp_path / "copy")
+    shutil.copytree(gray.path, copy.path)
+    summary = msgspec.json.decode(copy.summary.read_bytes(), type=Summary)
+    change = LabChange("p0-spine5", "leaf3", "mtu", "9000", "1500", "has MTU 1500", ("p0:leaf3>spine5",), "both")
+    named = tuple(msgspec.structs.replace(each, right=False, changed=True) for each in summary.detected.named)
+    detected = msgspec.structs.replace(summary.detected, named=named, missed=())
+    copy.summary.write_bytes(
+        summary_json(msgspec.structs.replace(summary, detected=detected, changed=(change,), outcome="fail"))
+    )
+    text = text_of(page(copy))
+    assert "SprayCheck named p0:leaf3>spine5, which somebody else changed" in text
+    assert "Somebody else changed the lab, not spraylab: p0-spine5 port leaf3 has MTU 1500." in text
 
 
 def test_figures_of_what_is_left(gray, tmp_path):
