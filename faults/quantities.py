@@ -21,16 +21,16 @@ LONGEST_NS = 30 * 24 * 3600 * 10**9
 """Of any time: 30 days, longer than a lab is up (our choice)."""
 
 _UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
-_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(%|bp)")
-_BARE = re.compile(r"\d*\.?\d+(?:[eE][-+]?\d+)?")
-_DURATION = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*(ns|us|ms|s|min)")
+_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(%|bp)")
+_BARE = re.compile(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?")
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(ns|us|ms|s|min)")
 _NS = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
-_BIT_RATE = re.compile(r"(\d+(?:\.\d+)?|\.\d+)\s*([kKMG]?)bit(?:/s)?")
+_BIT_RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *([kKMG]?)bit(?:/s)?")
 _BITS = {"": 1, "k": 10**3, "K": 10**3, "M": 10**6, "G": 10**9}
-SIZE = re.compile(r"(\d+) ?(B|KiB|MiB|GiB)")
+SIZE = re.compile(r"([0-9]+) ?(B|KiB|MiB|GiB)")
 """Bytes with a unit."""
 _UNIT_BYTES = {"B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
-_SIZES = re.compile(r"(\d+)(?:-(\d+)?)?|-(\d+)")
+_SIZES = re.compile(r"([0-9]+)(?:-([0-9]+)?)?|-([0-9]+)")
 
 
 def parse_rate(text: str) -> Fraction:
@@ -165,10 +165,12 @@ def parse_number(text: str, least: int, most: int) -> int:
 
 
 def _short(text: str) -> str:
-    """Without blanks around it. Raises QuantityError for what is too long to be a number that anybody means."""
+    """Without blanks around it. Raises QuantityError for what is too long to be meant, and for more than ASCII."""
     stripped = text.strip()
     if len(stripped) > _LONGEST:
         raise QuantityError(f"{stripped[:12]}...", f"has {len(stripped)} characters", f"{_LONGEST} are the most")
+    if not stripped.isascii():  # digits of other scripts are numbers to Python, and to no JSON Schema
+        raise QuantityError(stripped, "has characters other than ASCII", "write digits as 0 to 9, units as us or ms")
     return stripped
 
 

@@ -21,15 +21,15 @@ from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, p
 
 T = TypeVar("T")
 
-_PLANE = re.compile(r"(?:p|plane )(\d+)")
-_ANY = r"(?:[\d*?]|\[[\d-]+\])"
+_PLANE = re.compile(r"(?:p|plane )([0-9]+)")
+_ANY = r"(?:[0-9*?]|\[[0-9-]+\])"
 """A digit, or what stands for some: `*`, `?`, `[0-3]`."""
 _PORT = re.compile(rf"(?P<node>(?:p{_ANY}+-(?:leaf|spine)|h){_ANY}+):(?P<interface>(?:plane|spine|leaf|h){_ANY}+)")
 _NODE = re.compile(rf"(?:p{_ANY}+-)?(?:leaf|spine|h){_ANY}*")
 _WILD = re.compile(r"[*?\[]")
 _CHOICE = re.compile(
-    r"(?P<count>any|\d+) (?:(?P<where>fabric|access) )?"
-    r"(?P<what>links?|directions?|spines?|leaf|leaves|hosts?)(?: of plane (?P<plane>\d+))?"
+    r"(?P<count>any|[0-9]+) (?:(?P<where>fabric|access) )?"
+    r"(?P<what>links?|directions?|spines?|leaf|leaves|hosts?)(?: of plane (?P<plane>[0-9]+))?"
 )
 
 FORMS = (

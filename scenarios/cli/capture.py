@@ -22,6 +22,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
+from scenarios.lab.readiness import lacks_of_folder, require
 from testbed.model.ids import parse_link
 
 
@@ -43,6 +44,7 @@ def command() -> None:
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
     require_root()
+    require(lacks_of_folder(runs))
     with Owner(labdir) as owner:
         chosen = _chosen(owner.ask(Status(), LabStatus), links, labdir, output)
         folder = run_dir.create(runs, "capture", labdir.lab)

@@ -116,7 +116,7 @@ def _end(line: str | None, code: int) -> NoReturn:
         if line is not None:
             from scenarios.cli.output import printable
 
-            click.echo(printable(f"spraylab: {line}"), err=True)
+            click.echo(printable(f"spraylab: {line}{_of_current_folder()}"), err=True)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -124,6 +124,15 @@ def _end(line: str | None, code: int) -> NoReturn:
             with suppress(OSError, ValueError):
                 os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     raise click.exceptions.Exit(code)
+
+
+def _of_current_folder() -> str:
+    """What may well be the cause of an error of files: the folder that the shell is in was removed."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        return "; the current folder was removed: change to one that is there, as by `cd`"
+    return ""
 
 
 def _open_standard_files() -> None:

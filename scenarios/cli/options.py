@@ -63,7 +63,7 @@ def of_lab(command: Command) -> Command:
 def _workers(_context: click.Context, _param: click.Parameter, value: str | None) -> int | str | None:
     if value is None or value == PER_HOST:
         return value
-    if not value.isdecimal() or not value.strip("0"):
+    if not (value.isascii() and value.isdecimal()) or not value.strip("0"):
         raise click.BadParameter(f"{value[:20]!r} is neither a number of at least 1 nor {PER_HOST}")
     if len(value) > len(str(MOST_WORKERS)) or int(value) > MOST_WORKERS:
         raise click.BadParameter(f"{value[:20]} is too many: a worker drives one host or more, at most {MOST_WORKERS}")

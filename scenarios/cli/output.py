@@ -3,6 +3,7 @@
 Colour only on a terminal.
 """
 
+import json
 import os
 import re
 import sys
@@ -48,6 +49,14 @@ def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("".join(f"{name:{margin}}{value}\n" for name, value in record) + "\n" for record in records)
 
 
+def _json(value: Any) -> bytes:
+    """One line; bytes of file names that are no UTF-8 as the escapes that Python reads back to the same name."""
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+
+
 @dataclass(frozen=True)
 class Output:
     """How the user wants to be told."""
@@ -81,11 +90,11 @@ class Output:
 
     def document(self, value: Any) -> None:
         """A result as JSON."""
-        click.echo(msgspec.json.format(msgspec.json.encode(value)).decode())
+        click.echo(msgspec.json.format(_json(value)).decode())
 
     def line(self, value: Any) -> None:
         """One line of JSON Lines."""
-        click.echo(msgspec.json.encode(value).decode())
+        click.echo(_json(value).decode())
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str, as_named: bool = False) -> None:
         """A table, or `empty` when it has no rows. A column named in capitals holds numbers and is set to the right.

@@ -126,6 +126,9 @@ def _translated(detail: ErrorDetails) -> Complaint:
         if isinstance(context["error"], QuantityError) and isinstance(detail["input"], _NO_QUANTITIES):
             wrong = f"{written(detail['input'])} is of the wrong kind"
         return Complaint(place, wrong, right or _meaning(place))
+    if kind.endswith(("_type", "_parsing")) and detail["input"] is None:
+        wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0])
+        return Complaint(place, "has no value", f"write {wanted or 'one'}, or leave the key out")
     if kind.endswith(("_type", "_parsing")):
         wanted = _EXAMPLES.get(kind.rsplit("_", 1)[0])
         right = f"write {wanted}" if wanted else _meaning(place)
@@ -172,9 +175,14 @@ def _fields(place: Place) -> dict[str, Any]:
     for key in place:
         if isinstance(key, int):
             continue
-        field = model.model_fields.get(key) if model else None
+        field = _fields_of(model).get(key)
         model = _model_in(field.annotation) if field else None
-    return dict(model.model_fields) if model else {}
+    return _fields_of(model)
+
+
+def _fields_of(model: type[BaseModel] | None) -> dict[str, Any]:
+    """Of a model, by the keys that a file has for them; empty for none."""
+    return {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

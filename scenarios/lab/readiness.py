@@ -61,7 +61,14 @@ def lacks_of_capture() -> Iterator[str]:
 
 def lacks_of_folder(folder: Path) -> Iterator[str]:
     """Why nothing can be written into a folder, which need not be there yet. Makes nothing that stays."""
-    place = folder.absolute()
+    try:
+        place = folder.absolute()
+    except FileNotFoundError:
+        yield f"{folder}: results cannot be written there: the current folder was removed; change to another by `cd`"
+        return
+    if not _is_utf8(place):
+        yield f"{place}: results cannot be written there: the name is not UTF-8; name another folder"
+        return
     try:
         while not _is_there(place):
             place = place.parent
@@ -74,6 +81,15 @@ def lacks_of_folder(folder: Path) -> Iterator[str]:
     except OSError as error:
         why = f"{error.strerror or error}{in_whose_name()}"
         yield f"{folder}: results cannot be written there, name another folder; making one in {place}: {why}"
+
+
+def _is_utf8(place: Path) -> bool:
+    """Whether its name can be written down, as records of a run do."""
+    try:
+        str(place).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_there(place: Path) -> bool:

@@ -52,7 +52,8 @@ def whole_frame(view: View) -> Text:
 def frame(view: View, width: int, height: int | None, age_s: int = 0) -> Text:
     """The picture for a terminal. With a height of None everything there is; `age_s`: how long ago it was read."""
     if told := too_small(width, height):
-        return Text(told[:width], "bold")
+        lines = folded(Text(told, "bold"), max(1, width))
+        return _joined(lines if height is None else lines[:height])
     head = _head(view, age_s, width)
     legend = [Text(line, "dim") for line in LEGEND]
     drawn = grid(view, width, None if height is None else max(3, height - len(head) - len(legend) - _BELOW))

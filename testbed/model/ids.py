@@ -157,9 +157,9 @@ class DirectedLink:
         return f"p{self.plane}:{self.sender.short}>{self.receiver.short}"
 
 
-_NODE = re.compile(r"(?:p(?P<plane>\d+)-(?P<word>leaf|spine)|(?P<host>h))(?P<index>\d+)")
-_END = r"(leaf|spine|h)(\d+|\*)"
-_LINK = re.compile(rf"(?:p(\d+|\*):)?{_END}([->]){_END}")
+_NODE = re.compile(r"(?:p(?P<plane>[0-9]+)-(?P<word>leaf|spine)|(?P<host>h))(?P<index>[0-9]+)")
+_END = r"(leaf|spine|h)([0-9]+|\*)"
+_LINK = re.compile(rf"(?:p([0-9]+|\*):)?{_END}([->]){_END}")
 
 
 def parse_node(text: str, fabric: "Fabric") -> NodeId:
@@ -248,7 +248,7 @@ def _alike(text: str, fabric: "Fabric") -> Iterable[LinkId]:
     """Links worth comparing with a wrong name: all, or in a large fabric those of nodes with one of its numbers."""
     if fabric.link_count <= MOST_COMPARED:
         return fabric.links()
-    numbers = {int(digits) for digits in re.findall(r"\d{1,3}", text)}
+    numbers = {int(digits) for digits in re.findall(r"[0-9]{1,3}", text)}
     plane = min(numbers & {*range(fabric.spec.planes)}, default=0)
     leaves = (leaf for leaf in fabric.leaves() if leaf.plane == plane)
     return (

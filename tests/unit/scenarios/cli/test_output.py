@@ -1,6 +1,8 @@
 """Tables on narrow and wide terminals, numbers of things, and a stderr that is gone."""
 
 import io
+import json
+import os
 import sys
 
 import pytest
@@ -71,3 +73,12 @@ def test_what_was_asked_for_is_told_without_control_characters(words: list[str])
     assert said.exit_code == 2
     assert "\x1b" not in said.output
     assert r"\x1b" in said.output
+
+
+def test_names_that_are_not_utf8_come_back_from_json(capsys: pytest.CaptureFixture[str]) -> None:
+    name = os.fsdecode(b"x\xff")
+    Output().document({"path": name})
+    Output().line([name])
+    document, line = capsys.readouterr().out.rsplit("\n[", 1)
+    assert os.fsencode(json.loads(document)["path"]) == b"x\xff"
+    assert os.fsencode(json.loads("[" + line)[0]) == b"x\xff"

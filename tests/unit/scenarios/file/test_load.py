@@ -248,3 +248,35 @@ def test_what_is_of_no_kind_that_is_wanted_is_told_with_what_would_be_right(key:
 def test_true_and_false_are_told_where_they_are_wanted() -> None:
     told = problems("transport: {port_mask: 1}")
     assert told == ["transport.port_mask: 1 is of the wrong kind; write true or false"]
+
+
+@pytest.mark.parametrize(
+    ("key", "right"),
+    [("faults", "write a list"), ("topology", "write keys and values"), ("seed", "write a whole number such as 8")],
+)
+def test_a_key_without_a_value_is_told_as_such(key: str, right: str) -> None:
+    (told,) = problems(f"{key}:")
+    assert told.startswith(f"{key}: has no value; {right}")
+    assert told.endswith("or leave the key out")
+
+
+def test_keys_are_told_as_a_file_has_them() -> None:
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', drop: 1%, zzz: 1}")
+    assert " for, " in told
+    assert "for_" not in told
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', drop: 1%, foor: 1s}")
+    assert told == "faults.0.foor: unknown key; did you mean 'for'?"
+    (told,) = problems("faults:", "  - {link: 'p0:leaf0>spine0', drop: 1%, for: [1]}")
+    assert told.startswith("faults.0.for: [1] is of the wrong kind; ")
+    assert "docs/scenarios.md" not in told, "the meaning of the key is known"
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["seed: １", "topology: {planes: ٢}", "faults: [{link: 'p0:leaf0>spine0', drop: １%}]",
+     "faults: [{link: 'p0:leaf１>spine0', drop: 1%}]", "faults: [{target: 'h٣', down: true}]",
+     "faults: [{link: 'p0:leaf0>spine0', drop: 1%, for: '１０ms'}]", "limits: {captures: １MiB}",
+     "faults: [{link: 'p0:leaf0>spine0', drop: '1\\t%'}]", "limits: {captures: '１0'}"],
+)  # fmt: skip
+def test_digits_are_0_to_9_as_in_the_json_schema(line: str) -> None:
+    assert problems(line)

@@ -1,5 +1,6 @@
 """All that a machine lacks is told at once, before anything is started."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -78,3 +79,18 @@ def test_a_plan_that_does_not_fit_is_told_without_root_in_the_words_of_a_lab(mon
     assert data == "the flows' data takes 4,096 MiB, more than half of the free memory (2,048 MiB)"
     assert fabric.startswith("a fabric of 6,600 nodes and 643,200 links takes about")
     assert list(no_room_for_plan(plan_of(load_scenario(find_scenario("gray-link-small"))))) == []
+
+
+def test_a_folder_whose_name_cannot_be_written_down_is_told(tmp_path: Path) -> None:
+    (told,) = lacks_of_folder(Path(os.fsdecode(os.fsencode(tmp_path) + b"/x\xff/runs")))
+    assert "the name is not UTF-8; name another folder" in told
+
+
+def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    (told,) = lacks_of_folder(Path("runs"))
+    assert told == "runs: results cannot be written there: the current folder was removed; change to another by `cd`"
+    assert list(lacks_of_folder(tmp_path / "runs")) == []

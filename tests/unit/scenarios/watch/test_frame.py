@@ -141,16 +141,20 @@ def test_a_pipe_gets_all_spines() -> None:
     assert shown[4].endswith("C.^")
 
 
-@pytest.mark.parametrize(("width", "height"), [(60, 15), (79, 24), (80, 23), (20, 50), (1, 1)])
-def test_a_terminal_that_is_too_small_is_told_so_in_one_line(width: int, height: int) -> None:
-    (line,) = lines(large_view(), width, height)
-    assert line == f"watch needs 80x24, this is {width}x{height}"[:width]
+@pytest.mark.parametrize(("width", "height"), [(60, 15), (79, 24), (80, 23), (20, 50), (20, 2), (1, 1)])
+def test_a_terminal_that_is_too_small_is_told_so_and_no_word_is_cut(width: int, height: int) -> None:
+    told = lines(large_view(), width, height)
+    assert len(told) <= height
+    whole = f"watch needs 80x24, this is {width}x{height}"
+    assert whole.split()[: len(" ".join(told).split())] == " ".join(told).split()
+    assert height < 3 or " ".join(" ".join(told).split()) == whole
 
 
 def test_one_frame_needs_columns_only() -> None:
     assert too_small(LEAST_WIDTH, None) == ""
     assert too_small(LEAST_WIDTH, LEAST_HEIGHT) == ""
     assert lines(large_view(), 60, None) == ["watch needs 80 columns, this has 60; a pipe takes all"]
+    assert lines(large_view(), 40, None) == ["watch needs 80 columns, this has 40; a", "  pipe takes all"]
 
 
 def test_everything_is_there_when_no_height_is_given() -> None:
