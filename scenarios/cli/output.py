@@ -49,12 +49,13 @@ def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "".join("".join(f"{name:{margin}}{value}\n" for name, value in record) + "\n" for record in records)
 
 
-def _json(value: Any) -> bytes:
-    """One line; bytes of file names that are no UTF-8 as the escapes that Python reads back to the same name."""
+def _json(value: Any, indent: int | None) -> str:
+    """As lines or as one; bytes of file names that are no UTF-8 as the escapes that Python reads back to the name."""
     try:
-        return msgspec.json.encode(value)
+        line = msgspec.json.encode(value)
     except UnicodeEncodeError:
-        return json.dumps(msgspec.to_builtins(value), separators=(",", ":")).encode()
+        return json.dumps(msgspec.to_builtins(value, str_keys=True), indent=indent)
+    return (line if indent is None else msgspec.json.format(line, indent=indent)).decode()
 
 
 @dataclass(frozen=True)
@@ -90,11 +91,11 @@ class Output:
 
     def document(self, value: Any) -> None:
         """A result as JSON."""
-        click.echo(msgspec.json.format(_json(value)).decode())
+        click.echo(_json(value, 2))
 
     def line(self, value: Any) -> None:
         """One line of JSON Lines."""
-        click.echo(_json(value).decode())
+        click.echo(_json(value, None))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str, as_named: bool = False) -> None:
         """A table, or `empty` when it has no rows. A column named in capitals holds numbers and is set to the right.
