@@ -22,7 +22,7 @@ from agent.spraycheck.doubt import NOTHING_SENT, Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.quiet import Quiet
-from agent.spraycheck.span import Span, window_of
+from agent.spraycheck.span import LossTime, Span
 from agent.wire.constants import SprayPolicyCode
 
 _log = logging.getLogger(__name__)
@@ -160,8 +160,8 @@ class FlowReport:
     """First transmissions that had come to the source leaf in this plane, if that is known."""
     span: Span | None = None
     """When the flow was under way, as this leaf saw it; None if it heard nothing."""
-    lossy: Span | None = None
-    """Within which time it lost packets, by its retransmissions; None if none came."""
+    lossy: LossTime | None = None
+    """When it lost packets, by its retransmissions; None if none came."""
 
 
 class LeafDetector:
@@ -436,7 +436,7 @@ class LeafDetector:
     ) -> FlowReport:
         span = _span_of(record)
         again = self._again.get((int(record["dqpn"]), int(record["epoch"])))
-        lossy = None if again is None else window_of(*again, span)
+        lossy = None if again is None else LossTime.of(*again, span)
         parts = self.rules.spines, expected, test, verdicts, counts
         return FlowReport(_flow_of(record), expectation, *parts, span=span, lossy=lossy)
 

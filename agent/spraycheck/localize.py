@@ -16,7 +16,7 @@ from agent.spraycheck.detector import STRAY_RATE, Verdict
 from agent.spraycheck.explain import MOST_CAUSES, independent_parts, larger_explanations, smallest_explanations
 from agent.spraycheck.likelihood import Fit, Observation, fit, shares
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.span import MOST_SHARE, Span
+from agent.spraycheck.span import MOST_SHARE, LossTime, Span
 
 MOST_WEIGHED = 64
 """Explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit takes
@@ -53,18 +53,20 @@ class Evidence:
     """Of them."""
     span: Span | None = None
     """When the flow was under way; None if that is not known, as if it had been there all the time."""
-    lossy: Span | None = None
-    """Of a failed path: within which time packets were lost; None: at any time."""
+    lossy: LossTime | None = None
+    """Of a failed path: when packets were lost; None: at any time."""
     needs: float = MOST_SHARE
     """Share of a healthy path's packets that must fall into the time of a loss for it to clear its links."""
 
     def share_at(self, flagged: "Evidence") -> float:
         """Which part of this flow's packets was sent while the flagged one lost packets, 0 to 1, if sent evenly."""
-        window = flagged.lossy or flagged.span
+        window = flagged.lossy.window if flagged.lossy else flagged.span
         return 1.0 if self.span is None or window is None else self.span.share_within(window)
 
     def clears(self, flagged: "Evidence") -> bool:
         """Whether this one, being healthy, clears the links that both cross."""
+        if flagged.lossy and self.span and not flagged.lossy.is_met_by(self.span):
+            return False
         return self.share_at(flagged) >= self.needs
 
 

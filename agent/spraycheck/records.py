@@ -344,8 +344,8 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
             entered=report.entered,
             began_ns=report.span.from_ns if report.span else None,
             ended_ns=report.span.to_ns if report.span else None,
-            lost_from_ns=report.lossy.from_ns if report.lossy else None,
-            lost_to_ns=report.lossy.to_ns if report.lossy else None,
+            lost_from_ns=report.lossy.window.from_ns if report.lossy else None,
+            lost_to_ns=report.lossy.window.to_ns if report.lossy else None,
         )
         for each in report.verdicts
     ]

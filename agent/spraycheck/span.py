@@ -2,12 +2,15 @@
 
 from dataclasses import dataclass
 
-LEAST_SEEN = 8
-"""Retransmissions from which on their times tell when packets were lost; with fewer it may have been at any time of the
-flow. Our choice: with fewer the window would have to grow by more than its own length at either end."""
+LEAST_SEEN = 2
+"""Retransmissions from which on their times tell when packets were lost: one tells nothing of how far others are."""
 
 WINDOW_DOUBT = 0.01
 """How often losses at a constant rate may begin before, or end after, the window told of them. Our choice."""
+
+LEAST_MET = 0.1
+"""Part of the time in which signs of losses came for which a flow must have been under way to clear. Our choice: the
+window is wide where losses are few, and most of it may lie before a fault that came late."""
 
 MOST_SHARE = 0.5
 """A healthy flow that put this share of its packets into the time of a loss clears what it crosses, however few they
@@ -33,17 +36,29 @@ class Span:
         return Span(min(self.from_ns, other.from_ns), max(self.to_ns, other.to_ns))
 
 
-def window_of(seen: Span, count: int, flow: Span) -> Span:
-    """When a flow lost packets whose `count` retransmissions were seen within `seen`; all its time if they are few.
+@dataclass(frozen=True, slots=True, order=True)
+class LossTime:
+    """When a flow lost packets: the time in which signs of it came, and the longer one in which it may have."""
 
-    Of r losses at even times the first comes after a share f of the whole with probability (1 - f)^r.
-    """
-    if count < LEAST_SEEN:
-        return flow
-    share = 1 - WINDOW_DOUBT ** (1 / count)
-    more = int((seen.to_ns - seen.from_ns) * share / (1 - share))
-    window = Span(max(flow.from_ns, seen.from_ns - more), min(flow.to_ns, seen.to_ns + more))
-    return window if window.from_ns <= window.to_ns else flow
+    seen: Span
+    window: Span
+
+    @classmethod
+    def of(cls, seen: Span, count: int, flow: Span) -> "LossTime":
+        """Of a flow whose `count` retransmissions came within `seen`; any time of the flow if that tells nothing.
+
+        Of r losses at even times the first comes after a share f of the whole with probability (1 - f)^r.
+        """
+        if count < LEAST_SEEN:
+            return cls(flow, flow)
+        share = 1 - WINDOW_DOUBT ** (1 / count)
+        more = int((seen.to_ns - seen.from_ns) * share / (1 - share))
+        window = Span(max(flow.from_ns, seen.from_ns - more), min(flow.to_ns, seen.to_ns + more))
+        return cls(seen, window) if window.from_ns <= window.to_ns else cls(flow, flow)
+
+    def is_met_by(self, flow: Span) -> bool:
+        """Whether another flow was under way while the signs came, for long enough of that."""
+        return self.seen.share_within(flow) >= LEAST_MET
 
 
 def share_needed(needed: int | None, packets: float) -> float:

@@ -16,7 +16,7 @@ from math import ceil, log
 from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.span import Span, share_needed
+from agent.spraycheck.span import LossTime, Span, share_needed
 from results.event_log import Fields
 from scenarios.run.expect import Accused, Conclusion
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
@@ -148,7 +148,9 @@ def _evidence(path: EvPath, verdict: Verdict, asked: Asked) -> Evidence:
     if path.began_ns is None or path.ended_ns is None:
         return Evidence(path.path, verdict, path.qpn)
     span, needs = Span(path.began_ns, path.ended_ns), share_needed(_enough(asked), path.sent)
-    lossy = None if path.left_ns is None else Span(path.left_ns, path.ended_ns)
+    lossy = None
+    if path.left_ns is not None:
+        lossy = LossTime(Span(path.left_ns, path.left_ns), Span(path.left_ns, max(path.left_ns, path.ended_ns)))
     return Evidence(path.path, verdict, path.qpn, span=span, lossy=lossy, needs=needs)
 
 

@@ -30,7 +30,7 @@ from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switc
 from scenarios.run.small_flows import add_up, is_weak, sums_of
 from scenarios.run.undecided import undecided_warnings
 from scenarios.run.under_way import timely_flows, under_way_warnings
-from testbed.model.ids import DirectedLink, Role
+from testbed.model.ids import DirectedLink, NodeId, Role
 
 
 @dataclass(frozen=True)
@@ -219,15 +219,39 @@ def _switch_warnings(plan: Plan) -> Iterator[str]:
     """Faults on all links of a switch leave no healthy path that would clear some of them."""
     losing = (order for order in plan.faults if any(map(_loses, order.worded.faults)))
     hit = {way for order in losing for way in order.chosen.ways if is_between_switches(way)}
-    leaving, arriving = Counter(way.sender for way in hit), Counter(way.receiver for way in hit)
-    spec = plan.fabric.spec
+    spec, pairs = plan.fabric.spec, _judged_pairs(plan)
     for switch in (*plan.fabric.leaves(), *plan.fabric.spines()):
         links = spec.spines if switch.role is Role.LEAF else spec.leaves
-        if links > 1 and links in (leaving[switch], arriving[switch]):
-            yield (
-                f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
-                "check of the named links will hardly hold; write expect.detection: recorded"
-            )
+        ways = ({way for way in hit if way.sender == switch}, {way for way in hit if way.receiver == switch})
+        whole = set[DirectedLink]().union(*(each for each in ways if len(each) == links > 1))
+        if whole and _meets(switch, whole, pairs):
+            yield from _whole_switch_text(plan, switch, whole, pairs)
+
+
+def _meets(switch: NodeId, whole: Collection[DirectedLink], pairs: Collection[tuple[int, int]]) -> bool:
+    """Whether a measured flow crosses one of these links of a switch."""
+    if switch.role is Role.SPINE:
+        return bool(pairs)
+    leaving, index = any(way.sender == switch for way in whole), switch.index
+    arriving = any(way.receiver == switch for way in whole)
+    return any((leaving and index == source) or (arriving and index == target) for source, target in pairs)
+
+
+def _whole_switch_text(
+    plan: Plan, switch: NodeId, whole: set[DirectedLink], pairs: Collection[tuple[int, int]]
+) -> Iterator[str]:
+    """What will hardly be told apart, if anything."""
+    foreseen = all(_hits_all_flows(fault) for way, fault, _ in fabric_drops(plan) if way in whole)
+    drops = whole <= {way for way, _, _ in fabric_drops(plan)} and foreseen
+    if switch.role is Role.SPINE and drops and not any(undecided_warnings(plan.fabric, pairs, whole, whole)):
+        return
+    if switch.role is Role.LEAF and drops and plan.scenario.judged_by == "declared":
+        yield f"{switch}: the faults are on all of its links one way, so SprayCheck can accuse them together only"
+        return
+    yield (
+        f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
+        "check of the named links will hardly hold; write expect.detection: recorded"
+    )
 
 
 def _localisation_warnings(plan: Plan) -> Iterator[str]:

@@ -12,7 +12,7 @@ from agent.spraycheck.doubt import NOTHING_SENT
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import NO_ROOM, ChosenFlow, LeafDetector, LeafRules, pending_paths
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.span import Span, window_of
+from agent.spraycheck.span import LossTime, Span
 from agent.wire.constants import SprayPolicyCode
 
 SECOND = 10**9
@@ -184,8 +184,8 @@ def test_a_report_tells_when_the_flow_was_under_way_and_when_it_lost_packets():
     counters.records[0]["stopped_ns"] = 10 * SECOND
     (report,) = detector.poll(11 * SECOND)
     assert report.span == Span(1 * SECOND, 10 * SECOND)
-    assert report.lossy == window_of(Span(3 * SECOND, 5 * SECOND), 40, report.span)
-    assert report.lossy.from_ns > 2.5 * SECOND
+    assert report.lossy == LossTime.of(Span(3 * SECOND, 5 * SECOND), 40, report.span)
+    assert report.lossy.window.from_ns > 2.5 * SECOND
     (healthy,) = LeafDetector(RULES, Counters(flow(stopped_ns=2 * SECOND))).poll(3 * SECOND)
     assert (healthy.span, healthy.lossy) == (Span(SECOND, 2 * SECOND), None)
 

@@ -12,7 +12,7 @@ from agent.spraycheck.detector import Verdict
 from agent.spraycheck.explain import smallest_explanations
 from agent.spraycheck.localize import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.span import Span
+from agent.spraycheck.span import LossTime, Span
 
 LEAVES = SPINES = 8
 FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT
@@ -256,7 +256,8 @@ def timed(path, begin_s, end_s, fault=None, on=None):
     """Evidence of a flow of some seconds, of one fault of a link for some seconds, judged without error."""
     span, lossy = Span(int(begin_s * S), int(end_s * S)), None
     if fault is not None and on in path.links and fault[0] < end_s and begin_s < fault[1]:
-        lossy = Span(int(max(begin_s, fault[0]) * S), int(min(end_s, fault[1]) * S))
+        lost = Span(int(max(begin_s, fault[0]) * S), int(min(end_s, fault[1]) * S))
+        lossy = LossTime(lost, lost)
     return Evidence(path, FAILED if lossy else HEALTHY, path.src_leaf << 12, span=span, lossy=lossy)
 
 

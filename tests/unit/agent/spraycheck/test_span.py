@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.spraycheck.span import LEAST_SEEN, MOST_SHARE, WINDOW_DOUBT, Span, share_needed, window_of
+from agent.spraycheck.span import LEAST_SEEN, MOST_SHARE, WINDOW_DOUBT, LossTime, Span, share_needed
 
 FLOW = Span(0, 1000)
 
@@ -16,8 +16,15 @@ def test_the_share_of_a_flow_within_a_window():
 
 
 def test_few_retransmissions_do_not_tell_when_packets_were_lost():
-    assert window_of(Span(300, 400), LEAST_SEEN - 1, FLOW) == FLOW
-    assert window_of(Span(1100, 1200), 100, FLOW) == FLOW, "all came after the flow"
+    assert LossTime.of(Span(300, 400), LEAST_SEEN - 1, FLOW) == LossTime(FLOW, FLOW)
+    assert LossTime.of(Span(1100, 1200), 100, FLOW) == LossTime(FLOW, FLOW), "all came after the flow"
+
+
+def test_a_flow_meets_losses_if_it_was_there_for_a_tenth_of_them():
+    lossy = LossTime(Span(400, 800), FLOW)
+    assert [lossy.is_met_by(Span(0, end)) for end in (300, 439, 440, 900)] == [False, False, True, True]
+    moment = LossTime(Span(400, 400), FLOW)
+    assert [moment.is_met_by(Span(0, end)) for end in (399, 400)] == [False, True]
 
 
 def test_the_window_holds_all_losses_but_seldom():
@@ -25,8 +32,7 @@ def test_the_window_holds_all_losses_but_seldom():
     for _ in range(runs):
         count = int(rng.integers(LEAST_SEEN, 60))
         lost = np.sort(rng.uniform(3e6, 5e6, count))
-        window = window_of(Span(int(lost[0]), int(lost[-1])), count, Span(0, 10**7))
-        assert window.from_ns > 0
+        window = LossTime.of(Span(int(lost[0]), int(lost[-1])), count, Span(0, 10**8)).window
         missed += window.from_ns > 3e6
     assert missed / runs <= 2 * WINDOW_DOUBT
 

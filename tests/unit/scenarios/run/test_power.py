@@ -152,3 +152,21 @@ def test_faults_on_a_whole_switch_are_not_told_apart(fault: dict[str, Any], swit
 def test_what_loses_nothing_or_spares_a_link_is_not_a_switch_gone(fault: dict[str, Any]) -> None:
     spared = fault if "delay" in fault else fault | {"target": "p0:leaf3>spine4, p0:leaf2>spine4"}
     assert [text for text in warnings_of(plan(faults=(spared,))) if "on all of its links" in text] == []
+
+
+def test_a_whole_spine_whose_links_are_told_apart_is_not_warned_of() -> None:
+    """Flows of one leaf only: the one uplink that they share is the fewest that explains all they lose."""
+    from_one = ({"type": "write", "pairs": ((0, 1), (0, 2)), "packets": 32768},)
+    assert list(warnings_of(plan(workloads=from_one, faults=({"link": "p0:leaf*>spine4", "drop": "2%"},)))) == []
+
+
+def test_all_uplinks_of_a_leaf_are_accused_together_by_declared_counts() -> None:
+    whole = ({"link": "p0:leaf3>spine*", "drop": "2%"},)
+    (declared,) = warnings_of(plan(faults=whole, detector={"expectation": "declared"}))
+    assert (
+        declared == "p0-leaf3: the faults are on all of its links one way, so SprayCheck can accuse them together only"
+    )
+    (uniform,) = warnings_of(plan(faults=whole))
+    assert "will hardly hold" in uniform
+    elsewhere = ({"type": "write", "pairs": ((0, 1),), "packets": 32768},)
+    assert not any("all of its links" in text for text in warnings_of(plan(workloads=elsewhere, faults=whole)))
