@@ -27,6 +27,7 @@ from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
+from agent.wire.prefixes import forget_prefixes
 
 Reply = dict[str, Any]
 
@@ -220,6 +221,8 @@ class Commands:
             channel.qp.fail(self.now_ns())  # what it had in flight leaves a window that others share
             del self.engine.hosts[name.host].channels[name.qpn]
             self.wiring.forget(self.engine.hosts[name.host], channel)
+        if request.qps:
+            forget_prefixes()
         for region in request.regions:
             self._host(region.host).regions.deregister(region.rkey)
             if (memory := self.shared.pop(region.rkey, None)) is not None:

@@ -90,6 +90,12 @@ def control_prefixes(template: FlowTemplate, transport: bytes) -> Prefixes:
     return Prefixes(octets, _carried(template.tunnel_icrc_effect.ravel(), end), end)
 
 
+def forget_prefixes() -> None:
+    """Let go of all that is kept, and of the templates with it, as when a queue pair goes; others make theirs anew."""
+    for kept in (write_prefixes, sack_prefixes, control_prefixes):
+        kept.cache_clear()
+
+
 def stamp_lengths(frames: NDArray[np.void], end: NDArray[np.uint32] | int, pad: NDArray[np.uint32] | int) -> None:
     """Say in the headers of frames (n,) that the ICRC goes to `end`, (n,) or of all, behind so much pad."""
     udp_bytes = end - (UDP_OFFSET - c.ICRC_BYTES)

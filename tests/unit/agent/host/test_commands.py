@@ -297,9 +297,12 @@ def test_what_is_destroyed_leaves_the_garbage_collector_nothing_to_do(config, tu
         names = tuple(rq.RegionName(host, region.rkey) for host in hosts for region in hosts[host].regions)
         kept = [weakref.ref(region.data) for host in hosts.values() for region in host.regions]
         kept += [weakref.ref(channel.qp) for host in hosts.values() for channel in host.channels.values()]
+        kept += [
+            weakref.ref(channel.template.write_prefix) for host in hosts.values() for channel in host.channels.values()
+        ]
         worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]), rq.QpName(2, write["peer_qpn"])), names))
         worker.commands.wiring.turn(hosts.values())
-        assert [ref() is None for ref in kept] == [True] * 4
+        assert [ref() is None for ref in kept] == [True] * 6
         assert gc.collect() == 0
     finally:
         gc.enable()
