@@ -1,8 +1,9 @@
-"""Figures of a study, as SVG and PNG, from its tidy tables and nothing else.
+"""Figures of a study, as SVG, PNG and PDF, from its tidy tables and nothing else.
 
 Each function draws one figure, or says by None that the study has nothing to show in it.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -13,23 +14,28 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import NullFormatter
 
 from results.drawing import own_settings
+from results.report.style import COLUMN_IN, SETTINGS
 from results.study_table import telling, values_of
 from results.user_files import make_folder, replacing
 
 Line = Mapping[str, Any]
 
-_STYLE = {
-    "font.family": "serif", "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7,
-    "ytick.labelsize": 7, "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "grid.alpha": 0.25,
-    "grid.linewidth": 0.4, "lines.linewidth": 1.2, "lines.markersize": 3.5, "svg.fonttype": "none",
-    "svg.hashsalt": "spraylab", "savefig.bbox": "tight", "savefig.dpi": 200,
+_STYLE: Any = {
+    "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7,
+    "axes.grid": True, "lines.linewidth": 1.2, "lines.markersize": 3.5, "svg.hashsalt": "spraylab", "savefig.dpi": 200,
 }  # fmt: skip
-_SIZE_IN = (3.4, 2.4)
-"""The width of a column of a paper."""
+"""On top of what reports have: smaller, for a column of a paper."""
+_SIZE_IN = (COLUMN_IN, 2.4)
+
+_BESIDE_AXES_IN, _LETTER_IN, _APART_IN = 0.7, 0.058, 0.1
+"""Width beside the axes; of a digit of a number at an axis; of what is free between two numbers (tried)."""
 
 _LEGEND_LINE_IN = 0.15
+_LEGEND_LETTERS = {3: 12, 2: 22}
+"""Letters of the longest label with which so many columns of a legend fit (tried)."""
 _PERFECT = 0.002
 """Area under a ROC curve that lies in the corner, so that there is nothing to see. Our choice."""
 
@@ -58,7 +64,7 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
         "failures": lambda: failures_figure(cells),
     }
     written = []
-    with own_settings(_STYLE):
+    with own_settings(SETTINGS | _STYLE):
         for name, draw in drawings.items():
             if (figure := draw()) is not None:
                 make_folder(folder)
@@ -142,6 +148,7 @@ def time_figure(cells: Sequence[Line]) -> Figure | None:
             color=_color(at), label=_label(curves, key, names), elinewidth=0.7, capsize=1.5,
         )  # fmt: skip
     axes.set_xscale("log")
+    _tick_measured(axes, {line["packets"] for lines in curves.values() for line in lines})
     axes.set_ylim(bottom=0)
     return _legend(figure, axes, _shared(curves, names))
 
@@ -186,8 +193,27 @@ def _curves(
             axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key, names), "-", _marker(at)
         )
     axes.set_xscale("log", base=base)
+    _tick_measured(axes, {line[x] for lines in curves.values() for line in lines})
     axes.set_ylim(-0.03, 1.03)
     return _legend(figure, axes, _shared(curves, names))
+
+
+def _tick_measured(axes: Axes, values: Iterable[float]) -> None:
+    """Ticks where something was measured and nowhere else, with numbers as far as they have room.
+
+    The largest and the smallest number come first, then those between from left to right.
+    """
+    low, *between, high = sorted(set(values)) if len(set(values)) > 1 else [*values] * 2
+    inch = _SIZE_IN[0] - _BESIDE_AXES_IN
+    span = math.log(high / low) or 1.0
+    shown: dict[float, tuple[float, float]] = {}
+    for value in dict.fromkeys((high, low, *between)):
+        at, half = math.log(value / low) / span * inch, len(f"{value:,}") * _LETTER_IN / 2 + _APART_IN / 2
+        if all(at + half <= left or at - half >= right for left, right in shown.values()):
+            shown[value] = at - half, at + half
+    axes.set_xticks(sorted(shown), [f"{value:,}" for value in sorted(shown)])
+    axes.set_xticks(sorted({low, *between, high}), minor=True)
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _with_bars(
@@ -274,7 +300,8 @@ def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:
 def _legend(figure: Figure, axes: Axes, title: str) -> Figure:
     """Below the axes, where it hides nothing; a figure grows by its lines."""
     handles, labels = axes.get_legend_handles_labels()
-    columns = 2 if max(map(len, labels), default=0) > 18 else 3
+    longest = max(map(len, labels), default=0)
+    columns = next((n for n, letters in _LEGEND_LETTERS.items() if longest <= letters), 1)
     width, height = _SIZE_IN
     lines = -(-len(labels) // columns) + len(title.splitlines())
     figure.set_size_inches(width, height + _LEGEND_LINE_IN * lines)
@@ -286,11 +313,13 @@ def _legend(figure: Figure, axes: Axes, title: str) -> Figure:
 
 
 def _save(figure: Figure, stem: Path) -> list[Path]:
-    paths = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+    paths = [stem.with_suffix(".svg"), stem.with_suffix(".png"), stem.with_suffix(".pdf")]
     with replacing(paths[0]) as svg:
         figure.savefig(svg, format="svg", metadata={"Date": None})
     with replacing(paths[1]) as png:
         figure.savefig(png, format="png")
+    with replacing(paths[2]) as pdf:
+        figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return paths
 
 

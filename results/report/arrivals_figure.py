@@ -1,5 +1,6 @@
 """What arrived from each spine beside what was expected and what would be flagged, for each pair of leaves."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,6 +22,8 @@ MOST_PAIRS = 8
 MOST_ROWS = 48
 """Of the figure of all pairs; with more, those with the least arrivals."""
 
+MOST_TICKS_OF_PAIR, MOST_TICKS_OF_ALL = 8, 32
+"""Numbers of spines below a panel, and below the map (tried in a browser)."""
 MARGIN = 0.06
 """Above and below the marks of a panel, as a share of its height (our choice)."""
 LEAST_MISSING = 0.05
@@ -122,7 +125,7 @@ def _pairs(verdicts: Verdicts) -> list[_Pair]:
 
 def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Reaches) -> style.Drawn:
     shown = pairs[:MOST_PAIRS]
-    columns = min(4, len(shown))
+    columns = min(2 if style.is_narrow(width_in) else 4, len(shown))
     rows = -(-len(shown) // columns)
     with style.styled():
         figure = style.blank(0.75 + 1.75 * rows, width_in)
@@ -133,9 +136,14 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
             _draw_pair(axes, verdicts, pair, reach)
         for axes in grid[-1]:
             axes.set_xlabel("spine")
+        told = _failed_spines(verdicts, shown)
+        ticks = _spine_ticks(reach[Quantity.SPINE], MOST_TICKS_OF_PAIR, told)
+        grid.flat[0].set_xticks(ticks, [str(spine) for spine in ticks])
         figure.supylabel(f"% off what was expected{reach[Quantity.OFF].words}", fontsize=9)
         with_limits = has_thresholds(verdicts)
-        figure.legend(handles=_legend(with_limits), loc="outside lower left", ncols=6, columnspacing=1.1)
+        rows_shown = np.concatenate([pair.rows for pair in shown])
+        handles = _legend(with_limits, {Verdict(code) for code in verdicts.code[rows_shown]})
+        figure.legend(handles=handles, loc="outside lower left", ncols=2 if columns == 2 else 6, columnspacing=1.1)
         caption = (
             f"{len(shown)} of {len(pairs):,} pairs of leaves, in one plane each; failed ones first, then those that "
             "miss most. The line is the expectation"
@@ -157,7 +165,21 @@ def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair, reach: Reaches) -> N
     off_reach, along = reach[Quantity.OFF], reach[Quantity.SPINE]
     off_reach.stretch(axes, "y", *_with_margins(off_reach))
     axes.set_xlim(along.low - 0.6, along.high + 0.6)
-    style.whole_numbers(axes, "x")
+
+
+def _failed_spines(verdicts: Verdicts, pairs: list[_Pair]) -> set[int]:
+    """Spines over which one of these pairs has a path that was judged as failed."""
+    rows = np.concatenate([pair.rows for pair in pairs])
+    return {int(spine) for spine in verdicts.spine[rows[verdicts.code[rows] == Verdict.FAILED]]}
+
+
+def _spine_ticks(reach: Reach, most: int, told: set[int]) -> list[int]:
+    """Spines with a number at the axis: evenly spread, `most` of them, and those of `told` in place of others near."""
+    low, high = int(reach.low), int(reach.high)
+    step = max(1, math.ceil((high + 1 - low) / most))
+    chosen = told if len(told) <= most // 2 else set()
+    even = (spine for spine in range(low, high + 1, step) if all(abs(spine - one) >= step for one in chosen))
+    return sorted({*even, *chosen})
 
 
 def _with_margins(off: Reach) -> tuple[float, float]:
@@ -169,12 +191,13 @@ def _with_margins(off: Reach) -> tuple[float, float]:
     return off.low - max(least, abs(off.low) / 2), off.high + max(least, off.high / 2)
 
 
-def _legend(with_limits: bool) -> list[Line2D]:
+def _legend(with_limits: bool, found: set[Verdict]) -> list[Line2D]:
+    """Of what is there."""
     handles = [Line2D([], [], color=style.INK, linewidth=0.9, label="expected")]
     if with_limits:
         handles.append(Line2D([], [], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)), label="threshold"))
     for verdict, (marker, colour, label) in _MARKS.items():
-        if verdict is not Verdict.OTHER:
+        if verdict in found:
             handles.append(Line2D([], [], color=colour, marker=marker, linestyle="", label=label))
     return handles
 
@@ -205,8 +228,9 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         _mark(axes, codes, np.asarray(norm(missing)) > PALE)
         axes.set_xlim(0, spines)
         axes.set_yticks(np.arange(len(shown)) + 0.5, [pair.name for pair in shown], fontsize=7)
-        step = max(1, spines // 16)
-        axes.set_xticks(np.arange(0, spines, step) + 0.5, [str(spine) for spine in range(0, spines, step)])
+        most = MOST_TICKS_OF_PAIR if style.is_narrow(width_in) else MOST_TICKS_OF_ALL
+        ticks = _spine_ticks(Reach(0, spines - 1), most, _failed_spines(verdicts, shown))
+        axes.set_xticks(np.array(ticks) + 0.5, [str(spine) for spine in ticks])
         axes.set_xlabel("spine")
         axes.invert_yaxis()
         axes.tick_params(length=0)

@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
+from matplotlib.transforms import offset_copy
 
 from results.report import style
 from results.report.run_data import RunData
@@ -27,8 +28,8 @@ ROOMY = 10
 """So many in a row leave room for the word before the first number, to the right of its node."""
 
 _Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
-_APART = 0.17
-"""By which a failed and an accused direction are drawn beside the link, as a share of the distance between nodes."""
+_APART_PT = 2.6
+"""By which a failed and an accused direction of one link are drawn to its two sides, so that both meet its nodes."""
 _LINKS_IN_FULL = 128
 """In a plane; with more, their lines are thinner."""
 
@@ -40,17 +41,19 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
     failed = {way for link in data.true_links for way in data.ways(link)}
     named, possible = _accused(data)
     shown = _planes(data.fabric, failed | named | possible)
-    rows = (len(shown) + 1) // 2
+    beside = 1 if style.is_narrow(width_in) else 2
+    rows = -(-len(shown) // beside)
     most_told = max(sum(way.plane == plane for way in failed | named) for plane in shown)
     with style.styled():
         figure = style.blank(0.55 + 2.45 * rows, width_in)
-        grid = figure.subplots(rows, min(2, len(shown)), squeeze=False)
+        grid = figure.subplots(rows, min(beside, len(shown)), squeeze=False)
         for axes in grid.flat:
             axes.axis("off")
         for axes, plane in zip(grid.flat, shown, strict=False):
-            _draw_plane(axes, data, plane, _apart(data.fabric, grid.shape[1]), (failed, named, possible))
+            _draw_plane(axes, data, plane, (failed, named, possible))
             axes.set_ylim(-0.25, 1.72 + 0.14 * min(most_told, MOST_LABELS))  # all planes in one size
-        figure.legend(handles=_legend(), loc="outside lower left", ncols=3)
+        if handles := _legend(failed, named, possible):
+            figure.legend(handles=handles, loc="outside lower left", ncols=3 if beside > 1 else 1)
         return style.drawn(NAME, TITLE, _caption(data.fabric, shown) + _not_told(data), figure)
 
 
@@ -88,7 +91,6 @@ def _draw_plane(
     axes: Axes,
     data: RunData,
     plane: int,
-    apart: float,
     marked: tuple[set[DirectedLink], set[DirectedLink], set[DirectedLink]],
 ) -> None:
     fabric, (failed, named, possible) = data.fabric, marked
@@ -100,13 +102,13 @@ def _draw_plane(
     ends = [(_place(fabric, link.lower), _place(fabric, link.upper)) for link in links]
     thin = max(0.12, 0.7 * min(1.0, _LINKS_IN_FULL / len(links)))
     axes.add_collection(LineCollection(ends, colors=style.RULE, linewidths=thin, zorder=1))
-    for way in sorted(possible):
-        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (1, 1.6)), -apart)
-    for way in sorted(failed):
-        _draw_way(axes, fabric, way, plane, style.FAULT, "-", apart)
-    for way in sorted(named):
-        _draw_way(axes, fabric, way, plane, style.ACCUSED, (0, (4, 2)), -apart)
-    _draw_nodes(axes, fabric, plane, apart)
+    failed_links, accused_links = ({_link(way) for way in ways} for ways in (failed, named | possible))
+    for ways, colour, dashes in ((possible, *_POSSIBLE), (failed, *_FAILED), (named, *_NAMED)):
+        side = 1 if ways is failed else -1
+        for way in (way for way in sorted(ways) if way.plane == plane):
+            both = _link(way) in failed_links & accused_links
+            _draw_way(axes, fabric, way, colour, dashes, side * _APART_PT * both)
+    _draw_nodes(axes, fabric, plane)
     for at, way in enumerate(reversed(told[:MOST_LABELS])):
         what = _label_text(data, way in failed, way in named, way in possible)
         colour = style.FAULT if way in failed else style.ACCUSED
@@ -128,28 +130,24 @@ def _place(fabric: Fabric, node: NodeId) -> tuple[float, float]:
     return (node.index + 0.5) / count, _Y[node.role]
 
 
-def _apart(fabric: Fabric, beside: int) -> float:
-    """The same on paper, however many planes are beside each other."""
-    return _APART * beside / 2 / max(8, fabric.spec.leaves, fabric.spec.spines)
+def _link(way: DirectedLink) -> frozenset[NodeId]:
+    """Its two ends, whatever the direction."""
+    return frozenset((way.sender, way.receiver))
 
 
-def _draw_way(
-    axes: Axes, fabric: Fabric, way: DirectedLink, plane: int, colour: str, dashes: object, apart: float
-) -> None:
-    """One direction beside its link, with an arrow in it."""
-    if way.plane != plane:
-        return
+def _draw_way(axes: Axes, fabric: Fabric, way: DirectedLink, colour: str, dashes: object, apart_pt: float) -> None:
+    """One direction on its link, or so many points beside it, with an arrow in it."""
     start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
-    along = end - start
-    upward = 1 if start[1] < end[1] else -1
-    across = np.array([along[1], -along[0]]) / np.hypot(*along) * apart * upward
-    start, end = start + across, end + across
-    axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, zorder=3)
+    leans = -1 if (end[0] - start[0]) * (end[1] - start[1]) < 0 else 1  # so that the shift is across the line
+    place = offset_copy(axes.transData, axes.get_figure(root=True), apart_pt, -leans * apart_pt / 2, "points")
+    axes.plot(*zip(start, end, strict=True), color=colour, linewidth=2.2, linestyle=dashes, transform=place, zorder=3)
     tip = start + (end - start) * 0.62
     axes.annotate(
         "",
         xy=tuple(tip),
+        xycoords=place,
         xytext=tuple(start + (end - start) * 0.55),
+        textcoords=place,
         arrowprops={"arrowstyle": "-|>", "color": colour, "linewidth": 0, "mutation_scale": 14},
         zorder=4,
     )
@@ -167,18 +165,17 @@ class _Row:
 
 
 _ROWS = (
-    _Row(Role.SPINE, "s", 40, (0.0, 0.16), "center"),
-    _Row(Role.LEAF, "s", 40, (0.005, -0.09), "left"),
+    _Row(Role.SPINE, "s", 64, (0.0, 0.18), "center"),
+    _Row(Role.LEAF, "s", 64, (0.02, -0.12), "left"),
     _Row(Role.HOST, "o", 16, (0.0, -0.16), "center"),
 )
 
 
-def _draw_nodes(axes: Axes, fabric: Fabric, plane: int, apart: float) -> None:
+def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
     nodes = list(fabric.nodes())
     for row in _ROWS:
         mine = [node for node in nodes if node.role is row.role and node.plane in (None, plane)]
         x, y = np.array([_place(fabric, node) for node in mine]).T
-        beside = apart if row.role is Role.LEAF else 0.0  # a host's marked link goes down from its leaf
         size = row.size * min(1.0, MOST_NODES_NAMED / len(mine))
         axes.scatter(x, y, s=size, marker=row.marker, color=style.PAPER, edgecolors=style.QUIET, zorder=5)
         step = 1
@@ -186,7 +183,7 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int, apart: float) -> None:
             step *= 2
         for at in range(0, len(mine), step):
             text = mine[at].short if at == 0 else str(mine[at].index)
-            off, align = (row.name_off[0] + beside, row.align) if at or len(mine) <= ROOMY else (0.012, "right")
+            off, align = (row.name_off[0], row.align) if at or len(mine) <= ROOMY else (0.012, "right")
             place = x[at] + off, y[at] + row.name_off[1]
             axes.text(*place, text, ha=align, va="center", fontsize=7, color=style.QUIET, zorder=6)
 
@@ -202,9 +199,15 @@ def _label_text(data: RunData, failed: bool, named: bool, possible: bool) -> str
     return "failed, one of several accused" if possible else "failed, not accused"
 
 
-def _legend() -> list[Line2D]:
+_FAILED, _NAMED, _POSSIBLE = (style.FAULT, "-"), (style.ACCUSED, (0, (4, 2))), (style.ACCUSED, (0, (1, 1.6)))
+"""Colour and dashes of directions."""
+
+
+def _legend(*marked: set[DirectedLink]) -> list[Line2D]:
+    """Of what is there: failed, accused for certain, one of several."""
+    labels = "failed (what was injected)", "accused for certain", "one of these is accused"
     return [
-        Line2D([], [], color=style.FAULT, linewidth=2.2, label="failed (what was injected)"),
-        Line2D([], [], color=style.ACCUSED, linewidth=2.2, linestyle=(0, (4, 2)), label="accused for certain"),
-        Line2D([], [], color=style.ACCUSED, linewidth=2.2, linestyle=(0, (1, 1.6)), label="one of these is accused"),
+        Line2D([], [], color=colour, linewidth=2.2, linestyle=dashes, label=label)
+        for ways, (colour, dashes), label in zip(marked, (_FAILED, _NAMED, _POSSIBLE), labels, strict=True)
+        if ways
     ]

@@ -30,6 +30,10 @@ FIGURES = (
     reordering_figure.NAME,
 )
 """Of a report, in the order of the page."""
+COLUMN = "-column"
+"""Behind the name of a figure's file, when it has the width of a column."""
+FILES = (*FIGURES, *(f"{name}{COLUMN}" for name in FIGURES))
+"""Names of the files in `figures/`, each in the formats that `style.save` writes."""
 
 _INTERVAL = r"\([\d.]+% to [\d.]+%\)"
 
@@ -43,10 +47,11 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> Ru
     tell(f"1 of 3: reading {run.path}")
     data = read_run(run)
     tell(f"2 of 3: drawing figures of {sum(data.agents.events.values()):,} records of agents")
-    drawn = figures_of(data)
+    drawn, columns = figures_of(data), figures_of(data, style.COLUMN_IN)
     tell("3 of 3: writing them and the page")
     style.save(drawn, run.figures)
-    write_file(run.report, page_of(data, drawn).encode())
+    style.save(columns, run.figures, COLUMN)
+    write_file(run.report, page_of(data, drawn, columns).encode())
     return data
 
 
@@ -77,8 +82,8 @@ def shared_by(runs: Sequence[RunData]) -> scales.Reaches:
     return found if time is None else scales.shared([reaches_of(run, time.high) for run in runs])
 
 
-def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
-    """The report as HTML."""
+def page_of(data: RunData, drawn: list[style.Drawn], columns: Sequence[style.Drawn] = ()) -> str:
+    """The report as HTML; `columns` are the same figures for a narrow window; without them wide ones scroll there."""
     told: dict[str, Callable[[RunData], tables.Table]] = {
         "checks": tables.checks,
         "broken": tables.broken,
@@ -99,6 +104,7 @@ def page_of(data: RunData, drawn: list[style.Drawn]) -> str:
         arrivals=words.arrivals_of(data),
         problems=data.problems,
         figures={figure.name: figure for figure in drawn},
+        columns={figure.name: figure for figure in columns},
         repeats=environment.repeats_with_seed if environment else (),
         varies=environment.varies if environment else (),
         scenario_text=data.scenario_text,

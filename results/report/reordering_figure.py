@@ -1,5 +1,7 @@
 """How far packets were overtaken: a histogram over powers of two, of all flows together."""
 
+from textwrap import fill
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -51,14 +53,18 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         figure = style.blank(2.3, width_in)
         axes = figure.subplots()
         style.quiet_axes(axes)
+        narrow = style.is_narrow(width_in)
+        size, turned, above = (6, 60, 50) if narrow else (7.5, 0, 8)
         bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)
-        axes.bar_label(bars, [f"{count:,.0f}" if count else "" for count in counts], fontsize=7.5, padding=1)
+        numbers = [f"{count:,.0f}" if count else "" for count in counts]
+        axes.bar_label(bars, numbers, fontsize=size, padding=1, rotation=turned)
         axes.set_yscale("symlog", linthresh=1)
-        axes.set_ylim(0, max(1.0, reach[Quantity.PACKETS].high) * 8)
+        axes.set_ylim(0, max(1.0, reach[Quantity.PACKETS].high) * above)
         axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.set_ylabel("packets")
-        axes.set_xlabel("how many packets later than the earliest that overtook it (RFC 4737)")
-        axes.tick_params(axis="x", labelsize=7.5)
+        told_as = "how many packets later than the earliest that overtook it (RFC 4737)"
+        axes.set_xlabel(fill(told_as, 36) if narrow else told_as)
+        axes.tick_params(axis="x", labelsize=size, rotation=turned)
         most = max(one.most for one in told)
         caption = (
             f"{count_text(round(total), 'first transmission')} of {count_text(len(told), 'flow')}, "

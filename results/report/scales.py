@@ -10,7 +10,7 @@ from enum import Enum, auto
 from typing import Literal
 
 from matplotlib.axes import Axes
-from matplotlib.colors import Normalize, SymLogNorm
+from matplotlib.colors import Normalize
 
 FAR_APART = 30.0
 """Times by which runs differ from where on the smaller could not be read on a linear axis (our choice)."""
@@ -74,26 +74,29 @@ class Reach:
 
     def norm(self) -> Normalize:
         """The same for a colour, from zero on."""
-        if self.linear_to is None:
-            return Normalize(0, self.high)
-        return SymLogNorm(self.linear_to, vmin=0, vmax=self.high)
+        return Normalize(0, self.high)
 
 
 Reaches = Mapping[Quantity, Reach]
+
+NEVER_LOGARITHMIC = {Quantity.SECONDS, Quantity.SPINE, Quantity.MISSING, Quantity.LATE}
+"""Numbers of things, and colour: on a logarithmic scale the little that chance takes from healthy paths is coloured."""
 
 
 def shared(runs: Sequence[Reaches]) -> dict[Quantity, Reach]:
     """Of each quantity one reach for all runs that have it; none where each is to have its own."""
     quantities = dict.fromkeys(quantity for run in runs for quantity in run)
-    found = {each: _joined([run[each] for run in runs if each in run]) for each in quantities}
+    found = {
+        each: _joined([run[each] for run in runs if each in run], each not in NEVER_LOGARITHMIC) for each in quantities
+    }
     if _apart(run[Quantity.SECONDS] for run in runs if Quantity.SECONDS in run) > MOST_SECONDS:
         found.pop(Quantity.SECONDS)
         found.pop(Quantity.LOST, None)
     return found
 
 
-def _joined(reaches: Sequence[Reach]) -> Reach:
-    far = _apart(reaches) > FAR_APART
+def _joined(reaches: Sequence[Reach], may_be_logarithmic: bool) -> Reach:
+    far = may_be_logarithmic and _apart(reaches) > FAR_APART
     smallest = min((reach.size for reach in reaches if reach.size), default=None)
     return Reach(min(reach.low for reach in reaches), max(reach.high for reach in reaches), smallest if far else None)
 

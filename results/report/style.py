@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import fill
 from typing import Any, Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import Bbox
 
 from results.drawing import own_settings
 from results.user_files import make_folder, replacing, write_file
@@ -41,11 +44,17 @@ ROLES: Mapping[str, str] = {
 
 WIDTH_IN = 8.6
 """Of all figures, so that their text has one size on the page."""
+COLUMN_IN = 3.4
+"""Of a figure for a column of a paper, and for a phone: about what two-column styles of journals have."""
 BESIDE_IN = 6.0
 """Of a figure beside that of another run: two fill a page, with text that can be read (our choice)."""
 
 _DPI = 130
-_SETTINGS: Any = {
+_DIGITS = 6
+"""Of positions, in shares of a figure."""
+_BESIDE_TITLE_IN, _LETTERS_AN_INCH = 1.0, 13
+"""Width that a title leaves to the labels of its axes, and letters of a title along it (tried in a browser)."""
+SETTINGS: Any = {
     "font.family": "sans-serif",
     "font.size": 9,
     "text.color": INK,
@@ -66,7 +75,14 @@ _SETTINGS: Any = {
     "legend.frameon": False,
     "legend.fontsize": 8.5,
     "svg.fonttype": "none",
+    "pdf.fonttype": 42,  # letters as TrueType: text of a paper, not drawings
 }
+"""Of all figures, those of studies too."""
+_FORMATS: Mapping[str, Any] = {
+    "png": {"dpi": _DPI, "metadata": {"Software": None}},
+    "pdf": {"metadata": {"CreationDate": None}},
+}
+"""How a figure is written beside its SVG; without a date, so that the same figure gives the same file."""
 
 
 @dataclass(frozen=True)
@@ -102,16 +118,21 @@ def _unsized(found: "re.Match[str]") -> str:
     return "<svg " + (found[1] or found[2] or "")
 
 
+def is_narrow(width_in: float) -> bool:
+    """Whether a figure is for a column: then less is beside each other."""
+    return width_in < (COLUMN_IN + BESIDE_IN) / 2
+
+
 def blank(height_in: float, width_in: float = WIDTH_IN) -> Figure:
     """An empty figure."""
-    with own_settings(_SETTINGS):
+    with own_settings(SETTINGS):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.05)  # a browser's texts may be a little wider
         return Figure(figsize=(width_in, height_in), dpi=_DPI, layout=layout, facecolor="none")
 
 
 def styled() -> AbstractContextManager[None]:
     """Context in which axes are made and drawn."""
-    return own_settings(_SETTINGS)
+    return own_settings(SETTINGS)
 
 
 def quiet_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
@@ -120,6 +141,12 @@ def quiet_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
     axes.grid(visible=True, axis=grid)
     for spine in axes.spines.values():
         spine.set_linewidth(0.6)
+
+
+def entitle(axes: Axes, text: str) -> None:
+    """A title in as many lines as the figure's width needs."""
+    inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_TITLE_IN
+    axes.set_title(fill(text, max(20, int(inches * _LETTERS_AN_INCH))))
 
 
 def whole_numbers(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
@@ -132,22 +159,25 @@ def whole_numbers(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
 def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
     """A finished figure, laid out and written as SVG; the same figure gives the same text."""
     svg = io.StringIO()
-    with own_settings(_SETTINGS | {"svg.hashsalt": name}):
+    salt = f"{name} {figure.get_figwidth()}"  # pages have a figure in several widths, whose parts need other names
+    with own_settings(SETTINGS | {"svg.hashsalt": salt}):
         engine = figure.get_layout_engine()
         if engine is not None:
             engine.execute(figure)
         figure.set_layout_engine("none")  # once is enough, and half of the work
+        for axes in figure.axes:  # the layout's solver ends at slightly different numbers each time
+            axes.set_position(Bbox(np.round(axes.get_position(original=True).get_points(), _DIGITS)))
         figure.savefig(svg, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     return Drawn(name, title, caption, svg.getvalue(), figure)
 
 
-def save(figures: list[Drawn], folder: Path) -> None:
-    """Write `NAME.svg` and `NAME.png` of those that are there; the SVG on paper of its own."""
+def save(figures: list[Drawn], folder: Path, suffix: str = "") -> None:
+    """Write `NAME.svg`, `NAME.png` and `NAME.pdf` of those that are there, NAME with `suffix`, on a light ground."""
     make_folder(folder)
     for one in figures:
         if one.figure is not None:
             on_paper = one.svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
-            svg, png = folder / f"{one.name}.svg", folder / f"{one.name}.png"
-            write_file(svg, on_paper.encode())
-            with replacing(png) as file, own_settings(_SETTINGS):
-                one.figure.savefig(file, format="png", dpi=_DPI, facecolor=PAPER, metadata={"Software": None})
+            write_file(folder / f"{one.name}{suffix}.svg", on_paper.encode())
+            for kind, settings in _FORMATS.items():
+                with replacing(folder / f"{one.name}{suffix}.{kind}") as file, own_settings(SETTINGS):
+                    one.figure.savefig(file, format=kind, facecolor=PAPER, **settings)

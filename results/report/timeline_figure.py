@@ -1,7 +1,8 @@
 """One axis of time: faults in force, what agents and witnesses said, goodput, what was lost and resent, the machine."""
 
+import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,7 +14,8 @@ from results.report import style
 from results.report.agents import BIN_NS
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
-from results.report.verdicts import Verdict
+from results.report.verdicts import Accusation, Verdict
+from results.summary import data_flows
 from results.wording import count_text
 
 NAME, TITLE = "timeline", "Timeline"
@@ -26,8 +28,8 @@ SHORT = 0.5
 over so little time says nothing. Our choice."""
 COLUMNS = 120
 """Of the bars of losses (our choice)."""
-_BESIDE_AXIS_IN, _LETTERS_AN_INCH = 1.8, 15
-"""Width that the axis of time leaves to labels, and letters of names of faults along it (tried in a browser)."""
+_BESIDE_AXIS_IN, _BESIDE_AXIS_NARROW_IN, _LETTERS_AN_INCH = 1.8, 1.2, 15
+"""Width that the axis of time leaves to labels, and letters of names along it (tried in a browser)."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ def reaches(data: RunData, end: float | None = None) -> dict[Quantity, Reach]:
     lost = sum(heights for _, heights in _lost(data, over if end is None else end))
     return {
         Quantity.SECONDS: Reach(max(start, -0.04 * over), over),
-        Quantity.GOODPUT: Reach(0.0, float(rates.max(initial=0.0))),
+        Quantity.GOODPUT: Reach(0.0, float(np.nan_to_num(rates).max(initial=0.0))),
         Quantity.LOST: Reach(0.0, float(np.max(lost))),
         Quantity.RESENT: Reach(0.0, float(resent.max(initial=0))),
     }
@@ -59,8 +61,8 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
     """All panels for which the folder has something, or why there is none; `reach` has this run's own, or more."""
     if _end(data) is None:
         return style.Drawn(NAME, TITLE, "", absent="no file of the folder has a record with a time")
-    panels = [_Panel(0.3 + 0.22 * min(max(1, len(data.faults)), MOST_FAULTS), _faults)]
-    panels.append(_Panel(1.15, _said))
+    panels = [_Panel(0.1 + 0.33 * min(max(1, len(_rows_of_faults(data))), MOST_FAULTS), _faults)]
+    panels.append(_Panel(1.3, _said))
     if data.progress.acked_bytes.size:
         panels.append(_Panel(1.6, _goodput))
     panels.append(_Panel(1.1, _losses))
@@ -76,8 +78,11 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         time = reach[Quantity.SECONDS]
         grid.flat[0].set_xlim(time.low - 0.01 * time.high, 1.01 * time.high)
         grid.flat[-1].set_xlabel(f"seconds since the first packet{time.words}")
-        caption = "Everything by one clock, the machine's monotonic one. Beside a star, where there is room: what was "
-        caption += "accused from then on in addition. Crosses: paths judged as failed. Triangles: entropy values, "
+        caption = (
+            "Everything by one clock, the machine's monotonic one. Above the last star: all that is accused in the "
+        )
+        caption += "end; beside others, where there is room: what was accused in addition. An empty star: nothing is "
+        caption += "accused any more. Crosses: paths judged as failed. Triangles: entropy values, "
         caption += "down out of use, up in use again. Diamonds: ports and errors. Lost is what agents took for lost."
         return style.drawn(NAME, TITLE, caption, figure)
 
@@ -92,22 +97,30 @@ def _end(data: RunData) -> float | None:
 
 def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
     end, over = reach[Quantity.SECONDS].high, _end(data) or 0.0
-    axes.set_title("faults in force")
+    style.entitle(axes, "faults in force")
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    shown = data.faults[:MOST_FAULTS]
-    if not shown:
+    rows = _rows_of_faults(data)
+    if not rows:
         _say_none(axes, data.broken_unknown)
         return
-    for row, fault in enumerate(shown):
-        since = data.seconds(fault.since_ns)
-        until = over if fault.until_ns is None else min(over, data.seconds(fault.until_ns))
-        axes.barh(row, until - since, left=since, height=0.62, color=style.FAULT, alpha=0.28)
-        axes.plot([since, since], [row - 0.31, row + 0.31], color=style.FAULT, linewidth=2)
-        _name_fault(axes, row, f"{fault.link}  {fault.words}", max(0.0, since), end)
-    if len(data.faults) > MOST_FAULTS:
-        axes.set_title(f"faults in force (the first {MOST_FAULTS} of {len(data.faults):,})")
-    axes.set_ylim(len(shown) - 0.4, -0.6)
+    for row, (name, times) in enumerate(list(rows.items())[:MOST_FAULTS]):
+        for since, until in ((one, min(over, other)) for one, other in times):
+            axes.barh(row, until - since, left=since, height=0.42, color=style.FAULT, alpha=0.28)
+            axes.plot([since, since], [row - 0.21, row + 0.21], color=style.FAULT, linewidth=2)
+        _name_fault(axes, row, name, max(0.0, times[0][0]), end)
+    if len(rows) > MOST_FAULTS:
+        style.entitle(axes, f"faults in force (the first {MOST_FAULTS} of {len(rows):,})")
+    axes.set_ylim(min(len(rows), MOST_FAULTS) - 0.7, -0.85)
+
+
+def _rows_of_faults(data: RunData) -> dict[str, list[tuple[float, float]]]:
+    """Seconds from and to of each time that a fault was in force, all times of one fault in one row."""
+    rows: dict[str, list[tuple[float, float]]] = {}
+    for fault in data.faults:
+        until = math.inf if fault.until_ns is None else data.seconds(fault.until_ns)
+        rows.setdefault(f"{fault.link}  {fault.words}", []).append((data.seconds(fault.since_ns), until))
+    return rows
 
 
 def _say_none(axes: Axes, unknown: str) -> None:
@@ -117,29 +130,42 @@ def _say_none(axes: Axes, unknown: str) -> None:
 
 
 def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> None:
-    """In a bar, or before it where there is more room; cut where there is too little."""
+    """Above its first bar, from there to where there is more room; cut where there is too little."""
     before = since > 0.6 * end
-    room = (since if before else end - since) / end
-    inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_AXIS_IN
-    most = int(room * inches * _LETTERS_AN_INCH)
+    most = int((since if before else end - since) / end * _inches_of_time(axes) * _LETTERS_AN_INCH)
     told = text if len(text) <= most else f"{text[: most - 2]} …"
-    at, side = (since - 0.008 * end, "right") if before else (since + 0.008 * end, "left")
-    axes.text(at, row, told, ha=side, va="center", fontsize=7.5)
+    axes.text(since, row - 0.25, told, ha="right" if before else "left", va="bottom", fontsize=7.5)
+
+
+def _inches_of_time(axes: Axes) -> float:
+    """How long the axis of time is on paper."""
+    width = float(axes.figure.bbox.width / axes.figure.dpi)
+    return width - (_BESIDE_AXIS_NARROW_IN if style.is_narrow(width) else _BESIDE_AXIS_IN)
+
+
+def _is_narrow(axes: Axes) -> bool:
+    return style.is_narrow(float(axes.figure.bbox.width / axes.figure.dpi))
 
 
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
+_SHORT_LANES = ("accused", "failed", "EVs", "ports, errors")
+"""In a column."""
+_ABOVE_LANES = -1.3
+"""Where the panel of lanes begins: above the first one is the name of what is accused in the end."""
 _LANES_OF_AGENTS = 2
 """And below; above are SprayCheck's."""
 
 
 def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
     """Marks in lanes: who said something when."""
-    axes.set_title("what agents and witnesses said")
-    axes.set_yticks(range(len(_LANES)), _LANES, fontsize=7.5)
-    axes.set_ylim(len(_LANES) - 0.4, -0.6)
-    accused = [data.seconds(each.at_ns) for each in data.accusations if each.links or each.candidates]
-    axes.scatter(accused, [0] * len(accused), marker="*", s=90, color=style.ACCUSED, zorder=3)
-    _name_accused(axes, data, reach[Quantity.SECONDS].high)
+    style.entitle(axes, "what agents and witnesses said")
+    axes.set_yticks(range(len(_LANES)), _SHORT_LANES if _is_narrow(axes) else _LANES, fontsize=7.5)
+    axes.set_ylim(len(_LANES) - 0.4, _ABOVE_LANES)
+    said = _accusing(data.accusations)
+    accused = [data.seconds(each.at_ns) for each in said]
+    inside = [style.ACCUSED if each.links or each.candidates else style.PAPER for each in said]
+    axes.scatter(accused, [0] * len(said), marker="*", s=90, color=inside, edgecolors=style.ACCUSED, zorder=3)
+    _name_accused(axes, data, said, reach[Quantity.SECONDS].high)
     failed = data.verdicts.at_ns[data.verdicts.code == Verdict.FAILED]
     axes.scatter(_seconds(data, failed), np.full(len(failed), 1), marker="X", s=28, color=style.ACCUSED, linewidths=0)
     for marker, states, colour in (("v", ("ASSUMED_BAD", "DENIED"), style.FAULT), ("^", ("GOOD",), style.GOOD)):
@@ -153,30 +179,56 @@ def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
     rest = [data.seconds(at) for at, _, _ in data.agents.ports + data.agents.errors]
     axes.scatter(rest, [3] * len(rest), marker="D", s=18, color=style.WARN, linewidths=0)
     if data.agents.more_changes:
-        axes.set_title(
-            f"what agents and witnesses said (the first {len(data.agents.changes):,} changes of entropy values)"
+        style.entitle(
+            axes, f"what agents and witnesses said (the first {len(data.agents.changes):,} changes of entropy values)"
         )
 
 
-def _name_accused(axes: Axes, data: RunData, end: float) -> None:
-    """Beside each star what it added, in the room between stars; nowhere if there is too little: tables have it."""
-    said = [each for each in data.accusations if each.links or each.candidates]
+def _accusing(accusations: Sequence[Accusation]) -> list[Accusation]:
+    """Those that accuse, and those that take back all that was accused."""
+    found: list[Accusation] = []
+    for each in accusations:
+        if each.links or each.candidates or (found and (found[-1].links or found[-1].candidates)):
+            found.append(each)
+    return found
+
+
+def _name_accused(axes: Axes, data: RunData, said: list[Accusation], end: float) -> None:
+    """Above the last star all that is accused in the end; beside others, where there is room, what they added."""
+    if not said:
+        return
+    _name_last(axes, said[-1], data.seconds(said[-1].at_ns), end)
     edges = [0.0, *(data.seconds(each.at_ns) for each in said), end]
-    inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_AXIS_IN
-    room = [int((edges[at + 1] - edges[at]) / end * inches * _LETTERS_AN_INCH) - 3 for at in range(len(edges) - 1)]
-    before: list[str] = []
-    for at, each in enumerate(said):
-        most, sets = max(room[at : at + 2]), [f"one of {', '.join(links)}" for links in each.candidates]
-        told = _shortened([text for text in (*each.links, *sets) if text not in before], most)
-        if not told and sets and not each.links:
-            told = _shortened([f"one of {count_text(len(links), 'link')}" for links in each.candidates], most)
-        before = [*each.links, *sets]
-        if told:
+    letters = _inches_of_time(axes) * _LETTERS_AN_INCH / end
+    room = [int((edges[at + 1] - edges[at]) * letters) - 3 for at in range(len(edges) - 1)]
+    for at, each in enumerate(said[:-1]):
+        before = _named_by(said[at - 1]) if at else []
+        if told := _named_in(each, before, max(room[at : at + 2])):
             after = len(told) <= room[at + 1]
             room[at + after] -= len(told) + 3
             off, side = (7, "left") if after else (-7, "right")
             point = (edges[at + 1], 0)
             axes.annotate(told, point, xytext=(off, 0), textcoords="offset points", ha=side, va="center", fontsize=7.5)
+
+
+def _name_last(axes: Axes, said: Accusation, at: float, end: float) -> None:
+    """From its star to where there is more room."""
+    share = at / end
+    told = _named_in(said, [], int(max(share, 1 - share) * _inches_of_time(axes) * _LETTERS_AN_INCH))
+    axes.text(at, -0.5, told, ha="right" if share > 0.5 else "left", va="bottom", fontsize=7.5)
+
+
+def _named_in(said: Accusation, before: list[str], most: int) -> str:
+    """What an accusation names and that before it did not, in at most so many letters; empty if nothing fits."""
+    told = _shortened([text for text in _named_by(said) if text not in before], most)
+    if not told and said.candidates and not said.links:
+        told = _shortened([f"one of {count_text(len(links), 'link')}" for links in said.candidates], most)
+    return told
+
+
+def _named_by(said: Accusation) -> list[str]:
+    """What an accusation names, each as a text."""
+    return [*said.links, *(f"one of {', '.join(links)}" for links in said.candidates)] or ["nobody"]
 
 
 def _shortened(links: list[str], most: int) -> str:
@@ -201,12 +253,49 @@ def _rates(data: RunData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if int(times[0]) - data.zero_ns > BIN_NS:  # else the first record is the start itself
         times = np.r_[data.zero_ns, times]
         acked = np.concatenate([np.zeros((1, acked.shape[1]), np.int64), acked])
-    if len(times) > 2 and times[-1] - times[-2] < SHORT * np.median(np.diff(times)):
-        times, acked = np.delete(times, -2), np.delete(acked, -2, axis=0)
+    usual = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+    for short, gone in ((-1, -2), (1, 1)):  # the last stretch, the first one
+        if len(times) > 2 and times[short] - times[short - 1] < SHORT * usual:
+            times, acked = np.delete(times, gone), np.delete(acked, gone, axis=0)
     if len(times) < 2:
         return np.zeros(0), np.zeros((0, acked.shape[1]))
-    rates = np.diff(acked, axis=0) * 8 / 1e6 / np.maximum(np.diff(times) / NS, 1e-3)[:, None]
-    return _seconds(data, times), np.concatenate([rates[:1], rates])  # a step reaches back to the record before
+    seconds = _seconds(data, times)
+    sent = _sending_time(data, seconds, acked)
+    got = _evened(np.diff(acked, axis=0).astype(np.float64), sent, np.diff(seconds))
+    enough = sent >= SHORT * np.diff(seconds)[:, None]
+    rates = np.where(enough, got * 8 / 1e6 / np.maximum(sent, 1e-3), np.nan)
+    return seconds, np.concatenate([rates[:1], rates])  # a step reaches back to the record before
+
+
+def _evened(got: NDArray[np.float64], sent: NDArray[np.float64], length: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Bytes `(m - 1, flows)` with those of a flow's last two stretches spread over the time that both were under way.
+
+    A record is written a moment after it was read, which would make a rate of a part of a stretch far too high.
+    """
+    for flow in range(got.shape[1]):
+        under_way = np.flatnonzero(sent[:, flow])
+        last = int(under_way[-1]) if len(under_way) else 0
+        if last and sent[last, flow] < 0.999 * length[last]:
+            both = slice(last - 1, last + 1)
+            got[both, flow] = got[both, flow].sum() * sent[both, flow] / sent[both, flow].sum()
+    return got
+
+
+def _sending_time(data: RunData, seconds: NDArray[np.float64], acked: NDArray[np.int64]) -> NDArray[np.float64]:
+    """How long of each stretch `(m - 1,)` each flow was under way, `(m - 1, flows)`.
+
+    By the summary; without one a flow is over with the record that has all its bytes.
+    """
+    ended = seconds[np.argmax(acked == acked[-1], axis=0)]
+    starts, ends = np.full(acked.shape[1], -np.inf), np.where(acked[-1] > 0, ended, np.inf)
+    flows = data_flows(data.summary.flows) if data.summary else ()
+    if len(flows) == acked.shape[1]:
+        began = [0.0 if flow.began_s is None else flow.began_s for flow in flows]
+        starts = np.array(began)
+        ends = np.array([math.inf if f.seconds is None else at + f.seconds for at, f in zip(began, flows, strict=True)])
+    until = np.minimum(seconds[1:, None], ends)
+    time: NDArray[np.float64] = np.maximum(0.0, until - np.maximum(seconds[:-1, None], starts))
+    return time
 
 
 def _goodput(axes: Axes, data: RunData, reach: Reaches) -> None:
@@ -215,13 +304,20 @@ def _goodput(axes: Axes, data: RunData, reach: Reaches) -> None:
         axes.text(0.5, 0.5, "one record only", transform=axes.transAxes, ha="center", color=style.QUIET)
         return
     flows, most = rates.shape[1], reach[Quantity.GOODPUT]
-    axes.set_title(f"goodput of each of {count_text(flows, 'flow')} (thin) and their median (bold), Mb/s{most.words}")
+    which = "and their median" if np.isfinite(rates).all() else "and the median of those that send"
+    style.entitle(axes, f"goodput of each of {count_text(flows, 'flow')} (thin) {which} (bold), Mb/s{most.words}")
     if flows <= MOST_FLOWS:
         axes.step(seconds, rates, where="pre", color=style.FLOW, linewidth=0.8, alpha=0.55)
     else:
-        axes.fill_between(seconds, rates.min(axis=1), rates.max(axis=1), step="pre", color=style.FLOW, alpha=0.3, lw=0)
-    axes.step(seconds, np.median(rates, axis=1), where="pre", color=style.INK, linewidth=1.6)
+        least, highest = _of_sending(rates, np.min), _of_sending(rates, np.max)
+        axes.fill_between(seconds, least, highest, step="pre", color=style.FLOW, alpha=0.3, lw=0)
+    axes.step(seconds, _of_sending(rates, np.median), where="pre", color=style.INK, linewidth=1.6)
     most.stretch(axes, "y", 0, max(1e-6, most.above(0.1)))
+
+
+def _of_sending(rates: NDArray[np.float64], sum_up: Callable[[NDArray[np.float64]], np.float64]) -> NDArray[np.float64]:
+    """One number a record, `(m,)`, of those flows that have a rate then; NaN where none has."""
+    return np.array([sum_up(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in rates])
 
 
 _LOST = (
@@ -230,6 +326,8 @@ _LOST = (
     ("refused", style.WARN, "....", "refused"),
 )
 """Sums of agents, and how they are drawn."""
+_ROOM_OF_LEGEND = 0.5
+"""Above bars and line, as a share of their height, so that the legend touches neither (tried)."""
 
 
 def _lost(data: RunData, end: float) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
@@ -244,13 +342,13 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
     after = reach[Quantity.RESENT]
     unknown = data.silence(data.run.agent, data.run.counters)
     title = f"packets lost (bars{most.words}), resent so far (line, right{after.words})"
-    axes.set_title(title)
+    style.entitle(axes, title)
     if not most.high and not after.high:
         axes.set_yticks([])
         _say_none(axes, unknown)
         return
     if unknown:
-        axes.set_title(f"{title}; not told: {unknown}")
+        style.entitle(axes, f"{title}; not told: {unknown}")
     bottom = np.zeros(COLUMNS)
     for (_, colour, hatch, label), (edges, heights) in zip(
         _LOST, _lost(data, reach[Quantity.SECONDS].high), strict=True
@@ -259,21 +357,23 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
             axes.bar(edges[:-1], heights, np.diff(edges), bottom, align="edge", color=colour, label=label, hatch=hatch)
             bottom += heights
     style.whole_numbers(axes)
-    most.stretch(axes, "y", 0, max(1.0, most.above(0.3)))
+    columns = 1 if _is_narrow(axes) else len(_LOST)
+    above = _ROOM_OF_LEGEND * (2 if columns == 1 else 1) if most.high else 0.3  # alike in runs beside each other
+    most.stretch(axes, "y", 0, max(1.0, most.above(above)))
     if bottom.any():
-        axes.legend(loc="upper left", ncols=3)
+        axes.legend(loc="upper left", ncols=columns, borderpad=0, borderaxespad=0.2)
     if data.progress.resent.size:
-        _resent(axes, data, after)
+        _resent(axes, data, after, above)
 
 
-def _resent(axes: Axes, data: RunData, most: Reach) -> None:
+def _resent(axes: Axes, data: RunData, most: Reach, above: float) -> None:
     right = axes.twinx()
     right.spines["top"].set_visible(False)
     right.tick_params(length=3, width=0.6)
     resent = data.progress.resent.sum(axis=1)
     right.step(_seconds(data, data.progress.at_ns), resent, where="post", color=style.ACCUSED, linewidth=1.3)
     style.whole_numbers(right)
-    most.stretch(right, "y", 0, max(1.0, most.above(0.3)))
+    most.stretch(right, "y", 0, max(1.0, most.above(above)))
 
 
 def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -285,7 +385,7 @@ def _columns(bins: Counter[int], data: RunData, edges: NDArray[np.float64]) -> N
 
 
 def _machine(axes: Axes, data: RunData, _: Reaches) -> None:
-    axes.set_title("machine: busy share of all cores (line), engines' wait for a core (dashes)")
+    style.entitle(axes, "machine: busy share of all cores (line), engines' wait for a core (dashes)")
     seconds = _seconds(data, data.load.at_ns)
     axes.plot(seconds, 100 * data.load.cpu_busy_share, color=style.INK, linewidth=1.2, marker=".", markersize=4)
     axes.plot(

@@ -14,7 +14,7 @@ from scenarios.own_files import holding, require_no_link, require_own, starting
 MARK = "Written by <code>spraylab report</code>"
 """What every page of this command holds."""
 
-_STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",)}
+_STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",), ".pdf": (b"%PDF",)}
 """How figures begin, as files."""
 
 
@@ -27,10 +27,10 @@ def command(output: Output, run: str | None, runs: Path) -> None:
 
     Any run folder will do, also a copied, an old or an unfinished one: the report says what is missing.
     """
-    from results.report.page import FIGURES, write_report  # a second to import, which other commands need not wait
+    from results.report.page import FILES, write_report  # a second to import, which other commands need not wait
 
     found = require_run(find_run(run, runs))
-    _require_own(found, FIGURES)
+    _require_own(found, FILES)
     data = write_report(found, output.say)
     for problem in data.problems:
         output.say(f"not in the report: {problem}")

@@ -1,10 +1,14 @@
 """What is looked for in a page that a browser shows: scripts for its console, each gives a list."""
 
 SEEN = """[...document.querySelectorAll('figure[data-figure]')].map(figure => {
-    const box = figure.querySelector('svg')?.getBoundingClientRect();
-    return [figure.dataset.figure, Boolean(box && box.width > 300 && box.height > 100)];
+    const boxes = [...figure.querySelectorAll('svg')].map(svg => svg.getBoundingClientRect());
+    return [figure.dataset.figure, boxes.some(box => box.width > 300 && box.height > 100)];
 })"""
 """Every figure by name, and whether there is something to be seen of it."""
+
+HIDDEN = """[...document.querySelectorAll('figure .scrolls')].filter(one => one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.closest('figure').dataset.figure)"""
+"""Figures of which a part can only be seen by scrolling sideways."""
 
 OVERLAPS = """[...document.querySelectorAll('figure svg')].flatMap(svg => {
     const texts = [...svg.querySelectorAll('text')].map(text => [text.textContent, text.getBoundingClientRect()]);

@@ -1,5 +1,8 @@
 """The report in a browser: no message, no request but for itself, every figure to be seen, at two widths."""
 
+import re
+from base64 import b64decode
+
 import msgspec
 import pytest
 
@@ -8,15 +11,18 @@ from results.report import page as report_page
 from results.report.page import write_report
 from results.report.run_data import read_run
 from results.report.style import Drawn
-from tests.report.layout import CUT, OVERLAPS, SEEN, TOO_WIDE
+from tests.report.layout import CUT, HIDDEN, OVERLAPS, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
-from tests.support.run_folder import LINK, write_run
+from tests.support.run_folder import LINK, write_collective_run, write_run
 
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed (apt install chromium)"),
     pytest.mark.timeout(120),
 ]
 FIGURES = ["fabric", "arrivals", "arrivals-all", "timeline", "reordering"]
+
+MOST_PAGES = 5
+"""Of a run of 8 leaves and 8 spines on paper (our choice)."""
 
 NOT_DRAWN = [Drawn(name, name, "", absent="not drawn") for name in FIGURES]
 
@@ -26,6 +32,7 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
         "gray": write_run(tmp_path / "gray"),
         "healthy": write_run(tmp_path / "healthy", link=None),
         "overloaded": write_run(tmp_path / "overloaded", outcome="overloaded"),
+        "collective": write_collective_run(tmp_path / "collective"),
     }
     for run in runs.values():
         write_report(run)
@@ -37,8 +44,18 @@ def test_reports_open_without_a_word_and_show_every_figure(tmp_path):
                 assert [url for url in shown.requests() if not url.startswith("data:")] == [run.report.as_uri()], name
                 assert shown.value(SEEN) == [[figure, True] for figure in FIGURES], (name, width)
                 assert (shown.value(TOO_WIDE), shown.value(CUT)) == ([], []), (name, width)
+                assert (shown.value(HIDDEN), shown.value(OVERLAPS)) == ([], []), (name, width)
                 dark_page = shown.value("getComputedStyle(document.body).backgroundColor")
                 assert (dark_page == "rgb(20, 24, 29)") == dark
+
+
+def test_a_report_is_printed_on_few_pages(tmp_path):
+    run = write_run(tmp_path / "gray")
+    write_report(run)
+    with page() as shown:
+        shown.show(run.report, 1280)
+        pdf = b64decode(shown.ask("Page.printToPDF", preferCSSPageSize=True)["data"])
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) <= MOST_PAGES
 
 
 def test_figures_beside_each_other_are_whole(tmp_path):
@@ -52,7 +69,7 @@ def test_figures_beside_each_other_are_whole(tmp_path):
 
 
 def test_tables_of_many_long_names_fit_their_page(tmp_path, monkeypatch):
-    monkeypatch.setattr(report_page, "figures_of", lambda _: NOT_DRAWN)
+    monkeypatch.setattr(report_page, "figures_of", lambda *_: NOT_DRAWN)
     run = write_run(tmp_path / "long")
     told = msgspec.json.decode(run.summary.read_bytes())
     named = [told["witnesses"][1]["named"][0] | {"link": f"p{at}:leaf12>spine{at}3"} for at in range(5)]

@@ -1,10 +1,14 @@
 """Figures of what varies, and of nothing else."""
 
+import re
+from itertools import pairwise
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
-from results.figures import draw_figures, roc_figure, time_figure
+from results.figures import draw_figures, misses_figure, roc_figure, time_figure
+from results.report.style import COLUMN_IN
 from results.study_table import cells_table, roc_table
 from tests.unit.results.test_study_table import row
 
@@ -12,7 +16,7 @@ from tests.unit.results.test_study_table import row
 def test_a_study_of_one_cell_has_only_its_curve(tmp_path):
     rows = [row()]
     drawn = draw_figures(cells_table(rows), roc_table(rows), tmp_path)
-    assert [path.name for path in drawn] == ["roc.svg", "roc.png"]
+    assert [path.name for path in drawn] == ["roc.svg", "roc.png", "roc.pdf"]
 
 
 def test_what_varies_is_drawn_and_repeats_byte_by_byte(tmp_path):
@@ -28,6 +32,12 @@ def test_what_varies_is_drawn_and_repeats_byte_by_byte(tmp_path):
     svg = ElementTree.parse(tmp_path / "a" / "misses.svg").getroot()
     texts = " ".join(text for text in svg.itertext())
     assert "packets on each spine" in texts
+    assert {"100", "300", "1,000"} <= set(texts.split()), "ticks are where something was measured"
+    assert "10^" not in texts.replace("\N{MINUS SIGN}", "")
+    assert "serif" not in (tmp_path / "a" / "misses.svg").read_text().replace("sans-serif", "")
+    media_box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", (tmp_path / "a" / "misses.pdf").read_bytes())
+    assert media_box
+    assert float(media_box[1]) == pytest.approx(72 * COLUMN_IN)
 
 
 def texts_of(svg):
@@ -85,3 +95,16 @@ def test_a_test_that_tells_nothing_is_the_dotted_line():
 def test_nothing_done_draws_nothing(tmp_path):
     assert draw_figures([], [], tmp_path / "none") == []
     assert not (tmp_path / "none").exists()
+
+
+def test_numbers_of_close_measured_points_do_not_run_into_each_other(tmp_path):
+    packets = (100, 600, 1000, 3000, 4000, 5000, 6000, 60_000)
+    rows = [row(packets=each) for each in packets]
+    figure = misses_figure(cells_table(rows))
+    (axes,) = figure.axes
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert len(boxes) >= 4
+    assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes))
+    assert [label.get_text() for label in axes.get_xticklabels()][:: len(boxes) - 1] == ["100", "60,000"]
+    assert {round(float(at)) for at in axes.xaxis.get_minorticklocs()} | set(axes.get_xticks()) == set(packets)

@@ -10,10 +10,12 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from results.report import timeline_figure
+from results.report import arrivals_figure, fabric_figure, timeline_figure
+from results.report.page import FILES as FILES_OF_FIGURES
 from results.report.page import figures_of, page_of, write_report
 from results.report.run_data import RunData, read_run
-from results.report.style import BESIDE_IN, WIDTH_IN, Drawn, save
+from results.report.scales import Reach
+from results.report.style import BESIDE_IN, COLUMN_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
 from results.run_dir import RunDir
 from results.summary import CaptureResult, LabChange, Summary, summary_json
@@ -92,14 +94,19 @@ def test_ids_are_there_once(gray_page):
 
 def test_figures_are_files_too(gray, gray_page):
     names = {path.name for path in gray.figures.iterdir()}
-    assert names == {f"{stem}.{kind}" for stem in FIGURES for kind in ("svg", "png")}
+    assert names == {f"{stem}.{kind}" for stem in FILES_OF_FIGURES for kind in ("svg", "png", "pdf")}
+    assert set(FILES_OF_FIGURES) == {*FIGURES, *(f"{stem}-column" for stem in FIGURES)}
+    for stem, inches in (("timeline", WIDTH_IN), ("timeline-column", COLUMN_IN)):
+        box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", (gray.figures / f"{stem}.pdf").read_bytes())
+        assert box
+        assert float(box[1]) == pytest.approx(72 * inches)
     assert all((gray.figures / f"{stem}.png").read_bytes().startswith(b"\x89PNG") for stem in FIGURES)
     assert all("var(--" not in (gray.figures / f"{stem}.svg").read_text() for stem in FIGURES)
 
 
 def test_the_same_folder_gives_the_same_page(gray, gray_page):
     data = read_run(gray)
-    assert page_of(data, figures_of(data)) == gray_page
+    assert page_of(data, figures_of(data), figures_of(data, COLUMN_IN)) == gray_page
 
 
 def test_what_a_scenario_says_is_text_only(tmp_path):
@@ -335,18 +342,16 @@ def test_a_link_named_for_what_is_no_drop_is_not_called_sound(tmp_path):
     assert "SprayCheck named p1:leaf0>spine0, which did not drop;" in text
 
 
-@pytest.mark.parametrize(
-    ("seconds", "shown"), [((5.9,), True), ((0.1,), True), ((0.1, 5.9), True), ((0.1, 0.3), False)]
-)
+@pytest.mark.parametrize(("seconds", "shown"), [((5.9,), 1), ((0.1,), 1), ((0.1, 5.9), 2), ((0.1, 0.3, 0.31), 1)])
 def test_names_of_the_accused_stand_where_no_star_is(gray, seconds, shown):
     data = read_run(gray)
     last = next(each for each in reversed(data.accusations) if each.links)
     said = [dataclasses.replace(last, at_ns=data.zero_ns + round(at * 1e9)) for at in seconds]
     svg = drawn_timeline(dataclasses.replace(data, accusations=said, faults=[])).svg
-    assert (LINK.replace(">", "&gt;") in svg) == shown
+    assert svg.count(LINK.replace(">", "&gt;")) == shown, "the last one always has its name"
 
 
-def test_each_star_has_the_names_it_added_and_the_last_has_no_other(gray):
+def test_the_last_star_has_all_names_and_others_those_they_added(gray):
     data = read_run(gray)
     last = next(each for each in reversed(data.accusations) if each.links)
     later = (LINK, "p1:leaf0>spine2", "p1:leaf1>spine2")
@@ -355,14 +360,16 @@ def test_each_star_has_the_names_it_added_and_the_last_has_no_other(gray):
         for at, links in ((2, (LINK,)), (5.9, later))
     ]
     text = text_of(drawn_timeline(dataclasses.replace(data, accusations=said, faults=[])).svg)
-    assert text.count(LINK) == 1
-    assert "p1:leaf0>spine2, p1:leaf1>spine2" in text
+    assert f"{LINK}, p1:leaf0>spine2, p1:leaf1>spine2" in text
+    assert text.count(LINK) == 2
+    taken_back = [said[0], dataclasses.replace(said[1], links=(), state="none")]
+    assert "nobody" in text_of(drawn_timeline(dataclasses.replace(data, accusations=taken_back, faults=[])).svg)
     many = [dataclasses.replace(said[0], links=tuple(f"p0:leaf{at}>spine{at}" for at in range(20)))]
     text = text_of(drawn_timeline(dataclasses.replace(data, accusations=many, faults=[])).svg)
     assert re.search(r"p0:leaf0>spine0, .* and \d+ more", text)
 
 
-@pytest.mark.parametrize("width", [WIDTH_IN, BESIDE_IN])
+@pytest.mark.parametrize("width", [WIDTH_IN, BESIDE_IN, COLUMN_IN])
 def test_no_label_of_a_figure_in_a_file_is_cut(gray, width, tmp_path):
     save(figures_of(read_run(gray), width), tmp_path)
     for name in FIGURES:
@@ -526,3 +533,92 @@ def test_a_write_that_was_not_compared_is_not_said_to_have_zero_bytes_wrong(tmp_
     summary["flows"][0] |= {"state": "ERROR", "bytes_verified": 0}
     run.summary.write_bytes(msgspec.json.encode(summary))
     assert (text_of(page(run)).count("✗ 0 B compared"), "0 bytes wrong" in text_of(page(run))) == (1, False)
+
+
+def test_lines_of_failed_and_accused_links_meet_their_nodes(gray):
+    data = read_run(gray)
+    figure = fabric_figure.draw(data).figure
+    axes = figure.axes[0]
+    nodes = np.concatenate([each.get_offsets() for each in axes.collections[1:]])
+    boxes = axes.transData.transform(nodes)
+    marked = [line for line in axes.lines if line.get_linewidth() > 2]
+    assert len(marked) == 2, "failed and accused"
+    for line in marked:
+        for end in line.get_transform().transform(line.get_xydata()):
+            away_pt = np.abs(boxes - end).max(axis=1).min() * 72 / figure.dpi
+            assert away_pt <= 4, "half of the side of a node's box"
+
+
+def test_legends_are_of_what_is_there(gray, tmp_path):
+    healthy = read_run(write_run(tmp_path / "x", link=None))
+    fabric, arrivals = (
+        next(each.svg for each in figures_of(healthy) if each.name == name) for name in ("fabric", "arrivals")
+    )
+    assert not [text for text in ("injected", "accused") if text in fabric]
+    assert "healthy" in arrivals
+    assert not [text for text in ("failed", "insufficient") if text in arrivals]
+    assert "accused for certain" in fabric_figure.draw(read_run(gray)).svg
+    assert "one of these" not in fabric_figure.draw(read_run(gray)).svg
+
+
+@pytest.mark.parametrize(
+    ("spines", "failed", "ticks"),
+    [
+        (8, {5}, list(range(8))),
+        (16, {5}, [0, 2, 5, 8, 10, 12, 14]),
+        (64, {13, 63}, [0, 13, 24, 32, 40, 48, 63]),
+        (64, set(range(20)), [0, 8, 16, 24, 32, 40, 48, 56]),
+    ],
+)
+def test_the_spine_that_failed_has_its_number_at_the_axis(spines, failed, ticks):
+    told = arrivals_figure._spine_ticks(Reach(0, spines - 1), 8, failed)
+    assert [tick for tick in told if tick not in ticks] == []
+    assert failed <= set(told) or len(failed) > 4
+    assert told == ticks
+
+
+def test_times_of_one_fault_share_a_row_and_its_name_covers_no_bar(gray):
+    data = read_run(gray)
+    times = [(at, at + 400_000_000) for at in range(data.zero_ns, data.zero_ns + 6 * 10**9, 10**9)]
+    words = "flap period=1s,duty=40%,count=6,jitter=0s"
+    flaps = [dataclasses.replace(data.faults[0], words=words, since_ns=at, until_ns=end) for at, end in times]
+    figure = drawn_timeline(dataclasses.replace(data, faults=flaps)).figure
+    axes = figure.axes[0]
+    assert len(axes.patches) == 6
+    (name,) = axes.texts
+    assert name.get_text().startswith(LINK)
+    figure.draw_without_rendering()
+    box = name.get_window_extent()
+    assert not [bar for bar in axes.patches if bar.get_window_extent().overlaps(box)]
+
+
+def test_the_legend_of_losses_touches_no_bar(gray):
+    for width in (WIDTH_IN, COLUMN_IN):
+        figure = drawn_timeline(read_run(gray), width).figure
+        axes = next(each for each in figure.axes if "packets lost" in each.get_title(loc="left"))
+        figure.draw_without_rendering()
+        box = axes.get_legend().get_window_extent()
+        assert axes.patches
+        assert not [bar for bar in axes.patches if bar.get_height() and bar.get_window_extent().overlaps(box)]
+
+
+def test_a_flow_that_has_ended_has_no_rate_and_takes_none_from_the_median(gray):
+    data = read_run(gray)
+    flows = [
+        msgspec.structs.replace(flow, seconds=3.1 if at < 12 else 6.0) for at, flow in enumerate(data.summary.flows)
+    ]
+    acked = data.progress.acked_bytes.copy()
+    acked[:, :12] = np.minimum(2 * acked[:, :12], acked[-1, :12])
+    some = dataclasses.replace(
+        data,
+        summary=msgspec.structs.replace(data.summary, flows=tuple(flows)),
+        progress=dataclasses.replace(data.progress, acked_bytes=acked),
+    )
+    figure = drawn_timeline(some).figure
+    axes = next(each for each in figure.axes if each.get_title(loc="left").startswith("goodput"))
+    assert "the median of those that send" in axes.get_title(loc="left")
+    median = axes.lines[-1].get_ydata()
+    rate = (16 << 20) * 8 / 6 / 1e6
+    assert median[-1] == pytest.approx(rate, rel=0.01)
+    assert median[2] == pytest.approx(2 * rate, rel=0.01)
+    assert not [line for line in axes.lines[:12] if np.isfinite(line.get_ydata()[-1])]

@@ -81,6 +81,12 @@ def test_the_smaller_run_sets_where_a_shared_axis_becomes_logarithmic() -> None:
     assert "log from 0.5" in joined[Quantity.OFF].words
 
 
+def test_colour_is_never_logarithmic_so_that_healthy_paths_have_none() -> None:
+    joined = shared([{Quantity.MISSING: Reach(0.0, 0.1)}, {Quantity.MISSING: Reach(0.0, 100.0)}])[Quantity.MISSING]
+    assert joined == Reach(0.0, 100.0)
+    assert float(joined.norm()(0.1)) == pytest.approx(0.001)
+
+
 def test_what_is_zero_is_flat_on_any_scale() -> None:
     reaches = [{Quantity.RESENT: Reach(0.0, high)} for high in (0.0, 100.0, 5000.0)]
     assert shared(reaches[:2]) == {Quantity.RESENT: Reach(0.0, 100.0)}
