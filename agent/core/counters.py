@@ -54,7 +54,7 @@ class RequesterCounters:
     sacks_stale: int = 0
     """Written before one already read: used for what arrived, not for what is missing."""
     sacks_rejected: int = 0
-    """They acknowledge what was never sent."""
+    """They acknowledge what was never sent, or count more bytes than were."""
     acks: int = 0
     """Transport ACKs."""
     acks_rejected: int = 0

@@ -31,6 +31,8 @@ class Progress:
     backlog_pkts: int
     """Posted and not sent, or lost and not sent again."""
     in_flight_pkts: int
+    silent_evs: tuple[int, ...]
+    """EV values of ours over which nothing comes back while others answer."""
     held_pkts: int
     """Received above the cumulative point."""
     window_psns: int

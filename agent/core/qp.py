@@ -443,6 +443,7 @@ class QueuePair:
             acked_bytes=requester.acked_bytes,
             backlog_pkts=requester.backlog_pkts,
             in_flight_pkts=requester.in_flight_pkts,
+            silent_evs=self._silent_evs(),
             held_pkts=responder.held_pkts,
             window_psns=requester.window_psns,
             cwnd_bytes=None if self._congestion is None else self._congestion.cwnd_bytes,
@@ -452,6 +453,10 @@ class QueuePair:
             requester=replace(requester.counters),
             responder=replace(responder.counters),
         )
+
+    def _silent_evs(self) -> tuple[int, ...]:
+        silent = self._requester.recovery.silent.rows()
+        return () if silent is None else tuple(np.unique(self.profile.evs[silent]).tolist())
 
     def reordering(self) -> ReorderCounts:
         """How far the peer's first transmissions arrived behind later ones."""

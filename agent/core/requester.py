@@ -168,7 +168,7 @@ class Requester:
         offsets = offsets[:count]
         ev_index = self._record(offsets, again, now_ns)
         if self._window is not None:
-            self._window.on_sent(offsets, segments.payload_bytes)
+            self._window.on_sent(offsets, segments.payload_bytes, again)
         self.recovery.presume(offsets[again:], now_ns)
         if self._pacer is not None:
             self._pacer.on_sent(count, now_ns)
@@ -206,7 +206,7 @@ class Requester:
         """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
         flight, reader, recovery = self._in_flight, self._reader, self.recovery
         self.peer_mask = None
-        news = reader.read(cols, flight.base, flight.end)
+        news = reader.read(cols, flight.base, flight.end, None if self._window is None else self._window.possible)
         counters = self.counters
         counters.sacks, counters.sacks_stale, counters.sacks_rejected = reader.read_count, reader.stale, reader.rejected
         if news is None:

@@ -4,6 +4,7 @@ SACKs overtake one another. One that counts fewer arrivals than another already 
 missing. Refuses to know EVs, timers and windows.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -49,10 +50,26 @@ class SackReader:
         self.read_count = 0
         self.stale = 0
         self.rejected = 0
-        """They acknowledge what was never sent."""
+        """They acknowledge what was never sent, or count more bytes than were."""
 
-    def read(self, cols: SackColumns, base: int, end: int) -> SackNews | None:
-        """The news of (r,) SACKs, r >= 1, in order of arrival; None if none of them is possible."""
+    def read(
+        self,
+        cols: SackColumns,
+        base: int,
+        end: int,
+        possible_clock: Callable[[NDArray[np.uint32]], NDArray[np.bool_]] | None = None,
+    ) -> SackNews | None:
+        """The news of (r,) SACKs, r >= 1, in order of arrival; None if none of them is possible.
+
+        `possible_clock` says of (r,) byte clocks which can be, if anybody reads them.
+        """
+        if possible_clock is not None:
+            right = possible_clock(cols.rcvd_bytes)
+            if np.count_nonzero(right) < len(right):
+                self.rejected += len(right) - int(np.count_nonzero(right))
+                cols = cols.take(right)
+                if not len(cols):
+                    return None
         # One turn a SACK, here and in what reads the news.
         cack = [offset_of(psn, self._start_psn, base) for psn in cols.cack_psn.tolist()]
         received = [point + held + 1 for point, held in zip(cack, cols.ooo_count.tolist(), strict=True)]

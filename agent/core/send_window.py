@@ -25,6 +25,8 @@ class SendWindow:
         """Ours of the controller's in-flight bytes; signed."""
         self._clock = 0
         """Newest rcvd_bytes of the peer, in its units, unwrapped."""
+        self._sent_bytes = 0
+        """Of all first transmissions: the peer's clock cannot be ahead of them."""
 
     def room(self, limit: int, idle: bool) -> int:
         """Packets that may go now, at most `limit`; one at least if `idle`, when nothing of ours is in flight.
@@ -35,13 +37,21 @@ class SendWindow:
             self.settle()
         return min(limit, max(self.control.room_pkts(), int(idle)))
 
-    def on_sent(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32]) -> None:
-        """Packets at (n,) offsets go out."""
+    def on_sent(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32], again: int = 0) -> None:
+        """Packets at (n,) offsets go out, the first `again` of them not for the first time."""
         nominal = payload_bytes.astype(np.int64) + NOMINAL_HEADER_BYTES
         self._nominal_bytes[offsets & (len(self._nominal_bytes) - 1)] = nominal
         total = int(nominal.sum())
         self._outstanding_bytes += total
+        self._sent_bytes += int(nominal[again:].sum()) if again else total
         self.control.on_sent(total)
+
+    def possible(self, rcvd_bytes: NDArray[np.uint32]) -> NDArray[np.bool_]:
+        """(r,) which byte clocks of SACKs can be (MRC 12.4): those that count no more than was sent, and older ones."""
+        ahead = (rcvd_bytes.astype(np.int64) - self._clock) & RCVD_BYTES_MASK
+        most = -(-self._sent_bytes // RCVD_BYTES_UNIT) - self._clock
+        found: NDArray[np.bool_] = (ahead <= most) | (ahead > RCVD_BYTES_MASK >> 1)
+        return found
 
     def on_sacks(self, news: SackNews, rtt: RttSamples | None, now_ns: int) -> None:
         """The SACKs of a drain: the byte clock never goes back, however they overtake one another."""

@@ -309,6 +309,7 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "acked_bytes": progress.acked_bytes,
         "backlog_pkts": progress.backlog_pkts,
         "in_flight_pkts": progress.in_flight_pkts,
+        "silent_evs": list(progress.silent_evs),
         "window_psns": progress.window_psns,
         "cwnd_bytes": progress.cwnd_bytes,
         "rtt_ns": progress.rtt.smoothed_ns,

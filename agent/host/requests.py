@@ -89,6 +89,16 @@ class NsccSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     max_cwnd_bytes: int | None = None
     shared: bool = False
     """One window for all queue pairs from this host to that peer; else one each."""
+    fi_bytes: float | None = None
+    fi_scale: float | None = None
+    eta_bytes: float | None = None
+    gamma: float | None = None
+    max_md_jump: float | None = None
+    qa_gate: int | None = None
+    qa_threshold_ns: int | None = None
+    disable_qa: bool | None = None
+    adjust_bytes_threshold_bytes: int | None = None
+    adjust_period_threshold_ns: int | None = None
 
 
 class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -145,6 +145,8 @@ class Wiring:
         template = template_of(profile)
         channel = replace(channel, template=template)
         runtime.adopt(channel, self._neighbour(runtime, peer_host, profile), now_ns)
+        asking = partial(self._template, runtime, peer_host, ENDPOINT_QPN, trimmable=trimmable)
+        runtime.neighbours.probe_as_data(peer_host, trimmable, asking)
         self.profiles.connected(channel, template_of, now_ns)
         self.denylist.apply(channel, runtime.address.leaf, self.peers[peer_host].leaf, now_ns)
 
@@ -282,7 +284,23 @@ def _ev_config_of(settings: EvSettings) -> EvConfig:
     return EvConfig(**given)
 
 
-_NSCC = ("base_rtt_ns", "base_rtt_floor_ns", "port_bps", "target_delay_ns", "max_cwnd_bytes")
+_NSCC = (
+    "base_rtt_ns",
+    "base_rtt_floor_ns",
+    "port_bps",
+    "target_delay_ns",
+    "max_cwnd_bytes",
+    "fi_bytes",
+    "fi_scale",
+    "eta_bytes",
+    "gamma",
+    "max_md_jump",
+    "qa_gate",
+    "qa_threshold_ns",
+    "disable_qa",
+    "adjust_bytes_threshold_bytes",
+    "adjust_period_threshold_ns",
+)
 
 _OPTIONAL = (
     "start_psn",

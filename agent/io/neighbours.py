@@ -5,7 +5,7 @@ Joins `agent.core.endpoint` with addresses and templates; decides nothing about 
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,8 @@ class Neighbour:
     endpoint: Endpoint
     rows: dict[int, int]
     """Row of each EV."""
+    trimmable: bool = False
+    """Whether the template's class is TRIMMABLE: EV probes go as the data does whose paths they ask about."""
 
     @classmethod
     def of(cls, host: int, address: bytes, profile: EvProfile, template: FlowTemplate) -> "Neighbour":
@@ -83,6 +85,13 @@ class Neighbours:
             known.endpoint.peer_ports = stranger.endpoint.peer_ports
         known.endpoint.greet(self._mask, self._up, now_ns)
         return known.endpoint.peer_ports.mask
+
+    def probe_as_data(self, host: int, trimmable: bool, template_of: Callable[[EvProfile], FlowTemplate]) -> None:
+        """Send EV probes in the class of data, which is that of the newest queue pair: `trimmable` or not (MRC 3.1)."""
+        neighbour = self._by_host[host]
+        if neighbour.trimmable != trimmable:
+            changed = replace(neighbour, trimmable=trimmable, template=template_of(neighbour.profile))
+            self._by_host[host] = self._by_address[neighbour.address] = changed
 
     def probe(self, host: int, ev: int, qpn: int) -> None:
         """Send an EV probe for a queue pair; an EV that the neighbour's profile lacks is not probed."""

@@ -146,6 +146,26 @@ class Congestion(Part):
     """Queueing delay aimed at; left out, one `base_rtt_us` (0.75 with `trimming`)."""
     max_window: Bytes | None = None
     """Largest window, headers included; left out, 1.5 times rate and round trip."""
+    fi_bytes: float | None = _nscc("fi_bytes")
+    """Fair increase a round trip, at and above the target; left out, 5 full packets, scaled to the fabric's BDP."""
+    fi_scale: float | None = _nscc("fi_scale")
+    """Fast increase, a share of what is received while there is no queue; left out, 0.25, scaled likewise."""
+    eta_bytes: float | None = _nscc("eta_bytes")
+    """Increase every adjust period, whatever the signals; left out, 0.15 of a full packet, scaled likewise."""
+    gamma: float = _nscc("gamma")
+    """Strength of the decrease."""
+    max_md_jump: float = _nscc("max_md_jump")
+    """Least factor of one decrease."""
+    qa_gate: int = _nscc("qa_gate")
+    """Quick adapt acts if less than the largest window, halved so often, was achieved in a period."""
+    qa_threshold_us: float | None = _nscc("qa_threshold_ns", US)
+    """Queueing delay at which quick adapt acts without a trim; left out, 4 times the target."""
+    disable_qa: bool = _NSCC.disable_qa
+    """No quick adapt."""
+    adjust_bytes: Bytes | None = None
+    """Collected increases take effect after so much is received; left out, 8 full packets."""
+    adjust_period_us: float | None = _nscc("adjust_period_threshold_ns", US)
+    """Or after so long; left out, one `base_rtt_us`."""
     shared: bool = False
     """One window for all flows from a host to another; else one each."""
 

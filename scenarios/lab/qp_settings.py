@@ -74,12 +74,25 @@ def _ev_settings(ev: EvTreatment, transport: Transport) -> ask.EvSettings:
 
 
 def _nscc_settings(congestion: Congestion) -> ask.NsccSettings:
-    target_us = congestion.target_delay_us
     return ask.NsccSettings(
         base_rtt_ns=round(congestion.base_rtt_us * US),
         base_rtt_floor_ns=round(congestion.base_rtt_floor_us * US),
         port_bps=port_bps(congestion),
-        target_delay_ns=None if target_us is None else round(target_us * US),
+        target_delay_ns=_nanoseconds(congestion.target_delay_us),
         max_cwnd_bytes=congestion.max_window,
+        fi_bytes=congestion.fi_bytes,
+        fi_scale=congestion.fi_scale,
+        eta_bytes=congestion.eta_bytes,
+        gamma=congestion.gamma,
+        max_md_jump=congestion.max_md_jump,
+        qa_gate=congestion.qa_gate,
+        qa_threshold_ns=_nanoseconds(congestion.qa_threshold_us),
+        disable_qa=congestion.disable_qa,
+        adjust_bytes_threshold_bytes=congestion.adjust_bytes,
+        adjust_period_threshold_ns=_nanoseconds(congestion.adjust_period_us),
         shared=congestion.shared,
     )
+
+
+def _nanoseconds(us: float | None) -> int | None:
+    return None if us is None else round(us * US)

@@ -43,6 +43,7 @@ from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
 from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import Unwritten
+from scenarios.run.waits import WAITS_AFTER_S, waits_text
 from scenarios.workload.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0
@@ -297,6 +298,7 @@ def wait_ended(
     samples = Samples(folder.counters, folder.name, plan.scenario.seed, unwritten)
     ended_captures = set[str]()
     flows, all_bytes = traffic.flows, traffic.payload_bytes
+    names = [f"h{item.flow.source}>h{item.flow.destination}" for item in flows]
     begun = False
     while True:
         due_ns = traffic.post_due(time.monotonic_ns())
@@ -311,12 +313,16 @@ def wait_ended(
             _note_ended(status, folder, listener, ended_captures)
             samples.take(progress, traffic.counters(), status.faults)
         now_acked = sum(flow.acked_bytes for flow in progress)
-        listener.progress(now_acked, all_bytes, sum(flow.packets_rtx for flow in progress))
-        if ended:
-            return progress
         if now_acked != acked or due_ns is not None:
             acked, since = now_acked, time.monotonic()
-        elif time.monotonic() - since > STALLED_AFTER_S:
+        waited_s = time.monotonic() - since
+        if begun and not ended and waited_s >= WAITS_AFTER_S and (told := waits_text(names, progress, waited_s)):
+            listener.waiting(f"traffic: {told}")
+        else:
+            listener.progress(now_acked, all_bytes, sum(flow.packets_rtx for flow in progress))
+        if ended:
+            return progress
+        if waited_s > STALLED_AFTER_S:
             waiting = sum(
                 not done.ended or (done.state != "ERROR" and done.acked_bytes < item.flow.payload_bytes)
                 for item, done in zip(flows, progress, strict=True)

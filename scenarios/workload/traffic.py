@@ -77,6 +77,11 @@ class FlowProgress(msgspec.Struct, frozen=True):
     """Smoothed round trip, 0 before the first sample."""
     cwnd_bytes: int | None = None
     """Congestion window; None while congestion control is off."""
+    in_flight_pkts: int = 0
+    backlog_pkts: int = 0
+    """Posted and not sent, or lost and not sent again."""
+    silent_evs: tuple[int, ...] = ()
+    """Entropy values over which nothing comes back while others answer."""
 
     @property
     def ended(self) -> bool:

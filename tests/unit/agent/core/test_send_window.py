@@ -1,14 +1,19 @@
 """What a requester tells congestion control of SACKs: which of them say congestion, and the byte clock."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from agent.core.config import QpConfig
 from agent.core.congestion.base import Feedback
+from agent.core.congestion.nscc import Nscc
+from agent.core.congestion.nscc_config import NsccConfig
 from agent.core.send_window import SendWindow
 from agent.wire.constants import EcnVerdict
+from tests.unit.agent.core.qp_pair import QpPair
+from tests.unit.agent.core.test_requester import sacks_of
 
 
 @dataclass
@@ -65,3 +70,33 @@ def test_only_skip_once_means_congestion(verdicts, marked):
 def test_the_newest_sack_counts_whatever_overtook_it():
     feedback = told_of([EcnVerdict.NONE] * 3, rcvd=[7, 9, 8], penalties=[1, 64, 3])
     assert (feedback.newly_received_bytes, feedback.penalty) == (9 * 256, 64)
+
+
+def test_a_byte_clock_counts_no_more_than_was_sent():
+    control = SimpleNamespace(on_sent=lambda total: None)
+    window = SendWindow(control, 64)
+    window.on_sent(np.arange(4), np.full(4, 168, np.uint32))  # 256 nominal bytes each
+    assert window.possible(np.array([0, 4, 5, 0x3FFFFF, 0x800000, 0xFFFFFF], np.uint32)).tolist() == [
+        True, True, False, False, True, True,
+    ]  # fmt: skip
+    window.on_sent(np.arange(2), np.full(2, 168, np.uint32), again=1)
+    assert window.possible(np.array([5, 6], np.uint32)).tolist() == [True, False], "resends are counted once"
+
+
+def test_a_sack_that_counts_bytes_never_sent_opens_no_window():
+    pair = QpPair(3, QpConfig(pmtu=256, window_pkts=64), control=lambda: Nscc(NsccConfig(base_rtt_ns=100_000), 344, 2))
+    pair.post(0, 60_000, 60_000)
+    for _ in range(3):
+        pair.step()
+    sender = pair.ends[0].qp
+    told = sender._congestion.in_flight_bytes
+    assert told > 0
+    forged = sacks_of({0}, rtx=False)
+    forged = replace(
+        forged, cack_psn=np.array([sender.start_psn], np.uint32), rcvd_bytes=np.array([0x3FFFFF], np.uint32)
+    )
+    sender.receive_sacks(forged, pair.now_ns)
+    assert sender._congestion.in_flight_bytes == told
+    assert sender.progress().requester.sacks_rejected == 1
+    pair.run(10**9)
+    pair.check_delivered()

@@ -12,6 +12,7 @@ from agent.host import requests as rq
 from agent.host.errors import RequestError
 from agent.io.memory import PathRule
 from agent.wire.constants import Dscp, EndpointOp, Opcode
+from agent.wire.template import CONTROL_ROW, DATA_ROW
 from tests.unit.agent.core.test_endpoint import requests
 from tests.unit.agent.host.test_commands import ADDRESSES, Worker
 
@@ -46,6 +47,17 @@ def test_data_is_trimmable_only_if_asked_for(trimming, dscp):
     end, _ = worker.connect(0, 2, trimming=trimming)
     prefix = channel_of(worker, 0, end["qpn"]).template.write_prefix[0]
     assert int.from_bytes(prefix[14:18].tobytes()) >> 22 & 0x3F == dscp
+
+
+def test_ev_probes_go_in_the_class_of_the_data():
+    """They ask about its paths; that of the newest queue pair counts."""
+    worker = Worker()
+    for trimming, dscp in ((False, Dscp.NO_TRIM), (True, Dscp.TRIMMABLE), (False, Dscp.NO_TRIM)):
+        worker.connect(0, 2, trimming=trimming)
+        (neighbour,) = worker.commands.engine.hosts[0].neighbours
+        words = neighbour.template.tunnel_prefix[:, :, 14].astype(int) << 8 | neighbour.template.tunnel_prefix[:, :, 15]
+        assert (words[DATA_ROW] >> 6 & 0x3F == dscp).all()
+        assert (words[CONTROL_ROW] >> 6 & 0x3F == Dscp.CONTROL).all()
 
 
 def test_a_write_goes_through_with_everything_on():

@@ -29,6 +29,8 @@ UNLIKE = {
     "congestion": {
         "algorithm": "nscc", "base_rtt_us": 500, "base_rtt_floor_us": 100, "link_rate": "100Mbit",
         "target_delay_us": 400, "max_window": "1MiB", "shared": True,
+        "fi_bytes": 7.0, "fi_scale": 0.5, "eta_bytes": 3.0, "gamma": 0.5, "max_md_jump": 0.25, "qa_gate": 2,
+        "qa_threshold_us": 900, "disable_qa": True, "adjust_bytes": "9KiB", "adjust_period_us": 300,
     },
 }  # fmt: skip
 
@@ -54,7 +56,9 @@ def test_units_are_those_of_the_worker() -> None:
         7_500_000,
         3 * 10**7,
     )
-    assert changed.nscc == ask.NsccSettings(500_000, 100_000, 100_000_000, 400_000, 1 << 20, True)
+    assert changed.nscc == ask.NsccSettings(
+        500_000, 100_000, 100_000_000, 400_000, 1 << 20, True, 7.0, 0.5, 3.0, 0.5, 0.25, 2, 900_000, True, 9216, 300_000
+    )
 
 
 def test_what_is_left_out_is_what_the_core_does_by_default() -> None:
