@@ -198,11 +198,13 @@ def _mapping(text: str, problems: list[str]) -> dict[str, Any]:
     if not text:
         return {}
     found = document.read_document(text)
-    for flaw in found.flaws[:MOST_FLAWS]:
-        problems.append(f"scenario.yaml: line {flaw.line}: {flaw.wrong}")
-    if len(found.flaws) > MOST_FLAWS:
-        problems.append(f"scenario.yaml: {len(found.flaws) - MOST_FLAWS:,} more of these")
+    flaws = list(dict.fromkeys(f"line {flaw.line}: {flaw.wrong}" for flaw in found.flaws))
+    problems += [f"scenario.yaml: {flaw}" for flaw in flaws[:MOST_FLAWS]]
+    if len(flaws) > MOST_FLAWS:
+        problems.append(f"scenario.yaml: {len(flaws) - MOST_FLAWS:,} more flaws")
+    if flaws:
+        return {}  # what was read of it says something else than the file
     if not isinstance(found.values, dict):
-        problems.extend([] if found.flaws else ["scenario.yaml: not a scenario"])
+        problems.append("scenario.yaml: not a scenario")
         return {}
     return found.values

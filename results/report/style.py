@@ -76,6 +76,7 @@ SETTINGS: Any = {
     "legend.fontsize": 8.5,
     "svg.fonttype": "none",
     "pdf.fonttype": 42,  # letters as TrueType: text of a paper, not drawings
+    "text.parse_math": False,  # a name from a file is no formula, whatever is in it
 }
 """Of all figures, those of studies too."""
 _FORMATS: Mapping[str, Any] = {

@@ -1,5 +1,7 @@
 """What differs between runs, and what is not a difference."""
 
+import tracemalloc
+
 import msgspec
 import pytest
 
@@ -127,3 +129,15 @@ def test_collectives_are_compared_by_their_times_and_rates(tmp_path):
     assert set(told) == {"all-reduce 8 MiB: time of a round, ms", "all-reduce 8 MiB: busbw, GB/s"}
     assert told["all-reduce 8 MiB: time of a round, ms"].values == ("688.9", "1,377.8")
     assert told["all-reduce 8 MiB: busbw, GB/s"].change == "-50.0%"
+
+
+def test_a_scenario_whose_aliases_blow_up_is_not_compared(tmp_path):
+    runs = [write_run(tmp_path / name) for name in "ab"]
+    levels = (f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 10))
+    runs[1].scenario.write_text("\n".join(["a0: &a0 [x, x]", *levels]))
+    tracemalloc.start()
+    found = compare([read_run(run) for run in runs])
+    assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    tracemalloc.stop()
+    assert "B: scenario.yaml: line 2: a YAML alias is used" in found.problems
+    assert "B: scenario.yaml: 6 more flaws" in found.problems
