@@ -22,6 +22,8 @@ _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
 
 _TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys, which are few levels deep")
 
+_BROKEN = ("half a character (a UTF-16 surrogate)", "write the character itself")
+
 _LONGEST_SHOWN = 40
 """Characters of the text in a complaint (our choice)."""
 
@@ -95,6 +97,9 @@ class _Reading:
         return self._scalar(node, place)
 
     def _scalar(self, node: yaml.Node, place: Place) -> Any:
+        if is_broken(node.value):
+            self.flaws.append(Flaw(place, self.lines[place], *_BROKEN))
+            return None
         try:
             value = self.loader.construct_object(node)
             if (odd := odd_number(node.value, value)) is not None:
@@ -122,6 +127,9 @@ class _Reading:
                 self.flaws.append(Flaw((*place, self._source(key_node)), line, wrong, "a key is one word, as `name`"))
                 continue
             key = str(key_node.value)
+            if is_broken(key):
+                self.flaws.append(Flaw(place, line, *_BROKEN))
+                continue
             if key in seen:
                 self.flaws.append(
                     Flaw((*place, key), line, f"key given twice, first in line {seen[key]}", "keep one of them")
@@ -130,6 +138,11 @@ class _Reading:
             seen[key] = line
             self.lines[(*place, key)] = line
             yield key, self.value(value_node, (*place, key))
+
+
+def is_broken(text: str) -> bool:
+    """Whether a text cannot be written: YAML's escapes can name halves of characters (UTF-16 surrogates) as letters."""
+    return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def odd_number(text: str, value: Any) -> tuple[str, str] | None:

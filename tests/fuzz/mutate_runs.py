@@ -36,7 +36,7 @@ from tests.fuzz.damage import damage
 from tests.support.run_folder import write_run
 
 MOST_SECONDS = 20.0
-"""Of one command, also on a busy machine."""
+"""Of CPU time of one command."""
 MOST_BYTES = 3 << 30
 """Of address space of one process; numpy and matplotlib take a third."""
 KEPT_LINES = 24
@@ -112,9 +112,9 @@ def _tried(seed: int, intact: Path, folder: Path) -> Iterator[Failure]:
     done = "; ".join(_damaged_once(folder, chance) for _ in range(chance.choice((1, 1, 1, 2, 4))))
     try:
         for command in _commands(folder, intact, chance):
-            began = time.monotonic()
+            began = time.process_time()
             result = CliRunner().invoke(spraylab, command)
-            if (what := _wrong(result, time.monotonic() - began)) is not None:
+            if (what := _wrong(result, time.process_time() - began)) is not None:
                 yield Failure(seed, done, " ".join(command), what, _where(result))
     finally:
         shutil.rmtree(folder)

@@ -280,3 +280,8 @@ def test_keys_are_told_as_a_file_has_them() -> None:
 )  # fmt: skip
 def test_digits_are_0_to_9_as_in_the_json_schema(line: str) -> None:
     assert problems(line)
+
+
+@pytest.mark.parametrize("text", ['name: "\\ud800"\n', '"\\udc00": x\n', 'a: ["\\ud83d\\ude00"]\n'])
+def test_half_a_character_is_no_text(text: str) -> None:
+    assert [flaw.wrong for flaw in read_document(text).flaws] == ["half a character (a UTF-16 surrogate)"]
