@@ -16,6 +16,7 @@ from agent.wire.ranges import (
     Count,
     EntropyValue,
     EvText,
+    Host,
     Late,
     Name,
     Nanoseconds,
@@ -55,6 +56,10 @@ class QpState(OfQueuePair, frozen=True, kw_only=True, tag="QP_STATE"):
 
     old: Name
     new: Name
+    peer: Host | None = None
+    """The host of the queue pair at the other end."""
+    peer_qpn: QueuePair | None = None
+    """Its number there; null before it is known."""
 
 
 class Port(OfQueuePair, frozen=True, kw_only=True, tag="PORT"):
@@ -74,9 +79,15 @@ class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
     signal: Name
     """What moved it."""
     evs: list[EvText]
+    planes: list[Plane] = []
+    """Of `evs`, in their order."""
+    spines: list[Switch | None] = []
+    """The same; null for a path between two hosts of one leaf."""
     sent: list[Count] = []
     """First transmissions on each of `evs` until then."""
     replaced_by: EvText | None = None
+    replaced_by_plane: Plane | None = None
+    replaced_by_spine: Switch | None = None
 
 
 class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
@@ -84,6 +95,10 @@ class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
 
     old: EvText
     new: EvText
+    old_plane: Plane | None = None
+    old_spine: Switch | None = None
+    new_plane: Plane | None = None
+    new_spine: Switch | None = None
 
 
 class OfPackets(OfQueuePair, frozen=True, kw_only=True):
@@ -92,6 +107,10 @@ class OfPackets(OfQueuePair, frozen=True, kw_only=True):
     packets: Count
     evs: dict[EvText, Count]
     """How many of them by entropy value, `0xc0001005`."""
+    planes: list[Plane] = []
+    """Of the values in `evs`, in their order."""
+    spines: list[Switch | None] = []
+    """The same; null for a path between two hosts of one leaf."""
 
 
 class Loss(OfPackets, frozen=True, kw_only=True, tag="LOSS"):
@@ -143,6 +162,10 @@ class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
     """Path by path, at the end."""
 
     evs: list[EvCounts]
+    peer: Host | None = None
+    """The host of the queue pair at the other end."""
+    peer_qpn: QueuePair | None = None
+    """Its number there, by which `summary.json` and `detect.jsonl` know the flow."""
 
 
 class EventsCut(Record, frozen=True, kw_only=True, tag="EVENTS_CUT"):
@@ -159,6 +182,10 @@ class ReorderingRecord(OfQueuePair, frozen=True, kw_only=True, tag="REORDERING")
     late: Late
     """By power of two of the reordering extent (RFC 4737)."""
     most: Count
+    peer: Host | None = None
+    """The host that sent them."""
+    peer_qpn: QueuePair | None = None
+    """Its queue pair."""
 
 
 _ACTIVITY: dict[str, tuple[str, ...]] = {
@@ -190,6 +217,9 @@ class ProbeTx(OfQueuePair, frozen=True, kw_only=True, tag="PROBE_TX"):
     answered: Count
     evs: dict[EvText, Count]
     """How many of them by entropy value, `0xc0001005`."""
+    planes: list[Plane] = []
+    """Of the values in `evs`, in their order."""
+    spines: list[Switch | None] = []
 
 
 def _of_numbers(event: str, names: tuple[str, ...], base: type[Record]) -> Any:

@@ -60,6 +60,7 @@ class FlowResult(msgspec.Struct, frozen=True):
     source: Name
     destination: Name
     qpn: QueuePair
+    """The queue pair at the destination, by which packets and `detect.jsonl` know the flow."""
     state: Text
     payload_bytes: Count
     acked_bytes: Count
@@ -84,6 +85,8 @@ class FlowResult(msgspec.Struct, frozen=True):
     """It carries the barriers of a collective and no data: a few bytes, so that its rate says nothing."""
     began_s: Seconds | None = None
     """When its first packet left, after the first one of all (measured); None if none did."""
+    source_qpn: QueuePair | None = None
+    """The queue pair at the source, by which `agent.jsonl` knows the flow; None in older runs."""
 
 
 class Injected(msgspec.Struct, frozen=True):

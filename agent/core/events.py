@@ -43,6 +43,8 @@ class QpStateChanged:
     now_ns: int
     old: QpState
     new: QpState
+    peer_qpn: int | None = None
+    """Number of the queue pair at the other end; None before it is known."""
 
 
 @dataclass(frozen=True, slots=True)

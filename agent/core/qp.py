@@ -93,6 +93,7 @@ class QueuePair:
         self.completions = CompletionQueue() if completions is None else completions
         """Immediates of the peer, and our own writes if the queue was given by whoever polls it."""
         self._state = QpState.RESET
+        self._peer_qpn: int | None = None
         evs = EvCounters.zeros(len(profile.evs))
         self._reports = Reports(qpn, evs, completions)
         self._requester = Requester(config, profile, self.start_psn, rng, self._reports.add, qpn, control, evs)
@@ -114,6 +115,11 @@ class QueuePair:
     def state(self) -> QpState:
         """Where the queue pair stands."""
         return self._state
+
+    @property
+    def peer_qpn(self) -> int | None:
+        """Number of the queue pair at the other end; None before `connect`."""
+        return self._peer_qpn
 
     @property
     def posted_pkts(self) -> int:
@@ -145,6 +151,8 @@ class QueuePair:
     def connect(self, peer: PeerQp, now_ns: int) -> None:
         """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
         self._quiet_until_ns = 0
+        if self._state is QpState.RESET:
+            self._peer_qpn = peer.qpn
         self._go(QpState.INIT, now_ns)
         follows = self.config.dynamic_mpr and peer.dynamic_mpr is not False
         self._masks_agreed = self.config.ev.port_mask and peer.port_mask is not False
@@ -522,7 +530,7 @@ class QueuePair:
     def _go(self, state: QpState, now_ns: int) -> None:
         if state not in TRANSITIONS[self._state]:
             raise StateError(self._state.value, f"going to {state.value}")
-        self._reports.add(QpStateChanged(now_ns, self._state, state))
+        self._reports.add(QpStateChanged(now_ns, self._state, state, self._peer_qpn))
         self._state = state
 
     def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:

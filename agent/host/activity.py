@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.progress import Progress
+from agent.host.ev_fields import ev_text, paths_of
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
 
@@ -76,14 +77,17 @@ class Activity:
                 rtt = progress.rtt
                 return {"smoothed_ns": rtt.smoothed_ns, "deviation_ns": rtt.deviation_ns, "least_ns": rtt.least_ns}
             case "PROBE_TX":
-                return {"evs": self._probed(key, channel)}
+                return self._probed(key, channel)
         return {}
 
-    def _probed(self, key: tuple[int, int], channel: Channel) -> dict[str, int]:
+    def _probed(self, key: tuple[int, int], channel: Channel) -> Fields:
         probes = channel.qp.ev_counters().probes
         grown = probes - self._probes.get(key, 0)
         self._probes[key] = probes
-        return {f"{int(channel.profile.evs[row]):#010x}": int(grown[row]) for row in np.flatnonzero(grown)}
+        rows = np.flatnonzero(grown)
+        evs = channel.profile.evs[rows].tolist()
+        counts = zip(map(ev_text, evs), grown[rows].tolist(), strict=True)
+        return {"evs": dict(counts), **paths_of(evs)}
 
 
 def _totals(progress: Progress) -> _Totals:

@@ -302,6 +302,7 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "host": runtime.host,
         "qpn": channel.qpn,
         "peer": channel.peer_host,
+        "peer_qpn": channel.qp.peer_qpn,
         "state": progress.state.value,
         "posted_messages": progress.posted_messages,
         "completed_messages": progress.completed_messages,

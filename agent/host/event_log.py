@@ -17,11 +17,10 @@ from types import TracebackType
 from typing import Any, BinaryIO
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
 from agent.core import events as core
 from agent.host.activity import Activity
+from agent.host.ev_fields import ev_text, path_of, paths_of
 from agent.io.runtime import HostRuntime, QpEvent
 from agent.wire.constants import NackReason
 from agent.wire.ranges import VERSION
@@ -99,12 +98,13 @@ class EventLog:
                 case core.PacketsNacked(ev_indices=rows, counts=counts, reason=reason):
                     self._crowd(item, f"NACK_{NackReason(reason).name}", rows, counts)
                 case _:
-                    self._write(item.host, item.qpn, item.event.now_ns, *_told(item.event, item.evs))
+                    self._write(item.host, item.qpn, item.event.now_ns, *_told(item))
 
     def flush(self, now_ns: int) -> None:
         """Write the sums so far, and hand everything to the kernel."""
         for (host, qpn, name), by_ev in self._crowds.items():
-            fields = {"packets": by_ev.total(), "evs": {f"{ev:#010x}": count for ev, count in by_ev.items()}}
+            evs = {ev_text(ev): count for ev, count in by_ev.items()}
+            fields = {"packets": by_ev.total(), "evs": evs, **paths_of(list(by_ev))}
             self._write(host, qpn, now_ns, name, fields)
         self._crowds.clear()
         if self._file is not None:
@@ -158,21 +158,35 @@ class EventLog:
         self._pending.append(msgspec.json.encode({**head, **told}) + b"\n")
 
 
-def _told(event: core.Event, evs: NDArray[np.uint32]) -> tuple[str, dict[str, Any]]:
-    match event:
-        case core.QpStateChanged(old=old, new=new):
-            return "QP_STATE", {"old": old.value, "new": new.value}
+def _told(item: QpEvent) -> tuple[str, dict[str, Any]]:
+    match item.event:
+        case core.QpStateChanged(old=old, new=new, peer_qpn=peer_qpn):
+            ends = {"peer": item.peer_host, "peer_qpn": peer_qpn}
+            return "QP_STATE", {"old": old.value, "new": new.value, **ends}
         case core.MessagesCompleted(first_wr_id=first, count=count, length_bytes=size):
             return "MESSAGE_COMPLETE", {"first_wr_id": first, "messages": count, "bytes": size}
         case core.EvStatesChanged(ev_indices=rows, state=state, signal=signal, replacement=replacement, sent=sent):
-            replaced_by = {"replaced_by": f"{int(evs[replacement]):#010x}"} if replacement >= 0 else {}
-            named = [f"{int(evs[row]):#010x}" for row in rows]
-            return "EV_STATE", {"state": state.name, "signal": signal.name, "evs": named, "sent": sent, **replaced_by}
+            moved = [int(item.evs[row]) for row in rows]
+            fields = {"state": state.name, "signal": signal.name, "evs": [*map(ev_text, moved)], **paths_of(moved)}
+            return "EV_STATE", fields | {"sent": sent} | _replaced_by(item, replacement)
         case core.EvReplaced(old_ev=old, new_ev=new):
-            return "EV_REPLACED", {"old": f"{old:#010x}", "new": f"{new:#010x}"}
+            return "EV_REPLACED", {
+                "old": ev_text(old),
+                "new": ev_text(new),
+                **path_of(old, "old"),
+                **path_of(new, "new"),
+            }
         case core.PortsChanged(owner=owner, up=up, down=down):
             return "PORT", {"side": owner.value, "up": up, "down": down}
         case core.QpFailed(reason=reason, flushed=flushed):
             return "QP_ERROR", {"reason": reason.value, "flushed": flushed}
         case _:
-            raise TypeError(f"no record for {event!r}")
+            raise TypeError(f"no record for {item.event!r}")
+
+
+def _replaced_by(item: QpEvent, row: int) -> dict[str, Any]:
+    """The value that took the place of another; nothing without one."""
+    if row < 0:
+        return {}
+    ev = int(item.evs[row])
+    return {"replaced_by": ev_text(ev), **path_of(ev, "replaced_by")}

@@ -60,6 +60,8 @@ class QpEvent:
     evs: NDArray[np.uint32]
     """EV of each row number the event names."""
     event: Event
+    peer_host: int
+    """Host of the queue pair at the other end."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -175,7 +177,7 @@ class HostRuntime:
         """What the queue pairs reported since last asked."""
         for channel in self.channels.values():
             for event in channel.qp.drain_events():
-                yield QpEvent(self.host, channel.qpn, channel.profile.evs, event)
+                yield QpEvent(self.host, channel.qpn, channel.profile.evs, event, channel.peer_host)
 
     def _receive_port(self, port: FramePort, now_ns: int) -> int:
         taken = 0

@@ -52,6 +52,7 @@ def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
         (
             f"{row['qpn']:#x}",
             str(NodeId.host(row["peer"])),
+            "-" if row["peer_qpn"] is None else f"{row['peer_qpn']:#x}",
             row["state"],
             f"{row['window_psns']:,}",
             "off" if row["cwnd_bytes"] is None else f"{row['cwnd_bytes']:,}",
@@ -63,7 +64,7 @@ def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
         for row in rows
     ]
     names = (name.upper().removeprefix("PACKETS_").removesuffix("_PKTS") for name in _QP_COUNTS)
-    columns = ("qp", "peer", "state", "WINDOW", "CWND_BYTES", "RTT", "IN_FLIGHT", "BACKLOG", *names)
+    columns = ("qp", "peer", "peer qp", "state", "WINDOW", "CWND_BYTES", "RTT", "IN_FLIGHT", "BACKLOG", *names)
     output.table(columns, table, f"{host} has no queue pairs")
 
 

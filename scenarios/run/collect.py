@@ -245,6 +245,7 @@ def _flow_result(
         asked_bps=item.flow.rate_bps,
         at_s=item.flow.at_ns / NS,
         began_s=None if started is None else round((started - first_ns) / NS, 6),
+        source_qpn=item.source.qpn,
         reordering=None if order is None else Reordering(order.in_order, order.late, order.most),
     )
 

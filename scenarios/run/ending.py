@@ -25,6 +25,7 @@ from scenarios.run.judging import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
 from scenarios.run.unwritten import TRUTH_BYTES, KeptRoom, Unwritten
+from scenarios.workload.traffic import FlowEnd, ReorderCounts
 
 
 def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:
@@ -148,25 +149,32 @@ def _ev_records(recorded: Recorded) -> list[Fields]:
             by_qp.setdefault((row["host"], row["qpn"]), []).append(
                 {name: value for name, value in row.items() if name not in ("host", "qpn")}
             )
-    mine = {(item.source.host, item.source.qpn) for item in recorded.flows}
+    peers = {(item.source.host, item.source.qpn): item.destination for item in recorded.flows}
     return [
-        stamped("EV_COUNTERS", f"h{host}", {"qpn": qpn, "evs": rows})
+        stamped("EV_COUNTERS", f"h{host}", {"qpn": qpn, **_peer(peers[host, qpn]), "evs": rows})
         for (host, qpn), rows in by_qp.items()
-        if (host, qpn) in mine
+        if (host, qpn) in peers
     ]
 
 
 def _reorder_records(recorded: Recorded) -> list[Fields]:
     """In what order the packets of every flow arrived, one record a receiving queue pair."""
-    mine = {(item.destination.host, item.destination.qpn) for item in recorded.flows}
+    peers = {(item.destination.host, item.destination.qpn): item.source for item in recorded.flows}
     return [
-        stamped(
-            "REORDERING", f"h{row.host}", {"qpn": row.qpn, "in_order": row.in_order, "late": row.late, "most": row.most}
-        )
+        stamped("REORDERING", f"h{row.host}", {"qpn": row.qpn, **_peer(peers[row.host, row.qpn]), **_order(row)})
         for worker in recorded.after.workers
         for row in worker.reordering
-        if (row.host, row.qpn) in mine
+        if (row.host, row.qpn) in peers
     ]
+
+
+def _order(row: ReorderCounts) -> Fields:
+    return {"in_order": row.in_order, "late": row.late, "most": row.most}
+
+
+def _peer(end: FlowEnd) -> Fields:
+    """The other end of a queue pair."""
+    return {"peer": end.host, "peer_qpn": end.qpn}
 
 
 def _json(value: object) -> bytes:

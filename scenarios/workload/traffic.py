@@ -25,7 +25,7 @@ not long with so many (our choice)."""
 
 
 @dataclass(frozen=True)
-class _End:
+class FlowEnd:
     """One end of a flow at its host."""
 
     host: int
@@ -42,20 +42,20 @@ class OpenFlow:
     flow: Flow
     seed: int
     """Of the payload stream."""
-    source: _End
-    destination: _End
+    source: FlowEnd
+    destination: FlowEnd
     is_barrier: bool = False
     """It carries barriers of a collective and no data."""
 
 
-def _connect(own: _End, peer: _End) -> ask.ConnectQp:
+def _connect(own: FlowEnd, peer: FlowEnd) -> ask.ConnectQp:
     return ask.ConnectQp(own.host, own.qpn, ask.PeerEnd(peer.host, peer.qpn, peer.start_psn))
 
 
 def _program_flow(name: str, way: Way, sending: Sending) -> OpenFlow:
     """One direction of a program's queue pair."""
     flow = Flow(way.source, way.destination, sending.bytes, 0, name)
-    ends = _End(way.source, way.source_qpn), _End(way.destination, way.destination_qpn)
+    ends = FlowEnd(way.source, way.source_qpn), FlowEnd(way.destination, way.destination_qpn)
     return OpenFlow(flow, 0, *ends, sending.is_barrier)
 
 
@@ -253,7 +253,7 @@ class Traffic:
         self._ask_all([_connect(*way) for one, two in pairs for way in ((one, two), (two, one))])
         self._flows += [OpenFlow(flow, own, *pair) for flow, own, pair in zip(flows, owns, pairs, strict=True)]
 
-    def _ends(self, flows: Sequence[Flow], owns: Sequence[int], settings: ask.QpSettings) -> list[_End]:
+    def _ends(self, flows: Sequence[Flow], owns: Sequence[int], settings: ask.QpSettings) -> list[FlowEnd]:
         """Memory and queue pairs at both ends of flows, of each the source and then the destination."""
         memory: list[ask.RegisterRegion] = []
         pairs: list[ask.CreateQp] = []
@@ -273,7 +273,7 @@ class Traffic:
         qps = self._ask_all(pairs)
         self._qps += [ask.QpName(at.host, told["qpn"]) for at, told in zip(pairs, qps, strict=True)]
         return [
-            _End(at.host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
+            FlowEnd(at.host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
             for at, qp, region in zip(pairs, qps, regions, strict=True)
         ]
 

@@ -8,6 +8,7 @@ import numpy as np
 from agent.core import events as core
 from agent.core.congestion.nscc import Nscc
 from agent.core.congestion.nscc_config import NsccConfig
+from agent.core.ev_state import EvSignal, EvState
 from agent.core.events import QpErrorReason, QpState
 from agent.host.event_log import EventDetail, EventLog
 from agent.io.memory import PathRule
@@ -17,18 +18,18 @@ from tests.unit.agent.conformance.agents import PAPER, step_for
 from tests.unit.agent.io.memory_lab import Flow, build
 
 NSCC = NsccConfig(base_rtt_ns=100_000, port_bps=10_000_000_000)
-EVS = np.array([0xC0001000, 0xC0001001], np.uint32)
+EVS = np.array([0xC0001000, 0xC0001001, 0xC0000102, 0xC0001205], np.uint32)
 
 
 def logged(tmp_path, *events) -> list[dict]:
     path = tmp_path / "agent.jsonl"
     with EventLog(path) as log:
-        log.add(QpEvent(2, 0x2001, EVS, event) for event in events)
+        log.add(QpEvent(2, 0x2001, EVS, event, 4) for event in events)
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
 def test_a_record_says_when_who_and_what(tmp_path):
-    (record,) = logged(tmp_path, core.QpStateChanged(5_000_000, QpState.RTR, QpState.RTS))
+    (record,) = logged(tmp_path, core.QpStateChanged(5_000_000, QpState.RTR, QpState.RTS, 0x4001))
     assert record.pop("ts").endswith("Z")
     expected = {
         "mono_ns": 5_000_000,
@@ -38,6 +39,8 @@ def test_a_record_says_when_who_and_what(tmp_path):
         "qpn": 0x2001,
         "old": "RTR",
         "new": "RTS",
+        "peer": 4,
+        "peer_qpn": 0x4001,
     }
     assert record == expected
 
@@ -51,6 +54,20 @@ def test_losses_are_summed_by_ev(tmp_path):
     loss, timeout = logged(tmp_path, *events)
     assert (loss["event"], loss["packets"], loss["evs"]) == ("LOSS", 7, {"0xc0001000": 2, "0xc0001001": 5})
     assert (timeout["event"], timeout["evs"]) == ("ACK_TIMEOUT", {"0xc0001000": 1})
+
+
+def test_a_loss_tells_the_path_of_each_ev(tmp_path):
+    (loss,) = logged(tmp_path, core.PacketsLost(1, (0, 2, 1), (2, 1, 1)))
+    assert [*loss["evs"]] == ["0xc0001000", "0xc0000102", "0xc0001001"]
+    assert (loss["planes"], loss["spines"]) == ([0, 1, 0], [0, None, 1])
+
+
+def test_evs_that_change_tell_their_paths(tmp_path):
+    left = core.EvStatesChanged(1, (1,), EvState.ASSUMED_BAD, EvSignal.LOST, 3, (4,))
+    state, replaced = logged(tmp_path, left, core.EvReplaced(1, 0, 0xC0001001, 0xC0001205))
+    assert (state["planes"], state["spines"]) == ([0], [1])
+    assert (state["replaced_by"], state["replaced_by_plane"], state["replaced_by_spine"]) == ("0xc0001205", 2, 5)
+    assert (replaced["old_plane"], replaced["old_spine"], replaced["new_plane"], replaced["new_spine"]) == (0, 1, 2, 5)
 
 
 def test_completions_and_failures_are_told(tmp_path):
@@ -70,7 +87,7 @@ def kept(tmp_path, count: int, most_bytes: int) -> tuple[list[dict], int]:
     path, older = tmp_path / "agent.jsonl", tmp_path / "older.jsonl"
     with EventLog(path, older, most_bytes) as log:
         for number in range(count):
-            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9))])
+            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9), 4)])
             log.flush(number)
             assert sum(file.stat().st_size for file in (path, older) if file.exists()) <= most_bytes + 300
     lines = [line for file in (older, path) if file.exists() for line in file.read_text().splitlines()]
@@ -105,7 +122,7 @@ def test_the_limit_can_be_set_while_it_runs(tmp_path):
     with EventLog(path) as log:
         log.choose(EventDetail.DEFAULT, [], 2000)
         for number in range(200):
-            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9))])
+            log.add([QpEvent(2, 0x2001, EVS, core.MessagesCompleted(number, number, 1, 9), 4)])
             log.flush(number)
     assert log.cut > 100
     assert path.stat().st_size < 2000

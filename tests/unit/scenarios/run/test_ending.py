@@ -16,7 +16,7 @@ from agent.host.event_log import EventLog as AgentLog
 from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
 from agent.wire.constants import NackReason
-from results.event_log import EventLog, read_records, stamped
+from results.event_log import EventLog, Fields, read_records, stamped
 from results.run_dir import RunDir
 from scenarios.file.plan import Flow
 from scenarios.lab.lab_dir import LabDir
@@ -99,6 +99,7 @@ RARE: tuple[core.Event, ...] = (
     core.QpFailed(1, core.QpErrorReason.ASKED, 3),
 )
 """What agents report, one of each."""
+RARE_QPN = 0xFFF
 
 
 def traffic(log: AgentLog) -> tuple[list[tuple[int, dict[str, Any]]], WorkerCounts]:
@@ -114,7 +115,7 @@ def traffic(log: AgentLog) -> tuple[list[tuple[int, dict[str, Any]]], WorkerCoun
         worker.run(100)
         log.add(worker.commands.engine.drain_events())
         log.observe(worker.commands.engine.hosts.values(), worker.fabric.now_ns)
-    log.add(QpEvent(0, 1, EVS, event) for event in RARE)
+    log.add(QpEvent(0, RARE_QPN, EVS, event, 2) for event in RARE)
     log.flush(worker.fabric.now_ns)
     return writes, msgspec.convert(worker.ask(rq.Counters()), WorkerCounts)
 
@@ -150,6 +151,19 @@ def test_all_that_agents_tell_is_published(tmp_path: Path, monkeypatch: pytest.M
     assert problems_in("agent.jsonl", records) == []
     spines = [{row["spine"] for row in each["evs"]} for each in records if each["event"] == "EV_COUNTERS"]
     assert spines == [{None}, {0, 1, 2, 3}], "a path between hosts of one leaf has no spine"
+
+
+def test_both_ends_of_a_flow_are_told_in_all_its_records(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ends(record: Fields) -> tuple[str, int, str, int]:
+        return record["node"], record["qpn"], f"h{record['peer']}", record["peer_qpn"]
+
+    records = [each for each in read_records(collected(tmp_path, monkeypatch).agent) if each.get("qpn") != RARE_QPN]
+    opened = {ends(each) for each in records if each["event"] == "QP_STATE"}
+    sent = {ends(each) for each in records if each["event"] == "EV_COUNTERS"}
+    assert {(node, peer) for node, _, peer, _ in sent} == {("h0", "h1"), ("h0", "h2")}
+    assert sent <= opened
+    arrived = {ends(each) for each in records if each["event"] == "REORDERING"}
+    assert {(peer, peer_qpn, node, qpn) for node, qpn, peer, peer_qpn in arrived} == sent
 
 
 def test_what_faults_did_is_told_as_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

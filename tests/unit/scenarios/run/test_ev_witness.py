@@ -7,7 +7,7 @@ from agent.spraycheck.detector import Asked
 from agent.spraycheck.paths import FabricPath
 from scenarios.file.plan import Flow
 from scenarios.run.ev_witness import EvPath, conclusion_of_events, ev_paths
-from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts, _End
+from scenarios.workload.traffic import FlowEnd, FlowProgress, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
 
 LEAVES = SPINES = 8
@@ -96,7 +96,7 @@ def test_stray_losses_accuse_a_healthy_link_only_where_two_flows_lose_on_it() ->
 
 def test_paths_are_told_from_counters_and_records() -> None:
     fabric = Fabric.of(FabricSpec(planes=1, leaves=4, spines=2, hosts_per_leaf=1))
-    source, target = _End(0, 1), _End(2, 2)
+    source, target = FlowEnd(0, 1), FlowEnd(2, 2)
     flow = OpenFlow(Flow(0, 2, 100, 100), 1, source, target)
     done = FlowProgress(0, 1, "RTS", 1, 1, 30, 0, 0, 0, 5, 99)
     rows = [

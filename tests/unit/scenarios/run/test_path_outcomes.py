@@ -3,7 +3,7 @@
 from scenarios.file.model import Expectation
 from scenarios.file.plan import Flow
 from scenarios.run.path_outcomes import PathOutcome, outcomes_of, path_checks
-from scenarios.workload.traffic import OpenFlow, WorkerCounts, _End
+from scenarios.workload.traffic import FlowEnd, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, parse_link
 
@@ -12,7 +12,7 @@ UP, DOWN = "p1:leaf0>spine1", "p1:spine1>leaf1"
 
 
 def flow(source: int, destination: int) -> OpenFlow:
-    ends = [_End(host, host << 12 | 1, 0, 1, 0) for host in (source, destination)]
+    ends = [FlowEnd(host, host << 12 | 1, 0, 1, 0) for host in (source, destination)]
     return OpenFlow(Flow(source, destination, 100, 100), 1, *ends)
 
 
