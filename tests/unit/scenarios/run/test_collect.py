@@ -117,7 +117,7 @@ def test_only_links_between_switches_that_lost_data_have_to_be_named() -> None:
 
 def test_machine_counts_are_differences() -> None:
     def worker(drops: int, errors: int, cpu: int, wait: int) -> WorkerCounts:
-        return WorkerCounts((PortCounts(3, 0, drops, errors), PortCounts(3, 1, 1, 1)), {}, cpu, wait, ())
+        return WorkerCounts((PortCounts(3, 0, drops, errors), PortCounts(3, 1, 1, 1)), cpu, wait, ())
 
     before, after = [worker(1, 0, 100, 10)], [worker(4, 2, 300, 60)]
     loads = [{"event": "PROGRESS"}, {"sched_wait_worst": None}, {"sched_wait_worst": 0.4}, {"sched_wait_worst": 0.3}]

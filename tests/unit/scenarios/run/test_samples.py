@@ -17,7 +17,7 @@ def acked(count: int) -> FlowProgress:
 
 
 def worker(ran: int, waited: int) -> WorkerCounts:
-    return WorkerCounts((PortCounts(0, 0, 2, 3),), {}, ran, waited, ())
+    return WorkerCounts((PortCounts(0, 0, 2, 3),), ran, waited, ())
 
 
 def test_shares_are_of_the_time_between_two_samples() -> None:
