@@ -50,11 +50,11 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
     labels = ["in order", *(_range_text(power) for power in range(width))]
     total = counts.sum()
     with style.styled():
-        figure = style.blank(2.3, width_in)
+        narrow = style.is_narrow(width_in)
+        figure = style.blank(2.7 if narrow else 2.3, width_in)
         axes = figure.subplots()
         style.quiet_axes(axes)
-        narrow = style.is_narrow(width_in)
-        size, turned, above = (6, 60, 50) if narrow else (7.5, 0, 8)
+        size, turned, above = (6, 90, 300) if narrow else (7.5, 0, 8)
         bars = axes.bar(labels, counts, color=[style.GOOD] + [style.FLOW] * width)
         numbers = [f"{count:,.0f}" if count else "" for count in counts]
         axes.bar_label(bars, numbers, fontsize=size, padding=1, rotation=turned)
