@@ -51,7 +51,7 @@ RANGES = {
 def load_scenario(path: Path) -> Scenario:
     """The scenario in `path`.
 
-    Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
+    Raises `ScenarioRefusedError` with all problems, `UsageError`, `EnvironmentLackingError`.
     """
     return scenario_from(read_text(path), str(path))
 

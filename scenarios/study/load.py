@@ -41,7 +41,7 @@ def find_study(text: str) -> Path:
 def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
     """The study in `path`, with some keys set otherwise.
 
-    Raises `ScenarioRefusedError` with all problems, or `UsageError` when the file cannot be read.
+    Raises `ScenarioRefusedError` with all problems, `UsageError`, `EnvironmentLackingError`.
     """
     return study_from(read_text(path), str(path), instead or {})
 
