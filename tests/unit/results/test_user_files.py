@@ -1,6 +1,7 @@
 """Files in a place that an unprivileged user controls: root does there what this user could do, and nothing else."""
 
 import os
+import re
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -220,7 +221,7 @@ def test_latest_and_folders_of_a_run_that_is_swapped_meanwhile(user_place: Path,
         with pytest.raises(OSError, match=REFUSED):
             make_folder(folder)
     point_latest(RunDir(run.path))
-    with pytest.raises(OSError, match="symbolic link"):
+    with pytest.raises(OSError, match=f"symbolic link|{re.escape(str(run.path))}"):
         run.remove()
     assert [each.name for each in roots.parent.iterdir()] == ["file"]
     assert roots.lstat().st_uid == roots.parent.lstat().st_uid == 0
