@@ -1,7 +1,9 @@
 """`spraylab completion`: a script that lets the shell complete commands, options, links, nodes and scenarios."""
 
 import click
-from click.shell_completion import get_completion_class
+from click.shell_completion import add_completion_class, get_completion_class
+
+from scenarios.cli.bash_completion import BashComplete
 
 
 @click.command("completion")
@@ -9,6 +11,7 @@ from click.shell_completion import get_completion_class
 @click.pass_context
 def command(context: click.Context, shell: str) -> None:
     """Print the completion script for SHELL; for bash: eval "$(spraylab completion bash)"."""
+    add_completion_class(BashComplete)
     kind = get_completion_class(shell)
     assert kind is not None, "click knows all shells that are let through"
     root = context.find_root()

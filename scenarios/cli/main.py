@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Any, NoReturn
 
 import click
+from click.shell_completion import CompletionItem, add_completion_class
 
 from scenarios.cli.command_group import CommandGroup
 from scenarios.interrupts import interrupts_raise
@@ -44,6 +45,10 @@ _COMMANDS = {
 """Command to its module in this folder, which is imported when it is used; the function in it is `command`."""
 
 
+_COMPLETES = "_SPRAYLAB_COMPLETE"
+"""Set by the shell that asks for completions."""
+
+
 class Cli(CommandGroup):
     """A group whose commands are modules, and whose expected errors are a line on stderr and an exit code."""
 
@@ -57,6 +62,11 @@ class Cli(CommandGroup):
             return None
         command: click.Command = importlib.import_module(f"scenarios.cli.{_COMMANDS[cmd_name]}").command
         return command
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of commands, for which no module need be imported; otherwise options."""
+        names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
+        return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -80,6 +90,10 @@ class Cli(CommandGroup):
     def main(self, *arguments: Any, **extra: Any) -> Any:
         """Run as a program."""
         _open_standard_files()
+        if _COMPLETES in os.environ:
+            from scenarios.cli.bash_completion import BashComplete
+
+            add_completion_class(BashComplete)
         with interrupts_raise():
             return super().main(*arguments, **extra)
 
@@ -116,7 +130,7 @@ def _end(line: str | None, code: int) -> NoReturn:
         if line is not None:
             from scenarios.cli.output import printable
 
-            click.echo(printable(f"spraylab: {line}{_of_current_folder()}"), err=True)
+            click.echo(printable(f"spraylab: {line}{_of_current_folder(line, code)}"), err=True)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -126,12 +140,17 @@ def _end(line: str | None, code: int) -> NoReturn:
     raise click.exceptions.Exit(code)
 
 
-def _of_current_folder() -> str:
+def _of_current_folder(line: str, code: int) -> str:
     """What may well be the cause of an error of files: the folder that the shell is in was removed."""
+    from scenarios.cli.exit_codes import ExitCode
+
+    told = "the current folder was removed"
+    if code not in (ExitCode.USAGE, ExitCode.ENVIRONMENT) or told in line:
+        return ""
     try:
         os.getcwd()
     except FileNotFoundError:
-        return "; the current folder was removed: change to one that is there, as by `cd`"
+        return f" ({told}; change to another by `cd`)"
     return ""
 
 

@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 import msgspec
-from rich.console import Console
-from rich.table import Table
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """What moves a terminal's cursor, rings, colours, ends a line or turns its direction, and bytes that are no UTF-8.
@@ -105,6 +106,8 @@ class Output:
         if not rows:
             self.text(empty)
             return
+        from rich.table import Table  # takes a tenth of a second, which completion need not wait
+
         console = self._console()
         rows = [[printable(cell) for cell in row] for row in rows]
         names = list(columns) if as_named else [name.lower() for name in columns]
@@ -122,7 +125,9 @@ class Output:
             console.print(table)
         self._styled("\n".join(line.rstrip() for line in drawn.get().splitlines()))
 
-    def _console(self) -> Console:
+    def _console(self) -> "Console":
+        from rich.console import Console
+
         # A pipe has no width; a table that is folded there would be of no use to grep.
         width = None if sys.stdout.isatty() else 300
         return Console(

@@ -46,9 +46,18 @@ def require_run(folder: RunDir) -> RunDir:
 
 def runs_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Run folders, for the shell."""
-    names = [path.name for path in _folders(context.params.get("runs") or Path("runs"))]
+    folders = _folders(context.params.get("runs") or Path("runs"))
+    names = [path.name for path in folders if _is_run(RunDir(path))]
     found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]
     return found or [CompletionItem(incomplete, type="dir")]
+
+
+def _is_run(folder: RunDir) -> bool:
+    try:
+        require_run(folder)
+    except (UsageError, OSError):
+        return False
+    return True
 
 
 def _folders(runs: Path) -> list[Path]:

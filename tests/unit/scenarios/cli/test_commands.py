@@ -80,7 +80,7 @@ def test_without_a_lab_4(words: tuple[str, ...]) -> None:
     cut = words.index("--") if "--" in words else len(words)
     place = 1 if words[0] == "exec" else cut
     result = spraylab(*words[:place], *NO_LAB, *words[place:])
-    assert (result.exit_code, result.stdout) == (4, "")
+    assert (result.exit_code, result.stdout) == (4, ""), result.stderr
     assert "lab 'unittest0' is not up" in result.stderr
 
 

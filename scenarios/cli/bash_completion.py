@@ -1,0 +1,81 @@
+"""Completion in bash of words in which bash sees ends of words (`p0:leaf3-spine5`) or signs of its own (`>`, `*`).
+
+bash shows and replaces only what stands behind the last of `COMP_WORDBREAKS`, and puts in what it gets as it is.
+"""
+
+import os
+import re
+from typing import Any
+
+from click.shell_completion import CompletionItem, ShellComplete, split_arg_string
+
+_SCRIPT = """\
+%(complete_func)s() {
+    local IFS=$'\\n' type value
+    COMPREPLY=()
+    while IFS=',' read -r type value; do
+        case $type in
+            dir) compopt -o dirnames ;;
+            file) compopt -o default ;;
+            plain) COMPREPLY+=("$value") ;;
+        esac
+    done < <(
+        export COMP_LINE="${COMP_LINE:0:COMP_POINT}" COMP_WORDBREAKS %(complete_var)s=bash_complete
+        "$1" 2>/dev/null
+    )
+}
+complete -o nosort -F %(complete_func)s %(prog_name)s
+"""
+
+_FOR_BASH = re.compile(r"[>*?\[\]<&;|() $!\\\"'`]")
+"""What bash does not leave as it is outside of quotes."""
+
+
+class BashComplete(ShellComplete):
+    """As click's own, which knows neither colons nor what must be quoted."""
+
+    name = "bash"
+    source_template = _SCRIPT
+
+    def get_completion_args(self) -> tuple[list[str], str]:
+        """The words before the cursor's, and what there is of that one, without quotes."""
+        line = os.environ["COMP_LINE"]
+        words = split_arg_string(line)
+        if not self._word():
+            words.append("")
+        return words[1:-1], words[-1]
+
+    def format_completion(self, item: CompletionItem[Any]) -> str:
+        """What bash is to put in the place of the part that it replaces."""
+        return f"{item.type},{in_place_of(self._word(), str(item.value), os.environ.get('COMP_WORDBREAKS', ''))}"
+
+    @staticmethod
+    def _word() -> str:
+        """The word at the cursor as it is typed."""
+        return word_at_end(os.environ["COMP_LINE"])
+
+
+def word_at_end(line: str) -> str:
+    """The last word of a line as it is typed, with its quotes; empty behind a blank."""
+    start, quote, escaped = 0, "", False
+    for at, letter in enumerate(line):
+        if escaped:
+            escaped = False
+        elif letter == "\\" and quote != "'":
+            escaped = True
+        elif quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter.isspace():
+            start = at + 1
+    return line[start:]
+
+
+def in_place_of(word: str, value: str, breaks: str) -> str:
+    """The part of `value` that bash wants for `word`, which is being typed; `breaks`: where bash ends a word."""
+    if word[:1] in ("'", '"'):
+        return value
+    quoted = _FOR_BASH.sub(r"\\\g<0>", value)
+    end = max((at + 1 for at, letter in enumerate(word) if letter in breaks and word[at - 1 : at] != "\\"), default=0)
+    return quoted[end:] if quoted.startswith(word[:end]) else quoted
