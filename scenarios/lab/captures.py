@@ -25,7 +25,7 @@ from results.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.disk_room import full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.processes import last_words, spawn, told_end
+from scenarios.lab.processes import ask_to_end, last_words, spawn, told_end
 from scenarios.lab.protocol import CaptureState
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import namespace_name
@@ -140,7 +140,7 @@ class Captures:
 
     def _end(self, ended: list[_Running]) -> tuple[CaptureState, ...]:
         for capture in ended:
-            capture.process.send_signal(signal.SIGINT)
+            ask_to_end(capture.process, signal.SIGINT)
         for capture in ended:
             try:
                 capture.process.wait(END_TIMEOUT_S)

@@ -16,8 +16,8 @@ from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
 from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import ChildState, LabDir
-from scenarios.lab.processes import ProcessId, identify, last_words, spawn, told_end
-from scenarios.lab.protocol import RUNNING, ChildStatus
+from scenarios.lab.processes import ProcessId, ask_to_end, identify, last_words, spawn, stays_stopped, told_end
+from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 
 START_TIMEOUT_S = 60.0
 """Importing numpy and scipy on a slow, emulated machine takes several seconds."""
@@ -32,9 +32,11 @@ class _Child:
     id: ProcessId
 
     def told_state(self) -> str:
-        """`running`, `exited 1`, `killed by SIGKILL`."""
+        """`running`, `stopped` (by SIGSTOP or a debugger), `exited 1`, `killed by SIGKILL`."""
         code = self.process.poll()
-        return RUNNING if code is None else told_end(code)
+        if code is not None:
+            return told_end(code)
+        return STOPPED if stays_stopped(self.id) else RUNNING
 
 
 class Children:
@@ -61,7 +63,8 @@ class Children:
             if child.process.poll() is not None:
                 raise OwnerFailedError(f"{name} {child.told_state()}: {_last_line(self._labdir.log(name))}")
             if time.monotonic() > until:
-                raise OwnerFailedError(f"{name} is not ready after {START_TIMEOUT_S:.0f} s")
+                how = f"is {STOPPED}, and so" if child.told_state() == STOPPED else "is"
+                raise OwnerFailedError(f"{name} {how} not ready after {START_TIMEOUT_S:.0f} s")
             time.sleep(0.01)
 
     def end(self, names: tuple[str, ...] | None = None) -> None:
@@ -69,7 +72,7 @@ class Children:
         ending = [child for child in self._children if names is None or child.name in names]
         for child in ending:
             if child.process.poll() is None:
-                child.process.terminate()
+                ask_to_end(child.process)
         until = time.monotonic() + END_TIMEOUT_S
         for child in ending:
             try:
@@ -81,7 +84,12 @@ class Children:
 
     def statuses(self) -> tuple[ChildStatus, ...]:
         """How every child is."""
-        return tuple(ChildStatus(child.name, child.id, child.told_state()) for child in self._children)
+        return tuple(self.status(child.name) for child in self._children)
+
+    def status(self, name: str) -> ChildStatus:
+        """How one child is."""
+        child = self._named(name)
+        return ChildStatus(child.name, child.id, child.told_state())
 
     def states(self) -> tuple[ChildState, ...]:
         """Who they are, for `down`."""

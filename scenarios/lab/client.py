@@ -5,8 +5,9 @@ One request at a time, one line each way; an error reply becomes an exception of
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -14,9 +15,9 @@ import msgspec
 
 from agent.host import requests as worker
 from scenarios.errors import LabStateError, OwnerFailedError, ScenariosError, WorkerFailedError
-from scenarios.lab.lab_dir import LabDir, labs_up, owner_of, read_state
+from scenarios.lab.lab_dir import ChildState, LabDir, labs_up, owner_of, read_state
 from scenarios.lab.line_socket import ANSWER_TIMEOUT_S, PATIENCE_S, LineSocket
-from scenarios.lab.processes import is_stopped, last_words
+from scenarios.lab.processes import is_stopped, last_words, stays_stopped, stopped_text
 from scenarios.lab.protocol import RUNNING, Answer, FaultEvent, FaultShow, LabStatus, Request, Shutdown, Status
 
 R = TypeVar("R")
@@ -25,6 +26,10 @@ _log = logging.getLogger("spraylab")
 
 QUICK_TIMEOUT_S = 20.0
 """For requests that take no time themselves; the owner may still be busy with somebody else's (our choice)."""
+
+WORKER_PATIENCE_S = 1.0
+"""A worker answers within some turns of its engine, each of milliseconds; after this, and as often as it passes, one
+that is stopped is not waited for any longer (our choice)."""
 
 _ENDING_S = 1.0
 """Within this a process that has closed its connections is gone (our choice)."""
@@ -38,6 +43,7 @@ class Owner:
     def __init__(self, labdir: LabDir) -> None:
         self._labdir = labdir
         self._line = LineSocket(labdir.socket, self._gone)
+        self._has_warned = False
 
     def __enter__(self) -> "Owner":
         """Connect. Raises `LabStateError` when the lab is not up."""
@@ -54,6 +60,7 @@ class Owner:
     def ask(self, request: Request, reply: type[R]) -> R:
         """What the owner answers. Raises the error that it names."""
         timeout_s = QUICK_TIMEOUT_S if isinstance(request, _QUICK) else ANSWER_TIMEOUT_S
+        self._has_warned = False
         line = self._line.ask(msgspec.json.encode(request), timeout_s, self._takes_long)
         answer = msgspec.json.decode(line, type=Answer)
         if answer.refusal is not None:
@@ -70,7 +77,9 @@ class Owner:
                 f"the owner of lab {self._labdir.lab!r} (process {owner.pid}) is stopped and does not answer; "
                 f"`kill -CONT {owner.pid}` wakes it, `{self._labdir.down_command}` removes the lab"
             )
-        _log.warning("the owner of lab %r has not answered for %.0f s; waiting", self._labdir.lab, PATIENCE_S)
+        if not self._has_warned:
+            _log.warning("the owner of lab %r has not answered for %.0f s; waiting", self._labdir.lab, PATIENCE_S)
+        self._has_warned = True
 
 
 def lab_end(labdir: LabDir) -> str:
@@ -125,12 +134,28 @@ def _state_of(labdir: LabDir, child: str) -> str:
             time.sleep(0.02)
 
 
-class Worker:
-    """One engine worker. Use in a `with`."""
+def _child_of(labdir: LabDir, name: str) -> ChildState | None:
+    """Which process of a lab has this name, as its files tell; None if they do not."""
+    state = read_state(labdir)
+    return next((child for child in state.children if child.name == name), None) if state else None
 
-    def __init__(self, path: Path) -> None:
+
+class Worker:
+    """One engine worker. Use in a `with`.
+
+    One that is stopped, as by SIGSTOP, is not waited for: that is an error which names the process.
+    """
+
+    def __init__(
+        self, path: Path, timeout_s: float = ANSWER_TIMEOUT_S, state_of: Callable[[str], str] | None = None
+    ) -> None:
+        """`state_of` tells by name how a process of the lab is; by default its owner does."""
         self._path = path
-        self._line = LineSocket(path, self._gone)
+        self._labdir = LabDir(path.parent.name, path.parent.parent)
+        self._timeout_s = timeout_s
+        self._state_of = state_of or partial(_state_of, self._labdir)
+        self._line = LineSocket(path, self._gone, WORKER_PATIENCE_S)
+        self._was_stopped = False
 
     def __enter__(self) -> "Worker":
         """Connect. Raises `WorkerFailedError`."""
@@ -153,7 +178,10 @@ class Worker:
 
         Raises `WorkerFailedError` for the first that failed; those behind it are served all the same.
         """
-        answers = self._line.ask_all([msgspec.json.encode(request) for request in requests])
+        if self._was_stopped:
+            self._require_going()
+        lines = [msgspec.json.encode(request) for request in requests]
+        answers = self._line.ask_all(lines, self._timeout_s, self._require_going)
         return [self._read(*pair) for pair in zip(requests, answers, strict=True)]
 
     def _read(self, request: worker.Request, answer: bytes) -> dict[str, Any]:
@@ -162,11 +190,21 @@ class Worker:
             raise WorkerFailedError(f"{self._path.stem}: {type(request).__name__}: {reply['error']}")
         return reply
 
+    def _require_going(self) -> None:
+        """Raises `WorkerFailedError` when its process is stopped."""
+        child = _child_of(self._labdir, self._path.stem)
+        self._was_stopped = child is not None and stays_stopped(child.process)
+        if child is not None and self._was_stopped:
+            raise WorkerFailedError(stopped_text(child.name, child.process))
+
     def _gone(self, seen: str) -> WorkerFailedError:
         """The cause, as far as the owner knows it, instead of what a broken connection looks like."""
-        labdir, name = LabDir(self._path.parent.name, self._path.parent.parent), self._path.stem
+        labdir, name = self._labdir, self._path.stem
         try:
-            state = _state_of(labdir, name)
+            self._require_going()
+            state = self._state_of(name)
+        except WorkerFailedError as stopped:
+            return stopped
         except ScenariosError:
             return WorkerFailedError(lab_end(labdir) or f"{name} {seen}, and the owner does not answer either")
         what = seen if state == RUNNING else f"was {state}" if state.startswith("killed") else state

@@ -5,17 +5,21 @@ Owns the list; the engine workers know which entropy values cross a link. Every 
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import Any
 
 from agent.host.denylist import DeniedLink
-from agent.host.requests import LinkProbesAsked, SetDenied
+from agent.host.requests import LinkProbesAsked, Request, SetDenied
 from results.event_log import EventLog, Fields, Tail, timestamp
-from scenarios.errors import ScenariosError, UsageError
+from scenarios.errors import ScenariosError, UsageError, WorkerFailedError
 from scenarios.lab.client import Worker
+from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.link_trials import Trials
-from scenarios.lab.protocol import DenialState
+from scenarios.lab.processes import stopped_text
+from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus, DenialState
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role, parse_link
 
@@ -23,6 +27,13 @@ _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.05
 """How often SprayCheck's records are read while it may deny (our choice)."""
+
+WORKERS_WITHIN_S = 10.0
+"""All workers together answer within this, or the request fails: everybody else waits for the owner meanwhile. Half of
+what its other clients wait (`QUICK_TIMEOUT_S`); one that is stopped is not asked at all."""
+
+AGAIN_S = 1.0
+"""Between two tries to tell a worker what it may not have heard (our choice)."""
 
 BY_DETECTOR = "spraycheck"
 BY_PROBES = "probes"
@@ -42,10 +53,15 @@ class Acting:
 class Denials:
     """Links denied now."""
 
-    def __init__(self, labdir: LabDir, fabric: Fabric, workers: int) -> None:
+    def __init__(self, labdir: LabDir, fabric: Fabric, workers: int, status_of: Callable[[str], ChildStatus]) -> None:
+        """`status_of` tells by name how a process of the lab is."""
         self._labdir = labdir
         self._fabric = fabric
-        self._workers = workers
+        self._workers = range(workers)
+        self._status_of = status_of
+        self._unsure = set[int]()
+        """Workers that may have another list: one did not answer, and the change was taken back."""
+        self._again_s = 0.0
         self._denied: dict[DirectedLink, DenialState] = {}
         self._acting: Acting | None = None
         self._records = Tail(labdir.detect, labdir.older_detect)
@@ -94,10 +110,13 @@ class Denials:
 
     def due_in_s(self) -> float | None:
         """Seconds until `run` has something to do; None when nothing is planned."""
-        return None if self._acting is None else LOOK_EVERY_S
+        if self._acting is not None:
+            return LOOK_EVERY_S
+        return AGAIN_S if self._unsure else None
 
     def run(self) -> None:
         """Deny what has been accused since, allow what has proved itself; failures are logged, none is raised."""
+        self._assure()
         if self._acting is None:
             return
         for record in self._records.fresh():
@@ -109,8 +128,10 @@ class Denials:
 
     def _try(self, lift_after: int) -> None:
         """Allow links again over which enough probes in a row were answered."""
+        if any(self._status(index).state != RUNNING for index in self._workers):
+            return
         try:
-            told = [row for worker in self._each_worker() for row in worker.ask(LinkProbesAsked())["links"]]
+            told = [row for reply in self._ask(self._workers, LinkProbesAsked()) for row in reply["links"]]
             for link in self._trials.passed(told, lift_after):
                 way = next(way for way in self._denied if _denied_link(way) == link)
                 self._lifted.add(str(way))
@@ -132,16 +153,38 @@ class Denials:
             _log.error("deny %s: %s", link, error)
 
     def _put(self, wanted: dict[DirectedLink, DenialState]) -> None:
-        """Tell all workers, then believe it; a worker that fails ends its runs by itself."""
+        """Tell all workers, then believe it; a worker that fails ends its runs by itself.
+
+        Raises `WorkerFailedError`; then what was denied before holds, and those that have heard otherwise hear that.
+        """
+        for index in self._workers:
+            _require_running(self._status(index))
         before, self._denied = self._denied, wanted
         try:
             probed = self._probed()
             self._trials.keep(probed)
-            for worker in self._each_worker():
-                worker.ask(SetDenied(tuple(map(_denied_link, wanted)), probed))
+            self._ask(self._workers, self._order(probed))
         except ScenariosError:
-            self._denied = before
+            self._denied, self._unsure = before, {*self._workers}
             raise
+        self._unsure.clear()
+
+    def _assure(self) -> None:
+        """Tell workers that may have another list what is denied, as soon as they run."""
+        if not self._unsure or time.monotonic() < self._again_s:
+            return
+        self._again_s = time.monotonic() + AGAIN_S
+        for index in sorted(self._unsure):
+            if self._status(index).state == RUNNING:
+                with suppress(ScenariosError):
+                    self._ask((index,), self._order(self._probed()))
+                    self._unsure.discard(index)
+
+    def _status(self, index: int) -> ChildStatus:
+        return self._status_of(worker_name(index))
+
+    def _order(self, probed: tuple[DeniedLink, ...]) -> SetDenied:
+        return SetDenied(tuple(map(_denied_link, self._denied)), probed)
 
     def _probed(self) -> tuple[DeniedLink, ...]:
         """Denied links over which probes are sent: what hands have denied, hands allow again."""
@@ -149,14 +192,25 @@ class Denials:
             return ()
         return tuple(_denied_link(way) for way, state in self._denied.items() if state.by == BY_DETECTOR)
 
-    def _each_worker(self) -> Iterator[Worker]:
-        for index in range(self._workers):
-            with Worker(self._labdir.worker_socket(index)) as worker:
-                yield worker
+    def _ask(self, indexes: Iterable[int], request: Request) -> list[dict[str, Any]]:
+        """The workers' replies, which come soon or not at all. Raises `WorkerFailedError`."""
+        until, replies = time.monotonic() + WORKERS_WITHIN_S, list[dict[str, Any]]()
+        for index in indexes:
+            left_s = max(0.1, until - time.monotonic())
+            with Worker(self._labdir.worker_socket(index), left_s, lambda of: self._status_of(of).state) as worker:
+                replies.append(worker.ask(request))
+        return replies
 
     def _note(self, event: str, way: DirectedLink, by: str) -> None:
         with EventLog(self._labdir.detect) as log:
             log.write(event, "controller", {"epoch": self.epoch, "link": str(way), "by": by})
+
+
+def _require_running(worker: ChildStatus) -> None:
+    if worker.state == STOPPED:
+        raise WorkerFailedError(stopped_text(worker.name, worker.process))
+    if worker.state != RUNNING:
+        raise WorkerFailedError(f"{worker.name} has ended: {worker.state}")
 
 
 def leaves_too_few(way: DirectedLink, denied: set[DirectedLink], spines: int) -> bool:

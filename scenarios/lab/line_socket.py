@@ -12,7 +12,7 @@ ANSWER_TIMEOUT_S = 120.0
 """Longer than anything that is asked takes on a slow machine; the other side died silently if this passes."""
 
 PATIENCE_S = 5.0
-"""After this the user hears what is waited for, and a process that is stopped is not waited for any longer."""
+"""After this the user hears what is waited for, and every time it passes who waits may look for the cause."""
 
 
 class LineSocket:
@@ -22,10 +22,11 @@ class LineSocket:
     goes over a fresh connection, so that it cannot be given the wrong answer.
     """
 
-    def __init__(self, path: Path, gone: Callable[[str], ScenariosError]) -> None:
+    def __init__(self, path: Path, gone: Callable[[str], ScenariosError], patience_s: float | None = None) -> None:
         """`gone` makes the error of what was seen at the socket: it may look for the cause."""
         self._path = path
         self._gone = gone
+        self._patience_s = patience_s or PATIENCE_S
         self._socket: socket.socket | None = None
         self._received = b""
         self._broken_off = False
@@ -49,7 +50,7 @@ class LineSocket:
             self._socket = None
 
     def ask(self, line: bytes, timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None) -> bytes:
-        """Send one line, return the line that answers it; `waiting` is called when it takes long, and may raise."""
+        """Send one line, return the line that answers it; `waiting` is called as long as it takes, and may raise."""
         return self.ask_all((line,), timeout_s, waiting)[0]
 
     def ask_all(
@@ -79,16 +80,15 @@ class LineSocket:
 
     def _answer(self, link: socket.socket, timeout_s: float, waiting: Callable[[], None] | None) -> bytes:
         until = time.monotonic() + timeout_s
-        link.settimeout(min(PATIENCE_S, timeout_s) if waiting else timeout_s)
         while b"\n" not in self._received:
+            left_s = max(0.1, until - time.monotonic())
+            link.settimeout(min(self._patience_s, left_s) if waiting else left_s)
             try:
                 data = link.recv(1 << 16)
             except TimeoutError:
                 if waiting is None or time.monotonic() >= until:
                     raise
                 waiting()
-                waiting = None
-                link.settimeout(max(0.1, until - time.monotonic()))
                 continue
             if not data:
                 raise self._gone("ended without an answer")

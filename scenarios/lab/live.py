@@ -196,7 +196,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         stack.callback(children.end)
         captures = Captures(labdir)
         stack.callback(captures.end)
-        denials = Denials(labdir, fabric, workers)
+        denials = Denials(labdir, fabric, workers, children.status)
         lab = Lab(
             labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
         )

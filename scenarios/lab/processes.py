@@ -34,6 +34,9 @@ _ROUNDS = 10
 _LAST_BYTES = 4096
 """Of a log, in which its last line is looked for (our choice)."""
 
+_STAYS_S = 0.02
+"""A tracer stops a process for less than this to look at it (our choice, with room)."""
+
 _PR_SET_PDEATHSIG = 1
 """From linux/prctl.h."""
 
@@ -87,6 +90,25 @@ def is_stopped(process: ProcessId) -> bool:
     with suppress(OSError):
         return Path(f"/proc/{process.pid}/stat").read_bytes().rpartition(b")")[2].split()[0] in (b"T", b"t")
     return False
+
+
+def stays_stopped(process: ProcessId) -> bool:
+    """Whether it is stopped now and a moment later: one that somebody only looks at goes on at once."""
+    if not is_stopped(process):
+        return False
+    time.sleep(_STAYS_S)
+    return is_stopped(process)
+
+
+def stopped_text(name: str, process: ProcessId) -> str:
+    """Says which process of a lab is stopped, and how it goes on."""
+    return f"{name} (process {process.pid}) is stopped and does not answer; `kill -CONT {process.pid}` wakes it"
+
+
+def ask_to_end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
+    """Send a signal that ends a child of ours; one that is stopped is woken, or it would never hear it."""
+    process.send_signal(number)
+    process.send_signal(signal.SIGCONT)
 
 
 def kill(process: ProcessId) -> bool:
@@ -187,6 +209,8 @@ def _ancestry(pid: int) -> Iterable[int]:
 def end(processes: Iterable[ProcessId], grace_s: float) -> tuple[ProcessId, ...]:
     """Ask politely, wait, then kill; returns those that had to be killed."""
     waiting = [process for process in processes if _signal(process, signal.SIGTERM)]
+    for process in waiting:
+        _signal(process, signal.SIGCONT)  # a stopped one hears nothing else
     _wait_gone(waiting, grace_s)
     killed = tuple(process for process in waiting if _signal(process, signal.SIGKILL))
     _wait_gone(killed, 5.0)

@@ -250,6 +250,7 @@ class CaptureState(msgspec.Struct, frozen=True):
 
 
 RUNNING = "running"
+STOPPED = "stopped"
 """State of a process that lives."""
 
 

@@ -17,15 +17,20 @@ def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
     owner = undo.enter_context(Owner(labdir))
     undo.enter_context(busy(labdir))
     status = owner.ask(protocol.Status(), protocol.LabStatus)
-    if dead := ended_processes(status):
+    if idle := idle_processes(status):
         raise LabStateError(
-            f"lab {labdir.lab!r} is not whole: {dead} before this run; `{labdir.down_command}` and up again"
+            f"lab {labdir.lab!r} is not whole before this run: {idle}; `{labdir.down_command}` and up again"
         )
     workers = [undo.enter_context(Worker(labdir.worker_socket(at))) for at in range(status.workers)]
     return LabInUse(status.fabric(), owner, tuple(workers), status.code)
 
 
-def ended_processes(status: protocol.LabStatus) -> str:
-    """The lab's processes that have ended, and how; empty when all run."""
-    ended = {child.name: child.state for child in status.children if child.state != protocol.RUNNING}
-    return " and ".join(f"{name} {'was ' if how.startswith('killed') else ''}{how}" for name, how in ended.items())
+def idle_processes(status: protocol.LabStatus) -> str:
+    """The lab's processes that have ended, and how, or are stopped; empty when all run."""
+    return " and ".join(_idle_text(child) for child in status.children if child.state != protocol.RUNNING)
+
+
+def _idle_text(child: protocol.ChildStatus) -> str:
+    if child.state == protocol.STOPPED:
+        return f"{child.name} (process {child.process.pid}) is stopped (`kill -CONT {child.process.pid}` wakes it)"
+    return f"{child.name} {'was ' if child.state.startswith('killed') else ''}{child.state}"

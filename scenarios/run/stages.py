@@ -35,7 +35,7 @@ from scenarios.memory_room import no_room
 from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.announcing import announced_ends, announced_sendings
-from scenarios.run.attached import attached, ended_processes
+from scenarios.run.attached import attached, idle_processes
 from scenarios.run.changes import changes_text
 from scenarios.run.expect import unmeasured_text
 from scenarios.run.measuring import measuring_of, verdicts_wanted
@@ -59,6 +59,9 @@ RECORDED_WITHIN_S = 2.0
 """Where its verdicts decide nothing, and dead paths may never bring what they wait for."""
 
 POLL_S = 0.1
+
+LOOK_EVERY_S = 1.0
+"""Between two looks at the lab's processes while verdicts are waited for (our choice)."""
 
 FIRST_PACKET_POLL_S = 0.005
 """Until the first packet has left, from which timelines count: an edge that is due at once is late by as much."""
@@ -370,6 +373,7 @@ def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Li
     both = plan.scenario.detector.counter_bits == 32
     until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
     settled_at: float | None = None
+    look_at = 0.0
     while True:
         found += collect.of_epoch(said.fresh(), epoch)
         now, lacking = time.monotonic(), collect.unmeasured_count(found)
@@ -381,8 +385,10 @@ def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Li
             now > settled_at + OTHER_WITHIN_S or all(collect.is_settled(found, wanted, each) for each in others)
         ):
             return tuple(found)
-        if settled_at is None and now > until:
+        if settled_at is None and now > min(look_at, until):
+            look_at = now + LOOK_EVERY_S
             _require_running(lab.owner.ask(protocol.Status(), protocol.LabStatus))
+        if settled_at is None and now > until:
             listener.note(f"only {collect.verdict_count(found, decides):,} of {wanted:,} paths were judged")
             return tuple(found)
         if settled_at is None:
@@ -391,8 +397,8 @@ def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Li
 
 
 def _require_running(status: protocol.LabStatus) -> None:
-    """Raises `OwnerFailedError` when one of the lab's processes has ended."""
-    if dead := ended_processes(status):
+    """Raises `OwnerFailedError` when one of the lab's processes has ended, or is stopped."""
+    if idle := idle_processes(status):
         said = "what was said last, if anything, is in the run's folder, in logs/"
         full = full_disk_text(LabDir(status.lab).path)  # then there may be no log
-        raise OwnerFailedError(f"{dead} while the run went on; {f'{full}; ' if full else ''}{said}")
+        raise OwnerFailedError(f"{idle} while the run went on; {f'{full}; ' if full else ''}{said}")

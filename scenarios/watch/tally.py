@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 
 from results.event_log import Fields
 from results.wording import open_sets
-from scenarios.lab.protocol import RUNNING, FaultState, LabStatus
+from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
 from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.states import StateChanges, place_of
 from scenarios.watch.view import (
@@ -210,6 +210,7 @@ def _accusation(record: Fields) -> str:
 
 
 def _troubles(reading: Reading) -> Iterator[str]:
-    dead = {each.name: each.state for each in reading.status.children if each.state != RUNNING}
-    yield from (f"{name} {state}" for name, state in dead.items())
-    yield from (f"{name} does not answer" for name in reading.silent if name not in dead)
+    idle = {each.name: each for each in reading.status.children if each.state != RUNNING}
+    for name, each in idle.items():
+        yield f"{name} {each.state}" + (f" (process {each.process.pid})" if each.state == STOPPED else "")
+    yield from (f"{name} does not answer" for name in reading.silent if name not in idle)

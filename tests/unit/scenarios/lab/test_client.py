@@ -1,21 +1,27 @@
 """What is said when a process of the lab does not answer any more."""
 
+import os
+import signal
 import socket
+import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 
 import msgspec
 import pytest
 
 from agent.host.requests import Progress
 from scenarios.errors import OwnerFailedError, WorkerFailedError
+from scenarios.lab import client
 from scenarios.lab.client import Owner, Worker, lab_end, not_up
-from scenarios.lab.lab_dir import LabDir, owned
-from scenarios.lab.processes import ProcessId
+from scenarios.lab.lab_dir import ChildState, LabDir, LabState, owned, write_state
+from scenarios.lab.processes import ProcessId, identify, is_stopped
 from scenarios.lab.protocol import Answer, ChildStatus, LabStatus, Status
 from scenarios.lab.serve import listening, serve
+from scenarios.lab.shape import LabShape
 
 STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, 1, (), (), ())
 
@@ -68,6 +74,54 @@ def test_a_worker_that_dies_before_it_answers_is_told(red: LabDir) -> None:
             link.accept()[0].close()
             with pytest.raises(WorkerFailedError, match=r"^worker1 was killed by signal 40$"):
                 worker.ask(Progress())
+
+
+@pytest.fixture
+def stopped() -> Iterator[ProcessId]:
+    """A process that was told to stop."""
+    with subprocess.Popen(("sleep", "60")) as child:
+        child.send_signal(signal.SIGSTOP)
+        found = identify(child.pid)
+        assert found is not None
+        while not is_stopped(found):
+            time.sleep(0.001)
+        yield found
+        child.kill()
+
+
+def state_with(labdir: LabDir, worker: ProcessId) -> None:
+    shape = {name: getattr(STATUS, name) for name in LabShape.__struct_fields__}
+    write_state(labdir, LabState(**shape, children=(ChildState("worker1", worker),)))
+
+
+def test_a_worker_that_is_stopped_is_named_and_not_waited_for(
+    red: LabDir, stopped: ProcessId, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client, "WORKER_PATIENCE_S", 0.05)
+    state_with(red, stopped)
+    told = rf"^worker1 \(process {stopped.pid}\) is stopped and does not answer; `kill -CONT {stopped.pid}` wakes it$"
+    with dead_worker(red) as link:
+        link.listen()
+        began = time.monotonic()
+        with Worker(red.worker_socket(1)) as worker:
+            for _ in range(2):
+                with pytest.raises(WorkerFailedError, match=told):
+                    worker.ask(Progress())
+        assert time.monotonic() - began < 1
+
+
+def test_a_worker_that_is_only_busy_is_waited_for(red: LabDir, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(client, "WORKER_PATIENCE_S", 0.02)
+    own = identify(os.getpid())
+    assert own is not None
+    state_with(red, own)
+    with dead_worker(red) as link:
+        link.listen()
+        with Worker(red.worker_socket(1)) as worker:
+            at = link.accept()[0]
+            Timer(0.1, at.sendall, [b'{"ok": true, "qps": []}\n']).start()
+            assert worker.ask(Progress()) == {"qps": []}
+            at.close()
 
 
 def test_a_worker_that_went_with_its_lab_is_not_blamed(red: LabDir) -> None:

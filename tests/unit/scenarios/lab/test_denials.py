@@ -9,10 +9,12 @@ from msgspec.structs import asdict
 from agent.host.denylist import DeniedLink
 from agent.host.requests import LinkProbesAsked, SetDenied
 from results.event_log import EventLog, read_records
-from scenarios.errors import UsageError
+from scenarios.errors import UsageError, WorkerFailedError
 from scenarios.lab import denials
 from scenarios.lab.denials import Acting, Denials, leaves_too_few
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import ProcessId
+from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 from tests.support.run_schemas import problems_in
@@ -27,8 +29,14 @@ class Workers:
         self.told: list[tuple[str, SetDenied]] = []
         self.counts: dict[DeniedLink, tuple[int, int]] = {}
         """Probes answered and lost, as every worker tells."""
+        self.states = dict.fromkeys(("worker0", "worker1"), RUNNING)
+        self.deaf = ""
+        """Which one hangs."""
 
-    def __call__(self, path: Path) -> "Workers":
+    def status(self, name: str) -> ChildStatus:
+        return ChildStatus(name, ProcessId(123, 1), self.states[name])
+
+    def __call__(self, path: Path, *_: object) -> "Workers":
         self.path = path
         return self
 
@@ -42,6 +50,8 @@ class Workers:
         if isinstance(request, LinkProbesAsked):
             told = self.counts.items()
             return {"links": [{**asdict(link), "answered": each[0], "lost": each[1]} for link, each in told]}
+        if self.path.stem == self.deaf:
+            raise WorkerFailedError(f"{self.deaf} did not answer for 10 s")
         self.told.append((self.path.name, request))
         return {"evs": 1}
 
@@ -54,10 +64,10 @@ def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
 
 
 @pytest.fixture
-def denylist(tmp_path: Path) -> Denials:
+def denylist(tmp_path: Path, workers: Workers) -> Denials:
     labdir = LabDir("x", tmp_path)
     labdir.path.mkdir()
-    return Denials(labdir, FABRIC, 2)
+    return Denials(labdir, FABRIC, 2, workers.status)
 
 
 def noted(denylist: Denials) -> list[tuple[str, str, str]]:
@@ -79,6 +89,31 @@ def test_every_worker_hears_the_whole_list_and_changes_are_written_down(denylist
     assert set(workers.told[-1][1].links) == {DeniedLink(0, 2, 1, True)}
     assert denylist.allow(None, "hand") == ()
     assert [event for event, *_ in noted(denylist)] == ["DENY", "DENY", "ALLOW", "ALLOW"]
+
+
+def test_a_worker_that_is_stopped_is_named_and_nobody_is_asked(denylist: Denials, workers: Workers) -> None:
+    workers.states["worker1"] = STOPPED
+    with pytest.raises(WorkerFailedError, match=r"^worker1 \(process 123\) is stopped and does not answer"):
+        denylist.deny("p0:leaf2>spine1", "hand")
+    workers.states["worker1"] = "killed by SIGKILL"
+    with pytest.raises(WorkerFailedError, match=r"^worker1 has ended: killed by SIGKILL$"):
+        denylist.deny("p0:leaf2>spine1", "hand")
+    assert (workers.told, denylist.states(), denylist.due_in_s()) == ([], (), None)
+
+
+def test_a_change_that_one_worker_did_not_hear_is_taken_back_at_all(denylist: Denials, workers: Workers) -> None:
+    workers.deaf = "worker1"
+    with pytest.raises(WorkerFailedError, match="did not answer"):
+        denylist.deny("p0:leaf2>spine1", "hand")
+    assert denylist.states() == ()
+    assert denylist.due_in_s() is not None
+    workers.states["worker1"] = STOPPED
+    denylist.run()
+    assert [(name, len(request.links)) for name, request in workers.told] == [("worker0.sock", 1), ("worker0.sock", 0)]
+    workers.states["worker1"], workers.deaf, denylist._again_s = RUNNING, "", 0.0
+    denylist.run()
+    assert [name for name, _ in workers.told[2:]] == ["worker1.sock"], "the other one has heard"
+    assert denylist.due_in_s() is None
 
 
 def test_a_hosts_link_is_refused(denylist: Denials, workers: Workers) -> None:

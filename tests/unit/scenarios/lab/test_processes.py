@@ -7,18 +7,23 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from threading import Thread
 
 import pytest
 
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.processes import (
     ProcessId,
+    ask_to_end,
+    end,
     end_marked,
     identify,
     is_alive,
+    is_stopped,
     marked,
     marked_environment,
     spawn,
+    stays_stopped,
     wait_gone,
 )
 from tests.support.sudo_user import USER, needs_root
@@ -130,3 +135,26 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
 def test_missing_program_is_an_error_at_once() -> None:
     with pytest.raises(EnvironmentLackingError, match="nowhere/program is missing; `spraylab doctor` tells"):
         spawn(("/nowhere/program",), LAB)
+
+
+def test_a_stopped_process_is_told_and_ends_in_order_all_the_same(tmp_path: Path) -> None:
+    child = spawn(("sh", "-c", "trap 'exit 7' TERM; while :; do sleep 0.01; done"), LAB, tmp_path / "log")
+    process = identify(child.pid)
+    assert process is not None
+    time.sleep(0.1)  # the shell sets its trap
+    assert not stays_stopped(process)
+    child.send_signal(signal.SIGSTOP)
+    assert wait_for(lambda: is_stopped(process))
+    assert stays_stopped(process)
+    ask_to_end(child)
+    assert child.wait(5) == 7
+
+
+def test_what_is_stopped_needs_no_kill_to_end(tmp_path: Path) -> None:
+    child = spawn(("sleep", "60"), LAB, tmp_path / "log")
+    child.send_signal(signal.SIGSTOP)
+    process = identify(child.pid)
+    assert process is not None
+    assert wait_for(lambda: is_stopped(process))
+    Thread(target=child.wait).start()  # else it stays as a zombie, which is gone, too
+    assert end((process,), grace_s=5) == ()

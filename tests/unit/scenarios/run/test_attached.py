@@ -35,7 +35,12 @@ def run(labdir: LabDir) -> None:
 
 @pytest.mark.parametrize("use", [perf, run])
 @pytest.mark.parametrize(
-    ("state", "told"), [("killed by SIGKILL", "worker1 was killed by SIGKILL"), ("exited 1", "worker1 exited 1")]
+    ("state", "told"),
+    [
+        ("killed by SIGKILL", "worker1 was killed by SIGKILL"),
+        ("exited 1", "worker1 exited 1"),
+        ("stopped", "worker1 (process 2) is stopped (`kill -CONT 2` wakes it)"),
+    ],
 )
 def test_a_lab_that_is_not_whole_is_refused(
     tmp_path: Path, use: Callable[[LabDir], None], state: str, told: str
@@ -45,7 +50,7 @@ def test_a_lab_that_is_not_whole_is_refused(
         with pytest.raises(LabStateError) as refused:
             use(red)
         assert str(refused.value) == (
-            f"lab 'red' is not whole: {told} before this run; `spraylab down --lab red` and up again"
+            f"lab 'red' is not whole before this run: {told}; `spraylab down --lab red` and up again"
         )
         with busy(red):
             pass  # nobody holds the lab any more

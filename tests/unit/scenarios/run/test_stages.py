@@ -21,7 +21,12 @@ SCENARIO = Scenario.model_validate(
 
 
 @pytest.mark.parametrize(
-    ("state", "told"), [("killed by SIGKILL", "worker0 was killed by SIGKILL"), ("exited 1", "worker0 exited 1")]
+    ("state", "told"),
+    [
+        ("killed by SIGKILL", "worker0 was killed by SIGKILL"),
+        ("exited 1", "worker0 exited 1"),
+        ("stopped", r"worker0 \(process \d+\) is stopped \(`kill -CONT \d+` wakes it\)"),
+    ],
 )
 def test_a_process_that_ends_during_the_run_is_told(state: str, told: str) -> None:
     with pytest.raises(OwnerFailedError, match=f"^{told} while the run went on"):
