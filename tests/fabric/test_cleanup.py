@@ -301,8 +301,25 @@ def test_an_order_that_is_interrupted_is_taken_back(lab: Lab) -> None:
     assert [(each["link"], each["requested"]) for each in lab.json("fault", "show")] == [("p0:leaf0>spine0", 0.01)]
     truth = [record["event"] for record in read_records(lab.labdir.truth)]
     assert truth.count("FAULT_SET") == truth.count("FAULT_CLEAR") + 1 == 34, "it was in force for a while, and is told"
+    a_stopped_worker_is_named(lab)
     lab("down")
     assert lab.left() == []
+
+
+def a_stopped_worker_is_named(lab: Lab) -> None:
+    """And stops nobody who does not need it: the owner answers, also while it has a request for it."""
+    pid = next(each["process"]["pid"] for each in lab.json("inspect")["children"] if each["name"] == "worker0")
+    os.kill(pid, signal.SIGSTOP)
+    assert {each["name"]: each["state"] for each in lab.json("inspect")["children"]}["worker0"] == "stopped"
+    began = time.monotonic()
+    for words in (("deny", "set", "p0:leaf0>spine0"), ("inspect", "h0", "--qps")):
+        assert f"worker0 (process {pid}) is stopped and does not answer" in lab(*words, code=4).stderr
+    assert "is not whole before this run" in lab("run", "--attach", "gray-link-small", code=4).stderr
+    assert time.monotonic() - began < 20
+    assert lab.json("deny", "show") == []
+    os.kill(pid, signal.SIGCONT)
+    assert [each["link"] for each in lab.json("deny", "set", "p0:leaf0>spine0")] == ["p0:leaf0>spine0"]
+    os.kill(pid, signal.SIGSTOP)  # `down` wakes it
 
 
 def waits_for_an_answer(process: "subprocess.Popen[str]") -> bool:
