@@ -3,6 +3,7 @@
 While the lease is held the lab lives; when its holder ends, by whatever cause, the owner takes the lab down.
 """
 
+import signal
 import socket
 import subprocess
 from collections.abc import Callable
@@ -70,7 +71,7 @@ class Launched:
 
     def hung_up(self, lab: str) -> OwnerFailedError:
         """What became of an owner that hung up before its lab was ready."""
-        if self.wait_ended() or self._process.returncode is None:
+        if self.wait_ended() or self._process.returncode in (None, *_ASKED_TO_END):
             return OwnerFailedError(
                 f"lab {lab!r} was taken down while it was built, by `down` or a signal to its owner"
             )
@@ -85,6 +86,10 @@ class Launched:
         other = owner_of(labdir)
         if other is None or other.pid == self._process.pid:
             take_down(labdir)
+
+
+_ASKED_TO_END = (-signal.SIGTERM, -signal.SIGINT)
+"""Return codes of an owner that was told to end before it could take signals."""
 
 
 def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:

@@ -18,6 +18,7 @@ from testbed.model.ids import LinkId
     ("script", "said"),
     [
         ("exit 0", "lab 'x' was taken down while it was built, by `down` or a signal to its owner"),
+        ("kill $$", "lab 'x' was taken down while it was built, by `down` or a signal to its owner"),
         ("kill -9 $$", "the owner of lab 'x' ended while the lab was built: killed by SIGKILL"),
         ("exit 1", "the owner of lab 'x' ended while the lab was built: exited 1"),
     ],
