@@ -101,6 +101,25 @@ class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
     new_spine: Switch | None = None
 
 
+class PlaneLossy(OfQueuePair, frozen=True, kw_only=True, tag="PLANE_LOSSY"):
+    """A plane loses far more than the others, on all its paths alike, as a host's own link that is failing does."""
+
+    plane: Plane
+    lost: Count
+    packets: Count
+    """Lost and acknowledged, since counting began; as in the others."""
+    others_lost: Count
+    others_packets: Count
+    left: bool
+    """Whether the queue pair uses it no more for a while."""
+
+
+class PlaneTried(OfQueuePair, frozen=True, kw_only=True, tag="PLANE_TRIED"):
+    """A plane that was left for its losses is used again."""
+
+    plane: Plane
+
+
 class OfPackets(OfQueuePair, frozen=True, kw_only=True):
     """Packets that have to be sent again, summed over 50 ms."""
 
@@ -114,7 +133,7 @@ class OfPackets(OfQueuePair, frozen=True, kw_only=True):
 
 
 class Loss(OfPackets, frozen=True, kw_only=True, tag="LOSS"):
-    """Shown to be lost by a later arrival on the same path."""
+    """Shown to be lost by later arrivals, or sent on a path from which nothing comes back."""
 
 
 class AckTimeout(OfPackets, frozen=True, kw_only=True, tag="ACK_TIMEOUT"):
@@ -232,6 +251,8 @@ AGENT_RECORDS: tuple[Any, ...] = (
     Port,
     EvState,
     EvReplaced,
+    PlaneLossy,
+    PlaneTried,
     Loss,
     AckTimeout,
     *(defstruct(name, [], bases=(OfPackets,), frozen=True, kw_only=True, tag=name)

@@ -57,6 +57,13 @@ class EvConfig:
     """So many losses in one plane, and meanwhile not one arrival, retire all its EVs unless it is the last plane with
     any. Our choice: the floor of one EV a plane would otherwise keep sending into a dead plane for ever."""
 
+    leave_lossy_planes: bool = False
+    """A plane that loses far more than the others on all its EVs is used no more for `plane_retry_ns`, unless states
+    never change. Reported it is in any case. Our choice: MRC leaves it to whoever runs the network."""
+
+    plane_retry_ns: int = 10_000_000_000
+    """After so long a plane that was left is tried again. Our choice."""
+
     start_rotations: int = 2
     """Until so many packets an active EV are acknowledged, no more than these are sent: a path that is dead from the
     start costs no more. Our choice, after the paper's figure 4; nothing is held back while states never change."""
@@ -118,6 +125,7 @@ RANGES: dict[str, tuple[float, float]] = {
     "swap_after": (0, 1 << 20),
     "swap_memory_ns": (1, 3600 * _SECOND_NS),
     "plane_silent_after": (1, 1 << 20),
+    "plane_retry_ns": (1000, 3600 * _SECOND_NS),
     "start_rotations": (1, 1 << 16),
     "probe_interval_ns": (1000, 3600 * _SECOND_NS),
     "probe_max_interval_ns": (1000, 3600 * _SECOND_NS),

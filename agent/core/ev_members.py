@@ -41,6 +41,8 @@ class EvMembers:
         self.slot_of_row[active] = np.arange(len(active))
         self.local_up = np.ones(_PLANES, np.bool_)
         self.remote_up = np.ones(_PLANES, np.bool_)
+        self.left = np.zeros(_PLANES, np.bool_)
+        """Planes that are used as little as if a port were down, for their losses."""
         self.learn_values()
         self.refresh()
 
@@ -55,7 +57,7 @@ class EvMembers:
 
     def refresh(self) -> None:
         """Recompute what the selection reads."""
-        self.plane_up = self.local_up & self.remote_up
+        self.plane_up = self.local_up & self.remote_up & ~self.left
         self.usable = (self.states <= EvState.SKIP) & self.plane_up[self.planes]
         seated = self.row_of_slot.astype(np.int64)
         self.vacant = ~self.usable[seated]

@@ -80,7 +80,7 @@ class EvSet:
 
     @property
     def plane_up(self) -> NDArray[np.bool_]:
-        """(256,) whether the ports of both ends are up in each plane."""
+        """(256,) whether the ports of both ends are up in each plane, and it was not left for its losses."""
         return self._members.plane_up
 
     @property
@@ -258,6 +258,24 @@ class EvSet:
         """The peer's ports by plane (256,)."""
         self._members.remote_up = up.copy()
         self._follow_ports(now_ns)
+
+    def leave_plane(self, plane: int, now_ns: int) -> bool:
+        """Use a plane no more, its states untouched; False if too little would be left (`min_active`)."""
+        members = self._members
+        others = members.in_use() * members.plane_up
+        others[plane] = 0
+        if not members.plane_up[plane] or others.sum() < max(1, self._min_active):
+            return False
+        members.left[plane] = True
+        self._follow_ports(now_ns)
+        return True
+
+    def try_planes(self, now_ns: int) -> list[int]:
+        """Use the planes that were left again; which they are."""
+        planes: list[int] = np.flatnonzero(self._members.left).tolist()
+        self._members.left[:] = False
+        self._follow_ports(now_ns)
+        return planes
 
     def _follow_ports(self, now_ns: int) -> None:
         members = self._members

@@ -59,7 +59,7 @@ class MessagesCompleted:
 
 @dataclass(frozen=True, slots=True)
 class PacketsLost:
-    """Losses proven by later arrivals on the same EV: `counts[i]` packets on EV row `ev_indices[i]`."""
+    """Losses shown by later arrivals, or on a silent path: `counts[i]` packets on EV row `ev_indices[i]`."""
 
     now_ns: int
     ev_indices: tuple[int, ...]
@@ -119,6 +119,29 @@ class EvReplaced:
     new_ev: int
 
 
+@dataclass(frozen=True, slots=True)
+class PlaneLossy:
+    """A plane loses far more than the others, on all its EVs alike; see `plane_losses`."""
+
+    now_ns: int
+    plane: int
+    lost: int
+    packets: int
+    """Lost and acknowledged."""
+    others_lost: int
+    others_packets: int
+    left: bool
+    """Whether it is used no more for a while."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneTried:
+    """A plane that was left for its losses is used again."""
+
+    now_ns: int
+    plane: int
+
+
 class PortOwner(Enum):
     """Whose ports an event speaks of."""
 
@@ -146,4 +169,6 @@ Event = (
     | EvReplaced
     | PacketsNacked
     | PortsChanged
+    | PlaneLossy
+    | PlaneTried
 )

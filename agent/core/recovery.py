@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile, LossRule, QpConfig
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev_set import EvSet
-from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut
+from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
 from agent.core.inflight import InFlight, Tolerance
+from agent.core.plane_losses import LossyPlane, PlaneLosses
 from agent.core.probe import Prober
 from agent.core.questions import Question
 from agent.core.retry import RetryTimer
@@ -81,6 +82,8 @@ class Recovery:
         self._late_ns: int | None = None
         self._tail_ns: int | None = None
         self._silent_ns: int | None = None
+        self._try_planes_ns: int | None = None
+        self._plane_losses = PlaneLosses(sending.profile, sending.evs)
         self.silent = SilentPaths(sending.flight)
         """Paths from which nothing comes back while others answer."""
         self._trips = RoundTrips(sending.profile.planes)
@@ -102,7 +105,7 @@ class Recovery:
     def deadline_ns(self) -> int | None:
         """When `on_timer` has something to do at the latest; None if never."""
         first = self._timer.deadline_ns
-        for due in (self._prober.deadline_ns, self._late_ns, self._tail_ns, self._silent_ns):
+        for due in (self._prober.deadline_ns, self._late_ns, self._tail_ns, self._silent_ns, self._try_planes_ns):
             if due is not None and (first is None or due < first):
                 first = due
         return first
@@ -158,6 +161,8 @@ class Recovery:
             self._on_unanswered(prober.on_timer(now_ns), now_ns)
         if self._silent_ns is not None and now_ns >= self._silent_ns:
             self._ask_silent(now_ns)
+        if self._try_planes_ns is not None and now_ns >= self._try_planes_ns:
+            self._try_planes(now_ns)
         if self._late_ns is not None and now_ns >= self._late_ns:
             self._ask_late(now_ns)
         if self._tail_ns is not None and now_ns >= self._tail_ns:
@@ -337,13 +342,30 @@ class Recovery:
         self._blame(evs, now_ns)
 
     def _blame(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        """The packets just marked as lost speak against their EVs, (m,) rows."""
+        """The packets just marked as lost speak against their EVs, (m,) rows, and against planes."""
+        for lossy in self._plane_losses.judge(now_ns):
+            self._on_lossy_plane(lossy, now_ns)
         if self._config.ev.adapts:
             before = self._ev_set.version
             self._ev_set.on_losses(evs, self._flight.newly_lost_unheard(self._profile.planes), now_ns)
             if self._ev_set.version != before:
                 self._trips.forget_spread()
             self._prober.follow(now_ns)
+
+    def _on_lossy_plane(self, lossy: LossyPlane, now_ns: int) -> None:
+        """Report it, and leave it if that is wanted."""
+        config = self._config.ev
+        leaves = config.leave_lossy_planes and config.adapts and self._ev_set.leave_plane(lossy.plane, now_ns)
+        self._report(PlaneLossy(now_ns, *lossy, left=leaves))
+        if leaves:
+            self._try_planes_ns = now_ns + config.plane_retry_ns
+            self.on_ports(now_ns)
+
+    def _try_planes(self, now_ns: int) -> None:
+        self._try_planes_ns = None
+        for plane in self._ev_set.try_planes(now_ns):
+            self._report(PlaneTried(now_ns, plane))
+        self.on_ports(now_ns)
 
     def _tally(
         self, evs: NDArray[np.uint16], counter: NDArray[np.int64] | None

@@ -178,6 +178,11 @@ def _told(item: QpEvent) -> tuple[str, dict[str, Any]]:
             }
         case core.PortsChanged(owner=owner, up=up, down=down):
             return "PORT", {"side": owner.value, "up": up, "down": down}
+        case core.PlaneLossy() as lossy:
+            names = ("plane", "lost", "packets", "others_lost", "others_packets", "left")
+            return "PLANE_LOSSY", {name: getattr(lossy, name) for name in names}
+        case core.PlaneTried(plane=plane):
+            return "PLANE_TRIED", {"plane": plane}
         case core.QpFailed(reason=reason, flushed=flushed):
             return "QP_ERROR", {"reason": reason.value, "flushed": flushed}
         case _:

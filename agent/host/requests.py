@@ -56,6 +56,8 @@ class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     swap_after: int | None = None
     swap_memory_ns: int | None = None
     plane_silent_after: int | None = None
+    leave_lossy_planes: bool | None = None
+    plane_retry_ns: int | None = None
     start_rotations: int | None = None
     probe_interval_ns: int | None = None
     probe_max_interval_ns: int | None = None

@@ -116,6 +116,11 @@ class EvTreatment(Part):
     """Marks further apart are not in a row."""
     plane_silent_after: int = _ev("plane_silent_after")
     """So many losses in a plane in which nothing arrives meanwhile retire all its EVs."""
+    leave_lossy_planes: bool = _EV.leave_lossy_planes
+    """A plane that loses far more than the others on all its paths, as over a host link that drops, is used no more for
+    `plane_retry_ms`. Without it such a plane is only reported (`PLANE_LOSSY`): retiring paths does not help there."""
+    plane_retry_ms: float = _ev("plane_retry_ns", MS)
+    """After so long a plane that was left is tried again."""
     start_rotations: int = _ev("start_rotations")
     """Packets an active EV that must be acknowledged before more are sent, unless `loss_policy` is `off`."""
     probe_interval_ms: float = _ev("probe_interval_ns", MS)

@@ -61,6 +61,8 @@ def _ev_settings(ev: EvTreatment, transport: Transport) -> ask.EvSettings:
         swap_after=ev.swap_after,
         swap_memory_ns=round(ev.swap_memory_ms * MS),
         plane_silent_after=ev.plane_silent_after,
+        leave_lossy_planes=ev.leave_lossy_planes,
+        plane_retry_ns=round(ev.plane_retry_ms * MS),
         start_rotations=ev.start_rotations,
         probe_interval_ns=round(ev.probe_interval_ms * MS),
         probe_max_interval_ns=round(ev.probe_max_interval_ms * MS),

@@ -77,6 +77,15 @@ def test_completions_and_failures_are_told(tmp_path):
     assert (failed["event"], failed["reason"], failed["flushed"]) == ("QP_ERROR", "retry counter exceeded", 4)
 
 
+def test_a_lossy_plane_is_reported_with_its_counts(tmp_path):
+    events = [core.PlaneLossy(5, 1, 46, 4046, 1, 4001, left=True), core.PlaneTried(9, 1)]
+    lossy, tried = logged(tmp_path, *events)
+    counts = {"plane": 1, "lost": 46, "packets": 4046, "others_lost": 1, "others_packets": 4001, "left": True}
+    assert {name: lossy[name] for name in ("event", *counts)} == {"event": "PLANE_LOSSY", **counts}
+    assert (tried["event"], tried["plane"]) == ("PLANE_TRIED", 1)
+    assert problems_in("agent.jsonl", [lossy, tried]) == []
+
+
 def test_ports_are_told(tmp_path):
     (record,) = logged(tmp_path, core.PortsChanged(1, core.PortOwner.PEER, (0, 2), (1,)))
     assert (record["event"], record["side"], record["up"], record["down"]) == ("PORT", "peer", [0, 2], [1])

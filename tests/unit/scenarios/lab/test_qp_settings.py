@@ -24,6 +24,7 @@ UNLIKE = {
         "profile": {"count": 8},
         "loss_policy": "threshold", "bad_after": 5, "bad_window_ms": 20, "active": 4, "min_active": 2, "skip_ms": 2,
         "skip_share": 0.25, "swap_after": 4, "swap_memory_ms": 20, "plane_silent_after": 4, "start_rotations": 3,
+        "leave_lossy_planes": True, "plane_retry_ms": 700,
         "probe_interval_ms": 5, "probe_max_interval_ms": 50, "probe_timeout_ms": 4, "revive_after": 3, "revive_ms": 30,
     },
     "congestion": {

@@ -1,0 +1,82 @@
+"""Planes that lose far more than the others on all their paths: a host's own link, or a leaf, and not one path.
+
+An EV that is retired for such losses is soon revived, and its spares lose as much: choosing EVs does not help. In MRC a
+NIC port that loses is the operator's matter (MRC paper); here it is found, reported and, by setting, left. Our choice.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.core.config import EvProfile
+from agent.core.counters import EvCounters
+
+_LEAST_LOST = 32
+"""Packets a plane must have lost. Our choice: of eight EVs that lose alike, one without any loss is a case in fifty."""
+
+_LEAST_SHARE = 0.005
+_TIMES_THE_OTHERS = 4
+_EVS_SHARE = 0.75
+"""Part of the plane's EVs that must have lost something: fewer are paths that fail, not the plane. Our choice."""
+
+_WINDOW_NS = 10_000_000_000
+"""Losses further apart than this are not counted together. Our choice."""
+
+
+class LossyPlane(NamedTuple):
+    """What was counted in a plane, and in all others, since the same moment."""
+
+    plane: int
+    lost: int
+    packets: int
+    """Lost and acknowledged."""
+    others_lost: int
+    others_packets: int
+
+
+class PlaneLosses:
+    """Judges one queue pair's planes by its counters, now and then."""
+
+    def __init__(self, profile: EvProfile, evs: EvCounters) -> None:
+        self._planes = profile.planes
+        self._numbers = np.unique(profile.planes).tolist()
+        self._evs = evs
+        self._since_ns = 0
+        self._lost_before, self._acked_before = self._lost(), evs.acked.copy()
+
+    def judge(self, now_ns: int) -> list[LossyPlane]:
+        """The lossy planes, to be asked after losses; after enough of them, or much later, counting begins anew."""
+        lost = self._lost() - self._lost_before
+        by_plane = np.bincount(self._planes, weights=lost, minlength=256).astype(np.int64)
+        if by_plane.max() < _LEAST_LOST:
+            if now_ns - self._since_ns > _WINDOW_NS:
+                self._begin(now_ns)
+            return []
+        packets = lost + self._evs.acked - self._acked_before
+        done = np.bincount(self._planes, weights=packets, minlength=256).astype(np.int64)
+        found = [
+            LossyPlane(plane, int(by_plane[plane]), int(done[plane]), int(lost.sum() - by_plane[plane]),
+                       int(done.sum() - done[plane]))
+            for plane in self._numbers
+            if by_plane[plane] >= _LEAST_LOST and self._is_spread(lost, packets, plane)
+        ]  # fmt: skip
+        self._begin(now_ns)
+        return [each for each in found if _is_far_more(each)]
+
+    def _is_spread(self, lost: NDArray[np.int64], packets: NDArray[np.int64], plane: int) -> bool:
+        used = (self._planes == plane) & (packets > 0)
+        return int(np.count_nonzero(lost[used])) >= _EVS_SHARE * int(np.count_nonzero(used))
+
+    def _lost(self) -> NDArray[np.int64]:
+        return self._evs.lost + self._evs.timed_out
+
+    def _begin(self, now_ns: int) -> None:
+        self._since_ns = now_ns
+        self._lost_before, self._acked_before = self._lost(), self._evs.acked.copy()
+
+
+def _is_far_more(counted: LossyPlane) -> bool:
+    share = counted.lost / counted.packets
+    others = counted.others_lost / counted.others_packets if counted.others_packets else 0.0
+    return counted.others_packets > 0 and share >= max(_LEAST_SHARE, _TIMES_THE_OTHERS * others)
