@@ -132,8 +132,8 @@ def target_of(lab: str, fabric: Fabric, link: DirectedLink) -> Target:
         namespace=_namespace(lab, port),
         interface=port.interface,
         ifindex=ifindex,
-        neighbours=tuple(each for each in config.neighbours if each.ifindex == ifindex),
-        routes=tuple(each for each in config.routes if each.ifindex == ifindex),
+        neighbours=config.neighbours_at(ifindex),
+        routes=config.routes_through(ifindex),
         far_namespace=_namespace(lab, far),
         far_interface=far.interface,
     )

@@ -6,7 +6,8 @@
     ├── MissingFeatureError  this machine lacks something (root, a kernel option, a tool)
     ├── LabStateError        the lab is already up, or not up
     ├── KernelError          the kernel refused one request of a batch
-    └── ReadBackError        the kernel holds something else than what was asked for
+    ├── ReadBackError        the kernel holds something else than what was asked for
+    └── NotOfferedError      a part of Mininet that a fabric of SRv6 routers cannot have
 
 The exit code of each is chosen by the command line, not here.
 """
@@ -76,3 +77,11 @@ class ReadBackError(TestbedError):
         if len(differences) > shown:
             lines.append(f"... and {len(differences) - shown} more")
         super().__init__(f"{len(differences)} differences between wanted and found:\n" + "\n".join(lines))
+
+
+class NotOfferedError(TestbedError):
+    """A part of Mininet that is not to be had here; `instead` says what to do."""
+
+    def __init__(self, what: str, why: str, instead: str) -> None:
+        self.what, self.why, self.instead = what, why, instead
+        super().__init__(f"{what}: {why}; {instead}")

@@ -10,8 +10,8 @@ from scenarios.cli.output import echo_aside
 from scenarios.errors import EnvironmentLackingError, LabStateError, UsageError
 from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
-from scenarios.lab.processes import marked_environment
 from testbed.kernel.netns import command_inside, namespace_path
+from testbed.marks import marked_environment
 from testbed.model.ids import namespace_name, parse_node
 from testbed.tools import find_tool
 

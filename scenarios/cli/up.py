@@ -90,15 +90,13 @@ def _size(spec: FabricSpec) -> str:
 
 def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
     """Mininet's CLI in this process; leaving it leaves the lab up. Mininet is loaded only by those who want it."""
-    from testbed.emulation.network import EmulatedFabric
-    from testbed.emulation.shell import FabricCLI
+    from scenarios.lab.mininet_view import LabCLI, mininet_of
 
     os.environ["PATH"] = tool_path()  # Mininet looks up programs there
-    network = EmulatedFabric(fabric, labdir.lab).mininet
+    network = mininet_of(labdir, fabric)
     try:
         with keyboard_interrupts():
-            FabricCLI(network)
+            LabCLI(network)
     finally:
-        for node in network.values():
-            node.terminate()
+        network.stop()
     echo_aside(f"lab {labdir.lab} is still up; `{labdir.down_command}` ends it")

@@ -16,8 +16,9 @@ from scenarios.interrupts import undoing
 from scenarios.isolated import isolated_command
 from scenarios.lab.down import END_TIMEOUT_S, take_down
 from scenarios.lab.lab_dir import LabDir, owner_of
-from scenarios.lab.processes import marked_environment, told_end
+from scenarios.lab.processes import told_end
 from scenarios.lab.protocol import Blame, Measuring
+from testbed.marks import marked_environment
 from testbed.tools import clean_environment
 
 START_TIMEOUT_S = 300.0

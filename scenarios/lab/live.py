@@ -27,7 +27,7 @@ from scenarios.lab.launch import OwnerSettings
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import CaptureState, Checked, LabStatus, Measuring
 from scenarios.own_code import own_code
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 
@@ -188,7 +188,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
     with undoing() as stack:
         told(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
         with interrupts_wait():
-            stack.enter_context(EmulatedFabric(fabric, labdir.lab))
+            stack.enter_context(FabricNet.of(fabric, labdir.lab))
         told("2 of 4, SprayCheck: eBPF on every leaf port")
         leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir, settings.measuring.narrow))
         injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,9 @@ import msgspec
 
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
+from testbed.marks import MARK, mark_of, marked_environment
 from testbed.model.ids import namespace_prefix
 from testbed.tools import clean_environment
-
-MARK = "SPRAYLAB_MARK"
-"""Environment variable that carries the lab's name and the boot's id."""
-
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Of random(4): made anew at every boot, so that no mark can be of an earlier one."""
 
 _ROUNDS = 10
 """A process that is being ended may start another; one that does so ten times is left to the user."""
@@ -116,15 +111,6 @@ def kill(process: ProcessId) -> bool:
     return _signal(process, signal.SIGKILL) and wait_gone(process, 5.0)
 
 
-def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment that marks a process, and all it starts, as the lab's."""
-    return dict(environment) | {MARK: _mark_of(lab)}
-
-
-def _mark_of(lab: str) -> str:
-    return f"{lab}:{_BOOT_ID.read_text().strip()}"
-
-
 def spawn(
     command: Sequence[str],
     lab: str,
@@ -179,7 +165,7 @@ def is_marked(process: ProcessId, lab: str) -> bool:
     """
     with suppress(OSError):
         environment = Path(f"/proc/{process.pid}/environ").read_bytes().split(b"\0")
-        marks = f"{MARK}={_mark_of(lab)}".encode() in environment
+        marks = f"{MARK}={mark_of(lab)}".encode() in environment
         return marks and (_is_ours(process.pid) or _is_inside(process.pid, lab)) and is_alive(process)
     return False
 

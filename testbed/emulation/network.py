@@ -1,31 +1,31 @@
-"""The life of a lab's network as a flat list of stages: namespaces, links, configuration, read back; then its removal.
+"""The life of a lab's network as Mininet lives it: build, start, read back; then its removal.
 
-Touches only namespaces that carry the lab's name. Leaves nothing when a stage fails.
+Touches only namespaces that carry the lab's name. Leaves nothing when a step fails.
 """
 
-import os
 import time
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager, ExitStack
-from functools import cached_property
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
+from subprocess import Popen
 from types import TracebackType
 from typing import Any, Self
 
+from mininet.link import Link
 from mininet.net import Mininet
 
-from testbed.emulation.nodes import Cable, Host, Port, Router
+from testbed.emulation import traffic
+from testbed.emulation.links import cable_class
+from testbed.emulation.nodes import DEFAULT_LAB, FabricNode
+from testbed.emulation.outages import KernelOutages, Outages
 from testbed.emulation.topo import FabricTopo
-from testbed.errors import LabStateError, ReadBackError
-from testbed.kernel import requests
+from testbed.errors import LabStateError, NotOfferedError, ReadBackError
 from testbed.kernel.features import require_fabric_features
-from testbed.kernel.netns import create_namespaces, delete_namespaces, namespace_path, namespaces
-from testbed.kernel.node_state import configure, differences, pending, read_state
+from testbed.kernel.netns import delete_namespaces, namespace_path, namespaces
+from testbed.kernel.node_state import pending, read_state
 from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.sysctl import write_sysctls
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name, namespace_prefix
-from testbed.model.node_config import NodeConfig, cables_of, node_config
 
 _READY_WITHIN_S = 5.0
 """How long the kernel may take until all ports can send; it reports that from a work queue, usually within 10 ms."""
@@ -33,16 +33,50 @@ _READY_WITHIN_S = 5.0
 _POLL_S = 0.01
 
 
-class EmulatedFabric:
-    """A fabric in the kernel. `with EmulatedFabric(fabric, "lab") as net:` builds it and always takes it down."""
+class FabricNet(Mininet):
+    """A fabric in the kernel: `with FabricNet(FabricTopo(planes=2)) as net:` builds it and always takes it down.
 
-    def __init__(self, fabric: Fabric, lab: str = "lab") -> None:
-        self.fabric = fabric
+    Without `with`: `start` and `stop`. Options as of Mininet; its `host`, `switch` and `link` are for nodes and links
+    that are added beside the fabric.
+    """
+
+    def __init__(
+        self,
+        topo: FabricTopo,
+        lab: str = DEFAULT_LAB,
+        *,
+        adopted: bool = False,
+        outages: Outages | None = None,
+        controller: Any = None,
+        **options: Any,
+    ) -> None:
+        if not isinstance(topo, FabricTopo):
+            raise TypeError(f"FabricNet builds a FabricTopo, not {topo!r}")
+        self.fabric = topo.fabric
         self.lab = lab
         self.timings_s: dict[str, float] = {}
-        """Seconds that each stage of the last `start` or `stop` took, in order."""
-        self._made: tuple[str, ...] = ()
+        """Seconds that each step of the last `start` or `stop` took, in order."""
         self._prefix = namespace_prefix(lab)
+        self.built = False
+        self.terms: list[Popen[bytes]] = []
+        self._adopted = adopted
+        self._is_over = False
+        self._outages = outages or KernelOutages(self.fabric, lab)
+        limits, Mininet.inited = Mininet.inited, True  # else it would raise system-wide limits by sysctl, for good
+        try:
+            super().__init__(topo, controller=controller, **options)
+        finally:
+            Mininet.inited = limits
+
+    @classmethod
+    def of(cls, fabric: Fabric, lab: str = DEFAULT_LAB) -> Self:
+        """A network of this fabric, not built before `start`."""
+        return cls(FabricTopo.of(fabric), lab, build=False)
+
+    @classmethod
+    def adopt(cls, fabric: Fabric, lab: str, outages: Outages) -> Self:
+        """Mininet's objects for a lab that is up, owned by somebody else: they make, configure and remove nothing."""
+        return cls(FabricTopo.of(fabric), lab, adopted=True, outages=outages)
 
     def __enter__(self) -> Self:
         """Start."""
@@ -53,34 +87,51 @@ class EmulatedFabric:
         """Stop."""
         self.stop()
 
-    def start(self) -> None:
-        """Build, configure and verify. A failing stage removes what was made.
+    def build(self) -> None:
+        """Make namespaces and links and configure hosts. What was made is removed when a step fails.
 
-        Raises MissingFeatureError, LabStateError when namespaces of the lab exist (they are not touched), KernelError,
-        ReadBackError.
+        Raises MissingFeatureError, LabStateError when namespaces of the lab exist (they are not touched), KernelError.
         """
         self.timings_s = {}
-        self._timed("check", self._check)
-        try:
-            for name, stage in self._stages():
-                self._timed(name, stage)
-        except BaseException:
-            self.stop()
-            raise
+        if not self._adopted:
+            self._timed("check", self._check)
+        if self._is_over:
+            self._forget()
+        self._undone(lambda: self._timed("build", super(FabricNet, self).build))
+
+    def start(self) -> None:
+        """Build if need be, configure the routers, read everything back. What was made is removed when a step fails.
+
+        Raises what `build` does, and ReadBackError.
+        """
+        if not self.built:
+            self.build()
+        self._undone(lambda: self._timed("start", super(FabricNet, self).start))
+        self._undone(lambda: self._timed("verify", self.verify))
 
     def stop(self) -> None:
         """End shells and remove the namespaces, and with them links and routes. Safe to call at any time, twice too."""
-        self._timed("remove", self._remove)
+        if not self._is_over:
+            self._timed("remove", self._remove)
+        self.built, self._is_over = False, True
 
     def verify(self) -> None:
-        """Read everything back and compare. Raises ReadBackError; ports that are not up are given some time."""
+        """Read everything back and compare. Raises ReadBackError; ports that are not up are given some time.
+
+        What is there besides the plan is a difference too, but not on a node with ports of the user's. Nodes of the
+        user's own class were read back when they were configured; what that class does then is its own.
+        """
         deadline = time.monotonic() + _READY_WITHIN_S
-        waiting = self._unready(self._configs)
+        waiting = self._unready(self.fabric_nodes())
         while waiting:
             if time.monotonic() > deadline:
                 raise ReadBackError(tuple(line for lines in waiting.values() for line in lines))
             time.sleep(_POLL_S)
             waiting = self._unready(waiting)
+
+    def fabric_nodes(self) -> list[FabricNode]:
+        """The nodes that are the fabric's, without those added beside it."""
+        return [node for node in (*self.hosts, *self.switches) if isinstance(node, FabricNode)]
 
     def netns_name(self, node: NodeId) -> str:
         """Name of a node's namespace, for `ip netns exec`."""
@@ -94,23 +145,82 @@ class EmulatedFabric:
         """A netlink socket inside a node."""
         return Rtnl.inside(str(node), self.netns_path(node))
 
-    @cached_property
-    def mininet(self) -> Any:
-        """Mininet's object for this network, for its CLI and scripts written to its API. It owns no kernel state."""
-        return _mininet(self.fabric, self.lab)
+    def addHost(self, name: str, cls: Any = None, **params: Any) -> Any:  # noqa: N802 - Mininet's name
+        """Add a host; without `cls` it is a plain one of Mininet's, beside the fabric."""
+        return super().addHost(name, cls, **self._placed(params))
 
-    @cached_property
-    def _configs(self) -> tuple[NodeConfig, ...]:
-        return tuple(node_config(self.fabric, node) for node in self.fabric.nodes())
+    def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Any:  # noqa: N802 - Mininet's name
+        """Add a switch; without `cls` it is one of Mininet's, beside the fabric."""
+        return super().addSwitch(name, cls, **self._placed(params))
 
-    def _stages(self) -> tuple[tuple[str, Callable[[], None]], ...]:
-        return (
-            ("namespaces", self._create_namespaces),
-            ("quiet", self._write_quiet_sysctls),
-            ("links", self._create_links),
-            ("configure", self._configure),
-            ("verify", self.verify),
+    def addLink(  # noqa: N802 - Mininet's name
+        self, node1: Any, node2: Any, port1: int | None = None, port2: int | None = None, cls: Any = None, **params: Any
+    ) -> Any:
+        """Add a link. At a fabric node, a port beside the plan is called `eth0` and so on."""
+        if "link_id" in params:
+            return super().addLink(node1, node2, port1, port2, cable_class(cls), **params)
+        ends = [self[node] if isinstance(node, str) else node for node in (node1, node2)]
+        ports = [port1, port2]
+        for at, node in enumerate(ends):
+            if isinstance(node, FabricNode):
+                ports[at] = node.newPort() if ports[at] is None else ports[at]
+                params.setdefault(f"intfName{at + 1}", f"eth{ports[at]}")
+        return super().addLink(*ends, *ports, cls, **params)
+
+    def addNAT(self, *_args: Any, **_params: Any) -> None:  # noqa: N802 - Mininet's name
+        """Raises NotOfferedError."""
+        raise NotOfferedError(
+            "NAT", "the fabric carries IPv6 only", "add a plain host with two links, or use `ip netns exec`"
         )
+
+    def configLinkStatus(self, src: str, dst: str, status: str) -> None:  # noqa: N802 - Mininet's name
+        """Cut (`down`) or mend (`up`) the links between two nodes, with the routes through them."""
+        cables = [link.id for link in self._between(src, dst) if hasattr(link, "id")]
+        for cable in cables:
+            (self._outages.cut if status == "down" else self._outages.mend)(cable)
+        if not cables:
+            super().configLinkStatus(src, dst, status)
+
+    def ping(self, hosts: Sequence[Any] | None = None, timeout: str | None = None) -> float:
+        """Percent of pings lost. Raises NotOfferedError without a host stack."""
+        traffic.require_addresses(hosts or self.hosts)
+        return super().ping(hosts, timeout)
+
+    def pingFull(self, hosts: Sequence[Any] | None = None, timeout: str | None = None) -> list[Any]:  # noqa: N802
+        """All that ping printed, as Mininet's. Raises NotOfferedError without a host stack."""
+        traffic.require_addresses(hosts or self.hosts)
+        return super().pingFull(hosts, timeout)
+
+    def iperf(
+        self,
+        hosts: Sequence[Any] | None = None,
+        l4Type: str = "TCP",  # noqa: N803 - Mininet's name
+        udpBw: str = "10M",  # noqa: N803 - Mininet's name
+        fmt: str | None = None,
+        seconds: int = 5,
+        port: int = 5001,
+    ) -> list[str]:
+        """Speeds as iperf told them at the server and at the client, by Mininet's rules, over IPv6 where it is."""
+        client, server = hosts or (self.hosts[0], self.hosts[-1])
+        traffic.require_addresses((client, server))
+        return traffic.iperf(client, server, traffic.Iperf(l4Type, udpBw, fmt, seconds, port))
+
+    def stopXterms(self) -> None:  # noqa: N802 - Mininet's name
+        """End the terminals of this network; Mininet would end every process of some name."""
+        for term in self.terms:
+            term.kill()
+            term.wait()
+        self.terms = []
+
+    def _placed(self, params: dict[str, Any]) -> dict[str, Any]:
+        """With what a node of the fabric is told by its network."""
+        if "fabric" not in params:
+            return params
+        return {**params, "lab": self.lab, "adopted": self._adopted, "outages": self._outages}
+
+    def _between(self, src: str, dst: str) -> list[Link]:
+        ends = [self.nameToNode.get(name) for name in (src, dst)]
+        return [] if None in ends else self.linksBetween(*ends)
 
     def _check(self) -> None:
         require_fabric_features()
@@ -118,52 +228,39 @@ class EmulatedFabric:
             advice = "is already up, or was left behind: take it down first"
             raise LabStateError(self.lab, f"{advice} ({len(found)} namespaces, {found[0]} ...)", found)
 
-    def _create_namespaces(self) -> None:
-        names = tuple(self.netns_name(node) for node in self.fabric.nodes())
-        create_namespaces(names)
-        self._made = names
+    def _forget(self) -> None:
+        """The nodes of an earlier life."""
+        for these in (self.hosts, self.switches, self.controllers, self.links):
+            these.clear()
+        self.nameToNode.clear()
+        self._is_over = False
 
-    def _write_quiet_sysctls(self) -> None:
-        for config in self._configs:
-            write_sysctls(str(config.node), self.netns_path(config.node), config.quiet)
-
-    def _create_links(self) -> None:
-        for leaf in self.fabric.leaves():
-            self._create_links_of(leaf)
-
-    def _create_links_of(self, leaf: NodeId) -> None:
-        with ExitStack() as stack:
-            rtnl = stack.enter_context(self.rtnl(leaf))
-            wanted = []
-            for cable in cables_of(self.fabric, leaf):
-                far = os.open(self.netns_path(cable.far_node), os.O_RDONLY | os.O_CLOEXEC)
-                stack.callback(os.close, far)
-                wanted.append(requests.create_cable(cable, far))
-            rtnl.apply(wanted)
-
-    def _configure(self) -> None:
-        for config in self._configs:
-            configure(config, self.netns_path(config.node))
-
-    def _unready(self, configs: Iterable[NodeConfig]) -> dict[NodeConfig, tuple[str, ...]]:
+    def _unready(self, nodes: Iterable[FabricNode]) -> dict[FabricNode, tuple[str, ...]]:
         """What each node still waits for, without those that wait for nothing. Raises ReadBackError on a difference."""
-        states = [(config, read_state(config, self.netns_path(config.node))) for config in configs]
-        if lines := tuple(line for config, state in states for line in differences(config, state)):
+        states = [(node, read_state(node.wanted, node.netns_path)) for node in nodes]
+        if lines := tuple(line for node, state in states if node.is_ours for line in node.differences(state)):
             raise ReadBackError(lines)
-        return {config: lines for config, state in states if (lines := pending(config, state))}
+        return {node: lines for node, state in states if (lines := pending(node.wanted, state))}
+
+    def _undone(self, act: Callable[[], None]) -> None:
+        try:
+            act()
+        except BaseException:
+            self.stop()
+            raise
 
     def _remove(self) -> None:
+        nodes = self.fabric_nodes()
         try:
-            if mininet := self.__dict__.pop("mininet", None):  # only when it was ever asked for
-                mininet.stop()
+            super().stop()
         finally:
-            made, self._made = self._made, ()
-            delete_namespaces(made)
+            for node in nodes:
+                node.remove()
 
-    def _timed(self, name: str, stage: Callable[[], None]) -> None:
+    def _timed(self, name: str, act: Callable[[], object]) -> None:
         before = time.perf_counter()
         try:
-            stage()
+            act()
         finally:
             self.timings_s[name] = time.perf_counter() - before
 
@@ -171,9 +268,3 @@ class EmulatedFabric:
 def remove_leftovers(lab: str) -> tuple[str, ...]:
     """Remove every namespace of a lab, whoever made it, and return their names. No other lab's are touched."""
     return delete_namespaces(namespaces(namespace_prefix(lab)))
-
-
-def _mininet(fabric: Fabric, lab: str) -> Any:
-    Mininet.inited = True  # else it would raise system-wide limits by sysctl, for good
-    topo = FabricTopo(fabric, lab)
-    return Mininet(topo, switch=Router, host=Host, link=Cable, intf=Port, controller=None)

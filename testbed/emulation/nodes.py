@@ -1,33 +1,151 @@
-"""Mininet's classes for nodes, ports and links that the kernel layer has made: they find things and create none.
+"""Mininet's classes for a fabric's nodes: a named namespace each, made by the constructor, configured by netlink.
 
-A node's shell starts with the first command given to it, inside the node's named namespace.
+A node's shell starts with the first command given to it, inside the node's namespace, with the lab's mark.
 """
 
+import os
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
+from pathlib import Path
 from subprocess import Popen
 from typing import Any
 
-from mininet.link import Intf, Link
 from mininet.node import Node
 
-from testbed.kernel.netns import command_inside
+from testbed.emulation.outages import KernelOutages, Outages
+from testbed.errors import KernelError, NotOfferedError, ReadBackError
+from testbed.kernel import requests
+from testbed.kernel.netns import command_inside, create_namespaces, delete_namespaces, namespace_path
+from testbed.kernel.node_state import NodeState, configure, differences, read_state
+from testbed.kernel.port_state import is_shut
+from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.sysctl import write_sysctls
+from testbed.marks import marked_environment
+from testbed.model.fabric import Fabric
+from testbed.model.ids import NodeId, namespace_name
+from testbed.model.node_config import Cable, Interface, NodeConfig, node_config
+
+DEFAULT_LAB = "lab"
 
 
 class FabricNode(Node):
-    """A node that lives in a namespace made elsewhere."""
+    """A node of a fabric in a namespace of its own, which `ip netns` knows by name.
+
+    `adopted`: the namespace is somebody else's, with all in it; then nothing is made, configured or removed.
+    """
 
     isSetup = True  # noqa: N815 - Mininet's name; it would look for ifconfig, which nothing here uses
 
-    def __init__(self, name: str, namespace: str, **params: Any) -> None:
-        self.namespace = namespace
+    def __init__(
+        self,
+        name: str,
+        node_id: NodeId,
+        fabric: Fabric,
+        lab: str = DEFAULT_LAB,
+        adopted: bool = False,
+        outages: Outages | None = None,
+        **params: Any,
+    ) -> None:
+        self.id, self.fabric, self.lab, self.adopted = node_id, fabric, lab, adopted
+        self.namespace = namespace_name(lab, node_id)
         self.address: str | None = params.get("ip")
-        self._open_shells = False
-        super().__init__(name, **{**params, "inNamespace": False})
-        self._open_shells = True
+        self.outages = outages or KernelOutages(fabric, lab)
+        self._is_configured = adopted
+        self._may_start_shell = bool(params.get("privateDirs"))
+        self._pid: int | None = None
+        self._make()
+        try:
+            super().__init__(name, **{**params, "inNamespace": False})  # of which Mininet would make a second one
+        except BaseException:
+            self.remove()
+            raise
+        self.inNamespace = True
+        self._may_start_shell = True
+
+    @cached_property
+    def wanted(self) -> NodeConfig:
+        """What the kernel is to hold for this node."""
+        return node_config(self.fabric, self.id)
+
+    @cached_property
+    def interfaces(self) -> dict[str, Interface]:
+        """The plan's ports by name."""
+        return {each.name: each for each in self.wanted.interfaces}
+
+    @property
+    def netns_path(self) -> Path:
+        """File of the namespace, for setns."""
+        return namespace_path(self.namespace)
+
+    def rtnl(self) -> AbstractContextManager[Rtnl]:
+        """A netlink socket inside the node."""
+        return Rtnl.inside(self.name, self.netns_path)
+
+    def plug(self, port: str, far: "FabricNode", far_port: str) -> None:
+        """Make the veth pair between two ports of the plan. Raises KernelError."""
+        if self.adopted:
+            return
+        cable = Cable(self.interfaces[port], far.id, far.interfaces[far_port])
+        with _opened(far.netns_path) as there, self.rtnl() as rtnl:
+            rtnl.apply([requests.create_cable(cable, there)])
+
+    def configure(self) -> None:
+        """Addresses, neighbours, routes and forwarding, once; all links must be there.
+
+        Raises KernelError; ReadBackError on a node of the user's own class, which the network does not read back later.
+        """
+        if self._is_configured:
+            return
+        configure(self.wanted, self.netns_path)
+        self._is_configured = True
+        if not self.is_ours and (lines := self.differences(read_state(self.wanted, self.netns_path))):
+            raise ReadBackError(lines)
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether its class is one of this module, so that nothing but the plan decides what it holds."""
+        return type(self).__module__ == __name__
+
+    def differences(self, state: NodeState) -> tuple[str, ...]:
+        """What was read from the kernel beside the plan; ports that the user has added may be there as well."""
+        has_more = set(self.nameToIntf) > set(self.interfaces)
+        return differences(self.wanted, state, has_more)
+
+    def port_status(self, port: str) -> str:
+        """`OK`, `DOWN` when a port is shut, `MISSING`, read from the kernel."""
+        if not self.netns_path.exists() or port not in self.interfaces:
+            return "MISSING"
+        with self.rtnl() as rtnl:
+            try:
+                return "DOWN" if is_shut(rtnl, self.interfaces[port].ifindex) else "OK"
+            except KernelError:
+                return "MISSING"
+
+    def remove(self) -> None:
+        """Remove the namespace, and with it links and routes; twice is safe."""
+        if not self.adopted:
+            delete_namespaces((self.namespace,))
+
+    @property
+    def pid(self) -> int | None:
+        """Process inside the node: the shell, which starts for it."""
+        self.startShell()
+        return self._pid
+
+    @pid.setter
+    def pid(self, pid: int | None) -> None:
+        self._pid = pid
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 - Mininet's name
         """Start the shell, but not yet while Mininet constructs the node."""
-        if self._open_shells and self.shell is None:
+        if not self._may_start_shell or self.shell is not None:
+            return
+        self.inNamespace = False  # or it would be given another one
+        try:
             super().startShell(mnopts)
+        finally:
+            self.inNamespace = True
 
     def sendCmd(self, *args: Any, **kwargs: Any) -> None:  # noqa: N802 - Mininet's name
         """Give the shell a command, starting the shell for the first one."""
@@ -47,64 +165,92 @@ class FabricNode(Node):
         return process
 
     def terminate(self) -> None:
-        """End the shell; the namespace stays."""
-        self._open_shells = False
-        super().terminate()
+        """End the shell and remove the namespace."""
+        try:
+            super().terminate()
+        finally:
+            self._may_start_shell = False
+            self.remove()
 
-    def config(self, **_params: Any) -> dict[str, object]:
-        """Nothing: the kernel layer has configured the node."""
-        return {}
+    def newPort(self) -> int:  # noqa: N802 - Mininet's name
+        """The number of a port that the plan does not have: the lowest that is free."""
+        return next(port for port in range(len(self.ports) + 1) if port not in self.intfs)
 
     def IP(self, intf: Any = None) -> str | None:  # noqa: N802 - Mininet's name
         """The host's own address, the same on every port; None without a host stack and on switches."""
         del intf
         return self.address
 
+    def __repr__(self) -> str:
+        """Class, name and ports; starts no shell."""
+        ports = ",".join(f"{port}:{port.IP()}" for port in self.intfList())
+        return f"<{type(self).__name__} {self.name}: {ports} pid={self._pid}> "
+
+    def _make(self) -> None:
+        """The namespace, silent before anything is in it."""
+        if self.adopted:
+            return
+        create_namespaces((self.namespace,))
+        try:
+            write_sysctls(str(self.id), self.netns_path, self.wanted.quiet)
+        except BaseException:
+            self.remove()
+            raise
+
     def _popen(self, cmd: list[str], **params: Any) -> "Popen[bytes]":
+        params["env"] = marked_environment(self.lab, params.get("env") or os.environ)
         return Popen(command_inside(self.namespace, cmd), **params)
 
 
 class Host(FabricNode):
     """A host, with a port in every plane."""
 
+    def config(self, **_params: Any) -> dict[str, object]:
+        """Configure it. Mininet calls this once all links are there; a subclass calls it first in its own."""
+        self.configure()
+        return {}
+
 
 class Router(FabricNode):
-    """A leaf or a spine. Mininet starts and stops it as a switch; there is nothing to start."""
+    """A leaf or a spine: a Linux router with static SRv6 routes. Mininet starts and stops it as a switch."""
+
+    def config(self, **_params: Any) -> dict[str, object]:
+        """Nothing: `start` configures it."""
+        return {}
 
     def start(self, controllers: Any) -> None:
-        """Nothing: a router forwards from the moment it is configured."""
+        """Configure it, or open again what `stop` has shut; there is no controller. A subclass calls it first."""
+        del controllers
+        if self._is_configured:
+            self.outages.mend(self.id)
+        self.configure()
+
+    def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
+        """Crash: all its ports are shut until `start`. The whole network's `stop` does without this."""
+        del deleteIntfs  # they go with the namespace, in `terminate`
+        if self._is_configured:
+            self.outages.cut(self.id)
+
+    @classmethod
+    def batchShutdown(cls, switches: tuple["Router", ...]) -> tuple["Router", ...]:  # noqa: N802 - Mininet's name
+        """All at once: nothing is to be done before their namespaces go."""
+        return switches
 
     def connected(self) -> bool:
         """True: no controller is waited for."""
         return True
 
-
-class Port(Intf):
-    """One end of a link, already configured. Its address is its node's, which belongs to no single port."""
-
-    def config(self, **_params: Any) -> dict[str, object]:
-        """Nothing: the kernel layer has configured the interface."""
-        return {}
-
-    def IP(self) -> str | None:  # noqa: N802 - Mininet's name
-        """The node's address; see FabricNode.IP."""
-        address: str | None = self.node.IP()
-        return address
-
-    def updateIP(self) -> str | None:  # noqa: N802 - Mininet's name
-        """The node's address; nothing can have changed it."""
-        return self.IP()
-
-    def delete(self) -> None:
-        """Nothing: interfaces go with their namespaces."""
+    def dpctl(self, *_args: Any) -> str:
+        """Raises NotOfferedError: there are no flow tables."""
+        raise NotOfferedError(
+            "dpctl", "leaves and spines are Linux routers, without OpenFlow", f"`{self} ip -6 route show table local`"
+        )
 
 
-class Cable(Link):
-    """A veth pair that exists."""
-
-    @classmethod
-    def makeIntfPair(cls, *_args: Any, **_kwargs: Any) -> None:  # noqa: N802 - Mininet's name
-        """Nothing: the kernel layer has made the pair."""
-
-    def delete(self) -> None:
-        """Nothing: links go with their namespaces."""
+@contextmanager
+def _opened(path: Path) -> Iterator[int]:
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        yield fd
+    finally:
+        os.close(fd)

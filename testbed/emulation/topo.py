@@ -1,35 +1,54 @@
 """From a fabric to a Mininet topology, and nothing else: no process, no interface, no address is made here."""
 
+from dataclasses import asdict
+from typing import Any, Self
+
 from mininet.topo import Topo
 
+from testbed.emulation.links import Cable
+from testbed.emulation.nodes import Host, Router
 from testbed.model.addressing import host_address, port_of
-from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role, namespace_name
+from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import LinkId, NodeId, Role
 
 
 class FabricTopo(Topo):
-    """The graph of a fabric: hosts are Mininet's hosts, leaves and spines its switches, ports numbered by ifindex."""
+    """The graph of a fabric: `FabricTopo(planes=2, leaves=4, spines=4)`; arguments as of `FabricSpec`.
 
-    def build(self, fabric: Fabric, lab: str) -> None:
-        """Called by Mininet's constructor with what `FabricTopo` was given."""
-        for node in fabric.nodes():
-            self._add_node(fabric, lab, node)
-        for link in fabric.links():
-            self._add_link(fabric, link.directions[0])
+    Hosts are Mininet's hosts, leaves and spines its switches, ports are numbered by ifindex. The graph names its
+    classes; put another one in its place with `topo.nodeInfo("p0-leaf0")["cls"] = MyLeaf`, a subclass of `Router`.
+    """
 
-    def _add_node(self, fabric: Fabric, lab: str, node: NodeId) -> None:
-        namespace = namespace_name(lab, node)
+    fabric: Fabric
+
+    def build(self, *counts: Any, **named: Any) -> None:
+        """Called by Mininet's constructor with what `FabricTopo` was given. Raises FabricError."""
+        self.fabric = Fabric.of(FabricSpec(*counts, **named))
+        for node in self.fabric.nodes():
+            self._add_node(node)
+        for link in self.fabric.links():
+            self._add_link(link)
+
+    @classmethod
+    def of(cls, fabric: Fabric) -> Self:
+        """The graph of a fabric that is there already."""
+        return cls(**asdict(fabric.spec))
+
+    def _add_node(self, node: NodeId) -> None:
         if node.role is Role.HOST:
-            address = str(host_address(node.index)) if fabric.spec.host_stack else None
-            self.addHost(str(node), namespace=namespace, ip=address)
+            address = str(host_address(node.index)) if self.fabric.spec.host_stack else None
+            self.addHost(str(node), cls=Host, node_id=node, fabric=self.fabric, ip=address)
         else:
-            self.addSwitch(str(node), namespace=namespace)
+            self.addSwitch(str(node), cls=Router, node_id=node, fabric=self.fabric)
 
-    def _add_link(self, fabric: Fabric, way: DirectedLink) -> None:
-        near, far = (port_of(fabric, end) for end in (way.egress, way.ingress))
+    def _add_link(self, link: LinkId) -> None:
+        way = link.directions[0]
+        near, far = (port_of(self.fabric, end) for end in (way.egress, way.ingress))
         self.addLink(
             str(way.sender),
             str(way.receiver),
+            cls=Cable,
+            link_id=link,
             port1=near.ifindex,
             port2=far.ifindex,
             intfName1=near.name,

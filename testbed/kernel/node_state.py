@@ -68,8 +68,8 @@ def read_state(config: NodeConfig, namespace: Path) -> NodeState:
     return NodeState(sysctls, interfaces, ready, clsacts, addresses, neighbours, routes, dead)
 
 
-def differences(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
-    """One line for each record that is missing, unexpected, or not as wanted."""
+def differences(config: NodeConfig, state: NodeState, more_allowed: bool = False) -> tuple[str, ...]:
+    """One line for each record that is missing or not as wanted, and, unless allowed, for each that is unexpected."""
     node = str(config.node)
     pairs: tuple[tuple[Iterable[object], Iterable[object]], ...] = (
         (config.quiet + config.forwarding, state.sysctls),
@@ -79,7 +79,8 @@ def differences(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
         (config.neighbours, state.neighbours),
         (config.routes, state.routes),
     )
-    lines = [line for wanted, found in pairs for line in _difference(_by_key(wanted), _by_key(found))]
+    keyed = [(_by_key(wanted), _by_key(found)) for wanted, found in pairs]
+    lines = [line for each in keyed for line in (*_lacking(*each), *(() if more_allowed else _unexpected(*each)))]
     return tuple(f"{node}: {line}" for line in lines)
 
 
@@ -116,12 +117,15 @@ def _text(name: str, value: object) -> str:
     return f"of interface {value}" if name == "ifindex" else f"in table {value}" if name == "table" else str(value)
 
 
-def _difference(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:
+def _lacking(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:
     for key, record in wanted.items():
         if key not in found:
             yield f"{key}: wanted {_rest(record)}, found nothing"
         elif found[key] != record:
             yield f"{key}: wanted {_rest(record)}, found {_rest(found[key])}"
+
+
+def _unexpected(wanted: Mapping[str, object], found: Mapping[str, object]) -> Iterable[str]:
     for key, record in found.items():
         if key not in wanted:
             yield f"{key}: not wanted, found {_rest(record)}"

@@ -3,7 +3,7 @@
 Refuses to know addresses and kernels. A plane is a full leaf/spine mesh of its own; a host has one port a plane.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from testbed.errors import FabricError
@@ -49,6 +49,12 @@ class FabricSpec:
             ("spines", self.spines, MAX_INDEX, "a uSID has 8 bits for the spine"),
             ("hosts_per_leaf", self.hosts_per_leaf, MAX_INDEX, "a uSID has 8 bits for the downlink"),
         )
+        if strange := [
+            f"{field.name}: {value!r} is not a whole number"
+            for field in fields(self)
+            if not isinstance(value := getattr(self, field.name), int)
+        ]:
+            return tuple(strange)
         found = [
             f"{name}: {value} is not in 1..{most} ({why})"
             for name, value, most, why in limits

@@ -138,6 +138,14 @@ class NodeConfig:
     neighbours: tuple[Neighbour, ...]
     routes: tuple[Route, ...]
 
+    def neighbours_at(self, ifindex: int) -> tuple[Neighbour, ...]:
+        """What a port has, and loses when it is shut."""
+        return tuple(each for each in self.neighbours if each.ifindex == ifindex)
+
+    def routes_through(self, ifindex: int) -> tuple[Route, ...]:
+        """What leads through a port, and is lost when it is shut."""
+        return tuple(each for each in self.routes if each.ifindex == ifindex)
+
 
 _NO_IPV6 = (Sysctl("net/ipv6/conf/default/disable_ipv6", "1"),)
 

@@ -28,7 +28,7 @@ from agent.wire.encode import write_frame_bytes
 from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.bench.subject import Goodput, measure
 
@@ -90,7 +90,7 @@ def bench(folder: Path, cpu: int, by_tcx: bool) -> Iterator[Bench]:
     with ExitStack() as undo:
         settings = []
         for lab in (PLAIN_LAB, COUNTING_LAB):
-            undo.enter_context(EmulatedFabric(fabric, lab))
+            undo.enter_context(FabricNet.of(fabric, lab))
             labdir = LabDir(lab, folder)
             labdir.path.mkdir(parents=True)
             settings += worker_settings(fabric, labdir, 1, [cpu], seed=1)

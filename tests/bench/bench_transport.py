@@ -29,7 +29,7 @@ from faults.model import RandomDrop
 from faults.quantities import parse_rate
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link
 from tests.bench.blaster import Blaster
@@ -100,7 +100,7 @@ class Round:
 class Bench:
     """One fabric for all cases."""
 
-    def __init__(self, net: EmulatedFabric, folder: Path, engines: Sequence[WorkerSettings], window_pkts: int) -> None:
+    def __init__(self, net: FabricNet, folder: Path, engines: Sequence[WorkerSettings], window_pkts: int) -> None:
         self._net = net
         self._folder = folder
         self._engines = engines
@@ -218,7 +218,7 @@ def main(rounds: int, seconds: float, window: int, only: str) -> None:
     os.sched_setaffinity(0, cpus[:1])
     go_first()
     good = True
-    with EmulatedFabric(fabric, LAB) as net, tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder:
+    with FabricNet.of(fabric, LAB) as net, tempfile.TemporaryDirectory(prefix="spraylab-bench-") as folder:
         bench = Bench(net, Path(folder), engines, window)
         click.echo(HEADER)
         for case in CASES:

@@ -27,7 +27,7 @@ from agent.wire import decode, encode, verdicts
 from agent.wire.encode import write_frame_bytes
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric
 from tests.bench.bench_transport import LAB, SPEC, go_first
 from tests.bench.subject import measure
@@ -99,7 +99,7 @@ def main(seconds: float) -> None:
     os.sched_setaffinity(0, {cpu})
     go_first()
     shares: list[Counter[str]] = []
-    with EmulatedFabric(fabric, LAB):
+    with FabricNet.of(fabric, LAB):
         for payload in PAYLOADS:
             watch.spent.clear()
             sized = msgspec.structs.replace(settings, max_payload_bytes=payload)

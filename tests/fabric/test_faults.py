@@ -15,7 +15,7 @@ from results.event_log import read_records
 from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultSet
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.errors import MissingFeatureError
 from testbed.kernel.node_state import read_state
 from testbed.kernel.qdisc import Direction, attached_programs, qdisc_kinds
@@ -37,7 +37,7 @@ PROGRAMS = 100
 
 @dataclass
 class Broken:
-    net: EmulatedFabric
+    net: FabricNet
     injections: Injections
     injector: Injector
     labdir: LabDir
@@ -87,7 +87,7 @@ def broken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broken]:
             yield Broken(net, Injections(labdir, net.fabric, injector), injector, labdir, _has_netem(net))
 
 
-def _has_netem(net: EmulatedFabric) -> bool:
+def _has_netem(net: FabricNet) -> bool:
     with net.rtnl(NodeId.host(0)) as rtnl:
         try:
             set_netem(rtnl, 1, Netem())
@@ -159,7 +159,7 @@ def all_paths_carry(broken: Broken) -> bool:
     return arrived == sent > 0
 
 
-def received(net: EmulatedFabric) -> int:
+def received(net: FabricNet) -> int:
     """Packets that reached host 1."""
     ports = counters(net.netns_path(NodeId.host(1)))
     return sum(got for name, (got, _) in ports.items() if name.startswith("plane"))

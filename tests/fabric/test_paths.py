@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId, PortId
@@ -22,7 +22,7 @@ PACKETS = 3
 class Watched:
     """A running lab with a tap in every node, which sees all of the node's ports."""
 
-    net: EmulatedFabric
+    net: FabricNet
     taps: dict[NodeId, Tap]
 
     def arrived(self) -> dict[PortId, list[bytes]]:
@@ -83,7 +83,7 @@ def sent_and_seen(watched: Watched, path: Path, frame: bytes) -> dict[PortId, li
     return seen
 
 
-def all_counters(net: EmulatedFabric) -> dict[tuple[NodeId, str], tuple[int, int]]:
+def all_counters(net: FabricNet) -> dict[tuple[NodeId, str], tuple[int, int]]:
     nodes = net.fabric.nodes()
     return {(node, name): c for node in nodes for name, c in counters(net.netns_path(node)).items()}
 

@@ -11,7 +11,7 @@ import pytest
 from faults.inject import Injector, injector_of
 from faults.mechanism import Target, target_of
 from faults.model import By, CountedDrop
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.kernel.netns import inside
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import parse_link
@@ -65,7 +65,7 @@ class Stream:
 
 
 @pytest.fixture(scope="module")
-def net() -> Iterator[EmulatedFabric]:
+def net() -> Iterator[FabricNet]:
     with built(FabricSpec(planes=1, leaves=2, spines=1, hosts_per_leaf=1)) as up:
         yield up
 

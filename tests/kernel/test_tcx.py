@@ -9,7 +9,7 @@ import pytest
 
 from scenarios.lab import deploy
 from scenarios.lab.lab_dir import LabDir
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.errors import KernelError
 from testbed.kernel import qdisc, tcx
 from testbed.kernel.bpf_syscall import load_smallest_program, program_id
@@ -137,7 +137,7 @@ def test_a_lab_counts_by_tcx_where_the_kernel_need_not_wait_long(monkeypatch, tm
         assert {bool(on_port(net, *key)[0]) for key in numbers} == {by_tcx and not short}
 
 
-def on_port(net: EmulatedFabric, leaf: NodeId, port: PortId) -> tuple[list[int], list[int]]:
+def on_port(net: FabricNet, leaf: NodeId, port: PortId) -> tuple[list[int], list[int]]:
     """Programs on a port's way in, by TCX and in clsact."""
     ifindex = ifindex_of(net.fabric, port)
     with inside(net.netns_path(leaf)), Rtnl.here(str(leaf)) as rtnl:

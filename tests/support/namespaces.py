@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.network import EmulatedFabric, remove_leftovers
+from testbed.emulation.network import FabricNet, remove_leftovers
 from testbed.kernel.netns import inside
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -44,9 +44,9 @@ def removed_lab() -> Iterator[str]:
 
 
 @contextmanager
-def built(spec: FabricSpec) -> Iterator[EmulatedFabric]:
+def built(spec: FabricSpec) -> Iterator[FabricNet]:
     """A running lab of this size, always taken down."""
-    with removed_lab() as lab, EmulatedFabric(Fabric.of(spec), lab) as net:
+    with removed_lab() as lab, FabricNet.of(Fabric.of(spec), lab) as net:
         yield net
 
 

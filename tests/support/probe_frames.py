@@ -1,6 +1,6 @@
 """A frame that takes one path of a fabric and can be told from all others: an inner packet without a next header."""
 
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.addressing import host_address, port_of
 from testbed.model.paths import Path
 from tests.support.namespaces import ETH_P_IPV6
@@ -8,7 +8,7 @@ from tests.support.namespaces import ETH_P_IPV6
 INNER_TEXT = b"which way did I come"
 
 
-def frame_for(net: EmulatedFabric, path: Path, source: int, target: int) -> bytes:
+def frame_for(net: FabricNet, path: Path, source: int, target: int) -> bytes:
     first = path.links[0]
     macs = [bytes.fromhex(port_of(net.fabric, end).mac.replace(":", "")) for end in (first.ingress, first.egress)]
     inner = ipv6(host_address(source).packed, host_address(target).packed, 59, INNER_TEXT)

@@ -15,7 +15,7 @@ from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
-from testbed.emulation.network import EmulatedFabric
+from testbed.emulation.network import FabricNet
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId, PortId
@@ -39,7 +39,7 @@ class Arrival:
 class Agents:
     """Hosts 0 and 3, below different leaves, and what the fabric does with what they send."""
 
-    net: EmulatedFabric
+    net: FabricNet
     commands: Commands
     taps: dict[NodeId, Tap]
 

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES, isolated_command
-from scenarios.lab.processes import MARK, spawn
+from scenarios.lab.processes import spawn
 from scenarios.own_code import own_code
+from testbed.marks import MARK
 
 PLANTED = ("agent.py", "faults.py", "results.py", "random.py", "json.py", "click.py", "numpy.py", "sitecustomize.py")
 

@@ -1,0 +1,46 @@
+"""Mininet's view of a lab that is up: its objects and its CLI, whose `link` and `switch` order faults of the owner.
+
+So truth.jsonl has them, `fault show` shows them, and mending puts the routes back.
+"""
+
+from scenarios.errors import ScenariosError
+from scenarios.lab.client import Owner
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import FaultClear, Faults, FaultSet
+from testbed.emulation.network import FabricNet
+from testbed.emulation.outages import Outage
+from testbed.emulation.shell import FabricCLI
+from testbed.model.fabric import Fabric
+from testbed.model.ids import LinkId
+
+
+class OwnerOutages:
+    """Outages by the lab's fault injector: a link is `down`, a switch has a `crash`."""
+
+    def __init__(self, labdir: LabDir) -> None:
+        self._labdir = labdir
+
+    def cut(self, target: Outage) -> None:
+        """Set the fault. Raises what the owner refuses with."""
+        with Owner(self._labdir) as owner:
+            owner.ask(FaultSet(str(target), {_word(target): True}), Faults)
+
+    def mend(self, target: Outage) -> None:
+        """Clear it, whoever has set it. Raises what the owner refuses with."""
+        with Owner(self._labdir) as owner:
+            owner.ask(FaultClear(str(target), _word(target)), Faults)
+
+
+class LabCLI(FabricCLI):
+    """Mininet's CLI on a lab that is up."""
+
+    expected = (*FabricCLI.expected, ScenariosError)
+
+
+def mininet_of(labdir: LabDir, fabric: Fabric) -> FabricNet:
+    """Mininet's network object for a lab that is up; its `stop` ends shells only."""
+    return FabricNet.adopt(fabric, labdir.lab, OwnerOutages(labdir))
+
+
+def _word(target: Outage) -> str:
+    return "down" if isinstance(target, LinkId) else "crash"

@@ -1,0 +1,71 @@
+"""Mininet's classes for a fabric's links and their ports: a veth pair with the plan's names, indexes and addresses."""
+
+from typing import Any
+
+from mininet.link import Intf, Link
+
+from testbed.model.ids import LinkId
+
+
+class Port(Intf):
+    """One end of a link. Its address is its node's, which belongs to no single port."""
+
+    def config(self, **_params: Any) -> dict[str, object]:
+        """Nothing: its node brings it up, with the routes through it."""
+        return {}
+
+    def IP(self) -> str | None:  # noqa: N802 - Mininet's name
+        """The node's address; see FabricNode.IP."""
+        address: str | None = self.node.IP()
+        return address
+
+    def updateIP(self) -> str | None:  # noqa: N802 - Mininet's name
+        """The node's address; nothing can have changed it."""
+        return self.IP()
+
+    def isUp(self, setUp: bool = False) -> bool:  # noqa: N802 - Mininet's name
+        """Whether it is not shut, read from the kernel."""
+        del setUp  # its node does that
+        return self.status() == "OK"
+
+    def status(self) -> str:
+        """`OK`, `DOWN` when it is shut, `MISSING`, read from the kernel."""
+        state: str = self.node.port_status(self.name)
+        return state
+
+
+class Cable(Link):
+    """A link of the fabric: a veth pair between two of its nodes."""
+
+    def __init__(self, node1: Any, node2: Any, link_id: LinkId, **params: Any) -> None:
+        self.id = link_id
+        super().__init__(node1, node2, **{**params, "intf": Port})
+
+    @classmethod
+    def makeIntfPair(  # noqa: N802 - Mininet's name
+        cls,
+        intfname1: str,
+        intfname2: str,
+        addr1: str | None = None,
+        addr2: str | None = None,
+        node1: Any = None,
+        node2: Any = None,
+        deleteIntfs: bool = True,  # noqa: N803 - Mininet's name
+    ) -> None:
+        """Make the pair, both ends in place, with all else that the plan says of them. Raises KernelError."""
+        del addr1, addr2, deleteIntfs  # the plan of both nodes has the addresses, and a new namespace nothing to delete
+        node1.plug(intfname1, node2, intfname2)
+
+    def stop(self) -> None:
+        """Nothing: links go with their namespaces."""
+
+    def __str__(self) -> str:
+        """With its plane: `p0:leaf0-spine1`."""
+        return str(self.id)
+
+
+def cable_class(wanted: type[Link]) -> type[Link]:
+    """`wanted` as a link of the fabric: what it does to its ports, as TCLink, on the plan's veth pair."""
+    if issubclass(wanted, Cable):
+        return wanted
+    return type(wanted.__name__, (Cable, wanted), {})

@@ -1,0 +1,68 @@
+"""Links cut and switches stopped by hand, as Mininet's `link A B down` and `switch X stop` do, and mended again.
+
+A port that is shut loses its neighbours and the routes through it; mending puts them back and reads them back.
+"""
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from typing import Protocol
+
+from testbed.kernel import port_state
+from testbed.kernel.netns import namespace_path
+from testbed.kernel.rtnl import Rtnl
+from testbed.model.addressing import ifindex_of
+from testbed.model.fabric import Fabric
+from testbed.model.ids import LinkId, NodeId, PortId, namespace_name
+from testbed.model.node_config import node_config
+
+Outage = LinkId | NodeId
+"""A link, both ports of which are shut, or a node, all ports of which are."""
+
+
+class Outages(Protocol):
+    """Who cuts and mends; a lab that is up does it by its fault injector instead."""
+
+    def cut(self, target: Outage) -> None:
+        """Shut the ports; nothing when that was done already."""
+        ...
+
+    def mend(self, target: Outage) -> None:
+        """Open them, but for those that another outage holds shut; nothing when there is no such outage."""
+        ...
+
+
+class KernelOutages:
+    """By the kernel alone, for a network that this process has built."""
+
+    def __init__(self, fabric: Fabric, lab: str) -> None:
+        self._fabric, self._lab = fabric, lab
+        self._cut: dict[Outage, frozenset[PortId]] = {}
+
+    def cut(self, target: Outage) -> None:
+        """Shut the ports. Raises KernelError."""
+        if target not in self._cut:
+            ports = frozenset(self._ports(target))
+            for port in sorted(ports - self._shut()):
+                with self._rtnl(port) as rtnl:
+                    port_state.shut(rtnl, ifindex_of(self._fabric, port), port.interface)
+            self._cut[target] = ports
+
+    def mend(self, target: Outage) -> None:
+        """Open the ports with all that was lost. Raises KernelError, ReadBackError."""
+        for port in sorted(self._cut.pop(target, frozenset()) - self._shut()):
+            ifindex, wanted = ifindex_of(self._fabric, port), node_config(self._fabric, port.node)
+            with self._rtnl(port) as rtnl:
+                port_state.reopen(
+                    rtnl, ifindex, port.interface, wanted.neighbours_at(ifindex), wanted.routes_through(ifindex)
+                )
+
+    def _shut(self) -> frozenset[PortId]:
+        return frozenset().union(*self._cut.values())
+
+    def _ports(self, target: Outage) -> Iterable[PortId]:
+        if isinstance(target, NodeId):
+            return self._fabric.ports_of(target)
+        return (way.egress for way in target.directions)
+
+    def _rtnl(self, port: PortId) -> AbstractContextManager[Rtnl]:
+        return Rtnl.inside(str(port.node), namespace_path(namespace_name(self._lab, port.node)))
