@@ -5,6 +5,7 @@ Every problem at once. Which words there are is in `faults.words`. Knows no link
 
 import difflib
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -217,6 +218,9 @@ class _Reader:
         for name, text in self._parts(word):
             if name in values:
                 self._wrong(word, f"{name} is given twice", "leave one out")
+            if not text and (fitting := _that_reads(name, readers)):
+                self._wrong(word, f"{name!r} stands without a name", f"write {fitting}={name}")
+                continue
             if name not in readers:
                 near = difflib.get_close_matches(name, list(readers), n=1)
                 self._wrong(word, f"{name!r} is not known", _did_you_mean(near, readers))
@@ -268,6 +272,15 @@ _MAKE: dict[str, Callable[[_Reader], Fault]] = {
     "reboot": lambda read: model.Reboot(read.lasting("reboot")),
     "crash": lambda _: model.Crash(),
 }
+
+
+def _that_reads(text: str, readers: Mapping[str, Callable[[str], Any]]) -> str | None:
+    """The first name whose value `text` can be."""
+    for name, reader in readers.items():
+        with suppress(QuantityError):
+            reader(text)
+            return name
+    return None
 
 
 def _host(text: str) -> int:

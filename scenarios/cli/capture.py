@@ -16,7 +16,7 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.quantities import SIZE
+from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
 from scenarios.lab.disk_room import full_disk_text
@@ -35,7 +35,7 @@ def command() -> None:
 @click.argument("links", nargs=-1, required=True, shell_complete=links_like)
 @click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True,
               help="Where the folder with the files is made.")  # fmt: skip
-@click.option("--snaplen", type=click.IntRange(64, 65535), default=SNAPLEN_BYTES, show_default=True,
+@click.option("--snaplen", type=Whole(64, 65535), default=SNAPLEN_BYTES, show_default=True,
               help="Bytes of each packet that are kept.")  # fmt: skip
 @click.option("--most", type=SIZE, default="1GiB", show_default=True,
               help="Bytes of all files together; one that has its share ends.")  # fmt: skip

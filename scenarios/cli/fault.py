@@ -14,6 +14,7 @@ from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, held, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
+from scenarios.cli.quantities import Whole
 from scenarios.errors import LabStateError, ScenariosError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.fault_list import fault_list
@@ -53,7 +54,7 @@ def command() -> None:
 @_options(*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf", "tbf", "link"]), default="auto",
               show_default=True, help="What makes the fault.")  # fmt: skip
-@click.option("--seed", type=click.IntRange(0), help="Choose and hit the same again; drawn when left out.")
+@click.option("--seed", type=Whole(0), help="Choose and hit the same again; drawn when left out.")
 @each_direction
 @of_lab
 @told

@@ -24,7 +24,7 @@ from scenarios.cli.perf_session import (
     under_test,
     verdict_of,
 )
-from scenarios.cli.quantities import SIZE
+from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.memory_room import require_room
@@ -65,9 +65,9 @@ def of_write(command: Command) -> Command:
 @command.command("write-bw")
 @of_write
 @click.option("-s", "--size", type=SIZE, default=65536, show_default=True, help="Bytes of a message.")
-@click.option("-q", "--qp", "qps", type=click.IntRange(1, 1024), default=1, show_default=True, help="Queue pairs.")
+@click.option("-q", "--qp", "qps", type=Whole(1, 1024), default=1, show_default=True, help="Queue pairs.")
 @click.option("-b", "--bidirectional", "both", is_flag=True, help="DESTINATION writes to SOURCE, too.")
-@click.option("-t", "--tx-depth", "depth", type=click.IntRange(1, 65536), default=128, show_default=True,
+@click.option("-t", "--tx-depth", "depth", type=Whole(1, 65536), default=128, show_default=True,
               help="Messages that a queue pair keeps outstanding.")  # fmt: skip
 @of_lab
 @told_with_qps

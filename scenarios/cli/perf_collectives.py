@@ -19,7 +19,7 @@ from scenarios.cli.perf_session import (
     under_test,
     verdict_of,
 )
-from scenarios.cli.quantities import SIZE
+from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import UsageError
 from scenarios.file.groups import PATTERN_OF, Group, groups_of
 from scenarios.lab.lab_dir import LabDir
@@ -64,13 +64,13 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
     )
     @click.option("-b", "--begin", type=SIZE, default="1KiB", show_default=True, help="Smallest size, in bytes.")
     @click.option("-e", "--end", type=SIZE, default="1MiB", show_default=True, help="Largest size.")
-    @click.option("-f", "--factor", type=click.IntRange(2), default=4, show_default=True, help="From size to size.")
+    @click.option("-f", "--factor", type=Whole(2), default=4, show_default=True, help="From size to size.")
     @click.option("-n", "--iters", "iterations", type=ITERATIONS, default=20, show_default=True,
                   help="Timed rounds.")  # fmt: skip
     @click.option("-w", "--warmup", type=WARMUP, default=5, show_default=True, help="Rounds before them.")
-    @click.option("-c", "--check", type=click.IntRange(0, 1), default=1, show_default=True,
+    @click.option("-c", "--check", type=Whole(0, 1), default=1, show_default=True,
                   help="Compare all numbers of one more round.")  # fmt: skip
-    @click.option("-q", "--qp", "qps", type=click.IntRange(1, 64), default=1, show_default=True,
+    @click.option("-q", "--qp", "qps", type=Whole(1, 64), default=1, show_default=True,
                   help="Queue pairs between two hosts; a message is spread over them.")  # fmt: skip
     @transport_options
     @of_lab
@@ -95,7 +95,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
         context.exit(verdict_of(sum(row.wrong or 0 for row in rows), [row.cost for row in rows], output))
 
     if kind is not None:
-        size = click.option("--group-size", type=click.IntRange(2), help="Hosts of a group.  [default: all]")
+        size = click.option("--group-size", type=Whole(2), help="Hosts of a group.  [default: all]")
         command = size(command)
     return command
 

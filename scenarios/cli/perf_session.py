@@ -12,6 +12,7 @@ from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
 from scenarios.cli.output import Output
+from scenarios.cli.quantities import Whole
 from scenarios.errors import UsageError
 from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, undoing
@@ -24,7 +25,7 @@ from testbed.model.ids import Role, parse_node
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
-ITERATIONS, WARMUP = click.IntRange(1, 1_000_000_000), click.IntRange(0, 1_000_000_000)
+ITERATIONS, WARMUP = Whole(1, 1_000_000_000), Whole(0, 1_000_000_000)
 """Of messages or rounds; at most more than anybody waits for (our choice)."""
 
 R = TypeVar("R")
@@ -45,7 +46,7 @@ def transport_options(command: Command) -> Command:
         click.option(
             "--window",
             "window_pkts",
-            type=click.IntRange(1, 16384),
+            type=Whole(1, 16384),
             default=256,
             show_default=True,
             help="Packets a queue pair may have outstanding; fewer if the rings would not hold all.",

@@ -10,6 +10,23 @@ from scenarios.file.values import Bytes
 _BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
 
 
+class Whole(click.IntRange):
+    """A whole number within limits; click's own says of `x` that it is no integer range."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails as click does."""
+        try:
+            int(value)
+        except (TypeError, ValueError):
+            self.fail(f"{value!r} is not a whole number{self._limits()}", param, ctx)
+        return super().convert(value, param, ctx)
+
+    def _limits(self) -> str:
+        if self.max is not None:
+            return f"; {self.min or 0} to {self.max} are possible"
+        return "" if self.min is None else f"; {self.min} is the least"
+
+
 class Size(click.ParamType[int]):
     """`65536`, `64KiB`, `4MiB`."""
 

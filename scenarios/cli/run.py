@@ -16,6 +16,7 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output
+from scenarios.cli.quantities import Whole
 from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
@@ -34,9 +35,9 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 
 
 @click.command("run")
-@click.argument("scenario", shell_complete=scenarios_like)
+@click.argument("scenario", required=False, metavar="SCENARIO", shell_complete=scenarios_like)
 @click.option("--attach", is_flag=True, help="Use the lab that is up instead of building one.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Instead of the scenario's.")
+@click.option("--seed", type=Whole(0, 2**32 - 1), help="Instead of the scenario's.")
 @click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go.")
 @workers_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
@@ -49,7 +50,7 @@ def command(
     context: click.Context,
     labdir: LabDir,
     output: Output,
-    scenario: str,
+    scenario: str | None,
     attach: bool,
     seed: int | None,
     runs: Path,

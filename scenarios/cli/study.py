@@ -20,6 +20,7 @@ from scenarios.cli.drawing import draw_aside
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
+from scenarios.cli.quantities import Whole
 from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise
@@ -49,10 +50,10 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 
 
 @click.command("study")
-@click.argument("study", shell_complete=_studies_like)
+@click.argument("study", required=False, metavar="STUDY", shell_complete=_studies_like)
 @click.option("--simulate", is_flag=True, help="On a model of the network; the sender's and the leaves' own code.")
 @click.option("--folder", type=GivenPath(), help="Where results go.  [default: studies/NAME]")
-@click.option("--seeds", type=click.IntRange(0), help="Runs of each point instead of the study's; healthy ones, too.")
+@click.option("--seeds", type=Whole(0), help="Runs of each point instead of the study's; healthy ones, too.")
 @click.option("--rate", "rates", multiple=True, help="Drop rate instead of the study's; can be repeated.")
 @click.option("--packets", multiple=True, type=int, help="Packets a spine instead of the study's; can be repeated.")
 @click.option("--spines", multiple=True, type=int, help="Spines instead of the study's; can be repeated.")
@@ -66,7 +67,7 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 def command(
     labdir: LabDir,
     output: Output,
-    study: str,
+    study: str | None,
     simulate: bool,
     folder: Path | None,
     tables_only: bool,

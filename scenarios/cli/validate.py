@@ -22,10 +22,10 @@ from scenarios.run.power import power_of, too_few_for, warnings_of
 
 
 @click.command("validate")
-@click.argument("file", shell_complete=scenarios_like)
+@click.argument("file", required=False, metavar="FILE", shell_complete=scenarios_like)
 @told
 @click.pass_context
-def command(context: click.Context, file: str, output: Output) -> None:
+def command(context: click.Context, file: str | None, output: Output) -> None:
     """Check a scenario FILE (or catalog name), show what a run would do and whether it can show it. Starts nothing."""
     try:
         plan = plan_of(load_scenario(find_scenario(file)))

@@ -1,6 +1,8 @@
 """Which file a scenario name means: one of the catalog, or a path."""
 
 import difflib
+from collections.abc import Iterable
+from itertools import takewhile
 from pathlib import Path
 
 from results.document import MOST_BYTES
@@ -32,8 +34,24 @@ def require_a_name(text: str, such_as: str) -> None:
         raise UsageError(f"the name is empty; name {such_as}")
 
 
-def find_scenario(text: str) -> Path:
-    """The file for a catalog name or a path. Raises `UsageError` with near names."""
+def question_of(path: Path) -> str:
+    """What a file of the catalog asks, from the comment that it begins with."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    comment = " ".join(line.lstrip("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
+    return comment.partition("Question:")[2].partition("Expectation:")[0].strip()
+
+
+def catalog_text(files: Iterable[Path]) -> str:
+    """Names and questions of a catalog, a line each."""
+    named = {path.stem: question_of(path) for path in sorted(files)}
+    width = max(map(len, named), default=0)
+    return "\n".join(f"  {name:{width}}  {question}" for name, question in named.items())
+
+
+def find_scenario(text: str | None) -> Path:
+    """The file for a catalog name or a path. Raises `UsageError` with near names, or with the catalog for None."""
+    if text is None:
+        raise UsageError(f"name a scenario: a file, or one of the catalog\n{catalog_text(CATALOG.glob('*.yaml'))}")
     require_a_name(text, f"one of the catalog ({', '.join(catalog_names())}), or a file")
     if text in catalog_names():
         return CATALOG / f"{text}.yaml"

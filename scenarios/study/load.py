@@ -12,7 +12,7 @@ from results.document import Document, read_document
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
 from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint
-from scenarios.file.scenario_files import CATALOG, is_a_folder, read_text, require_a_name
+from scenarios.file.scenario_files import CATALOG, catalog_text, is_a_folder, read_text, require_a_name
 from scenarios.file.written import written
 from scenarios.study.model import Study, study_complaints
 
@@ -24,8 +24,10 @@ def study_names() -> tuple[str, ...]:
     return tuple(sorted(path.stem for path in STUDIES.glob("*.yaml")))
 
 
-def find_study(text: str) -> Path:
-    """The file for a catalog name or a path. Raises `UsageError` with near names."""
+def find_study(text: str | None) -> Path:
+    """The file for a catalog name or a path. Raises `UsageError` with near names, or with the catalog for None."""
+    if text is None:
+        raise UsageError(f"name a study: a file, or one of the catalog\n{catalog_text(STUDIES.glob('*.yaml'))}")
     require_a_name(text, f"one of the catalog ({', '.join(study_names())}), or a file")
     if text in study_names():
         return STUDIES / f"{text}.yaml"

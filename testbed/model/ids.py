@@ -167,7 +167,10 @@ def parse_node(text: str, fabric: "Fabric") -> NodeId:
     names = {str(node): node for node in fabric.nodes()}
     if (node := names.get(text)) is not None:
         return node
-    reason = "no such node" if _NODE.fullmatch(text) else "not a node name (they look like p0-leaf3, p0-spine5, h2)"
+    reason = "not a node name (they look like p0-leaf3, p0-spine5, h2)"
+    if (found := _NODE.fullmatch(text)) is not None:
+        end = found["word"] or "h", found["index"]
+        reason = f"no such node{_out_of_range(found['plane'], [end], fabric)}"
     raise UnknownNameError("node", text, reason, _near(text, names), known_nodes(fabric))
 
 
@@ -212,8 +215,20 @@ def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
     links = (link for leaf in fabric.leaves() if _concerns(found, leaf) for link in fabric.links_of(leaf))
     selected = tuple(way for link in links for way in link.directions if _selects(found, way))
     if not selected:
-        raise _unknown_link(text, "no such link", fabric)
+        ends = found.group(2, 3), found.group(5, 6)
+        raise _unknown_link(text, f"no such link{_out_of_range(found[1], ends, fabric)}", fabric)
     return selected
+
+
+def _out_of_range(plane: str | None, ends: Iterable[tuple[str, ...]], fabric: "Fabric") -> str:
+    """Which numbers of a name are too large, as ` (spines are spine0 to spine7)`; empty if none is."""
+    counts = {"leaf": fabric.spec.leaves, "spine": fabric.spec.spines, "h": fabric.host_count}
+    called = {"leaf": "leaves", "spine": "spines", "h": "hosts"}
+    told = [f"{called[word]} are {_from_to((f'{word}0', f'{word}{counts[word] - 1}'))}"
+            for word, index in ends if index != "*" and int(index) >= counts[word]]  # fmt: skip
+    if plane not in (None, "*") and int(plane or 0) >= fabric.spec.planes:
+        told.insert(0, f"planes are {_from_to(('p0', f'p{fabric.spec.planes - 1}'))}")
+    return f" ({', '.join(dict.fromkeys(told))})" if told else ""
 
 
 def _concerns(found: re.Match[str], leaf: NodeId) -> bool:
