@@ -54,7 +54,7 @@ test-vm: setup ## eBPF and faults with netem, in the kernel and on a fabric, und
 		tests/fabric/test_hard_faults.py::test_ten_milliseconds_of_delay_are_accused_by_nobody
 
 install: setup ## the command spraylab for every user: a link in /usr/local/bin
-	ln -sfn "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
+	@.ci/install "$(CURDIR)/$(BIN)/spraylab" /usr/local/bin/spraylab
 
 schema: setup ## what is generated from types: JSON Schemas, tables of documents, the layouts in the Wireshark dissector
 	$(BIN)/python -m scenarios.file.json_schema > docs/scenario.schema.json

@@ -71,6 +71,8 @@ class Lab:
             faults=self.injections.states(),
             captures=self.captures.states(),
             code=own_code(),
+            planned=self.injections.planned(),
+            expectation=self.asked.expectation if self.asked else None,
         )
 
     def due_in_s(self) -> float | None:

@@ -273,6 +273,10 @@ class LabStatus(LabShape, frozen=True):
     captures: tuple[CaptureState, ...]
     code: SourceCode | None = None
     """The copy of the program that the lab runs."""
+    planned: tuple["FaultPlanned", ...] = ()
+    """What timelines of faults will do next; so a flap is there in its open phase, too."""
+    expectation: str | None = None
+    """Whose verdicts decide, of the latest run; None before the first."""
 
 
 class Faults(msgspec.Struct, frozen=True):

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from results.fault_text import GONE, fault_text, in_force_text
 from scenarios.watch.folding import folded
-from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, View
+from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, PlannedView, View
 
 Lines = list[Text]
 
@@ -94,7 +94,8 @@ def _host(evs: HostEvs, width: int | None) -> Lines:
 
 def fault_lines(view: View, width: int | None) -> Lines:
     """What is in force, as the kernel holds it."""
-    faults = [line for fault in view.faults for line in folded(_fault(fault), width)]
+    told = [*map(_fault, view.faults), *map(_planned, view.planned)]
+    faults = [line for fault in told for line in folded(fault, width)]
     return [*folded(Text("FAULTS, counted by the kernel", "bold"), width), *(faults or [Text("none")])]
 
 
@@ -104,6 +105,13 @@ def _fault(fault: FaultView) -> Text:
         told += f" ({in_force_text(fault.kind, fault.requested, fault.in_force)})"
     counts = f"dropped {fault.dropped:,} of {fault.seen:,}" if fault.seen else "no packet yet"
     return Text(f"{told} {counts}", "bold red" if fault.in_force in GONE else "cyan")
+
+
+def _planned(planned: PlannedView) -> Text:
+    """Of a fault that is not in force now, as a flap in its open phase."""
+    at = f"at {planned.at[11:19]}" if planned.at else ""
+    when = " or ".join(filter(None, (at, planned.event and f"on {planned.event}")))
+    return Text(f"{planned.link} {fault_text(planned.kind, planned.requested)} not in force now, set {when}", "dim")
 
 
 def detection_lines(view: View, width: int | None) -> Lines:

@@ -18,6 +18,7 @@ from scenarios.watch.view import (
     FlowView,
     HostEvs,
     LinkView,
+    PlannedView,
     QpReading,
     Reading,
     View,
@@ -41,6 +42,8 @@ class Tally:
         between = (link for link in fabric.links() if link.lower.role is Role.LEAF)
         self._between = {str(way): way for link in between for way in link.directions}
         self._run = -1
+        self._deciding: str | None = None
+        """The expectation whose verdicts are counted."""
         self._last: Reading | None = None
         self._acked: dict[_Qp, int] = {}
         self._counted: dict[tuple[int, int, int], PathCount] = {}
@@ -58,6 +61,7 @@ class Tally:
         status = reading.status
         if status.epoch != self._run:
             self._begin(status.epoch)
+        self._deciding = status.expectation
         self._count(reading)
         self._hear(reading.records)
         self._detections.extend(self._states.news(reading))
@@ -93,6 +97,8 @@ class Tally:
             if record.get("epoch") != self._run:
                 continue
             if record["event"] == "DETECT":
+                if self._deciding and record.get("expectation", self._deciding) != self._deciding:
+                    continue  # the other expectation judges the same paths once more
                 self._verdicts[record["verdict"]] += 1
             elif record["event"] == "LINK_SUM":
                 self._link_sums[record["link"]] = record["verdict"]
@@ -134,6 +140,7 @@ class Tally:
             sums=dict(Counter(f"links {verdict}" for verdict in self._link_sums.values()) + self._path_sums),
             detections=tuple(self._detections),
             troubles=tuple(_troubles(reading)),
+            planned=tuple(_planned(status)),
         )
 
     def _links(self, status: LabStatus) -> Iterator[LinkView]:
@@ -199,6 +206,13 @@ def _fault(state: FaultState) -> FaultView:
         dropped=state.dropped,
         by=state.by,
     )
+
+
+def _planned(status: LabStatus) -> Iterator[PlannedView]:
+    """Faults that a timeline will set; what will be cleared is in force, and is shown as such."""
+    for each in status.planned:
+        if each.act == "set":
+            yield PlannedView(each.link, each.kind, each.requested_text, each.act, each.at, each.event)
 
 
 def _accusation(record: Fields) -> str:

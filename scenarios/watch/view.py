@@ -114,6 +114,20 @@ class FaultView:
 
 
 @dataclass(frozen=True)
+class PlannedView:
+    """What a timeline will do next."""
+
+    link: str
+    kind: str
+    requested: str
+    act: str
+    """`set` or `clear`."""
+    at: str | None
+    """By the clock; None while it waits for an event only."""
+    event: str | None
+
+
+@dataclass(frozen=True)
 class Detection:
     """A change in what is accused or denied."""
 
@@ -143,10 +157,12 @@ class View:
     evs: tuple[HostEvs, ...]
     faults: tuple[FaultView, ...]
     verdicts: dict[str, int]
-    """On paths of single flows."""
+    """On paths of single flows, by the expectation that decides."""
     sums: dict[str, int]
     """Of several flows together, as `links healthy` (all flows over a link) and `paths healthy` (flows of a pair)."""
     detections: tuple[Detection, ...]
     """Oldest first."""
     troubles: tuple[str, ...]
     """Processes of the lab that have died or do not answer."""
+    planned: tuple[PlannedView, ...] = ()
+    """Of faults that are not in force now and will be."""

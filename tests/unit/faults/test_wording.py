@@ -152,3 +152,17 @@ def test_all_problems_are_told_at_once():
 def test_the_long_run_rate_of_bursts():
     (fault,) = worded({"gemodel": "p=1%,r=9%,bad=50%,good=0.1%"}).faults
     assert drop_rate_of(fault) == Fraction(1, 10) / 2 + Fraction(9, 10) / 1000
+
+
+@pytest.mark.parametrize(
+    ("words", "right"),
+    [
+        ({"flap": "2s"}, "write period=2s"),
+        ({"flap": "period=2s,30%"}, "write duty=30%"),
+        ({"gemodel": "1%"}, "write p=1%"),
+    ],
+)
+def test_a_value_without_its_name_is_answered_with_the_name(words: dict[str, str], right: str) -> None:
+    with pytest.raises(WordingError) as caught:
+        worded(words)
+    assert right in {told for _, _, told in caught.value.problems}

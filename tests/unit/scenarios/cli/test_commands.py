@@ -317,3 +317,20 @@ def test_help_cuts_no_sentence(group: tuple[str, ...]) -> None:
     shown = spraylab(*group, "--help").stdout.split("Commands:")[1]
     assert "..." not in shown
     assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(("verb", "one"), [("run", "gray-link"), ("validate", "gray-link"), ("study", "paper-table")])
+def test_without_a_name_the_catalog_is_listed(verb: str, one: str) -> None:
+    result = spraylab(verb)
+    assert result.exit_code == 2
+    head, *lines = result.stderr.splitlines()
+    assert head.startswith("spraylab: name a s")
+    assert one in [line.split()[0] for line in lines]
+    assert all(len(line.split()) > 4 for line in lines), "each with its question"
+
+
+@pytest.mark.parametrize("words", [("run", "gray-link", "--seed", "x"), ("fault", "set", "x", "--seed", "1.5")])
+def test_a_number_that_is_none_is_told_as_such(words: tuple[str, ...]) -> None:
+    result = spraylab(*words)
+    assert result.exit_code == 2
+    assert "is not a whole number; 0 " in result.stderr

@@ -10,7 +10,7 @@ from results.errors import RecordsError
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
 from scenarios.study.model import Study, failed_links, points_of, without_effect
-from scenarios.study.run import finish, open_points, run_points, runs_of, simulated
+from scenarios.study.run import open_points, run_points, runs_of, simulated
 from scenarios.study.score import Said, row_of
 from scenarios.study.simulate import simulate
 from tests.unit.scenarios.study.test_model import point
@@ -104,7 +104,8 @@ def test_counts_that_cannot_be_are_refused_with_their_line_and_key(tmp_path):
 def test_it_ends_with_tables_and_figures(tmp_path):
     folder = StudyFolder(tmp_path)
     run(folder)
-    cells = finish(folder, figures=True)
+    cells, roc = folder.write_tables()
+    folder.draw(cells, roc)
     assert [(cell["packets"], cell["failure"], cell["runs"]) for cell in cells] == [
         (300, "one", 2), (300, "none", 1), (900, "one", 2), (900, "none", 1),
     ]  # fmt: skip
@@ -113,7 +114,7 @@ def test_it_ends_with_tables_and_figures(tmp_path):
     assert len(lines) == 6
     assert lines[0]["links"]
     assert len((tmp_path / "cells.csv").read_text().splitlines()) == 5
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {f"roc.{ending}" for ending in ("svg", "png")}
+    assert {path.name for path in (tmp_path / "figures").iterdir()} == {f"roc.{ending}" for ending in ("svg", "png", "pdf")}
 
 
 def test_a_point_is_a_scenario_that_asks_for_what_the_point_asks():

@@ -1,10 +1,14 @@
 """From readings to views: rates, sums of the latest run, what is accused, and what has died."""
 
+import msgspec
 import pytest
 
+from results.event_log import timestamp
+from scenarios.lab.protocol import FaultPlanned
+from scenarios.watch.tables import fault_lines
 from scenarios.watch.tally import Tally
 from scenarios.watch.view import View
-from tests.unit.scenarios.watch_readings import BAD, FABRIC, ev, fault, localize, reading, sender, status
+from tests.unit.scenarios.watch_readings import BAD, FABRIC, SECOND, ev, fault, localize, reading, sender, status
 
 
 def losses(view: View) -> dict[str, float | None]:
@@ -67,6 +71,25 @@ def test_verdicts_of_flows_together_are_counted_apart_by_the_last_word_on_a_link
     view = tally.take(reading(0.0, records=(alone, alone, *over, pair)))
     assert (view.verdicts, view.sums) == ({"insufficient": 2}, {"links healthy": 1, "paths healthy": 1})
     assert tally.take(reading(1.0, status=status(epoch=2))).sums == {}
+
+
+def test_verdicts_are_those_of_the_expectation_that_decides() -> None:
+    told = [{"event": "DETECT", "epoch": 1, "verdict": verdict, "expectation": by}
+            for by, verdict in (("uniform", "healthy"), ("declared", "failed"), ("declared", "healthy"))]  # fmt: skip
+    for deciding, counted in (("declared", {"failed": 1, "healthy": 1}), ("uniform", {"healthy": 1})):
+        now = msgspec.structs.replace(status(), expectation=deciding)
+        assert Tally(FABRIC).take(reading(0.0, status=now, records=told)).verdicts == counted
+
+
+def test_a_flap_is_shown_in_its_open_phase() -> None:
+    coming = FaultPlanned(BAD, "flap", "flap", "period=2s", "set", 0.5, timestamp(1_800_000_000 * SECOND), None, "hand")
+    ending = msgspec.structs.replace(coming, act="clear")
+    view = Tally(FABRIC).take(reading(0.0, status=msgspec.structs.replace(status(), planned=(coming, ending))))
+    (planned,) = view.planned
+    assert (planned.link, planned.act, planned.event) == (BAD, "set", None)
+    head, line = fault_lines(view, None)
+    assert head.plain.startswith("FAULTS")
+    assert line.plain == f"{BAD} flap period=2s not in force now, set at 08:00:00"
 
 
 def test_a_link_with_a_fault_is_shown_though_nothing_crossed_it() -> None:

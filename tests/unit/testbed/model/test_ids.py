@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from testbed.errors import UnknownNameError
@@ -122,3 +124,26 @@ def test_names_in_the_largest_fabric_do_not_take_writing_out_all_links(monkeypat
         parse_link("p3:leaf3>spine999", largest)
     with pytest.raises(UnknownNameError, match="p3:leaf255>spine5"):
         parse_link("p3:leaf2555>spine5", largest)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("p0:leaf0>spine9", "no such link (spines are spine0 to spine7)"),
+        (
+            "p9:leaf9-spine9",
+            "(planes are p0 to p1, leaves are leaf0 to leaf3, spines are spine0 to spine7)",
+        ),
+        ("p0:h4-leaf*", "no such link (hosts are h0 to h3)"),
+        ("p0:h1-leaf0", "no such link;"),
+    ],
+)
+def test_numbers_that_are_too_large_are_told_with_those_there_are(text: str, told: str) -> None:
+    with pytest.raises(UnknownNameError, match=re.escape(told)):
+        parse_link(text, Fabric.of(FabricSpec(2, 4, 8, 1)))
+
+
+def test_so_they_are_of_nodes() -> None:
+    for text, told in (("h4", "hosts are h0 to h3"), ("p2-leaf9", "planes are p0 to p1, leaves are leaf0 to leaf3")):
+        with pytest.raises(UnknownNameError, match=rf"no such node \({told}\)"):
+            parse_node(text, Fabric.of(FabricSpec(2, 4, 8, 1)))
