@@ -114,7 +114,8 @@ def test_it_ends_with_tables_and_figures(tmp_path):
     assert len(lines) == 6
     assert lines[0]["links"]
     assert len((tmp_path / "cells.csv").read_text().splitlines()) == 5
-    assert {path.name for path in (tmp_path / "figures").iterdir()} == {f"roc.{ending}" for ending in ("svg", "png", "pdf")}
+    drawn = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert drawn == {f"roc.{ending}" for ending in ("svg", "png", "pdf")}
 
 
 def test_a_point_is_a_scenario_that_asks_for_what_the_point_asks():
