@@ -27,6 +27,7 @@ from agent.wire.ranges import (
     Text,
     Version,
 )
+from results.rejected import Rejected
 from results.summary import Injected
 
 
@@ -316,6 +317,8 @@ class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
     """Null in the first sample, as all rates and shares."""
     sched_wait_worst: Amount | None = None
     timeouts: Count = 0
+    rejected: list[Rejected] = []
+    """Packets that agents did not believe, since their start."""
 
 
 class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):

@@ -24,6 +24,7 @@ from agent.wire.ranges import (
 from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals, totals_of
+from results.rejected import Rejected, rejected_lines
 from results.witnesses import Witness, witness_lines
 from results.wording import count_text, open_sets, share_text, untimely_text
 
@@ -202,6 +203,8 @@ class Load(msgspec.Struct, frozen=True):
     """What is to be known, and does not take the trust from what was judged."""
     events_cut: Count = 0
     """Records of agents that had to go while this run went on, by `limits.events`; some may be of earlier runs."""
+    rejected: tuple[Rejected, ...] = ()
+    """Packets that agents dropped in this run since they did not believe them."""
 
 
 class LabChange(msgspec.Struct, frozen=True):
@@ -330,6 +333,7 @@ def summary_text(summary: Summary) -> str:
             *_labelled("Changed", [*_changed_lines(summary.changed)]),
             *_labelled("Detected", [*_detected_lines(summary.detected, summary.injected)]),
             *_labelled("Captured", [line for capture in summary.captures for line in _capture_lines(capture)]),
+            *_labelled("Rejected", [*rejected_lines(summary.load.rejected)]),
             *_labelled("Machine", [*_load_lines(summary.load)]),
             *_labelled("Checks", [f"{'ok  ' if c.ok else 'FAIL'}  {c.name}: {c.detail}" for c in summary.checks]),
             *_labelled("Folder", [summary.folder]),

@@ -2,6 +2,7 @@
 
 import os
 import threading
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeVar
@@ -21,7 +22,7 @@ from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.programs import Programs
 from agent.host.programs.requests import ProgramRequest
 from agent.host.programs.serving import ProgramCommands
-from agent.host.rejections import rejections
+from agent.host.rejections import rejected_by, rejections
 from agent.host.schedstat import schedstat
 from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
@@ -47,6 +48,8 @@ class Commands:
     shared: dict[int, SharedMemory] = field(default_factory=dict)
     """Of the regions that others can map, by key."""
     programs: Programs = field(default_factory=Programs)
+    gone: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+    """By host, packets that queue pairs refused which are no more, by reason."""
 
     def serve(self, request: requests.Request) -> Reply:
         """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
@@ -200,7 +203,9 @@ class Commands:
         cpu_ns, wait_ns = schedstat()
         return {
             "ports": [report for runtime in self.engine.hosts.values() for report in _ports(runtime)],
-            "rejected": [row for runtime in self.engine.hosts.values() for row in rejections(runtime)],
+            "rejected": [
+                row for runtime in self.engine.hosts.values() for row in rejections(runtime, self.gone[runtime.host])
+            ],
             "cpu_ns": cpu_ns,
             "sched_wait_ns": wait_ns,
             "events_cut": self.log.cut if self.log is not None else 0,
@@ -219,6 +224,7 @@ class Commands:
         for name in request.qps:
             channel = self._channel(name.host, name.qpn)
             channel.qp.fail(self.now_ns())  # what it had in flight leaves a window that others share
+            self.gone[name.host].update(rejected_by(channel))
             del self.engine.hosts[name.host].channels[name.qpn]
             self.wiring.forget(self.engine.hosts[name.host], channel)
         if request.qps:

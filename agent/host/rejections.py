@@ -7,14 +7,30 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from agent.io.runtime import HostRuntime
+from agent.io.runtime import Channel, HostRuntime
 
 
-def rejections(runtime: HostRuntime) -> Iterator[dict[str, Any]]:
-    """A row for each reason that has occurred: `host`, `reason`, `packets`."""
-    for reason, packets in _counted(runtime).items():
-        if packets:
-            yield {"host": runtime.host, "reason": reason, "packets": packets}
+def rejections(runtime: HostRuntime, gone: Counter[str]) -> Iterator[dict[str, Any]]:
+    """A row for each reason that has occurred since the start: `host`, `reason`, `packets`.
+
+    `gone` are those of queue pairs that were destroyed.
+    """
+    for reason, packets in (_counted(runtime) + gone).items():
+        yield {"host": runtime.host, "reason": reason, "packets": packets}
+
+
+def rejected_by(channel: Channel) -> Counter[str]:
+    """Packets that one queue pair refused, by reason."""
+    progress = channel.qp.progress()
+    requester, responder = progress.requester, progress.responder
+    return Counter(
+        SACK_NOT_OUTSTANDING=requester.sacks_rejected,
+        ACK_NOT_OUTSTANDING=requester.acks_rejected,
+        NACK_NOT_OUTSTANDING=requester.nacks_rejected,
+        OUT_OF_WINDOW=responder.out_of_window,
+        INVALID_REQUEST=responder.invalid,
+        ACCESS_ERROR=responder.access_errors,
+    )
 
 
 def _counted(runtime: HostRuntime) -> Counter[str]:
@@ -29,14 +45,5 @@ def _counted(runtime: HostRuntime) -> Counter[str]:
         endpoint = neighbour.endpoint
         counts.update(UNASKED_ANSWER=endpoint.unasked, OLD_PORT_STATUS=endpoint.peer_ports.old)
     for channel in runtime.channels.values():
-        progress = channel.qp.progress()
-        requester, responder = progress.requester, progress.responder
-        counts.update(
-            SACK_NOT_OUTSTANDING=requester.sacks_rejected,
-            ACK_NOT_OUTSTANDING=requester.acks_rejected,
-            NACK_NOT_OUTSTANDING=requester.nacks_rejected,
-            OUT_OF_WINDOW=responder.out_of_window,
-            INVALID_REQUEST=responder.invalid,
-            ACCESS_ERROR=responder.access_errors,
-        )
+        counts.update(rejected_by(channel))
     return counts

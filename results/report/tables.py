@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text, held_text
 from results.metrics import Totals
+from results.rejected import rejected_lines
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.summary import (
@@ -365,6 +366,7 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
         ("ring drops", f"{load.ring_drops:,}", "packets an engine came too late for"),
         ("softnet drops", f"{load.softnet_drops:,}", "packets a core's backlog had no room for"),
         ("send errors", f"{load.tx_errors:,}", "packets the kernel did not take"),
+        *(("rejected by agents", "", text) for text in rejected_lines(load.rejected)),
         ("agents' records cut", f"{load.events_cut:,}", "the oldest, by limits.events; what they told is in no figure"),
         (
             "wait for a core",

@@ -1,16 +1,24 @@
 """`spraylab inspect`: what is up, what is broken, what is recorded; of a host, what its queue pairs do."""
 
-import click
+from contextlib import suppress
 
+import click
+import msgspec
+
+from agent.host.requests import Counters
+from results.rejected import Rejected, reason_text, rejected_rows
 from results.wording import count_text
 from scenarios.cli.fault_table import COLUMNS, fault_rows
 from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output
-from scenarios.errors import LabStateError, UsageError
-from scenarios.lab.client import Owner, not_up
+from scenarios.errors import LabStateError, UsageError, WorkerFailedError
+from scenarios.lab.client import Owner, Worker, not_up
+from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import RUNNING, LabStatus, Status
+from scenarios.run.collect import rejected_counts
+from scenarios.workload.traffic import WorkerCounts
 
 
 @click.command("inspect")
@@ -46,8 +54,9 @@ def command(labdir: LabDir, output: Output, nodes: bool, links: bool, evs: bool,
 def _lab(labdir: LabDir, output: Output) -> None:
     with Owner(labdir) as owner:
         status = owner.ask(Status(), LabStatus)
+    rejected = _rejected(labdir, status)
     if output.as_json:
-        output.document(status)
+        output.document(msgspec.to_builtins(status) | {"rejected": rejected})
         return
     hosts = status.leaves * status.hosts_per_leaf
     switches = status.planes * (status.leaves + status.spines)
@@ -65,6 +74,19 @@ def _lab(labdir: LabDir, output: Output) -> None:
     show_faults(output, status)
     captures = [(c.link, c.node, c.ended or ("full" if c.full else RUNNING), c.file) for c in status.captures]
     output.table(("captured", "node", "state", "file"), captures, "no captures")
+    rows = [(row.host, f"{row.packets:,}", row.reason, reason_text(row.reason)) for row in rejected]
+    output.table(("rejected at", "PACKETS", "reason", "that is"), rows, "no packets rejected by agents")
+
+
+def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
+    """Packets that agents did not believe, since the lab is up; those of processes that do not run stay unknown."""
+    counts = dict[tuple[int, str], int]()
+    running = {child.name for child in status.children if child.state == RUNNING}
+    for index in range(status.workers):
+        if worker_name(index) in running:
+            with suppress(WorkerFailedError), Worker(labdir.worker_socket(index)) as worker:
+                counts |= rejected_counts([msgspec.convert(worker.ask(Counters()), WorkerCounts)])
+    return rejected_rows(counts)
 
 
 def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:

@@ -15,6 +15,7 @@ from faults.only import spares_first_sent
 from faults.traits import TOLERANCE
 from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
+from results.rejected import rejected_since
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.lab.protocol import FaultState
 from scenarios.run.expect import MachineCounts
@@ -282,7 +283,13 @@ def machine_counts(
         wait_ns=grown(sum(w.sched_wait_ns for w in after), sum(w.sched_wait_ns for w in before)),
         wait_worst=max(worst, default=None),
         events_cut=grown(sum(w.events_cut for w in after), sum(w.events_cut for w in before)),
+        rejected=rejected_since(rejected_counts(before), rejected_counts(after)),
     )
+
+
+def rejected_counts(workers: Sequence[WorkerCounts]) -> dict[tuple[int, str], int]:
+    """Packets that agents did not believe, by host and reason, since their start."""
+    return {(row.host, row.reason): row.packets for worker in workers for row in worker.rejected}
 
 
 def softnet_drops() -> int:

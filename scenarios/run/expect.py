@@ -11,6 +11,7 @@ from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
 from results.fault_text import fault_text
 from results.metrics import precision, recall
+from results.rejected import Rejected
 from results.summary import (
     Accusation,
     Check,
@@ -106,6 +107,8 @@ class MachineCounts:
     """Share of one engine's time in its worst second."""
     events_cut: int = 0
     """Records of agents that had to go."""
+    rejected: tuple[Rejected, ...] = ()
+    """Packets that agents did not believe."""
 
     @property
     def wait_share(self) -> float:
@@ -235,6 +238,7 @@ def load_of(
         counts.wait_worst,
         tuple(warnings),
         counts.events_cut,
+        counts.rejected,
     )
 
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from results.event_log import EventLog, Fields, stamped
+from results.rejected import rejected_rows
 from scenarios.lab.protocol import FaultState
-from scenarios.run.collect import softnet_drops
+from scenarios.run.collect import rejected_counts, softnet_drops
 from scenarios.run.unwritten import Unwritten
 from scenarios.workload.traffic import FlowProgress, WorkerCounts
 
@@ -113,6 +114,7 @@ def _lost(workers: Sequence[WorkerCounts], faults: Sequence[FaultState]) -> Fiel
         "tx_errors": sum(port.tx_errors for port in ports),
         "overlimits": sum(fault.overlimits for fault in faults),
         "faults_dropped": sum(fault.dropped for fault in faults),
+        "rejected": rejected_rows(rejected_counts(workers)),
     }
 
 

@@ -108,6 +108,14 @@ class ReorderCounts(msgspec.Struct, frozen=True):
     most: int
 
 
+class RejectedCount(msgspec.Struct, frozen=True):
+    """Packets that one host dropped for one reason (`agent.host.rejections`)."""
+
+    host: int
+    reason: str
+    packets: int
+
+
 class WorkerCounts(msgspec.Struct, frozen=True):
     """What one worker counted since its start (other fields are left aside)."""
 
@@ -120,6 +128,7 @@ class WorkerCounts(msgspec.Struct, frozen=True):
     """Records of its agents that had to go because there were too many."""
     reordering: tuple[ReorderCounts, ...] = ()
     """How far packets arrived behind later ones, by receiving queue pair."""
+    rejected: tuple[RejectedCount, ...] = ()
 
 
 class Verification(msgspec.Struct, frozen=True):

@@ -136,9 +136,12 @@ def finish(workers: tuple[Client, Client]) -> list[dict]:
 def settled_counters(client: Client) -> dict:
     """The counters once all announcements are in: on each of 8 paths one that opens the flow and some that close it."""
     deadline = time.monotonic() + DEADLINE_S
-    while (counters := client.ask("counters"))["rejected"] != {"ANNOUNCEMENT": 8 * (1 + CLOSING_COPIES)}:
+    wanted = [("ANNOUNCEMENT", 8 * (1 + CLOSING_COPIES))]
+    counters = client.ask("counters")
+    while [(row["reason"], row["packets"]) for row in counters["rejected"]] != wanted:
         assert time.monotonic() < deadline, counters["rejected"]
         time.sleep(0.02)
+        counters = client.ask("counters")
     return counters
 
 

@@ -4,6 +4,7 @@ import msgspec
 from msgspec import structs
 
 from results.metrics import totals_of
+from results.rejected import Rejected
 from results.summary import (
     SHOWN_FLOWS,
     SHOWN_REASONS,
@@ -59,6 +60,13 @@ def summary(flows: tuple[FlowResult, ...] = (FLOW,)) -> Summary:
 
 def test_json_reads_back_as_the_same_record() -> None:
     assert msgspec.json.decode(summary_json(summary()), type=Summary) == summary()
+
+
+def test_page_says_what_agents_rejected_and_only_then() -> None:
+    assert "Rejected" not in summary_text(summary())
+    rows = Rejected("h2", "BAD_ICRC", 1200), Rejected("h4", "NEW_REASON", 1)
+    page = summary_text(structs.replace(summary(), load=structs.replace(summary().load, rejected=rows)))
+    assert "Rejected  h2: 1,200 packets with a wrong ICRC (BAD_ICRC)\n          h4: 1 packet (NEW_REASON)\n" in page
 
 
 def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:

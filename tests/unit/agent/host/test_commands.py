@@ -420,3 +420,15 @@ def test_denied_links_are_probed_when_asked_for_and_tell_what_came_of_it():
     assert json.loads(json.dumps(told)) == told
     worker.ask(rq.SetDenied((link,)))
     assert worker.ask(rq.LinkProbesAsked()) == {"links": []}
+
+
+def test_packets_that_a_queue_pair_refused_are_told_when_it_is_gone_too() -> None:
+    worker = Worker()
+    write = worker.write(0, 1, 1000)
+    worker.run(100)
+    worker.commands.engine.hosts[0].channels[write["qpn"]].qp._requester.counters.acks_rejected = 3
+    rows = worker.ask(rq.Counters())["rejected"]
+    assert {"host": 0, "reason": "ACK_NOT_OUTSTANDING", "packets": 3} in rows
+    assert all(row["packets"] for row in rows)
+    worker.ask(rq.Destroy((rq.QpName(0, write["qpn"]),), ()))
+    assert worker.ask(rq.Counters())["rejected"] == rows

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from results.event_log import read_records
 from scenarios.run.samples import PROGRESS_EVERY_S, Samples, waits
-from scenarios.workload.traffic import FlowProgress, PortCounts, WorkerCounts
+from scenarios.workload.traffic import FlowProgress, PortCounts, RejectedCount, WorkerCounts
 from tests.support.run_schemas import problems_in
 
 
@@ -17,7 +17,8 @@ def acked(count: int) -> FlowProgress:
 
 
 def worker(ran: int, waited: int) -> WorkerCounts:
-    return WorkerCounts((PortCounts(0, 0, 2, 3),), ran, waited, ())
+    rejected = RejectedCount(2, "BAD_ICRC", 5), RejectedCount(2, "ANNOUNCEMENT", 70)
+    return WorkerCounts((PortCounts(0, 0, 2, 3),), ran, waited, (), rejected=rejected)
 
 
 def test_shares_are_of_the_time_between_two_samples() -> None:
@@ -40,6 +41,7 @@ def test_a_sample_is_a_record_of_its_run(tmp_path: Path) -> None:
     assert (first["packets_per_s"], first["cpu_busy_share"], first["sched_wait_share"]) == (None, None, None)
     assert (second["packets_sent"], second["timeouts"], second["ring_drops"], second["tx_errors"]) == (301, 2, 2, 3)
     assert second["packets_per_s"] > 0
+    assert second["rejected"] == [{"host": "h2", "reason": "BAD_ICRC", "packets": 5}]
     assert (second["sched_wait_share"], second["sched_wait_worst"]) == (0.75, 0.75)
 
 
