@@ -134,9 +134,12 @@ def finish(workers: tuple[Client, Client]) -> list[dict]:
 
 
 def settled_counters(client: Client) -> dict:
-    """The counters once all announcements are in: on each of 8 paths one that opens the flow and some that close it."""
+    """The counters once all announcements are in.
+
+    On each of 8 paths one opens the flow and some close it; as often each of two planes is told of the other.
+    """
     deadline = time.monotonic() + DEADLINE_S
-    wanted = [("ANNOUNCEMENT", 8 * (1 + CLOSING_COPIES))]
+    wanted = [("ANNOUNCEMENT", 8 + (8 + 2) * CLOSING_COPIES)]
     counters = client.ask("counters")
     while [(row["reason"], row["packets"]) for row in counters["rejected"]] != wanted:
         assert time.monotonic() < deadline, counters["rejected"]
