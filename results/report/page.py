@@ -38,10 +38,11 @@ FILES = (*FIGURES, *(f"{name}{COLUMN}" for name in FIGURES))
 _INTERVAL = r"\([\d.]+% to [\d.]+%\)"
 
 
-def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> RunData:
+def write_report(run: RunDir, told: Callable[[str], object] | None = None, for_paper: bool = True) -> RunData:
     """Read a run's folder and write `report.html` and `figures/` into it; `told` of each step.
 
-    Raises OSError when it cannot be written.
+    Without `for_paper` there are no PDF files and none as wide as a column, which take most of the time. Raises OSError
+    when something cannot be written.
     """
     tell = told or (lambda _: None)
     tell(f"1 of 3: reading {run.path}")
@@ -49,8 +50,11 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None) -> Ru
     tell(f"2 of 3: drawing figures of {sum(data.agents.events.values()):,} records of agents")
     drawn, columns = figures_of(data), figures_of(data, style.COLUMN_IN)
     tell("3 of 3: writing them and the page")
-    style.save(drawn, run.figures)
-    style.save(columns, run.figures, COLUMN)
+    if for_paper:
+        style.save(drawn, run.figures, style.FORMATS)
+        style.save(columns, run.figures, style.FORMATS, COLUMN)
+    else:
+        style.save(drawn, run.figures, ("svg", "png"))
     write_file(run.report, page_of(data, drawn, columns).encode())
     return data
 

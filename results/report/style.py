@@ -6,7 +6,7 @@ page and light on paper.
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,11 +79,13 @@ SETTINGS: Any = {
     "text.parse_math": False,  # a name from a file is no formula, whatever is in it
 }
 """Of all figures, those of studies too."""
-_FORMATS: Mapping[str, Any] = {
+_SETTINGS_OF_FORMAT: Mapping[str, Any] = {
     "png": {"dpi": _DPI, "metadata": {"Software": None}},
     "pdf": {"metadata": {"CreationDate": None}},
 }
 """How a figure is written beside its SVG; without a date, so that the same figure gives the same file."""
+FORMATS = ("svg", *_SETTINGS_OF_FORMAT)
+"""Endings of the files of a figure."""
 
 
 @dataclass(frozen=True)
@@ -172,13 +174,19 @@ def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
     return Drawn(name, title, caption, svg.getvalue(), figure)
 
 
-def save(figures: list[Drawn], folder: Path, suffix: str = "") -> None:
+def save(figures: list[Drawn], folder: Path, formats: Sequence[str] = FORMATS, suffix: str = "") -> None:
     """Write `NAME.svg`, `NAME.png` and `NAME.pdf` of those that are there, NAME with `suffix`, on a light ground."""
     make_folder(folder)
     for one in figures:
         if one.figure is not None:
-            on_paper = one.svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
-            write_file(folder / f"{one.name}{suffix}.svg", on_paper.encode())
-            for kind, settings in _FORMATS.items():
-                with replacing(folder / f"{one.name}{suffix}.{kind}") as file, own_settings(SETTINGS):
-                    one.figure.savefig(file, format=kind, facecolor=PAPER, **settings)
+            for kind in formats:
+                _save(one.svg, one.figure, folder / f"{one.name}{suffix}.{kind}", kind)
+
+
+def _save(svg: str, figure: Figure, path: Path, kind: str) -> None:
+    if kind == "svg":
+        on_paper = svg.replace("<g id=", f'<rect width="100%" height="100%" fill="{PAPER}"/>\n<g id=', 1)
+        write_file(path, on_paper.encode())
+        return
+    with replacing(path) as file, own_settings(SETTINGS):
+        figure.savefig(file, format=kind, facecolor=PAPER, **_SETTINGS_OF_FORMAT[kind])

@@ -92,7 +92,7 @@ def _write_report(folder: RunDir, listener: "Listener") -> None:
     def draw() -> None:
         from results.report.page import write_report  # takes a second to import, better spent after the run
 
-        write_report(folder)
+        write_report(folder, for_paper=False)
 
     try:
         draw_aside(draw, "report", f"the run is complete; `spraylab report {folder.path}` draws it")

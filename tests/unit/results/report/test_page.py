@@ -104,6 +104,13 @@ def test_figures_are_files_too(gray, gray_page):
     assert all("var(--" not in (gray.figures / f"{stem}.svg").read_text() for stem in FIGURES)
 
 
+def test_a_run_draws_what_its_page_needs_and_leaves_the_paper_to_the_report(tmp_path):
+    run = write_run(tmp_path / "x")
+    write_report(run, for_paper=False)
+    drawn = {path.name for path in run.figures.iterdir()}
+    assert drawn == {f"{stem}.{kind}" for stem in FIGURES for kind in ("svg", "png")}
+
+
 def test_the_same_folder_gives_the_same_page(gray, gray_page):
     data = read_run(gray)
     assert page_of(data, figures_of(data), figures_of(data, COLUMN_IN)) == gray_page

@@ -123,7 +123,7 @@ def test_the_result_is_printed_also_where_the_folder_could_not_be_written(
 def test_a_report_that_fails_neither_hides_nor_changes_the_result(
     monkeypatch: pytest.MonkeyPatch, error: BaseException, told: str, outcome: str
 ) -> None:
-    def fails(_folder: RunDir) -> None:
+    def fails(_folder: RunDir, for_paper: bool) -> None:
         raise error
 
     summary = summary_of("20260304T050607Z-gray-link-1", outcome, LINK)
