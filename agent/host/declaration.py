@@ -16,7 +16,6 @@ from agent.core.psn import psn_of
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.columns import Announcement
 from agent.wire.constants import AnnounceKind
-from agent.wire.encode import encode_announcements
 from agent.wire.ev import EvCodec
 from agent.wire.template import HostAddress
 
@@ -115,7 +114,8 @@ class Declarations:
             evs = np.array([self._codec.ev_of(plane, spine, said.src_leaf) for plane in planes], np.uint32)
             source, peer = flow.runtime.address, self._peers[flow.channel.peer_host]
             kind = AnnounceKind.ELSEWHERE
-            frames = encode_announcements(source, peer, evs, said, shares, self._codec, kind) if planes else []
+            announce = flow.runtime.codec.encode_announcements
+            frames = announce(source, peer, evs, said, shares, self._codec, kind) if planes else []
             yield list(zip(planes, frames, strict=True))
 
     def _by_spine(self, channel: Channel, share: FlowShare, plane: int) -> NDArray[np.int64]:
@@ -130,7 +130,9 @@ class Declarations:
         """One frame for every path of the announcement's plane."""
         evs = [self._codec.ev_of(said.plane, spine, said.src_leaf) for spine in range(self._spines)]
         peer = self._peers[channel.peer_host]
-        return encode_announcements(runtime.address, peer, np.array(evs, np.uint32), said, shares, self._codec)
+        return runtime.codec.encode_announcements(
+            runtime.address, peer, np.array(evs, np.uint32), said, shares, self._codec
+        )
 
 
 def _lives(flow: _OpenFlow) -> bool:

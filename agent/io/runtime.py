@@ -15,30 +15,20 @@ from agent.core.config import EvProfile
 from agent.core.events import Event
 from agent.core.memory import RegionTable
 from agent.core.qp import QueuePair
+from agent.io.codec import FAST, Codec, Encode
 from agent.io.neighbours import Neighbour, Neighbours
 from agent.io.port import FramePort
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
 from agent.wire.constants import ENDPOINT_QPN
-from agent.wire.control import encode_control
 from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
-from agent.wire.decode import Decoded, RejectReason, decode
-from agent.wire.encode import encode_sacks, encode_writes
-from agent.wire.icrc import Runs
+from agent.wire.decode import Decoded, RejectReason
 from agent.wire.template import FlowTemplate, HostAddress
-
-BLOCK_FRAMES = 1024
-"""Received frames read at a time: what a block costs whatever it holds is spread over them."""
-
-_BACKLOG_FRAMES = 2048
-"""Frames taken from one port before the others get their turn. After a stall nearly all that waits is read before a
-timer is looked at, or packets would be resent whose SACK is already here."""
 
 _CARRIER_PERIOD_NS = 10_000_000
 """How often carriers are looked at. Our choice: 1 us a port, and a fallen port is out a sixth of a timeout later."""
 
 Columns = TypeVar("Columns", WriteColumns, SackColumns, AckColumns, NackColumns, ProbeColumns)
 Batch = TypeVar("Batch", WriteBatch, SackBatch, ControlBatch)
-Encode = Callable[[FlowTemplate, Batch, NDArray[np.uint8], Runs | None], NDArray[np.uint32]]
 
 
 _TAKEN: tuple[tuple[str, Callable[[QueuePair, Any, int], None]], ...] = (
@@ -81,9 +71,18 @@ class Channel:
 class HostRuntime:
     """Drives the queue pairs of one host over its ports."""
 
-    def __init__(self, host: int, address: HostAddress, ports: Sequence[FramePort], *, check_icrc: bool = True) -> None:
+    def __init__(
+        self,
+        host: int,
+        address: HostAddress,
+        ports: Sequence[FramePort],
+        *,
+        check_icrc: bool = True,
+        codec: Codec = FAST,
+    ) -> None:
         self.host = host
         self.address = address
+        self.codec = codec
         self.ports = {port.plane: port for port in ports}
         self.regions = RegionTable()
         self.channels: dict[int, Channel] = {}
@@ -128,7 +127,7 @@ class HostRuntime:
         room = min(port.room() for port in self.ports.values())
         if not room or not (writes := channel.qp.transmit(min(limit, room), now_ns)):
             return 0
-        self._put(channel.template, writes, encode_writes)
+        self._put(channel.template, writes, self.codec.encode_writes)
         return self._send()
 
     def send_frame(self, plane: int, frame: bytes) -> None:
@@ -181,9 +180,9 @@ class HostRuntime:
 
     def _receive_port(self, port: FramePort, now_ns: int) -> int:
         taken = 0
-        while taken < _BACKLOG_FRAMES and (block := port.receive(BLOCK_FRAMES)):
+        while taken < self.codec.backlog_frames and (block := port.receive(self.codec.block_frames)):
             frames = len(block.lengths)
-            decoded = decode(
+            decoded = self.codec.decode(
                 block.frames,
                 block.lengths,
                 self.address.address,
@@ -243,9 +242,9 @@ class HostRuntime:
         if channel.coming:
             channel = self._with_new_evs(channel)
         for batch in control:
-            self._put(channel.template, batch, encode_control)
+            self._put(channel.template, batch, self.codec.encode_control)
         while sacks := channel.qp.acknowledge(now_ns):
-            self._put(channel.template, sacks, encode_sacks)
+            self._put(channel.template, sacks, self.codec.encode_sacks)
         ev = channel.qp.wanted_ev_probe(now_ns)
         if ev is not None:
             self.neighbours.probe(channel.peer_host, ev, channel.qpn)
@@ -267,7 +266,7 @@ class HostRuntime:
             if ways := [each for each in mine if each is not None]:
                 self.neighbours.follow(host, ways)
         for template, batch in self.neighbours.batches(now_ns):
-            self._put(template, batch, encode_control)
+            self._put(template, batch, self.codec.encode_control)
         for host, ev, answer in self.neighbours.answers(now_ns):
             if answer.qpn == ENDPOINT_QPN:
                 self._path_answers.append((host, ev, answer.rtt_ns is not None))
@@ -291,7 +290,7 @@ class HostRuntime:
             sent += port.send()
         return sent
 
-    def _put(self, template: FlowTemplate, batch: Batch, encode: Encode[Batch]) -> None:
+    def _put(self, template: FlowTemplate, batch: Batch, encode: Encode) -> None:
         """Encode a batch into the ports its EVs lead to, each port's rows in the order of the batch."""
         planes = template.planes[batch.ev_index]
         if alike(planes):
@@ -302,7 +301,7 @@ class HostRuntime:
             if len(rows):
                 self._put_into(port, template, batch.take(rows), encode)
 
-    def _put_into(self, port: FramePort, template: FlowTemplate, batch: Batch, encode: Encode[Batch]) -> None:
+    def _put_into(self, port: FramePort, template: FlowTemplate, batch: Batch, encode: Encode) -> None:
         done, count = 0, len(batch)
         while done < count:
             space = port.reserve(count - done)

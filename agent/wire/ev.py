@@ -65,6 +65,11 @@ class EvCodec:
         """Low 16 bits of the flow labels (n,) of EVs (n,); the upper four are zero."""
         return _low(ev) if self.order is EvOrder.SPORT_HIGH else _high(ev)
 
+    def halves_of(self, ev: int) -> tuple[int, int]:
+        """Flow label and source port of one EV."""
+        high, low = ev >> 16, ev & 0xFFFF
+        return (low, high) if self.order is EvOrder.SPORT_HIGH else (high, low)
+
     def ev_of(self, plane: int, spine: int | None, leaf: int, copy: int = 0) -> int:
         """EV of the path over `spine`, or of the one that turns at `leaf` when there is none. Raises WireError."""
         turn = usid_of(UsidRole.T0, plane, leaf) if spine is None else usid_of(UsidRole.T1, plane, spine)

@@ -41,6 +41,18 @@ class HostAddress:
     """Index = plane."""
 
 
+@dataclass(frozen=True, slots=True)
+class FlowEnds:
+    """What the prefixes of a flow are made of: between whom it goes, and in which class its first transmissions do."""
+
+    source: HostAddress
+    peer: HostAddress
+    udp_port: int
+    data_class: int
+    """Traffic class octet."""
+    codec: EvCodec
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowTemplate:
     """Prefixes of all packets one QP sends, by EV.
@@ -55,6 +67,7 @@ class FlowTemplate:
     dqpn: int
     peer: NDArray[np.uint32]
     """(4,): words of the inner address it leads to."""
+    ends: FlowEnds = field(repr=False)
     write_prefix: NDArray[np.uint8] = field(repr=False)
     """(E, 138): Ethernet to RETH of a write; fields that differ from packet to packet are zero."""
     write_icrc_effect: NDArray[np.uint32] = field(repr=False)
@@ -107,6 +120,7 @@ class FlowTemplate:
             planes=codec.plane_of(evs),
             dqpn=dqpn,
             peer=np.frombuffer(peer.address, ">u4").astype(np.uint32),
+            ends=FlowEnds(source, peer, udp_port, data_class, codec),
             write_prefix=prefixes[DATA_ROW],
             write_icrc_effect=effects[DATA_ROW],
             retransmission_class=None if again_class == data_class else again_class,

@@ -101,3 +101,9 @@ def test_all_data_is_right_exactly_once_in_bounded_time(chunk):
         except BaseException as error:
             error.add_note(f"seed {seed}")
             raise
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_two_codecs_understand_one_another(seed):
+    """A few of the same seeds for every pair of codecs."""
+    play(seed)

@@ -1,6 +1,7 @@
 """A whole lab in memory: hosts, queue pairs and regions on one engine over a `MemoryFabric`, run in virtual time."""
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -10,6 +11,7 @@ from agent.core.config import EvProfile, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.memory import MemoryRegion
 from agent.core.qp import QueuePair
+from agent.io.codec import FAST, Codec
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.neighbours import Neighbour
@@ -17,6 +19,9 @@ from agent.io.runtime import Channel, HostRuntime, QpEvent
 from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
 from agent.wire.template import FlowTemplate, HostAddress, PortAddress
+
+CODECS: ContextVar[tuple[Codec, ...]] = ContextVar("codecs", default=(FAST,))
+"""What hosts speak by, one after the other: a fixture may say otherwise for all labs of a test."""
 
 STEP_NS = 5_000
 """Virtual time one turn of the engine takes."""
@@ -136,8 +141,13 @@ def build(
     seed: int = 1,
     per_leaf: int = 1,
     frame_bytes: int = 576,
+    codecs: tuple[Codec, ...] | None = None,
 ) -> Lab:
-    """A lab of `hosts` hosts, `per_leaf` on each leaf; packets of 256 bytes fit the default frame."""
+    """A lab of `hosts` hosts, `per_leaf` on each leaf; packets of 256 bytes fit the default frame.
+
+    Host h speaks by `codecs`, counted around; left out, by `CODECS`.
+    """
+    codecs = codecs or CODECS.get()
     rng = np.random.default_rng(seed)
     fabric = MemoryFabric(rng, rules)
     runtimes = []
@@ -148,5 +158,6 @@ def build(
             for p in range(planes)
         ]
         ports = [fabric.open_port(host, plane, address, frame_bytes=frame_bytes) for plane in range(planes)]
-        runtimes.append(HostRuntime(host, HostAddress(address, host // per_leaf, host % per_leaf, tuple(macs)), ports))
+        place = HostAddress(address, host // per_leaf, host % per_leaf, tuple(macs))
+        runtimes.append(HostRuntime(host, place, ports, codec=codecs[host % len(codecs)]))
     return Lab(Engine(runtimes), fabric, planes, spines, rng)

@@ -1,0 +1,85 @@
+"""The seam between columns and frames: who encodes and decodes, and how many frames that may take at a time.
+
+`FAST` is numpy's, batch by batch; `agent.io.scapy_codec.SCAPY` builds and dissects each packet by Scapy's layers. Both
+give the same bytes and the same columns.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire.columns import Announcement
+from agent.wire.constants import AnnounceKind
+from agent.wire.control import encode_control
+from agent.wire.decode import Decoded, decode
+from agent.wire.encode import encode_announcements, encode_sacks, encode_writes
+from agent.wire.ev import EvCodec
+from agent.wire.icrc import Runs
+from agent.wire.template import FlowTemplate, HostAddress
+
+Encode = Callable[[FlowTemplate, Any, NDArray[np.uint8], Runs | None], NDArray[np.uint32]]
+"""Rows of a batch into rows of memory; the frames' lengths."""
+
+
+class Decode(Protocol):
+    """As `agent.wire.decode.decode`."""
+
+    def __call__(
+        self,
+        frames: NDArray[np.uint8],
+        lengths: NDArray[np.uint32],
+        own_address: bytes,
+        plane: int,
+        *,
+        check_icrc: bool = True,
+        codec: EvCodec | None = None,
+        runs: Runs | None = None,
+    ) -> Decoded:
+        """Split a block of received frames into columns."""
+
+
+class Announce(Protocol):
+    """As `agent.wire.encode.encode_announcements`."""
+
+    def __call__(
+        self,
+        source: HostAddress,
+        peer: HostAddress,
+        evs: NDArray[np.uint32],
+        announcement: Announcement,
+        shares: NDArray[np.int64] | None = None,
+        codec: EvCodec | None = None,
+        kind: AnnounceKind = AnnounceKind.CLOSE,
+    ) -> list[bytes]:
+        """One whole frame for each EV."""
+
+
+@dataclass(frozen=True, slots=True)
+class Codec:
+    """Both ways between columns and frames."""
+
+    decode: Decode
+    encode_writes: Encode
+    encode_sacks: Encode
+    encode_control: Encode
+    encode_announcements: Announce
+    block_frames: int
+    """Received frames read at a time: what a block costs whatever it holds is spread over them."""
+    backlog_frames: int
+    """Frames taken from one port before the others get their turn."""
+
+
+FAST = Codec(
+    decode,
+    encode_writes,
+    encode_sacks,
+    encode_control,
+    encode_announcements,
+    block_frames=1024,
+    # After a stall nearly all that waits is read before a timer is looked at, or packets would be resent whose SACK is
+    # already here.
+    backlog_frames=2048,
+)
