@@ -4,9 +4,12 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from agent.host.settings import HostSettings, WorkerSettings
+from agent.io.codec import FAST, Codec
 from agent.io.engine import Engine
-from agent.io.packet_ring import PacketRingPort, open_packet_ring
+from agent.io.packet_ring import open_packet_ring
+from agent.io.port import FramePort
 from agent.io.runtime import HostRuntime
+from agent.io.scapy_home import leave_home
 from agent.wire.encode import write_frame_bytes
 
 
@@ -18,17 +21,41 @@ def opened_engine(settings: WorkerSettings) -> Iterator[Engine]:
 
 
 def _open_host(host: HostSettings, settings: WorkerSettings, undo: ExitStack) -> HostRuntime:
-    ports: list[PacketRingPort] = []
+    opened = _open_scapy_ports if host.engine == "scapy" else _open_rings
+    frame_bytes = write_frame_bytes(settings.max_payload_bytes, with_imm=True)
+    ports, codec = opened(host, settings, frame_bytes, undo)
+    return HostRuntime(host.host, host.wire_address(), ports, check_icrc=settings.check_icrc, codec=codec)
+
+
+def _open_rings(
+    host: HostSettings, settings: WorkerSettings, frame_bytes: int, undo: ExitStack
+) -> tuple[list[FramePort], Codec]:
+    ports: list[FramePort] = []
     for port in host.ports:
         ports.append(
             open_packet_ring(
                 port.interface,
                 port.plane,
                 netns=host.netns,
-                frame_bytes=write_frame_bytes(settings.max_payload_bytes, with_imm=True),
+                frame_bytes=frame_bytes,
                 rx_slots=settings.rx_slots,
                 tx_slots=settings.tx_slots,
             )
         )
         undo.callback(ports[-1].close)
-    return HostRuntime(host.host, host.wire_address(), ports, check_icrc=settings.check_icrc)
+    return ports, FAST
+
+
+def _open_scapy_ports(
+    host: HostSettings, settings: WorkerSettings, frame_bytes: int, undo: ExitStack
+) -> tuple[list[FramePort], Codec]:
+    """Scapy is loaded only by a worker that has such a host."""
+    leave_home()
+    from agent.io.scapy_codec import SCAPY
+    from agent.io.scapy_port import open_scapy_port
+
+    ports: list[FramePort] = []
+    for port in host.ports:
+        ports.append(open_scapy_port(port.interface, port.plane, netns=host.netns, frame_bytes=frame_bytes))
+        undo.callback(ports[-1].close)
+    return ports, SCAPY

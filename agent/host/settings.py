@@ -2,6 +2,7 @@
 
 from ipaddress import IPv6Address
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -50,6 +51,8 @@ class HostSettings(_Record, frozen=True):
     """One a plane, in order of planes."""
     netns: str | None = None
     """Path of its network namespace; None: the worker's own."""
+    engine: Literal["ring", "scapy"] = "ring"
+    """Packet rings and numpy, or Scapy's sockets and layers."""
 
     def wire_address(self) -> HostAddress:
         """As the wire needs it."""

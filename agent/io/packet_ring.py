@@ -6,8 +6,6 @@ Ring words are read without barriers: right on x86-64, whose loads and stores ar
 """
 
 import contextlib
-import errno
-import fcntl
 import math
 import mmap
 import socket
@@ -20,16 +18,15 @@ from numpy.typing import NDArray
 
 from agent.io.errors import PortOpenError
 from agent.io.netns import inside
+from agent.io.packet_socket import REFUSALS, has_carrier, newly_dropped
 from agent.io.port import FrameBlock, FrameSpace, PortCounters
 from agent.io.runs import RowRuns
 from agent.wire.icrc import Runs
 
 _SOL_PACKET = 263
-_PACKET_RX_RING, _PACKET_STATISTICS, _PACKET_VERSION = 5, 6, 10
+_PACKET_RX_RING, _PACKET_VERSION = 5, 10
 _PACKET_TX_RING, _PACKET_IGNORE_OUTGOING = 13, 23
 _SO_SNDBUFFORCE = 32
-_SIOCGIFFLAGS = 0x8913
-_IFF_CARRIER = 0x1 | 0x40  # IFF_UP and IFF_RUNNING
 _TPACKET_V2 = 1
 _ETH_P_ALL = 3
 # The tap must sit before clsact ingress, where frames of a host with an IP stack are dropped, and before
@@ -200,7 +197,7 @@ class PacketRingPort:
                 # Not waiting: a queueing discipline may hold frames for long, their slots just stay taken.
                 self._socket.send(b"", socket.MSG_DONTWAIT)
             except OSError as error:
-                if error.errno not in _REFUSALS:
+                if error.errno not in REFUSALS:
                     raise
             else:
                 return True
@@ -228,19 +225,12 @@ class PacketRingPort:
 
     def carrier(self) -> bool:
         """Whether the interface is up and running, asked of the kernel in the interface's own namespace."""
-        request = struct.pack("16s24x", self._name.encode())
-        try:
-            answer = fcntl.ioctl(self._socket.fileno(), _SIOCGIFFLAGS, request)
-        except OSError:
-            return False
-        flags: int = struct.unpack_from("16xH", answer)[0]
-        return flags & _IFF_CARRIER == _IFF_CARRIER
+        return has_carrier(self._socket, self._name)
 
     def counters(self) -> PortCounters:
         """Counters, with the kernel's own count of frames that found the ring full."""
         if self._socket.fileno() >= 0:
-            packed = self._socket.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
-            self._rx_drops += struct.unpack("II", packed)[1]  # reading resets the kernel's count
+            self._rx_drops += newly_dropped(self._socket)
         return PortCounters(self._rx_frames, self._rx_drops, self._tx_frames, self._tx_errors)
 
     def close(self) -> None:
@@ -249,10 +239,6 @@ class PacketRingPort:
             self.counters()
             self._socket.close()
             del self._rx, self._tx, self._rx_words
-
-
-# What a send may answer on a path that is congested or broken; anything else is our own mistake.
-_REFUSALS = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN, errno.ENXIO, errno.ENETUNREACH})
 
 
 def open_packet_ring(

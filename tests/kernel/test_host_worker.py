@@ -56,7 +56,13 @@ class Client:
 
 
 @pytest.fixture
-def workers(tmp_path) -> Iterator[tuple[Client, Client]]:
+def engines() -> tuple[str, str]:
+    """Of both hosts."""
+    return "ring", "ring"
+
+
+@pytest.fixture
+def workers(tmp_path, engines) -> Iterator[tuple[Client, Client]]:
     with contextlib.ExitStack() as undo:
         for name in NAMES:
             ip("netns", "add", name)
@@ -70,13 +76,13 @@ def workers(tmp_path) -> Iterator[tuple[Client, Client]]:
             ip("link", "add", *ends[0], "type", "veth", "peer", *ends[1])
             for name in NAMES:
                 ip("-n", name, "link", "set", f"plane{plane}", "up")
-        yield tuple(undo.enter_context(worker(tmp_path, host)) for host in range(2))
+        yield tuple(undo.enter_context(worker(tmp_path, host, engines[host])) for host in range(2))
 
 
 @contextlib.contextmanager
-def worker(folder: Path, host: int) -> Iterator[Client]:
+def worker(folder: Path, host: int, engine: str) -> Iterator[Client]:
     settings = folder / f"worker{host}.json"
-    settings.write_text(json.dumps(settings_of(folder, host)))
+    settings.write_text(json.dumps(settings_of(folder, host, engine)))
     environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
     with subprocess.Popen([sys.executable, "-m", "agent.host", str(settings)], env=environment) as process:
         try:
@@ -88,7 +94,7 @@ def worker(folder: Path, host: int) -> Iterator[Client]:
             process.kill()
 
 
-def settings_of(folder: Path, host: int) -> dict:
+def settings_of(folder: Path, host: int, engine: str) -> dict:
     ports = [
         {"plane": p, "interface": f"plane{p}", "mac": mac(host, p), "leaf_mac": mac(1 - host, p)} for p in range(PLANES)
     ]
@@ -100,15 +106,15 @@ def settings_of(folder: Path, host: int) -> dict:
         "older_event_log": str(folder / f"agent{host}.older.jsonl"),
         "cpu": sorted(os.sched_getaffinity(0))[host % len(os.sched_getaffinity(0))],
         "fabric": {"planes": PLANES, "leaves": 2, "spines": 4, "hosts_per_leaf": 1},
-        "hosts": [{**places[host], "netns": f"/run/netns/{NAMES[host]}", "ports": ports}],
+        "hosts": [{**places[host], "netns": f"/run/netns/{NAMES[host]}", "ports": ports, "engine": engine}],
         "peers": places,
     }
 
 
-def post(workers: tuple[Client, Client], source: int, size: int) -> dict:
+def post(workers: tuple[Client, Client], source: int, size: int, window_pkts: int = 512) -> dict:
     """Connect the hosts, register memory and post a write of `size` bytes from `source` to the other."""
     target = 1 - source
-    config = {"pmtu": 1024, "window_pkts": 512}
+    config = {"pmtu": 1024, "window_pkts": window_pkts}
     ends = [
         {"host": host, **workers[host].ask("create_qp", host=host, peer_host=1 - host, config=config)}
         for host in (source, target)
@@ -170,3 +176,18 @@ def test_a_port_that_goes_down_and_up_again_is_ridden_out(workers):
     ip("-n", NAMES[0], "link", "set", "plane1", "up")
     finish(workers)
     assert workers[1].ask("verify", **region)["wrong"] == 0
+
+
+@pytest.mark.parametrize("engines", [("scapy", "ring")], ids=["scapy and ring"])
+def test_scapy_and_rings_write_to_each_other_and_ride_out_a_port_that_goes_down(workers, capsys):
+    size, began = 600_000, time.monotonic()
+    regions = [post(workers, source, size, window_pkts=64) for source in range(2)]
+    ip("-n", NAMES[0], "link", "set", "plane1", "down")
+    time.sleep(0.2)
+    ip("-n", NAMES[0], "link", "set", "plane1", "up")
+    finish(workers)
+    for region in regions:
+        assert workers[region["host"]].ask("verify", **region) == {"bytes": size, "wrong": 0, "first_wrong": None}
+    with capsys.disabled():
+        frames = [port["rx_frames"] + port["tx_frames"] for port in workers[0].ask("counters")["ports"]]
+        print(f"Scapy: {sum(frames)} frames in {time.monotonic() - began:.1f} s")

@@ -21,7 +21,7 @@ FOR_BOTH = (
     "test_a_trim_inside_the_fabric_skips_that_ev_only",
     "test_duplicates_are_placed_once_and_answered",
     "test_no_other_ev_is_ever_in_skip",
-    "test_the_plane_of_a_fallen_port_is_left_by_both_ends_and_taken_back",
+    "test_a_queue_pair_made_while_a_port_is_down_leaves_its_plane",
     "test_exhausted_retries_end_the_queue_pair_and_flush_it",
     "test_a_retransmission_takes_another_ev_of_the_same_plane",
     "test_two_codecs_understand_one_another",
