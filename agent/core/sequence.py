@@ -11,25 +11,35 @@ from agent.core.ring import read_run
 from agent.wire.columns import FEW_ROWS, Rows, WriteColumns
 from agent.wire.constants import Opcode
 
-_STARTS, _ENDS = 1, 2
-_ROLES = np.zeros(256, np.uint8)
-_ROLES[[Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] |= _STARTS
-_ROLES[[Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] |= _ENDS
+_STARTS, _ENDS = np.zeros((2, 256), np.uint16)
+_STARTS[[Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] = 1
+_ENDS[[Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] = 1
 """By opcode, whether a packet starts and whether it ends a message."""
 _FIRST_END = np.array(Opcode.WRITE_LAST.value, np.uint8)
 """From here on opcodes end a message."""
 
-_REGION, _BASE, _MESSAGE = range(3)
-_WORDS = 3
-"""A packet as uint64: DMALen below R_Key; address - offset * PMTU, which stays in a message; MSN below its role."""
-_ROLE_SHIFT = 16
 _PACKET = np.dtype(
-    [("dmalen", "<u4"), ("rkey", "<u4"), ("base", "<u8"), ("msn", "<u2"), ("role", "<u2"), ("res", "<u4")]
+    [
+        ("msn", "<u2"),
+        ("starts", "<u2"),
+        ("next_msn", "<u2"),
+        ("ends", "<u2"),
+        ("dmalen", "<u4"),
+        ("rkey", "<u4"),
+        ("base", "<u8"),
+    ]
 )
-"""The same words field by field."""
+"""A packet. `next_msn` is the MSN of the packet after it; `base`, address - offset * PMTU, stays in a message."""
+_HEAD, _TAIL, _DMALEN = range(3)
+"""The packet in words of 32 bits: the head of a packet is the tail of the one before it."""
+_ORDER, _REGION, _BASE = range(3)
+"""The packet in words of 64 bits: head below tail; DMALen below R_Key; base."""
+_WORDS = 3
 _WHOLE = np.dtype((np.void, 8 * _WORDS))
-_MSN_MASK, _DMALEN_MASK = (1 << 16) - 1, (1 << 32) - 1
-_BEFORE_ALL = [0, 0, _MSN_MASK | _ENDS << _ROLE_SHIFT]
+_FLAG = 1 << 16
+"""In a head: starts a message; in a tail: ends one."""
+_MASK = (1 << 32) - 1
+_BEFORE_ALL = [_FLAG << 32, 0, 0]
 """The first message has MSN 0."""
 
 
@@ -45,8 +55,8 @@ class Sequence:
         self._wholes = self._ring.view(_WHOLE)[:, 0]
         self._last = _BEFORE_ALL
         """The packet before the cumulative point."""
-        self._first = 0
-        """Offset at which its message starts."""
+        self._end = 0
+        """Offset after the last packet of its message, by what that says of its length."""
 
     def malformed(self, cols: WriteColumns, rows: Rows) -> NDArray[np.bool_] | None:
         """Which of the (m,) rows do not hold as many bytes as their place in a message asks for; None: all do."""
@@ -64,11 +74,12 @@ class Sequence:
 
     def note(self, offsets: NDArray[np.int64], cols: WriteColumns, rows: Rows) -> None:
         """Remember the new packets at (m,) offsets, rows `rows` of `cols`."""
-        packets = np.zeros(len(offsets), _PACKET)
-        for name in ("dmalen", "rkey", "msn"):
-            packets[name] = getattr(cols, name)[rows]
+        packets, opcodes, msn = np.empty(len(offsets), _PACKET), cols.opcode[rows], cols.msn[rows]
+        ends = _ENDS[opcodes]
+        packets["msn"], packets["starts"], packets["ends"] = msn, _STARTS[opcodes], ends
+        np.add(msn, ends, out=packets["next_msn"])
+        packets["dmalen"], packets["rkey"] = cols.dmalen[rows], cols.rkey[rows]
         np.subtract(cols.va[rows], (offsets * self._step).view(np.uint64), out=packets["base"])
-        packets["role"] = _ROLES[cols.opcode[rows]]
         self._wholes[offsets & self._slots] = packets.view(_WHOLE)
 
     def first_wrong(self, start: int, stop: int) -> int | None:
@@ -77,44 +88,44 @@ class Sequence:
         They are the ones the cumulative point passes now.
         """
         run = read_run(self._ring, start, stop)
-        if len(run) <= FEW_ROWS:
-            return self._first_wrong_of_few(run.tolist(), start)
-        last, self._last = self._last, run[-1].tolist()
-        if not last[_MESSAGE] >> _ROLE_SHIFT and not np.count_nonzero(run != np.array(last, np.uint64)):
-            # In the middle of a message all packets are alike.
-            end = self._first + self._packets(last) - 1
-            return None if stop <= end else max(start, end)
-        return self._first_wrong_of_many(np.concatenate(([np.array(last, np.uint64)], run)), start)
-
-    def _first_wrong_of_few(self, packets: list[list[int]], start: int) -> int | None:
-        for offset, packet in enumerate(packets, start):
-            last, self._last = self._last, packet
-            role, was_end = packet[_MESSAGE] >> _ROLE_SHIFT, last[_MESSAGE] >> _ROLE_SHIFT + 1
-            if (role & _STARTS) != was_end or (packet[_MESSAGE] - last[_MESSAGE] & _MSN_MASK) != was_end:
-                return offset
-            if role & _STARTS:
-                self._first = offset
-            elif packet[:_MESSAGE] != last[:_MESSAGE]:
-                return offset
-            if (offset - self._first + 1 == self._packets(packet)) != (role >= _ENDS):
+        if len(run) > FEW_ROWS and self._all_follow(run, start, stop):
+            return None
+        for offset, packet in enumerate(run.tolist(), start):
+            if not self._follows(packet, offset):
                 return offset
         return None
 
-    def _first_wrong_of_many(self, packets: NDArray[np.uint64], start: int) -> int | None:
-        """As `_first_wrong_of_few`, of rows behind the first one, which came before them."""
-        region, base, message = packets.T.copy()
-        role = message >> _ROLE_SHIFT
-        starts, was_end = role[1:] & _STARTS, role[:-1] >> 1
-        wrong = (starts ^ was_end) | (message[1:] - message[:-1] & _MSN_MASK ^ was_end)
-        wrong |= ((region[1:] ^ region[:-1]) | (base[1:] ^ base[:-1])) * (starts ^ 1)
-        offsets = np.arange(start, start + len(wrong))
-        first = np.maximum.accumulate(np.where(starts != 0, offsets, self._first))
-        dmalen = (region[1:] & _DMALEN_MASK).view(np.int64)
-        is_end = offsets - first + 1 == -(-dmalen // self._step)
-        wrong |= is_end != role[1:] >> 1
-        self._first = int(first[-1])
-        return start + int((wrong != 0).argmax()) if np.count_nonzero(wrong) else None
+    def _all_follow(self, run: NDArray[np.uint64], start: int, stop: int) -> bool:
+        """Whether all of (n, 3) packets are right; if so, the last of them is the packet before the cumulative point.
 
-    def _packets(self, packet: list[int]) -> int:
-        """Of the whole message."""
-        return -(-(packet[_REGION] & _DMALEN_MASK) // self._pmtu)
+        Heads and tails fit together, all packets of a message are of one region and base, and each message ends where
+        its length says.
+        """
+        words, last = run.view("<u4"), self._last
+        heads, tails = words[:, _HEAD], words[:, _TAIL]
+        starts = heads >= _FLAG
+        changed = (run[1:, _REGION] != run[:-1, _REGION]) | (run[1:, _BASE] != run[:-1, _BASE])
+        if np.count_nonzero(heads[1:] != tails[:-1]) or np.count_nonzero(changed > starts[1:]):
+            return False
+        if int(heads[0]) != last[_ORDER] >> 32 or not (starts[0] or run[0, _REGION:].tolist() == last[_REGION:]):
+            return False
+        firsts, done = starts.nonzero()[0], (tails >= _FLAG).nonzero()[0] + (start + 1)
+        ends = start + firsts + -(-words[firsts, _DMALEN].astype(np.int64) // self._step)
+        if not starts[0]:
+            ends = np.concatenate(([self._end], ends))
+        if np.count_nonzero(ends[: len(done)] != done) or (len(ends) > len(done) and ends[-1] <= stop):
+            return False
+        self._last, self._end = run[-1].tolist(), int(ends[-1])
+        return True
+
+    def _follows(self, packet: list[int], offset: int) -> bool:
+        """Whether a packet is right behind the one before the cumulative point, in the place of which it stands now."""
+        last, self._last = self._last, packet
+        head, tail = packet[_ORDER] & _MASK, packet[_ORDER] >> 32
+        if head != last[_ORDER] >> 32:
+            return False
+        if head >= _FLAG:
+            self._end = offset - (-(packet[_REGION] & _MASK) // self._pmtu)
+        elif packet[_REGION:] != last[_REGION:]:
+            return False
+        return (offset + 1 >= self._end) == (tail >= _FLAG)

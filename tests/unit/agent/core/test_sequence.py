@@ -83,6 +83,7 @@ BROKEN = {
     "a last packet that is too short": (3, "payload_bytes", 5),
     "a message that holds more than it says": (55, "payload_bytes", 6),
     "a message of no bytes": (55, "dmalen", 0),
+    "a first packet of a message of no bytes": (5, "dmalen", 0),
     "a message that says more than it holds": (55, "dmalen", 13),
     "another length amid a message": (30, "dmalen", 401),
     "another key amid a message": (30, "rkey", 7),
