@@ -139,7 +139,9 @@ class EvSet:
         """Up to `count` distinct random rows that may be used, (m,), others than some; only while `sendable`."""
         rows = self._members.pool.rows
         if except_for is not None:
-            rows = np.setdiff1d(rows, except_for)
+            wanted = np.ones(len(self._evs), np.bool_)
+            wanted[except_for] = False
+            rows = rows[wanted[rows]]
         return self._rng.choice(rows, min(count, len(rows)), replace=False).astype(np.uint16)
 
     def rows_of(self, evs: NDArray[np.uint32]) -> NDArray[np.int64]:

@@ -503,8 +503,6 @@ class QueuePair:
         down = tuple(self._planes[~working].tolist())
         self._reports.add(PortsChanged(now_ns, owner, tuple(self._planes[working].tolist()), down))
         self._requester.recovery.on_ports(now_ns)
-        if self._congestion is not None:
-            self._congestion.on_ports(int(np.count_nonzero(self._requester.ev_set.plane_up[self._planes])))
 
     def _tell_ports(self) -> None:
         if self._masks_agreed:

@@ -70,6 +70,7 @@ class Recovery:
     def __init__(self, sending: Sending) -> None:
         self._config = sending.config
         self._profile = sending.profile
+        self._planes = np.unique(sending.profile.planes)
         self._flight = sending.flight
         self._ev_set = sending.ev_set
         self._prober = sending.prober
@@ -280,7 +281,7 @@ class Recovery:
 
     def _on_unanswered(self, probes: list[Question], now_ns: int) -> None:
         """Probes were given up: paths that others have overtaken are silent, or are asked once more, more often."""
-        if not self._flight.sent and not self._flight.lost:
+        if not probes or (not self._flight.sent and not self._flight.lost):
             return
         counts = np.where(self._ev_set.usable, self.silent.on_unanswered(probes, self.missing), 0)
         if np.count_nonzero(counts) and (silent := self.silent.rows()) is not None:
@@ -311,9 +312,11 @@ class Recovery:
             self._tail_ns = now_ns + after_ns if self._flight.sent else None
 
     def on_ports(self, now_ns: int) -> None:
-        """Ports changed: EVs came or went."""
+        """Planes came or went: their EVs, and their share of the rate."""
         self._trips.forget_spread()
         self._prober.follow(now_ns)
+        if self._window is not None:
+            self._window.control.on_ports(int(np.count_nonzero(self._ev_set.plane_up[self._planes])))
 
     def rest(self) -> None:
         """Nothing is in flight."""

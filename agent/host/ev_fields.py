@@ -1,6 +1,7 @@
 """Entropy values as records have them: in hex, and beside it the plane and spine that each of them names."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -8,6 +9,8 @@ import numpy as np
 from agent.wire.ev import EvCodec
 
 _CODEC = EvCodec()
+_KEPT = 1 << 16
+"""Values whose paths are remembered: records name the same ones over and over. Our choice, above what a worker uses."""
 
 
 def ev_text(ev: int) -> str:
@@ -15,14 +18,20 @@ def ev_text(ev: int) -> str:
     return f"{ev:#010x}"
 
 
-def paths_of(evs: Sequence[int]) -> dict[str, list[Any]]:
+def paths_of(evs: Iterable[int]) -> dict[str, list[Any]]:
     """`planes` and `spines` in the order of `evs`; no spine (None) where a path turns at a leaf."""
-    words = np.array(evs, np.uint32)
-    spines = [None if spine < 0 else spine for spine in _CODEC.spine_of(words).tolist()]
-    return {"planes": _CODEC.plane_of(words).tolist(), "spines": spines}
+    paths = [_path(ev) for ev in evs]
+    return {"planes": [plane for plane, _ in paths], "spines": [spine for _, spine in paths]}
 
 
 def path_of(ev: int, prefix: str) -> dict[str, Any]:
     """The same of one value: its plane and spine, their names after `prefix`."""
-    paths = paths_of((ev,))
-    return {f"{prefix}_plane": paths["planes"][0], f"{prefix}_spine": paths["spines"][0]}
+    plane, spine = _path(ev)
+    return {f"{prefix}_plane": plane, f"{prefix}_spine": spine}
+
+
+@lru_cache(_KEPT)
+def _path(ev: int) -> tuple[int, int | None]:
+    words = np.array([ev], np.uint32)
+    spine = int(_CODEC.spine_of(words)[0])
+    return int(_CODEC.plane_of(words)[0]), spine if spine >= 0 else None

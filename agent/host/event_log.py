@@ -104,7 +104,7 @@ class EventLog:
         """Write the sums so far, and hand everything to the kernel."""
         for (host, qpn, name), by_ev in self._crowds.items():
             evs = {ev_text(ev): count for ev, count in by_ev.items()}
-            fields = {"packets": by_ev.total(), "evs": evs, **paths_of(list(by_ev))}
+            fields = {"packets": by_ev.total(), "evs": evs, **paths_of(by_ev)}
             self._write(host, qpn, now_ns, name, fields)
         self._crowds.clear()
         if self._file is not None:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from agent.core.config import EvProfile, LossRule
+from agent.core.congestion.base import NoControl
 from agent.core.counters import EvCounters
 from agent.core.ev_config import LossPolicy
 from agent.core.events import PlaneLossy, PlaneTried
@@ -49,10 +50,20 @@ def test_what_is_reported_was_counted():
     assert judged([1, 0, 0, 0, 10, 11, 12, 13]) == [LossyPlane(1, 46, 4046, 1, 4001)]
 
 
-def _flow(leaves, seed=1):
+class Ports(NoControl):
+    """Remembers of how many ports it was told."""
+
+    def __init__(self):
+        self.up = []
+
+    def on_ports(self, ports_up):
+        self.up.append(ports_up)
+
+
+def _flow(leaves, seed=1, control=None):
     lab = build(planes=4, rules=(PathRule(plane=2, source=0, opcodes=DATA, loss=0.05),), seed=seed)
-    ev = replace(PAPER, leave_lossy_planes=leaves, plane_retry_ns=30_000_000)
-    flow = lab.flow(0, 1, 20_000 * 256, window_pkts=256, ev=ev, loss_rule=LossRule.BOTH)
+    ev = replace(PAPER, leave_lossy_planes=leaves, plane_retry_ns=2_000_000)
+    flow = lab.flow(0, 1, 20_000 * 256, window_pkts=256, ev=ev, loss_rule=LossRule.BOTH, control=control)
     lab.run(flow)
     assert flow.is_right()
     planes = flow.source.profile.planes
@@ -71,9 +82,25 @@ def test_a_lossy_host_link_is_left_by_setting_and_tried_again():
     sent, events = _flow(leaves=True)
     assert isinstance(events[0], PlaneLossy)
     assert events[0].left
+    assert any(isinstance(event, PlaneTried) for event in events)
     assert sent[2] < 3000
     others = sent[[0, 1, 3]]
     assert others.max() - others.min() <= 0.02 * others.max()
+
+
+def test_congestion_control_follows_a_plane_that_is_left_and_tried_again():
+    controls = []
+
+    def control():
+        controls.append(Ports())
+        return controls[-1]
+
+    _, events = _flow(leaves=True, control=control)
+    wanted = [
+        4 if isinstance(event, PlaneTried) else 3 for event in events if isinstance(event, PlaneTried) or event.left
+    ]
+    assert wanted[:2] == [3, 4]
+    assert controls[0].up == wanted
 
 
 def test_the_last_plane_is_never_left_and_off_leaves_none():
