@@ -72,6 +72,9 @@ class PortUpdates:
 
     def answered(self, number: int) -> bool:
         """An answer came; False if it is to nothing of what we say now."""
-        is_ours = number in self._ids
-        self.is_known |= is_ours
-        return is_ours
+        if number not in self._ids:
+            return False
+        self.is_known = True
+        if self._copies >= _LEAST_COPIES:
+            self.due_ns = None
+        return True

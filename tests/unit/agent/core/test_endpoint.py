@@ -169,6 +169,15 @@ def test_an_update_goes_out_three_times_on_different_planes():
     assert {int(batch.port_status_mask[0]) for batch in batches} == {0b11110}
 
 
+def test_an_answer_after_the_last_copy_ends_an_update():
+    endpoint = Endpoint(PROFILE, SETTINGS)
+    endpoint.tell_ports(0b11110, ALL_UP, 0)
+    copies = [batch for now_ns in (0, 100, 200) for batch in endpoint.batches(now_ns)]
+    endpoint.receive_responses(responses(int(copies[-1].request_id[0]), op=EndpointOp.PORT_STATUS_UPDATE), 250)
+    assert endpoint.next_deadline_ns() is None
+    assert endpoint.updates_sent == 3
+
+
 def test_an_unanswered_update_ends_at_last():
     endpoint = Endpoint(PROFILE, SETTINGS)
     endpoint.tell_ports(0b10, ALL_UP, 0)
