@@ -35,9 +35,10 @@ class Unheard:
 
         Raises CountersError.
         """
-        if not self._listens:
+        heard = [told for each in self._by_place.values() for told in each.told_elsewhere()]
+        if not self._listens:  # what nobody reads is taken out all the same, or the maps fill
             return []
-        for told in (told for each in self._by_place.values() for told in each.told_elsewhere()):
+        for told in heard:
             if told not in self._over and (told.flow.plane, told.flow.dst_leaf) in self._by_place:
                 self._waiting.setdefault(told, now_ns)
         waiting = list(self._waiting.items())

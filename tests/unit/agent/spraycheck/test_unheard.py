@@ -149,6 +149,7 @@ def test_what_is_no_evidence_is_not_reported(lab):
     made.tell(elsewhere())
     assert [made.poll(at * SECOND) for at in (1, 2, 3)] == [[], [], []]
     assert not made.unheard.owed()
+    assert not any(leaf.told for leaf in made.maps.values()), "what nobody uses must not fill the map"
 
 
 def test_a_flow_that_is_heard_in_time_is_judged_as_ever():
