@@ -20,8 +20,8 @@ def find_tool(name: str) -> str | None:
 def tool_path() -> str:
     """A PATH for programs that root runs: what of the caller's PATH only root can change, then `SYSTEM_FOLDERS`."""
     given = os.environ.get("PATH", "").split(os.pathsep)
-    trusted = [folder for folder in given if folder in SYSTEM_FOLDERS or _only_root_changes(Path(folder))]
-    return os.pathsep.join(dict.fromkeys([*trusted, *SYSTEM_FOLDERS]))
+    trusted = [_trusted(folder) for folder in given]
+    return os.pathsep.join(dict.fromkeys([*(folder for folder in trusted if folder), *SYSTEM_FOLDERS]))
 
 
 def clean_environment() -> dict[str, str]:
@@ -29,12 +29,16 @@ def clean_environment() -> dict[str, str]:
     return {"PATH": tool_path(), "LC_ALL": "C.UTF-8"}
 
 
-def _only_root_changes(folder: Path) -> bool:
-    """Whether a folder and all above it belong to root and nobody else may write into them."""
-    if not folder.is_absolute():
-        return False
+def _trusted(folder: str) -> str | None:
+    """A folder of PATH that only root can change, without links: whoever owns a link could turn it later."""
+    if folder in SYSTEM_FOLDERS:
+        return folder
+    if not Path(folder).is_absolute():
+        return None
     try:
-        found = [place.stat() for place in (folder, *folder.resolve().parents)]
-    except OSError:
-        return False
-    return all(each.st_uid == 0 and not each.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for each in found)
+        place = Path(folder).resolve(strict=True)
+        found = [each.stat() for each in (place, *place.parents)]
+    except (OSError, RuntimeError):  # a circle of links is a RuntimeError until Python 3.12
+        return None
+    only_root = all(each.st_uid == 0 and not each.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for each in found)
+    return str(place) if only_root and place.is_dir() else None

@@ -31,6 +31,17 @@ def test_folders_that_others_can_change_are_not_searched(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a folder of root's")
+def test_a_link_is_followed_once_and_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever owns the link could turn it to a folder of his own after it was looked at."""
+    link, circle = tmp_path / "bin", tmp_path / "circle"
+    link.symlink_to("/usr/lib")
+    circle.symlink_to(circle)
+    monkeypatch.setenv("PATH", f"{circle}:{link}:/usr/bin")
+    assert tool_path().split(":")[0] == "/usr/lib"
+    assert str(tmp_path) not in tool_path()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: a folder of root's")
 def test_a_folder_of_root_alone_is_searched_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/usr/lib:/usr/bin")
     assert clean_environment()["PATH"].split(":")[0] == "/usr/lib"
