@@ -10,9 +10,9 @@ one thread at a time. Whatever goes wrong is a `scenarios.errors.ScenariosError`
 import os
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from typing import Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,7 @@ from scenarios.errors import EnvironmentLackingError, RunStalledError, Scenarios
 from scenarios.ev_profiles import EvProfile as EvProfile
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on
+from scenarios.lab.agents import started_agents
 from scenarios.lab.client import Worker
 from scenarios.lab.deploy import worker_of
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
@@ -40,6 +41,9 @@ from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node
 
+if TYPE_CHECKING:
+    from testbed.emulation.network import FabricNet
+
 WAIT_S = 60.0
 """How long `QueuePair.wait` waits unless told otherwise; nothing that is not stuck takes that long (our choice)."""
 
@@ -48,12 +52,21 @@ _POLL_S = 0.001
 
 Row = dict[str, Any]
 
+Agents = Callable[[LabDir, ExitStack], tuple[Sequence[Worker], Fabric]]
+"""Finds or starts the engine workers of a lab; what it puts on the stack is undone at the end."""
+
+
+def _of_lab_up(labdir: LabDir, undo: ExitStack) -> tuple[Sequence[Worker], Fabric]:
+    lab = attached(labdir, undo)
+    return lab.workers, lab.fabric
+
 
 class Lab:
     """The lab that is up, for this program alone while the `with` lasts; what it made is gone afterwards."""
 
-    def __init__(self, name: str = DEFAULT_LAB) -> None:
+    def __init__(self, name: str = DEFAULT_LAB, *, agents: Agents | None = None) -> None:
         self._labdir = LabDir(name)
+        self._agents = agents or _of_lab_up
         self._undo = ExitStack()
         self._workers: tuple[Worker, ...] = ()
         self._open: list[Region | QueuePair | EvProfile] = []
@@ -61,15 +74,24 @@ class Lab:
         self.hosts: tuple[Host, ...] = ()
         """All hosts, by number."""
 
+    @classmethod
+    def on(cls, net: "FabricNet") -> Self:
+        """Agents for the hosts of a Mininet network that this program has started, ended with the `with`.
+
+        They are engine workers as of `up`, one a core. There is no SprayCheck, and `spraylab` commands but `down` do
+        not know this lab.
+        """
+        return cls(net.lab, agents=lambda labdir, undo: (started_agents(labdir, net.fabric, undo), net.fabric))
+
     def __enter__(self) -> Self:
         """Connect. Raises `EnvironmentLackingError` without root, `LabStateError` when the lab is not up or in use."""
         if os.geteuid() != 0:
             raise EnvironmentLackingError("root is needed to share memory with the lab's engines: run this with sudo")
         with ExitStack() as undo:
-            lab = attached(self._labdir, undo)
+            workers, fabric = self._agents(self._labdir, undo)
             undo.callback(self._close_all)
             self._undo = undo.pop_all()
-        self._adopt(lab.workers, lab.fabric)
+        self._adopt(workers, fabric)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.errors import MissingFeatureError
@@ -42,7 +43,8 @@ def examine() -> tuple[Finding, ...]:
         )
         for f in probe_features()
     )
-    found = (*features, *(_tool(*tool) for tool in _TOOLS), _library(), *_machine())
+    packages = (_package(*package) for package in _PACKAGES)
+    found = (*features, *(_tool(*tool) for tool in _TOOLS), _library(), *packages, *_machine())
     return tuple(sorted(found, key=lambda finding: not finding.needed))
 
 
@@ -53,7 +55,7 @@ _TOOLS = (
     ("clang", True, "compiles the eBPF programs", "clang"),
     ("ip", True, "starts programs inside a node", "iproute2"),
     ("tcpdump", True, "captures", "tcpdump"),
-    ("mnexec", False, "Mininet's CLI (`up --cli`)", "mininet"),
+    ("mnexec", False, "commands in nodes by Mininet's CLI and API", "mininet"),
     ("tshark", False, "the project's own tests read captures with it", "tshark"),
 )
 
@@ -61,6 +63,20 @@ _TOOLS = (
 def _tool(name: str, needed: bool, use: str, package: str) -> Finding:
     path = find_tool(name)
     return Finding(name, path is not None, needed, use, "" if path else f"install the package {package}", path or "")
+
+
+_PACKAGES = (
+    ("Mininet", "mininet", "builds the fabric; its CLI and its API"),
+    ("pyroute2", "pyroute2", "netlink: routes, links, queues"),
+    ("Scapy", "scapy", "every MRC header as a readable layer"),
+)
+
+
+def _package(name: str, package: str, use: str) -> Finding:
+    try:
+        return Finding(name, True, True, use, "", f"version {version(package)}")
+    except PackageNotFoundError:
+        return Finding(name, False, True, use, f"install the Python package {package} (`make setup`)", "")
 
 
 def _library() -> Finding:

@@ -232,20 +232,6 @@ def test_a_run_whose_faults_cannot_be_made_builds_nothing(tmp_path: Path) -> Non
         assert lab.left() == []
 
 
-def test_mininets_cli_opens_on_the_lab(tmp_path: Path) -> None:
-    with own_lab(tmp_path) as lab:
-        words = lab.words("up", "--planes", "1", "--leaves", "2", "--spines", "1", "--cli")
-        done = subprocess.run(
-            words, input="nodes\np0-leaf1 ip -br link\nexit\n", capture_output=True, text=True, timeout=120, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        assert "p0-spine0" in done.stderr, "Mininet talks through its logger"
-        assert "spine0@" in done.stderr
-        assert lab.json("inspect")["leaves"] == 2, "leaving the CLI leaves the lab up"
-        lab("down")
-        assert lab.left() == []
-
-
 def test_clearing_twice_is_harmless_and_zero_leaves_nothing(lab: Lab) -> None:
     for words in (("--drop", "1%"), ("--one-in", "9"), ("--corrupt", "1%"), ("--duplicate", "1%"), ("--rate", "1Gbit")):
         lab("fault", "set", "p0:leaf0>spine1", *words)
