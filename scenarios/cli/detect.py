@@ -21,7 +21,7 @@ from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import LabStateError, OwnerFailedError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
-from scenarios.lab.processes import is_alive, is_stopped
+from scenarios.lab.processes import is_alive, is_stopped, stays_stopped, stopped_text
 from scenarios.lab.protocol import LabStatus, Status
 
 POLL_S = 0.2
@@ -109,8 +109,12 @@ def _lives(labdir: LabDir) -> bool:
             return False
         raise LabStateError(not_up(labdir))
     if is_stopped(state.owner):
-        raise LabStateError(f"the owner of lab {labdir.lab!r} (process {state.owner.pid}) is stopped")
+        raise LabStateError(stopped_text(f"the owner of lab {labdir.lab!r}", state.owner))
     detector = [child.process for child in state.children if child.name == SPRAYCHECK]
+    for process in filter(stays_stopped, detector):
+        raise LabStateError(
+            f"{stopped_text(f'SprayCheck of lab {labdir.lab!r}', process)}; no verdicts come until then"
+        )
     if any(map(is_alive, detector)):
         return True
     try:

@@ -1,15 +1,20 @@
 """What `spraylab detect` shows of the records there are."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
-from scenarios.cli.detect import latest_run, lines_of
+from scenarios.cli.detect import _lives, latest_run, lines_of
 from scenarios.cli.main import main
+from scenarios.errors import LabStateError
+from scenarios.lab.lab_dir import ChildState, LabDir, LabState, write_state
+from scenarios.lab.processes import identify
 from tests.support.run_folder import write_run
+from tests.support.stopped_process import stopped_process
 
 WEAK = "12 packets a path, a drop of 1% needs about 1,799"
 
@@ -25,6 +30,18 @@ def verdict(epoch: int, spine: int, said: str, reason: str | None = None) -> dic
 START = {"event": "SPRAYCHECK_START", "leaves": 8}
 RUNS = [START, verdict(1, 0, "failed"), *(verdict(2, spine, "insufficient", WEAK) for spine in range(5)),
         verdict(2, 5, "failed"), verdict(2, 6, "healthy")]  # fmt: skip
+
+
+def test_a_detector_that_is_stopped_is_not_followed_in_silence(tmp_path: Path) -> None:
+    labdir, own = LabDir("red", tmp_path), identify(os.getpid())
+    assert own is not None
+    labdir.path.mkdir()
+    with stopped_process() as process:
+        shape = dict.fromkeys(("planes", "leaves", "spines", "hosts_per_leaf", "workers", "mtu"), 2)
+        children = (ChildState("spraycheck", process),)
+        write_state(labdir, LabState(lab="red", owner=own, started="", host_stack=False, children=children, **shape))
+        with pytest.raises(LabStateError, match=rf"^SprayCheck of lab 'red' \(process {process.pid}\) is stopped"):
+            _lives(labdir)
 
 
 def test_only_the_newest_run_is_shown():

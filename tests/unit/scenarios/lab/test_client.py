@@ -1,9 +1,7 @@
 """What is said when a process of the lab does not answer any more."""
 
 import os
-import signal
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,10 +16,11 @@ from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import client
 from scenarios.lab.client import Owner, Worker, lab_end, not_up
 from scenarios.lab.lab_dir import ChildState, LabDir, LabState, owned, write_state
-from scenarios.lab.processes import ProcessId, identify, is_stopped
+from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, ChildStatus, LabStatus, Status
 from scenarios.lab.serve import listening, serve
 from scenarios.lab.shape import LabShape
+from tests.support.stopped_process import stopped_process
 
 STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, 1, (), (), ())
 
@@ -78,15 +77,9 @@ def test_a_worker_that_dies_before_it_answers_is_told(red: LabDir) -> None:
 
 @pytest.fixture
 def stopped() -> Iterator[ProcessId]:
-    """A process that was told to stop."""
-    with subprocess.Popen(("sleep", "60")) as child:
-        child.send_signal(signal.SIGSTOP)
-        found = identify(child.pid)
-        assert found is not None
-        while not is_stopped(found):
-            time.sleep(0.001)
-        yield found
-        child.kill()
+    """A process of a lab that was told to stop."""
+    with stopped_process() as process:
+        yield process
 
 
 def state_with(labdir: LabDir, worker: ProcessId) -> None:
