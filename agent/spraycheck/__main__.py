@@ -1,9 +1,13 @@
-"""The counter process: `python -m agent.spraycheck SETTINGS.json`. Wiring only."""
+"""SprayCheck's process: `python -m agent.spraycheck SETTINGS.json`. Wiring only.
+
+One for all leaves and the monitor; or one for the monitor, and one for each leaf inside its namespace.
+"""
 
 import ctypes
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from contextlib import ExitStack
@@ -13,8 +17,11 @@ from agent.spraycheck.counters import KernelCounters
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf import LeafDetector
+from agent.spraycheck.leaves import SharedLeaves
 from agent.spraycheck.loop import now, run
 from agent.spraycheck.records import start_record
+from agent.spraycheck.remote import RemoteLeaves
+from agent.spraycheck.serve import listening, serve
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
@@ -31,20 +38,45 @@ def main(arguments: list[str]) -> int:
         signal.signal(number, lambda *_: stop.set())
     _die_with_parent()
     try:
-        _serve(read_settings(Path(arguments[0])), stop)
+        settings = read_settings(Path(arguments[0]))
+        if settings.serves:
+            _serve_leaf(settings, stop)
+        else:
+            _monitor(settings, stop)
     except (SprayCheckError, OSError) as error:
         print(f"spraycheck: {error}", file=sys.stderr)
         return 3
     return 0
 
 
-def _serve(settings: Settings, stop: threading.Event) -> None:
+def _monitor(settings: Settings, stop: threading.Event) -> None:
+    """Of all leaves: their maps read here, or asked of the processes that do."""
     with ExitStack() as held:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
-        detectors = [_detector(settings, leaf, held) for leaf in settings.leaves]
-        stamp = now()
-        log.append(start_record(len(detectors), settings.counting, settings.asked, stamp))
-        run(detectors, log, settings.poll_ms / 1000, stop.wait)
+        leaves = held.enter_context(_remote(settings)) if settings.leaves[0].socket else _shared(settings, held)
+        log.append(start_record(len(settings.leaves), settings.counting, settings.asked, now()))
+        run(leaves, log, settings.poll_ms / 1000, stop.wait)
+
+
+def _serve_leaf(settings: Settings, stop: threading.Event) -> None:
+    """Of one leaf, until a signal comes."""
+    with ExitStack() as held:
+        (leaf,) = settings.leaves
+        end, signalled = map(held.enter_context, socket.socketpair())
+        signalled.setblocking(False)
+        signal.set_wakeup_fd(signalled.fileno())
+        detector = _detector(settings, leaf, held)
+        listener = held.enter_context(listening(Path(leaf.socket)))
+        if not stop.is_set():  # by a signal before the wake-up was in place
+            serve(detector, listener, end)
+
+
+def _shared(settings: Settings, held: ExitStack) -> SharedLeaves:
+    return SharedLeaves([_detector(settings, leaf, held) for leaf in settings.leaves])
+
+
+def _remote(settings: Settings) -> RemoteLeaves:
+    return RemoteLeaves([(settings.rules_of(leaf), leaf.socket) for leaf in settings.leaves])
 
 
 def _detector(settings: Settings, leaf: LeafSettings, held: ExitStack) -> LeafDetector:

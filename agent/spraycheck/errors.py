@@ -1,8 +1,9 @@
 """What can go wrong in a leaf's counter process.
 
 SprayCheckError
-├── SettingsError   the settings file is missing or wrong
-└── CountersError   the kernel refuses a map, or its layout is not ours
+├── SettingsError      the settings file is missing or wrong
+├── CountersError      the kernel refuses a map, or its layout is not ours
+└── LeafProcessError   a leaf's own process has gone or does not answer
 """
 
 
@@ -24,3 +25,7 @@ class CountersError(SprayCheckError):
     def __init__(self, map_id: int, reason: str) -> None:
         self.map_id, self.reason = map_id, reason
         super().__init__(f"map id {map_id}: {reason}")
+
+
+class LeafProcessError(SprayCheckError):
+    """What happened to the process of a leaf, which the message names."""

@@ -238,46 +238,6 @@ class LeafDetector:
         """Whether this leaf has said, when last asked, that it does not measure the flow."""
         return key in self._refused
 
-    def entered_of(self, key: Key) -> int | None:
-        """First transmissions of a flow that have come from its host: 0 if this leaf has heard nothing of it.
-
-        None if a newer flow of the queue pair has taken its place. Raises CountersError.
-        """
-        qpns, marks = self._counters.marks()
-        mine = marks[qpns == key[0]]
-        if not len(mine):
-            return 0
-        return int(mine[0]["entered"]) if int(mine[0]["epoch"]) == key[1] else None
-
-    def unheard(self, told: ToldFlow, entered: int | None) -> tuple[FlowReport, ...]:
-        """The reports on a flow of which nothing has come to this leaf, by what its sender declares elsewhere."""
-        spines, sent = self.rules.spines, np.array(told.sent, np.int64)
-        nothing = np.zeros(len(spines), np.int64)
-        counts = PathCounts(nothing, nothing, nothing, nothing, None)
-        if len(sent) != len(spines):
-            return ()
-        doubt = Doubt(
-            DoubtKind.NOT_COUNTED,
-            f"this leaf has heard nothing of the flow, which by its sender put {sent.sum():,} packets into this plane",
-        )
-        expected = (told.flow.packets / len(spines),) * len(spines)
-        unsure = tuple(PathVerdict(path, 0, Verdict.INSUFFICIENT, doubt) for path in range(len(spines)))
-        uniform = FlowReport(told.flow, Expectation.UNIFORM, spines, expected, None, unsure, counts)
-        judged = sent, nothing, self.rules.asked
-        declared = FlowReport(
-            told.flow,
-            Expectation.DECLARED,
-            spines,
-            tuple(map(float, told.sent)),
-            None,
-            judge_declared(*judged),
-            counts,
-            sent=told.sent,
-            source=judge_source(*judged),
-            entered=entered,
-        )
-        return uniform, declared
-
     def poll(self, now_ns: int) -> list[FlowReport]:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""
         reports = list[FlowReport]()

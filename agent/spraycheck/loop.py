@@ -1,14 +1,12 @@
-"""The drive loop of the counter process: poll every leaf, write verdicts, localise, wait. Owns no policy."""
+"""The drive loop of the counter process: ask every leaf, write verdicts, localise, wait. Owns no policy."""
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.entered import with_entered
-from agent.spraycheck.leaf import LeafDetector, pending_paths
-from agent.spraycheck.monitor import Matter, Monitor
-from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.leaves import Leaves, owed_of
+from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.records import (
     Stamp,
     added_up_records,
@@ -26,26 +24,27 @@ def now() -> Stamp:
     return Stamp(time.time_ns(), time.monotonic_ns())
 
 
-def run(detectors: Sequence[LeafDetector], log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
-    """Until `wait` (seconds) answers that it is time to stop. Raises CountersError, OSError."""
-    leaves = {each.rules.leaf for each in detectors}
-    monitor = Monitor(detectors[0].rules.asked if detectors else None, leaves)
-    unheard = Unheard(detectors)
+def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
+    """Until `wait` (seconds) answers that it is time to stop. Raises SprayCheckError, OSError."""
+    rules = list(leaves.rules.values())
+    monitor = Monitor(rules[0].asked if rules else None, {each.leaf for each in rules})
+    unheard = Unheard(leaves)
     while True:
-        step(detectors, monitor, log, now(), unheard)
+        step(leaves, monitor, log, now(), unheard)
         if wait(poll_s):
             return
 
 
-def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, stamp: Stamp, unheard: Unheard) -> None:
+def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Stamp, unheard: Unheard) -> None:
     """One round: what ended since the last one is judged, written and localised."""
-    for flow in (flow for detector in detectors for flow in detector.chosen()):
+    turns = leaves.turns(stamp.mono_ns)
+    for flow in (flow for turn in turns for flow in turn.chosen):
         log.append(select_record(flow, stamp))
-    for refused in (flow for detector in detectors for flow in detector.refused()):
+    for refused in (flow for turn in turns for flow in turn.refused):
         log.append(unmeasured_record(refused, stamp))
-    reports = with_entered([report for each in detectors for report in each.poll(stamp.mono_ns)], detectors)
-    reports += unheard.reports(stamp.mono_ns)
-    accusations = monitor.observe(reports, _owed(detectors) + unheard.owed(), stamp.mono_ns)
+    reports = with_entered([report for turn in turns for report in turn.reports], leaves)
+    reports += unheard.reports(turns, stamp.mono_ns)
+    accusations = monitor.observe(reports, owed_of(turns) + unheard.owed(), stamp.mono_ns)
     # Before the verdicts: who has read a run's last verdict has read what sums say of it.
     for sum_of_flows in monitor.drain_added_up():
         for total in added_up_records(sum_of_flows, stamp):
@@ -58,11 +57,3 @@ def step(detectors: Sequence[LeafDetector], monitor: Monitor, log: DetectLog, st
             log.append(record)
     for accusation in accusations:
         log.append(localize_record(accusation, stamp))
-
-
-def _owed(detectors: Sequence[LeafDetector]) -> Counter[tuple[Matter, FabricPath]]:
-    """Verdicts that all leaves still owe."""
-    owed = Counter[tuple[Matter, FabricPath]]()
-    for detector in detectors:
-        owed.update(pending_paths(detector))
-    return owed

@@ -32,14 +32,16 @@ class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
     tests_map: Positive
     refused_map: Positive
     elsewhere_map: Positive
+    socket: str = ""
+    """Path of the socket at which the leaf's own process answers; empty: whoever has these settings reads the maps."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All of one process."""
+    """All of one process: of all leaves and the monitor, of one leaf, or of the monitor only."""
 
     lab: str
     detect_log: str
-    """Path of the file to append to."""
+    """Path of the file that the monitor appends to."""
     leaves: Annotated[tuple[LeafSettings, ...], Meta(min_length=1)]
     min_rate: Rate
     """Smallest drop rate that must not be missed, as a fraction."""
@@ -64,6 +66,8 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """When a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
     one: bool = False
     """A source leaf measures one of its flows at a time; the data plane was told so."""
+    serves: bool = False
+    """This process is that of its one leaf: it answers at the leaf's socket, and a monitor elsewhere writes the log."""
 
     @property
     def asked(self) -> Asked:
@@ -94,6 +98,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 def read_settings(path: Path) -> Settings:
     """The settings in a file. Raises SettingsError."""
     try:
-        return msgspec.json.decode(path.read_bytes(), type=Settings)
+        settings = msgspec.json.decode(path.read_bytes(), type=Settings)
     except (OSError, msgspec.DecodeError) as error:
         raise SettingsError(str(path), str(error)) from error
+    own = [leaf for leaf in settings.leaves if leaf.socket]
+    if own and len(own) < len(settings.leaves):
+        raise SettingsError(str(path), "leaves: some have a socket, so all must have one")
+    if settings.serves and (len(settings.leaves) > 1 or not own):
+        raise SettingsError(str(path), "serves: such a process has one leaf, with a socket")
+    return settings

@@ -5,45 +5,49 @@ no leaf of that plane has a record to judge. What the sender declares elsewhere 
 sent, and none came. Its clock is an argument.
 """
 
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
 
+import numpy as np
+
+from agent.spraycheck.declared import judge_declared, judge_source
+from agent.spraycheck.detector import PathVerdict, Verdict
+from agent.spraycheck.doubt import Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, LeafDetector, ToldFlow
+from agent.spraycheck.leaf import FlowReport, Key, LeafRules, PathCounts, ToldFlow
+from agent.spraycheck.leaves import Known, Leaves, Place, Turn
 from agent.spraycheck.monitor import Matter
 from agent.spraycheck.paths import FabricPath
-
-Place = tuple[int, int]
-"""Plane and leaf."""
 
 
 class Unheard:
     """Waits until it is certain that the leaves have heard nothing, and reports each such flow once."""
 
-    def __init__(self, detectors: Sequence[LeafDetector]) -> None:
-        self._by_place = {(each.rules.plane, each.rules.leaf): each for each in detectors}
-        planes = {plane for plane, _ in self._by_place}
-        self._listens = len(planes) > 1 and not any(each.rules.narrow or each.rules.one for each in detectors)
+    def __init__(self, leaves: Leaves) -> None:
+        self._leaves = leaves
+        self._rules = leaves.rules
+        planes = {plane for plane, _ in self._rules}
+        self._listens = len(planes) > 1 and not any(each.narrow or each.one for each in self._rules.values())
         """A leaf that measures one flow at a time keeps nothing of the others, and 16 bits declare nothing."""
         self._waiting: dict[ToldFlow, int] = {}
         """Since when."""
         self._over: dict[ToldFlow, int] = {}
         """When it was settled; kept as long as copies of a declaration may come."""
 
-    def reports(self, now_ns: int) -> list[FlowReport]:
-        """Of flows that are known to be unheard since the last call, after all leaves were polled.
+    def reports(self, turns: Collection[Turn], now_ns: int) -> list[FlowReport]:
+        """Of flows that are known to be unheard since the last call, with this round of all leaves.
 
-        Raises CountersError.
+        Raises SprayCheckError.
         """
-        heard = [told for each in self._by_place.values() for told in each.told_elsewhere()]
-        if not self._listens:  # what nobody reads is taken out all the same, or the maps fill
+        if not self._listens:
             return []
-        for told in heard:
-            if told not in self._over and (told.flow.plane, told.flow.dst_leaf) in self._by_place:
+        for told in (told for turn in turns for told in turn.told):
+            if told not in self._over and _target(told) in self._rules:
                 self._waiting.setdefault(told, now_ns)
+        known = self._known()
         waiting = list(self._waiting.items())
-        found = [report for told, since_ns in waiting for report in self._settle(told, since_ns, now_ns)]
-        kept_ns = max(each.rules.erase_after_ns for each in self._by_place.values())
+        found = [report for told, since_ns in waiting for report in self._settle(told, known, since_ns, now_ns)]
+        kept_ns = max(each.erase_after_ns for each in self._rules.values())
         self._over = {told: at_ns for told, at_ns in self._over.items() if now_ns - at_ns <= kept_ns}
         return found
 
@@ -53,24 +57,82 @@ class Unheard:
             ((told.flow.epoch, expectation), told.flow.path(spine))
             for told in self._waiting
             for expectation in Expectation
-            for spine in self._leaf_of(told).rules.spines
+            for spine in self._rules[_target(told)].spines
         )
 
-    def _leaf_of(self, told: ToldFlow) -> LeafDetector:
-        return self._by_place[told.flow.plane, told.flow.dst_leaf]
+    def _known(self) -> dict[tuple[Place, Key], Known]:
+        """What the leaves at both ends know of the flows that wait."""
+        wanted: dict[Place, set[Key]] = defaultdict(set)
+        for told in self._waiting:
+            for place in {_target(told), _source(told)} & self._rules.keys():
+                wanted[place].add(_key(told))
+        return self._leaves.known(wanted)
 
-    def _settle(self, told: ToldFlow, since_ns: int, now_ns: int) -> tuple[FlowReport, ...]:
-        leaf, key = self._leaf_of(told), (told.flow.qpn, told.flow.epoch)
-        source = self._by_place.get((told.flow.plane, told.flow.src_leaf))
-        if leaf.has_heard_of(key) or leaf.has_refused(key) or (source is not None and source.has_refused(key)):
+    def _settle(
+        self, told: ToldFlow, known: Mapping[tuple[Place, Key], Known], since_ns: int, now_ns: int
+    ) -> tuple[FlowReport, ...]:
+        target, source = known[_target(told), _key(told)], known.get((_source(told), _key(told)))
+        if target.heard or target.refused or (source is not None and source.refused):
             self._end(told, now_ns)
             return ()
-        if now_ns - since_ns < leaf.rules.quiet_ns:
+        rules = self._rules[_target(told)]
+        if now_ns - since_ns < rules.quiet_ns:
             return ()
         self._end(told, now_ns)
-        entered = None if source is None else source.entered_of(key)
-        return leaf.unheard(told, entered)
+        return unheard_reports(rules, told, _entered(source))
 
     def _end(self, told: ToldFlow, now_ns: int) -> None:
         del self._waiting[told]
         self._over[told] = now_ns
+
+
+def unheard_reports(rules: LeafRules, told: ToldFlow, entered: int | None) -> tuple[FlowReport, ...]:
+    """The reports on a flow of which nothing has come to its leaf, by what its sender declares elsewhere."""
+    spines, sent = rules.spines, np.array(told.sent, np.int64)
+    nothing = np.zeros(len(spines), np.int64)
+    counts = PathCounts(nothing, nothing, nothing, nothing, None)
+    if len(sent) != len(spines):
+        return ()
+    doubt = Doubt(
+        DoubtKind.NOT_COUNTED,
+        f"this leaf has heard nothing of the flow, which by its sender put {sent.sum():,} packets into this plane",
+    )
+    expected = (told.flow.packets / len(spines),) * len(spines)
+    unsure = tuple(PathVerdict(path, 0, Verdict.INSUFFICIENT, doubt) for path in range(len(spines)))
+    uniform = FlowReport(told.flow, Expectation.UNIFORM, spines, expected, None, unsure, counts)
+    judged = sent, nothing, rules.asked
+    declared = FlowReport(
+        told.flow,
+        Expectation.DECLARED,
+        spines,
+        tuple(map(float, told.sent)),
+        None,
+        judge_declared(*judged),
+        counts,
+        sent=told.sent,
+        source=judge_source(*judged),
+        entered=entered,
+    )
+    return uniform, declared
+
+
+def _entered(source: Known | None) -> int | None:
+    """First transmissions of a flow that came to its source leaf, 0 if that has heard nothing of it.
+
+    None if it is not known: a newer flow of the queue pair has taken its place.
+    """
+    if source is None or source.replaced:
+        return None
+    return source.entered or 0
+
+
+def _target(told: ToldFlow) -> Place:
+    return told.flow.plane, told.flow.dst_leaf
+
+
+def _source(told: ToldFlow) -> Place:
+    return told.flow.plane, told.flow.src_leaf
+
+
+def _key(told: ToldFlow) -> Key:
+    return told.flow.qpn, told.flow.epoch

@@ -5,6 +5,7 @@ from typing import cast
 
 from agent.spraycheck.entered import with_entered
 from agent.spraycheck.leaf import LeafDetector
+from agent.spraycheck.leaves import SharedLeaves
 from tests.unit.agent.spraycheck.test_leaf import RULES
 from tests.unit.agent.spraycheck.test_monitor import declared, report
 
@@ -21,13 +22,23 @@ class Source:
         self.asked += 1
         return self.counts
 
+    def has_heard_of(self, key):
+        return False
+
+    def has_refused(self, key):
+        return False
+
+
+def leaves_of(*leaves):
+    return SharedLeaves(cast("list[LeafDetector]", leaves))
+
 
 def test_a_declared_report_gets_the_count_of_its_flow_and_epoch():
     flow = declared(3, 4, {})
     key = flow.flow.qpn, flow.flow.epoch
     leaves = [Source(3, {key: 7990, (key[0], key[1] + 1): 1}), Source(4, {key: 2})]
     uniform = report(3, 4)
-    joined = with_entered([flow, uniform, declared(4, 3, {})], cast("list[LeafDetector]", leaves))
+    joined = with_entered([flow, uniform, declared(4, 3, {})], leaves_of(*leaves))
     assert [each.entered for each in joined] == [7990, None, None]
     assert joined[1] is uniform
     assert [each.asked for each in leaves] == [1, 1]
@@ -35,5 +46,5 @@ def test_a_declared_report_gets_the_count_of_its_flow_and_epoch():
 
 def test_leaves_are_not_read_without_a_declaration():
     leaves = [Source(3, {})]
-    with_entered([report(3, 4)], cast("list[LeafDetector]", leaves))
+    with_entered([report(3, 4)], leaves_of(*leaves))
     assert leaves[0].asked == 0

@@ -10,6 +10,7 @@ from agent.spraycheck.detector import Verdict
 from agent.spraycheck.doubt import DoubtKind
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import LeafDetector
+from agent.spraycheck.leaves import SharedLeaves
 from agent.spraycheck.localize import Finding
 from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.unheard import Unheard
@@ -58,13 +59,11 @@ class Lab:
             LeafDetector(replace(RULES, plane=plane, leaf=leaf, **rules), maps)
             for (plane, leaf), maps in self.maps.items()
         ]
-        self.unheard = Unheard(self.detectors)
+        self.leaves = SharedLeaves(self.detectors)
+        self.unheard = Unheard(self.leaves)
 
     def poll(self, now_ns):
-        for each in self.detectors:
-            each.refused()
-            each.poll(now_ns)
-        return self.unheard.reports(now_ns)
+        return self.unheard.reports(self.leaves.turns(now_ns), now_ns)
 
     def tell(self, *told):
         self.maps[0, 4].told += told
