@@ -21,7 +21,7 @@ LINK_BYTES = 96 << 10
 """Of a veth pair with its addresses and neighbours: 70 to 90 KiB measured there, 128 to 544 links."""
 
 PROCESS_BYTES = 80 << 20
-"""Of the owner, of SprayCheck and of each engine worker: 55 to 80 MiB measured, without data."""
+"""Of the owner, of each SprayCheck process and of each engine worker: 55 to 80 MiB measured, without data."""
 
 
 def require_room(wanted_bytes: int, what: str) -> None:
@@ -38,9 +38,12 @@ def no_room(wanted_bytes: int, what: str) -> str:
     return f"{what} takes {wanted_bytes >> 20:,} MiB, more than half of the free memory ({most >> 20:,} MiB)"
 
 
-def no_room_for_fabric(spec: FabricSpec, workers: int, data_bytes: int = 0) -> str:
-    """Says that a lab of this fabric does not fit beside `data_bytes`; empty when it does."""
-    fabric, most = lab_bytes(spec, workers), int(free_bytes() * ALL_SHARE)
+def no_room_for_fabric(spec: FabricSpec, processes: int, data_bytes: int = 0) -> str:
+    """Says that a lab of this fabric and so many agents' processes does not fit beside `data_bytes`; empty if it does.
+
+    Agents' processes are the engine workers, and where every leaf has a SprayCheck process, those.
+    """
+    fabric, most = lab_bytes(spec, processes), int(free_bytes() * ALL_SHARE)
     if fabric + data_bytes <= most:
         return ""
     beside = f" beside {data_bytes >> 20:,} MiB of data" if data_bytes else ""
@@ -51,12 +54,12 @@ def no_room_for_fabric(spec: FabricSpec, workers: int, data_bytes: int = 0) -> s
     )
 
 
-def lab_bytes(spec: FabricSpec, workers: int) -> int:
+def lab_bytes(spec: FabricSpec, processes: int) -> int:
     """About what a lab takes before it carries data: namespaces, links, the hosts' packet rings, processes."""
     nodes, links = _counts(spec)
     ports = spec.leaves * spec.hosts_per_leaf * spec.planes
     rings = ports * rings_bytes(RX_SLOTS, TX_SLOTS)
-    return nodes * NAMESPACE_BYTES + links * LINK_BYTES + rings + (2 + workers) * PROCESS_BYTES
+    return nodes * NAMESPACE_BYTES + links * LINK_BYTES + rings + (2 + processes) * PROCESS_BYTES
 
 
 def _counts(spec: FabricSpec) -> tuple[int, int]:

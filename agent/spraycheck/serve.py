@@ -15,15 +15,22 @@ from agent.spraycheck.leaves import known_of, turn_of
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError."""
+    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError.
+
+    The file is there from when on one can connect.
+    """
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
-            listener.bind(os.fspath(path))
-            path.chmod(0o600)
+            listener.bind(os.fspath(fresh))
+            fresh.chmod(0o600)
             listener.listen(1)
+            fresh.replace(path)
             yield listener
         finally:
-            path.unlink(missing_ok=True)
+            for each in (fresh, path):
+                each.unlink(missing_ok=True)
 
 
 def serve(detector: LeafDetector, listener: socket.socket, end: socket.socket) -> None:

@@ -22,12 +22,13 @@ from scenarios.errors import LabStateError, OwnerFailedError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.processes import is_alive, is_stopped, stays_stopped, stopped_text
-from scenarios.lab.protocol import LabStatus, Status
+from scenarios.lab.protocol import RUNNING, STOPPED, LabStatus, Status
 
 POLL_S = 0.2
 
 SPRAYCHECK = "spraycheck"
-"""The counter process, as `scenarios.lab.deploy` names it; that module takes long to import."""
+"""The process of the monitor, as `scenarios.lab.deploy` names it; names of leaves' own processes begin so, too. That
+module takes long to import."""
 
 
 @click.command("detect")
@@ -110,25 +111,36 @@ def _lives(labdir: LabDir) -> bool:
         raise LabStateError(not_up(labdir))
     if is_stopped(state.owner):
         raise LabStateError(stopped_text(f"the owner of lab {labdir.lab!r}", state.owner))
-    detector = [child.process for child in state.children if child.name == SPRAYCHECK]
-    for process in filter(stays_stopped, detector):
-        raise LabStateError(
-            f"{stopped_text(f'SprayCheck of lab {labdir.lab!r}', process)}; no verdicts come until then"
-        )
-    if any(map(is_alive, detector)):
+    detector = {child.name: child.process for child in state.children if child.name.startswith(SPRAYCHECK)}
+    for name, process in detector.items():
+        if stays_stopped(process):
+            who = "SprayCheck" if name == SPRAYCHECK else name
+            raise LabStateError(f"{stopped_text(f'{who} of lab {labdir.lab!r}', process)}; no verdicts come until then")
+    if detector and all(map(is_alive, detector.values())):
         return True
     try:
         with Owner(labdir) as owner:  # it knows whether SprayCheck is being started anew just now
             children = owner.ask(Status(), LabStatus).children
     except (LabStateError, OwnerFailedError):
         return True  # it has begun to take the lab down
-    state_of = {child.name: child.state for child in children}
-    if (told := state_of.get(SPRAYCHECK, "not running")) != "running":
+    states = {child.name: child.state for child in children if child.name.startswith(SPRAYCHECK)}
+    dead = {name: state for name, state in states.items() if state not in (RUNNING, STOPPED)}
+    if dead or not states:
+        first = min(dead, default=SPRAYCHECK, key=lambda name: name == SPRAYCHECK)  # the monitor ends after a leaf's
         raise LabStateError(
-            f"SprayCheck of lab {labdir.lab!r} is dead ({told}), no more verdicts will come; "
-            f"see {labdir.log(SPRAYCHECK)}; `{labdir.down_command}` and up again"
+            f"SprayCheck of lab {labdir.lab!r} is dead ({_ends_text(dead)}), no more verdicts will come; "
+            f"see {labdir.log(first)}; `{labdir.down_command}` and up again"
         )
     return True
+
+
+def _ends_text(dead: Mapping[str, str]) -> str:
+    """How processes ended, by name unless it is the one for all leaves."""
+    if not dead:
+        return "not running"
+    return ", ".join(
+        state if len(dead) == 1 and name == SPRAYCHECK else f"{name} {state}" for name, state in dead.items()
+    )
 
 
 def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

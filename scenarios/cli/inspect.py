@@ -69,8 +69,8 @@ def _lab(labdir: LabDir, output: Output) -> None:
         f"{count_text(status.spines, 'spine')}, {count_text(hosts, 'host')}: "
         f"{hosts + switches} namespaces, MTU {status.mtu}, host stack {'on' if status.host_stack else 'off'}"
     )
-    processes = [(child.name, str(child.process.pid), child.state) for child in status.children]
-    output.table(("process", "PID", "state"), processes, "no processes")
+    processes = [(child.name, child.node or "-", str(child.process.pid), child.state) for child in status.children]
+    output.table(("process", "inside", "PID", "state"), processes, "no processes")
     show_faults(output, status)
     captures = [(c.link, c.node, c.ended or ("full" if c.full else RUNNING), c.file) for c in status.captures]
     output.table(("captured", "node", "state", "file"), captures, "no captures")

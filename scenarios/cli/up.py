@@ -19,7 +19,7 @@ from scenarios.lab.deploy import fewer_workers_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.launch import OwnerSettings, launch
 from scenarios.lab.protocol import LabStatus, Status
-from scenarios.lab.readiness import lacks_of_lab, require
+from scenarios.lab.readiness import is_per_leaf, lacks_of_lab, require
 from scenarios.run.measuring import measuring_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.tools import tool_path
@@ -51,7 +51,7 @@ def command(
     given = {name: count for name, count in counts.items() if count is not None}
     fabric = Fabric.of(FabricSpec(**base | given, host_stack=host_stack))
     require_root()
-    require(lacks_of_lab(fabric, workers))
+    require(lacks_of_lab(fabric, workers, per_leaf=chosen is not None and is_per_leaf(chosen)))
     if fewer := fewer_workers_text(workers, fabric.host_count):
         output.say(fewer)
     with interrupts_raise():

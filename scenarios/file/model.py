@@ -221,6 +221,10 @@ class Detector(Part):
     A link that drops p passes n probes with probability (1 - p)^n: 688 let 1 % pass once in a thousand times."""
     counter_bits: Literal[16, 32] = 32
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
+    processes: Literal["shared", "per-leaf"] = "shared"
+    """`per-leaf`: every leaf has a SprayCheck process of its own inside its namespace, which reads that leaf's counters
+    and no others; one more names links by what they report. `shared`: one process for all. The verdicts are the same;
+    [what it costs](performance.md#processes-as-on-the-card)."""
 
 
 class Expectation(Part):

@@ -18,6 +18,8 @@ from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import ChildState, LabDir
 from scenarios.lab.processes import ProcessId, ask_to_end, identify, last_words, spawn, stays_stopped, told_end
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
+from testbed.kernel.netns import command_inside
+from testbed.model.ids import NodeId, namespace_name
 
 START_TIMEOUT_S = 60.0
 """Importing numpy and scipy on a slow, emulated machine takes several seconds."""
@@ -30,6 +32,7 @@ class _Child:
     name: str
     process: subprocess.Popen[bytes]
     id: ProcessId
+    node: str
 
     def told_state(self) -> str:
         """`running`, `stopped` (by SIGSTOP or a debugger), `exited 1`, `killed by SIGKILL`."""
@@ -46,14 +49,20 @@ class Children:
         self._labdir = labdir
         self._children: list[_Child] = []
 
-    def start(self, name: str, module: str, settings: msgspec.Struct) -> None:
-        """Start `module SETTINGS`, isolated, with its settings in the lab's folder and its words in a log there."""
+    def start(self, name: str, module: str, settings: msgspec.Struct, node: NodeId | None = None) -> None:
+        """Start `module SETTINGS`, isolated, with its settings in the lab's folder and its words in a log there.
+
+        In the network namespace of `node` from its first instruction on, if there is one.
+        """
         file = self._labdir.settings(name)
         with naming(file):
             file.write_bytes(msgspec.json.format(msgspec.json.encode(settings)) + b"\n")
-        process = spawn(isolated_command(module, str(file)), self._labdir.lab, self._labdir.log(name))
+        command = isolated_command(module, str(file))
+        if node is not None:
+            command = tuple(command_inside(namespace_name(self._labdir.lab, node), command))
+        process = spawn(command, self._labdir.lab, self._labdir.log(name))
         identity = identify(process.pid) or ProcessId(process.pid, 0)
-        self._children.append(_Child(name, process, identity))
+        self._children.append(_Child(name, process, identity, "" if node is None else str(node)))
 
     def wait_until(self, name: str, ready: Callable[[], bool]) -> None:
         """Wait until a child's sign of life is there. Raises `OwnerFailedError` with its last words when it ends."""
@@ -89,7 +98,7 @@ class Children:
     def status(self, name: str) -> ChildStatus:
         """How one child is."""
         child = self._named(name)
-        return ChildStatus(child.name, child.id, child.told_state())
+        return ChildStatus(child.name, child.id, child.told_state(), child.node)
 
     def states(self) -> tuple[ChildState, ...]:
         """Who they are, for `down`."""

@@ -6,8 +6,10 @@ Settings are pure values; only `measured_leaves` touches the kernel.
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
+import msgspec
 import numpy as np
 
 from agent.host.settings import FabricSettings, HostSettings, PeerSettings, PortSettings, WorkerSettings
@@ -70,9 +72,12 @@ def worker_of(host: int, workers: int) -> int:
 
 
 def worker_settings(
-    fabric: Fabric, labdir: LabDir, workers: int, cpus: Sequence[int], seed: int
+    fabric: Fabric, labdir: LabDir, workers: int, cpus: Sequence[int], seed: int, inside: bool = False
 ) -> list[WorkerSettings]:
-    """What each engine worker is told. Workers are pinned to cores when every one can have its own."""
+    """What each engine worker is told. Workers are pinned to cores when every one can have its own.
+
+    With `inside` there is one a host, which runs in its host's namespace.
+    """
     spec = fabric.spec
     counts = FabricSettings(spec.planes, spec.leaves, spec.spines, spec.hosts_per_leaf)
     peers = tuple(_peer(fabric, host) for host in range(fabric.host_count))
@@ -84,7 +89,9 @@ def worker_settings(
             older_event_log=str(labdir.worker_older_events(index)),
             fabric=counts,
             hosts=tuple(
-                _host(fabric, labdir.lab, h) for h in range(fabric.host_count) if worker_of(h, workers) == index
+                _host(fabric, None if inside else labdir.lab, h)
+                for h in range(fabric.host_count)
+                if worker_of(h, workers) == index
             ),
             peers=peers,
             seed=seed,
@@ -98,13 +105,14 @@ def _peer(fabric: Fabric, host: int) -> PeerSettings:
     return PeerSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host))
 
 
-def _host(fabric: Fabric, lab: str, host: int) -> HostSettings:
+def _host(fabric: Fabric, lab: str | None, host: int) -> HostSettings:
+    """Of a host in a namespace of the lab; None: in that of its worker."""
     node = NodeId.host(host)
     ports = tuple(
         PortSettings(port.plane, port.interface, mac_of(fabric, port), mac_of(fabric, _other_end(port)))
         for port in fabric.ports_of(node)
     )
-    netns = str(namespace_path(namespace_name(lab, node)))
+    netns = None if lab is None else str(namespace_path(namespace_name(lab, node)))
     return HostSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host), ports, netns)
 
 
@@ -124,8 +132,8 @@ class MeasuredLeaf:
         """What belongs on a port, by what is at its other end."""
         return {role: self.program.program(name) for role, name in _PROGRAMS.items()}
 
-    def settings(self, spines: int) -> LeafSettings:
-        """Where its counters are."""
+    def settings(self, spines: int, socket: Path | None) -> LeafSettings:
+        """Where its counters are, and where its own process answers, if it has one."""
         maps = {name: self.program.map(name).id for name in _MAPS}
         return LeafSettings(
             plane=self.node.plane or 0,
@@ -137,6 +145,7 @@ class MeasuredLeaf:
             tests_map=maps[dataplane.TESTS],
             refused_map=maps[dataplane.REFUSED],
             elsewhere_map=maps[dataplane.ELSEWHERE],
+            socket="" if socket is None else str(socket),
         )
 
     def placed(self, fabric: Fabric, priority_bps: int) -> dict[tuple[str, int], Placed]:
@@ -240,14 +249,32 @@ def _detach_all(fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf]) 
 _PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
 
 
+def leaf_process(leaf: NodeId) -> str:
+    """Name of the SprayCheck process of one leaf: `spraycheck-p0-leaf3`."""
+    return f"{SPRAYCHECK}-{leaf}"
+
+
+def spraycheck_processes(fabric: Fabric) -> tuple[str, ...]:
+    """Names of all that SprayCheck may consist of."""
+    return (*map(leaf_process, fabric.leaves()), SPRAYCHECK)
+
+
+def leaf_process_settings(settings: SprayCheckSettings) -> tuple[SprayCheckSettings, ...]:
+    """What each leaf's own process is told, in the order of the leaves."""
+    return tuple(msgspec.structs.replace(settings, leaves=(leaf,), serves=True) for leaf in settings.leaves)
+
+
 def spraycheck_settings(
     fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf], wanted: Measuring
 ) -> SprayCheckSettings:
-    """What the counter process of all leaves is told."""
+    """What the process of the monitor is told, which reads all leaves' maps itself unless each has its own process."""
     return SprayCheckSettings(
         lab=labdir.lab,
         detect_log=str(labdir.detect),
-        leaves=tuple(leaf.settings(fabric.spec.spines) for leaf in leaves),
+        leaves=tuple(
+            leaf.settings(fabric.spec.spines, labdir.leaf_socket(leaf_process(leaf.node)) if wanted.per_leaf else None)
+            for leaf in leaves
+        ),
         min_rate=float(parse_rate(wanted.min_rate)),
         run_tests=wanted.run_tests,
         copies=wanted.copies,

@@ -122,6 +122,10 @@ class LabDir:
         """Where an engine worker answers."""
         return self.path / f"worker{index}.sock"
 
+    def leaf_socket(self, process: str) -> Path:
+        """Where the SprayCheck process of a leaf answers its monitor."""
+        return self.path / f"{process}.sock"
+
     def worker_events(self, index: int) -> Path:
         """What the agents of a worker report, the latest of it."""
         return self.path / f"worker{index}.jsonl"

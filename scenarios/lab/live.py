@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.inject import injector_of
 from results.event_log import timestamp
 from results.pcap import ends_of
@@ -29,7 +30,7 @@ from scenarios.lab.protocol import CaptureState, Checked, LabStatus, Measuring
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import parse_link
+from testbed.model.ids import NodeId, parse_link
 
 Told = Callable[[str], None]
 
@@ -129,20 +130,36 @@ class Lab:
             raise LabStateError(
                 f"the leaves of this lab count in {has} bits (detector.counter_bits); take it down first"
             )
-        self.children.end((deploy.SPRAYCHECK,))
+        self.children.end(deploy.spraycheck_processes(self.fabric))
         if is_full:
             self.labdir.detect.replace(self.labdir.older_detect)
         for leaf in self.leaves:
             leaf.begin(wanted)
         if wanted.priority_bps != self._priority_bps:
             deploy.prioritise(self.fabric, self.labdir.lab, wanted.priority_bps)
-        said = _size(self.labdir.detect)
+        self._start_spraycheck(wanted)
+        self.asked = wanted
+
+    def _start_spraycheck(self, wanted: Measuring) -> None:
+        """Start all of its processes and wait until counters are read."""
         settings = deploy.spraycheck_settings(self.fabric, self.labdir, self.leaves, wanted)
+        if wanted.per_leaf:
+            self._start_leaf_processes(deploy.leaf_process_settings(settings))
+        said = _size(self.labdir.detect)
         self.children.start(deploy.SPRAYCHECK, deploy.SPRAYCHECK_MODULE, settings)
         self.write_state()
-        # Its first line says that it reads the counters from here on.
+        # Its first line says that the counters are read from here on.
         self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
-        self.asked = wanted
+
+    def _start_leaf_processes(self, told: tuple[SprayCheckSettings, ...]) -> None:
+        """Start the process of every leaf inside its namespace and wait until all answer."""
+        names = [deploy.leaf_process(leaf.node) for leaf in self.leaves]
+        for name, leaf, settings in zip(names, self.leaves, told, strict=True):
+            self.labdir.leaf_socket(name).unlink(missing_ok=True)  # of one that was killed
+            self.children.start(name, deploy.SPRAYCHECK_MODULE, settings, leaf.node)
+        self.write_state()
+        for name in names:
+            self.children.wait_until(name, self.labdir.leaf_socket(name).exists)
 
     def check(self) -> Checked:
         """Every node, read now, beside its plan; timelines are followed meanwhile. Raises `KernelError`."""
@@ -164,9 +181,11 @@ class Lab:
     def start_workers(self) -> None:
         """Start all engine workers and wait until they answer."""
         cpus = sorted(os.sched_getaffinity(0))
-        settings = deploy.worker_settings(self.fabric, self.labdir, self.workers, cpus, self.settings.seed)
+        inside = self.settings.workers == "per-host"
+        settings = deploy.worker_settings(self.fabric, self.labdir, self.workers, cpus, self.settings.seed, inside)
         for index, told in enumerate(settings):
-            self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told)
+            node = NodeId.host(index) if inside else None
+            self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told, node)
         self.write_state()
         for index in range(self.workers):
             self.children.wait_until(deploy.worker_name(index), self.labdir.worker_socket(index).exists)
@@ -205,7 +224,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
         lab.write_state()
         told(f"3 of 4, agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
         lab.start_workers()
-        told("4 of 4, SprayCheck: counter process")
+        told(f"4 of 4, SprayCheck: {_processes_text(fabric, settings.measuring)}")
         lab.measure(settings.measuring)
         yield lab
 
@@ -217,6 +236,14 @@ def _spec(settings: OwnerSettings) -> FabricSpec:
         settings.spines,
         settings.hosts_per_leaf,
         host_stack=settings.host_stack,
+    )
+
+
+def _processes_text(fabric: Fabric, wanted: Measuring) -> str:
+    return (
+        f"a process for each of {len(fabric.leaves())} leaves, one for the monitor"
+        if wanted.per_leaf
+        else "counter process"
     )
 
 

@@ -113,6 +113,8 @@ class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Rate of every uplink, at which measured packets go first; 0: neither."""
     run_tests: int = LEAST_TESTS
     """Tests among which the false alarms of a run are divided, by what senders declare."""
+    per_leaf: bool = False
+    """Every leaf has a process of its own inside its namespace, and the monitor one."""
 
 
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):
@@ -261,6 +263,8 @@ class ChildStatus(msgspec.Struct, frozen=True):
     process: ProcessId
     state: str
     """`running`, or `exited 1`, `killed by SIGKILL`."""
+    node: str = ""
+    """In whose network namespace it runs; empty: in none of the lab's."""
 
 
 class LabStatus(LabShape, frozen=True):

@@ -11,13 +11,15 @@ from pathlib import Path
 from typing import Literal
 
 from results.user_files import in_whose_name, invoker, rights_of
+from results.wording import count_text
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
+from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan
 from scenarios.lab.deploy import worker_count
 from scenarios.lab.disk_room import no_room_for_lab, no_room_for_results
 from scenarios.lab.lab_dir import RUN_ROOT
-from scenarios.memory_room import no_room, no_room_for_fabric
+from scenarios.memory_room import PROCESS_BYTES, no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
 
 TCPDUMP = "tcpdump"
@@ -31,25 +33,48 @@ def require(lacks: Iterable[str]) -> None:
 
 
 def lacks_of_lab(
-    fabric: Fabric, workers: int | Literal["per-host"] | None = None, data_bytes: int = 0, capturing: bool = False
+    fabric: Fabric,
+    workers: int | Literal["per-host"] | None = None,
+    data_bytes: int = 0,
+    capturing: bool = False,
+    per_leaf: bool = False,
 ) -> Iterator[str]:
-    """What is missing for a lab of this fabric that is to hold so much data: features, tools, memory."""
+    """What is missing for a lab of this fabric that is to hold so much data: features, tools, memory.
+
+    `per_leaf`: every leaf gets a SprayCheck process of its own.
+    """
     for finding in examine():
         if finding.needed and not finding.present and (capturing or finding.name != TCPDUMP):
             yield f"{finding.name} is missing: {finding.advice}"
     if lack := no_room_for_lab(RUN_ROOT):
         yield lack
-    count = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
-    yield no_room_for_fabric(fabric.spec, count, data_bytes)
+    yield no_room_for_fabric(fabric.spec, _processes(fabric, workers, per_leaf), data_bytes)
 
 
 def no_room_for_plan(plan: Plan, workers: int | Literal["per-host"] | None = None) -> Iterator[str]:
     """Says that this machine has no room for a plan's data, or for its fabric beside that, by an estimate."""
     if no_data := no_room(plan.region_bytes, "the flows' data"):
         yield no_data
-    count = worker_count(workers, plan.fabric.host_count, len(os.sched_getaffinity(0)))
+    count = _processes(plan.fabric, workers, is_per_leaf(plan.scenario))
     if no_fabric := no_room_for_fabric(plan.fabric.spec, count, 0 if no_data else plan.region_bytes):
         yield no_fabric
+
+
+def no_room_for_leaf_processes(fabric: Fabric) -> str:
+    """Says that a lab that is up has no room for a SprayCheck process on every leaf; empty when it has."""
+    count = len(fabric.leaves())
+    return no_room(count * PROCESS_BYTES, f"a SprayCheck process on each of {count_text(count, 'leaf', 'leaves')}")
+
+
+def is_per_leaf(scenario: Scenario) -> bool:
+    """Whether every leaf is to have a SprayCheck process of its own."""
+    return scenario.detector.processes == "per-leaf"
+
+
+def _processes(fabric: Fabric, workers: int | Literal["per-host"] | None, per_leaf: bool) -> int:
+    """How many processes of agents there will be."""
+    engines = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
+    return engines + (len(fabric.leaves()) if per_leaf else 0)
 
 
 def lacks_of_capture() -> Iterator[str]:

@@ -24,6 +24,7 @@ def measuring_of(plan: Plan) -> Measuring:
         lift_after=detector.lift_after or 0,
         priority_bps=0 if detector.priority_rate is None else parse_bit_rate(detector.priority_rate),
         run_tests=run_tests_of(plan),
+        per_leaf=detector.processes == "per-leaf",
     )
 
 

@@ -30,7 +30,14 @@ from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.launch import Launched, OwnerSettings, launch
-from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, require
+from scenarios.lab.readiness import (
+    is_per_leaf,
+    lacks_of_capture,
+    lacks_of_folder,
+    lacks_of_lab,
+    no_room_for_leaf_processes,
+    require,
+)
 from scenarios.memory_room import no_room
 from scenarios.own_code import own_code
 from scenarios.run import collect
@@ -96,8 +103,10 @@ def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
         yield no_data
     if order.attach:
         yield from lacks_of_capture() if plan.captures else ()
+        yield no_room_for_leaf_processes(plan.fabric) if is_per_leaf(order.scenario) else ""
     else:
-        yield from lacks_of_lab(plan.fabric, order.workers, 0 if no_data else plan.region_bytes, bool(plan.captures))
+        held_bytes, per_leaf = 0 if no_data else plan.region_bytes, is_per_leaf(order.scenario)
+        yield from lacks_of_lab(plan.fabric, order.workers, held_bytes, bool(plan.captures), per_leaf)
     yield from lacks_of_faults_here(plan.faults, order.mechanism)
 
 

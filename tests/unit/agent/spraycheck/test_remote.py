@@ -3,7 +3,7 @@
 import os
 import socket
 import threading
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,10 +78,8 @@ def served(all_detectors, folder: Path):
 
 
 def quietly(*arguments):
-    try:
+    with suppress(CountersError):
         serve(*arguments)
-    except CountersError:
-        pass
 
 
 def test_the_same_records_whoever_reads_the_maps(tmp_path):
@@ -118,5 +116,5 @@ def test_a_leaf_that_cannot_go_on_says_why_and_is_named(tmp_path):
 
 
 def test_a_leaf_without_a_process_is_named(tmp_path):
-    with pytest.raises(LeafProcessError, match="SprayCheck on p0-leaf4: .*x.sock: No such file"):
+    with pytest.raises(LeafProcessError, match=r"SprayCheck on p0-leaf4: .*x.sock: No such file"):
         RemoteLeaves([(RULES, str(tmp_path / "x.sock"))]).__enter__()

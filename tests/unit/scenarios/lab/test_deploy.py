@@ -7,7 +7,15 @@ import msgspec
 import pytest
 
 from agent.host.settings import load_settings
-from scenarios.lab.deploy import fewer_workers_text, worker_count, worker_of, worker_settings
+from agent.spraycheck.settings import LeafSettings, Settings
+from scenarios.lab.deploy import (
+    fewer_workers_text,
+    leaf_process_settings,
+    spraycheck_processes,
+    worker_count,
+    worker_of,
+    worker_settings,
+)
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
@@ -47,6 +55,25 @@ def test_a_host_knows_its_leaf_in_every_plane() -> None:
     for port in host.ports:
         leaf_port = PortId(NodeId.leaf(port.plane, 1), NodeId.host(3), port.plane)
         assert port.leaf_mac == mac_of(FABRIC, leaf_port)
+
+
+def test_a_worker_of_one_host_runs_in_its_hosts_namespace() -> None:
+    settings = worker_settings(FABRIC, LabDir("x"), FABRIC.host_count, [0, 1], 1, inside=True)
+    assert [[host.host for host in each.hosts] for each in settings] == [[host] for host in range(6)]
+    assert {host.netns for each in settings for host in each.hosts} == {None}, "none but the worker's own"
+
+
+def test_each_leafs_process_is_told_of_its_own_leaf_only() -> None:
+    leaves = tuple(
+        LeafSettings(plane, leaf, (0, 1), 1, 2, 3, 4, 5, 6, f"/x/{leaf}") for plane in (0, 1) for leaf in (0, 1)
+    )
+    monitor = Settings(lab="x", detect_log="/x/detect.jsonl", leaves=leaves, min_rate=0.02, copies=3)
+    told = leaf_process_settings(monitor)
+    assert [each.leaves for each in told] == [(leaf,) for leaf in leaves]
+    assert {(each.serves, each.min_rate, each.copies) for each in told} == {(True, 0.02, 3)}
+    assert spraycheck_processes(Fabric.of(FabricSpec(1, 2, 1))) == (
+        "spraycheck-p0-leaf0", "spraycheck-p0-leaf1", "spraycheck",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -33,6 +33,8 @@ def test_with_one_flow_at_a_time_as_many_as_were_chosen_and_at_least_one_a_leaf_
 def test_what_the_leaves_are_told() -> None:
     asked = scenario(detector={"select": "one", "reset_s": 5.0, "counter_bits": 16, "min_rate": "2%"})
     assert measuring_of(plan_of(asked)) == Measuring("2%", 1, narrow=True, one=True, reset_s=5.0)
+    assert measuring_of(plan_of(scenario(detector={"processes": "per-leaf"}))).per_leaf
+    assert not measuring_of(plan_of(scenario())).per_leaf
     assert measuring_of(plan_of(scenario(detector={"priority_rate": "10Mbit"}))).priority_bps == 10_000_000
 
 
