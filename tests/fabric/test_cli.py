@@ -210,13 +210,6 @@ def test_another_lab_is_named_when_the_default_is_not_up(lab: Lab) -> None:
     assert lab.name in done.stderr
 
 
-def test_one_process_a_host(tmp_path: Path) -> None:
-    with own_lab(tmp_path) as lab:
-        lab("up", "--planes", "1", "--leaves", "3", "--spines", "1", "--workers", "per-host")
-        names = [child["name"] for child in lab.json("inspect")["children"]]
-        assert names == ["worker0", "worker1", "worker2", "spraycheck"]
-
-
 def test_a_run_whose_faults_cannot_be_made_builds_nothing(tmp_path: Path) -> None:
     if any(feature.name == "netem" and feature.present for feature in probe_features()):
         pytest.skip("this kernel has netem")
