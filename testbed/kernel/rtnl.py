@@ -1,33 +1,43 @@
-"""One raw NETLINK_ROUTE socket inside one namespace: batches of requests out, errors per message back, dumps.
+"""Batches of requests out, errors per message back, and dumps: on pyroute2's own socket inside one namespace.
 
-Knows messages, not what they mean; pyroute2 encodes and decodes them. Source: linux/netlink.h.
+Knows messages, not what they mean. pyroute2 opens the socket, encodes what is sent, and parses what comes. Ours is only
+to send many requests at once and wait for all answers without an event loop, and to leave what nobody reads undecoded.
 """
 
 import errno
-import socket
+import os
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
+from pyroute2 import IPRSocket
+from pyroute2.netlink import (
+    NLA_F_NESTED,
+    NLA_F_NET_BYTEORDER,
+    NLM_F_ACK,
+    NLM_F_CREATE,
+    NLM_F_DUMP,
+    NLM_F_DUMP_INTR,
+    NLM_F_EXCL,
+    NLM_F_REPLACE,
+    NLM_F_REQUEST,
+    NLMSG_DONE,
+    NLMSG_ERROR,
+)
+
 from testbed.errors import KernelError
 from testbed.kernel.netns import inside
 
-NLM_F_REQUEST, NLM_F_ACK, NLM_F_DUMP_INTR = 0x01, 0x04, 0x10
-NLM_F_REPLACE, NLM_F_EXCL, NLM_F_CREATE, NLM_F_DUMP = 0x100, 0x200, 0x400, 0x300
-_NLM_F_ACK_TLVS = 0x200
-_NLMSG_ERROR, _NLMSG_DONE = 2, 3
-_NLMSGERR_ATTR_MSG = 1
-_NLA_TYPE_MASK = 0x3FFF
-_SOL_NETLINK, _NETLINK_CAP_ACK, _NETLINK_EXT_ACK = 270, 10, 11
+__all__ = ["NLM_F_CREATE", "NLM_F_EXCL", "NLM_F_REPLACE", "Message", "Request", "Rtnl", "absent"]
 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _ERROR = struct.Struct("=i")
 _TLV = struct.Struct("=HH")
-_RECEIVE_BYTES = 1 << 16
 _BATCH = 64
 """Requests in one send: their acknowledgements must fit the socket's receive buffer (208 KiB by default)."""
 
@@ -48,7 +58,7 @@ class Request:
 class Rtnl:
     """Requests and dumps on one socket. Make it with `Rtnl.inside` or `Rtnl.here`."""
 
-    def __init__(self, node: str, opened: socket.socket) -> None:
+    def __init__(self, node: str, opened: IPRSocket) -> None:
         self.node = node
         self._socket = opened
         self._sequence = 0
@@ -56,9 +66,12 @@ class Rtnl:
     @classmethod
     @contextmanager
     def inside(cls, node: str, namespace: Path) -> Iterator[Self]:
-        """A socket that lives in `namespace`, closed at the end of the body. `node` names it in errors."""
+        """A socket that lives in `namespace`, closed at the end of the body. `node` names it in errors.
+
+        Raises what `netns.inside` does.
+        """
         with ExitStack() as stack:
-            with inside(namespace):
+            with inside(namespace):  # pyroute2's own way, `netns=`, forks a process for every socket
                 rtnl = stack.enter_context(cls.here(node))
             yield rtnl
 
@@ -66,10 +79,8 @@ class Rtnl:
     @contextmanager
     def here(cls, node: str) -> Iterator[Self]:
         """A socket in the calling thread's namespace, closed at the end of the body."""
-        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
-        with socket.socket(socket.AF_NETLINK, kind, socket.NETLINK_ROUTE) as opened:
-            opened.setsockopt(_SOL_NETLINK, _NETLINK_EXT_ACK, 1)
-            opened.setsockopt(_SOL_NETLINK, _NETLINK_CAP_ACK, 1)
+        with IPRSocket(ext_ack=True) as opened:
+            opened.socket.set_inheritable(False)  # and is made here: pyroute2 waits for its first use
             yield cls(node, opened)
 
     def apply(self, requests: Iterable[Request]) -> None:
@@ -81,15 +92,21 @@ class Rtnl:
     def try_apply(self, batch: Sequence[Request]) -> tuple[KernelError, ...]:
         """Send one batch of at most 64 requests and return what the kernel refused, in the order of the answers."""
         waiting = {self._next_sequence(): request for request in batch}
-        frames = (_encoded(request, NLM_F_ACK, sequence) for sequence, request in waiting.items())
-        self._socket.send(b"".join(frames))
+
+        def parse(data: bytes, offset: int, length: int) -> Message | None:
+            _, kind, _, sequence, _ = _HEADER.unpack_from(data, offset)
+            if kind == NLMSG_ERROR and _ERROR.unpack_from(data, offset + _HEADER.size) == (0,):
+                waiting.pop(sequence)
+                return None  # nothing to tell; a message made of it would take longer than the request
+            return self._parsed(data, offset, length)
+
         failures = []
-        while waiting:
-            for kind, flags, sequence, body in self._receive():
-                if kind == _NLMSG_ERROR and (request := waiting.pop(sequence, None)) is not None:
-                    code = -_ERROR.unpack_from(body)[0]
-                    if code:
-                        failures.append(KernelError(self.node, request.text, code, _detail(flags, body)))
+        with self._parsing(parse, *waiting):
+            self._send(_encoded(request, NLM_F_ACK, sequence) for sequence, request in waiting.items())
+            while waiting:
+                for answer in self._socket.get():
+                    if (request := waiting.pop(answer["header"]["sequence_number"], None)) is not None:
+                        failures.append(self._failure(request, answer["header"]["error"]))
         return tuple(failures)
 
     def dump(self, request: Request, reply: type, only: frozenset[int] | None = None) -> list[Message]:
@@ -98,36 +115,58 @@ class Rtnl:
         `only` names the attribute types worth decoding: a link has some fifty, and decoding is most of a read back.
         """
         while True:
-            answers, interrupted = self._dump_once(request)
+            answers, interrupted = self._dump_once(request, partial(_decoded, reply, only))
             if not interrupted:
-                return [
-                    _decoded(reply, answer if only is None else _trimmed(reply, answer, only)) for answer in answers
-                ]
+                return answers
 
-    def _dump_once(self, request: Request) -> tuple[list[bytes], bool]:
+    def _dump_once(self, request: Request, decode: Callable[[bytes], Message]) -> tuple[list[Message], bool]:
         wanted = self._next_sequence()
-        self._socket.send(_encoded(request, NLM_F_DUMP, wanted))
-        answers: list[bytes] = []
-        interrupted = False
-        while True:
-            for kind, flags, sequence, body in self._receive():
-                if sequence != wanted:
-                    continue
-                interrupted |= bool(flags & NLM_F_DUMP_INTR)
-                if kind in (_NLMSG_ERROR, _NLMSG_DONE):
-                    if code := -_ERROR.unpack_from(body)[0]:
-                        raise KernelError(self.node, request.text, code, _detail(flags, body))
-                    return answers, interrupted
-                answers.append(_HEADER.pack(_HEADER.size + len(body), kind, flags, sequence, 0) + body)
 
-    def _receive(self) -> Iterator[tuple[int, int, int, bytes]]:
-        """Type, flags, sequence and body of each message of one receive."""
-        data = self._socket.recv(_RECEIVE_BYTES)
-        offset = 0
-        while offset + _HEADER.size <= len(data):
-            length, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
-            yield kind, flags, sequence, data[offset + _HEADER.size : offset + length]
-            offset += _aligned(length)
+        def parse(data: bytes, offset: int, length: int) -> Message:
+            is_end = _HEADER.unpack_from(data, offset)[1] in (NLMSG_ERROR, NLMSG_DONE)
+            return self._parsed(data, offset, length) if is_end else decode(data[offset : offset + length])
+
+        with self._parsing(parse, wanted):
+            self._send([_encoded(request, NLM_F_DUMP, wanted)])
+            return self._answers(request, wanted)
+
+    def _answers(self, request: Request, wanted: int) -> tuple[list[Message], bool]:
+        answers, interrupted = list[Message](), False
+        while True:
+            for answer in self._socket.get():
+                header = answer["header"]
+                if header["sequence_number"] != wanted:
+                    continue
+                interrupted |= bool(header["flags"] & NLM_F_DUMP_INTR)
+                if header["error"] is not None:
+                    raise self._failure(request, header["error"])
+                if header["type"] in (NLMSG_ERROR, NLMSG_DONE):
+                    return answers, interrupted
+                answers.append(answer)
+
+    @contextmanager
+    def _parsing(self, parse: Callable[[bytes, int, int], Message | None], *sequences: int) -> Iterator[None]:
+        """Have pyroute2 call `parse`, with data, offset and length, for the answers of these numbers in the body."""
+        parsers = self._socket.marshal.seq_map
+        parsers.update(dict.fromkeys(sequences, parse))
+        try:
+            yield
+        finally:
+            for each in sequences:
+                del parsers[each]
+
+    def _parsed(self, data: bytes, offset: int, length: int) -> Message:
+        """A message as pyroute2 parses it by itself."""
+        _, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
+        return self._socket.marshal.parse_one_message(kind, flags, sequence, data, offset, length)
+
+    def _send(self, frames: Iterable[bytes]) -> None:
+        self._socket.sendto(b"".join(frames), (0, 0))  # port 0: the kernel
+
+    def _failure(self, request: Request, refused: Exception) -> KernelError:
+        code, said = refused.args
+        detail = "" if said == os.strerror(code) else said  # which pyroute2 puts where the kernel said nothing
+        return KernelError(self.node, request.text, code, detail)
 
     def _next_sequence(self) -> int:
         self._sequence += 1
@@ -151,9 +190,10 @@ def _encoded(request: Request, flags: int, sequence: int) -> bytes:
     return bytes(message.data).ljust(_aligned(len(message.data)), b"\0")
 
 
-def _decoded(reply: type, data: bytes) -> Message:
-    message = reply(data)
+def _decoded(reply: type, only: frozenset[int] | None, data: bytes) -> Message:
+    message = reply(data if only is None else _trimmed(reply, data, only))
     message.decode()
+    message["header"]["error"] = None
     return message
 
 
@@ -164,24 +204,11 @@ def _trimmed(reply: type, data: bytes, only: frozenset[int]) -> bytes:
     while offset + _TLV.size <= len(data):
         length, kind = _TLV.unpack_from(data, offset)
         end = offset + max(_aligned(length), _TLV.size)
-        if kind & _NLA_TYPE_MASK in only:
+        if kind & ~(NLA_F_NESTED | NLA_F_NET_BYTEORDER) in only:
             kept.append(data[offset:end])
         offset = end
     body = data[_HEADER.size : start] + b"".join(kept)
     return _HEADER.pack(_HEADER.size + len(body), *_HEADER.unpack_from(data)[1:]) + body
-
-
-def _detail(flags: int, body: bytes) -> str:
-    """The kernel's own text in an error message with extended acknowledgement, or nothing."""
-    if not flags & _NLM_F_ACK_TLVS:
-        return ""
-    offset = _ERROR.size + _HEADER.size
-    while offset + _TLV.size <= len(body):
-        length, kind = _TLV.unpack_from(body, offset)
-        if kind == _NLMSGERR_ATTR_MSG:
-            return body[offset + _TLV.size : offset + length].rstrip(b"\0").decode(errors="replace")
-        offset += max(_aligned(length), _TLV.size)
-    return ""
 
 
 def _aligned(length: int) -> int:

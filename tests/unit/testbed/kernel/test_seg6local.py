@@ -73,5 +73,14 @@ def test_what_was_encoded_decodes_again():
 
 
 def test_segments_of_another_mode_are_not_taken_for_ours():
-    value = decoded(seg6local.encap_red((IPv6Address("5f00:0:1::"),))).get_attr("RTA_ENCAP")
-    assert seg6local.segments_of(bytes([1]) + value.get_attr("SEG6_IPTUNNEL_SRH")[1:]) is None
+    red = encoded(seg6local.encap_red((IPv6Address("5f00:0:1::"),)))
+    header = RouteMessage()
+    header["family"] = socket.AF_INET6
+    header.encode()
+    place = red.index(bytes([3, 0, 0, 0, 0, 2, 4]))
+    for mode in (0, 1, 2, 4, 9):
+        other = red[:place] + bytes([mode]) + red[place + 1 :]
+        length = (28 + len(other)).to_bytes(4, "little")
+        message = RouteMessage(length + bytes(header.data[4:28]) + other)
+        message.decode()
+        assert seg6local.segments_of(message.get_attr("RTA_ENCAP").get_attr("SEG6_IPTUNNEL_SRH")) is None
