@@ -74,7 +74,7 @@ workers_option = click.option(
     "--workers",
     metavar=f"N|{PER_HOST}",
     callback=_workers,
-    help="Engine workers that drive the hosts.  [default: one a core]",
+    help="Engine workers that drive the hosts; per-host: one inside each host's namespace.  [default: one a core]",
 )
 
 

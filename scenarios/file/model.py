@@ -223,8 +223,8 @@ class Detector(Part):
     """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
     processes: Literal["shared", "per-leaf"] = "shared"
     """`per-leaf`: every leaf has a SprayCheck process of its own inside its namespace, which reads that leaf's counters
-    and no others; one more names links by what they report. `shared`: one process for all. The verdicts are the same;
-    [what it costs](performance.md#processes-as-on-the-card)."""
+    and no others; one more names links by what they report. `shared`: one process for all. The verdicts are the same
+    ([how](architecture.md#processes-of-a-lab))."""
 
 
 class Expectation(Part):

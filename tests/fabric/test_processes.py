@@ -38,7 +38,7 @@ def test_a_process_a_host_and_a_leaf(tmp_path: Path) -> None:
         assert shared["named"] == {"p0:leaf2>spine1"}
         assert len(shared["verdicts"]) == 6 * 2 * 2 * 2, "6 flows, 2 planes, 2 spines, 2 expectations"
         assert inside(lab) == ENGINES | {f"spraycheck-{leaf}": leaf for leaf in LEAVES} | {"spraycheck": ""}
-        a_leafs_process_that_stops_or_dies_is_named(lab, scenario(tmp_path, "per-leaf", 65536))
+        a_leafs_process_that_stops_or_dies_is_named(lab, scenario(tmp_path, "per-leaf", 32768))
         lab("down")
         assert lab.left() == []
 
