@@ -260,8 +260,7 @@ class QueuePair:
         refused = (cols.syndrome != AETH_ACK).nonzero()[0]
         if len(refused) < len(cols):
             self._requester.receive_acks(cols.take(cols.syndrome == AETH_ACK) if len(refused) else cols, now_ns)
-        row = self._requester.first_nak(cols, refused)
-        if row is not None:
+        if len(refused) and (row := self._requester.first_nak(cols, refused)) is not None:
             self._requester.fail_acked(cols, row, now_ns)
             reason, status = _NAK_REASONS[int(cols.syndrome[row]) - AETH_NAK]
             self._fail(reason, status, now_ns)

@@ -380,7 +380,8 @@ class Requester:
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
         if cols.port_mask is not None:
             told = [mask for row in newest if (mask := int(cols.port_mask[row]))]
-            self.peer_mask = told[-1] if told else None
+            if told:
+                self.peer_mask = told[-1]
         if np.count_nonzero(cols.m):
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)

@@ -22,6 +22,8 @@ class RetryTimer:
         doublings = np.arange(_MAX_DOUBLINGS if self._is_endless else exp_cnt, dtype=np.int64) + 1
         self.intervals_ns = interval_ns << np.concatenate((np.zeros(linear_cnt + 1, np.int64), doublings))
         """(t,) how long a packet waits after 0, 1, ... timeouts in a row; the last for all further ones."""
+        self.default_ns = interval_ns
+        """How long a packet waits that was just sent, for whatever reason but a timeout."""
         self.retries = 0
         """Retries used since the last progress."""
         self._in_a_row = 0
@@ -32,11 +34,6 @@ class RetryTimer:
         """When to look for packets that waited too long; None while nothing is in flight."""
         self.doubt_ns: int | None = None
         """What was last sent at or before this is doubted since the last timeout; None without doubt."""
-
-    @property
-    def default_ns(self) -> int:
-        """How long a packet waits that was just sent, for whatever reason but a timeout."""
-        return int(self.intervals_ns[0])
 
     @property
     def interval_ns(self) -> int:

@@ -60,9 +60,9 @@ class _Trigger(NamedTuple):
 
     def within(self, cack: int) -> "_Trigger":
         """Those that a SACK with the cumulative point at offset `cack` can name: 16 bits, signed."""
-        near = [row for row, offset in enumerate(self.offset) if offset - cack >= _INT16_MIN]
-        if len(near) == len(self.offset):
+        if min(self.offset) - cack >= _INT16_MIN:
             return self
+        near = [row for row, offset in enumerate(self.offset) if offset - cack >= _INT16_MIN]
         offset, ev, tx_timestamp = ([part[row] for row in near] for part in (self.offset, self.ev, self.tx_timestamp))
         return _Trigger(self.urgency, offset, ev, tx_timestamp, [self.rtx[row] for row in near])
 
