@@ -44,6 +44,10 @@ def test_inspect_tells_what_is_up(lab: Lab) -> None:
     assert "spraycheck" in lab("inspect").stdout
 
 
+def test_detect_without_runs_says_nothing(lab: Lab) -> None:  # before any test that runs
+    assert lab("detect").stdout == ""
+
+
 SPINE = ("exec", "p0-spine1", "--")
 
 
@@ -190,10 +194,6 @@ def test_captures_belong_to_the_invoking_user(lab: Lab) -> None:
         assert os.stat(each["file"]).st_uid == USER.uid
         assert os.stat(Path(each["file"]).parent).st_uid == USER.uid
     assert not list(lab.labdir.path.glob("tcpdump*.log"))
-
-
-def test_detect_without_runs_says_nothing(lab: Lab) -> None:
-    assert lab("detect").stdout == ""
 
 
 def test_a_scenario_is_moved_to_the_lab_or_refused(lab: Lab) -> None:

@@ -97,6 +97,8 @@ RARE: tuple[core.Event, ...] = (
     core.EvReplaced(1, 0, 0xC0001000, 0xC0001002),
     core.PortsChanged(1, core.PortOwner.PEER, (0,), (1,)),
     core.QpFailed(1, core.QpErrorReason.ASKED, 3),
+    core.PlaneLossy(1, 0, 40, 1000, 2, 1000, True),
+    core.PlaneTried(1, 0),
 )
 """What agents report, one of each."""
 RARE_QPN = 0xFFF
