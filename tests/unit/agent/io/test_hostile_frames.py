@@ -6,6 +6,7 @@ from agent.wire.decode import RejectReason
 from tests.fuzz.fuzz_host import KINDS, Fuzz
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 def test_hostile_frames_are_counted_and_harm_nobody_else(seed):
     """Nothing raises, no byte outside a region changes, other pairs' data arrives right and without a resend."""

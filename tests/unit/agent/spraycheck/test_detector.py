@@ -84,6 +84,7 @@ def test_rotation_misses_as_often_as_stated_at_worst(rate, per_path):
     assert test.miss <= asked.miss
 
 
+@pytest.mark.slow
 def test_stated_miss_is_exact_at_the_worst_sharing():
     """The stated probability is that of a path that was given all the packets it can be given."""
     rng = np.random.default_rng(3)

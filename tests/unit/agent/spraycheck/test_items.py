@@ -78,6 +78,7 @@ def test_s3_a_drop_rate_lowers_the_mean_by_its_share(policy: SprayPolicy, rate: 
     assert abs(deficit - rate * per_path) <= norm.ppf(SURE) * np.sqrt(spread / flows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("policy", POLICIES)
 def test_s4_what_is_flagged_is_what_lies_below_the_threshold(policy: SprayPolicy) -> None:
     """t = λ − s·√λ splits healthy from failed counts with the stated probabilities, by counts alone."""
@@ -102,6 +103,7 @@ def test_s5_the_signal_to_noise_ratio_grows_with_the_root_of_the_packets(per_pat
     assert abs(deficit / noise - stated) <= norm.ppf(SURE) / np.sqrt(flows) * 1.1 + 0.01 * stated
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("rate", "per_path"), [(0.005, 60_000), (0.01, 20_000), (0.015, 7_000)])
 def test_s7_rotation_has_the_papers_zeros_at_its_packet_counts(rate: float, per_path: int) -> None:
     flows, spines = 1000, 8

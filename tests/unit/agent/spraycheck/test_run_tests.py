@@ -65,6 +65,7 @@ def anything_flagged(sent: Counts, lost: Counts, rng: np.random.Generator, asked
     return found | sums_flagged(sent, lost, 0, order, asked) | sums_flagged(sent, lost, 1, order, asked)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sprayed", [as_sent, as_retired])
 @pytest.mark.parametrize(("stray", "alarm"), [(1e-6, 1e-3), (1e-4, 0.02), (2e-3, 0.05)])
 def test_a_healthy_run_has_anything_flagged_as_rarely_as_asked(sprayed, stray, alarm) -> None:  # type: ignore[no-untyped-def]

@@ -163,6 +163,7 @@ def test_a_healthy_fabric_of_small_flows_is_cleared_whole():
     assert set(fewer.values()) == {Verdict.INSUFFICIENT}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lossy", [("p0:leaf3>spine5",), ("p0:leaf3>spine5", "p0:spine5>leaf4")])
 def test_lossy_links_are_not_cleared_and_those_they_share_paths_with_are(lossy):
     """Paths over an accused link are no word on the links behind it, whatever they lost; 200 seeds."""

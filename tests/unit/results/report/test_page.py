@@ -376,6 +376,7 @@ def test_the_last_star_has_all_names_and_others_those_they_added(gray):
     assert re.search(r"p0:leaf0>spine0, .* and \d+ more", text)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [WIDTH_IN, BESIDE_IN, COLUMN_IN])
 def test_no_label_of_a_figure_in_a_file_is_cut(gray, width, tmp_path):
     save(figures_of(read_run(gray), width), tmp_path)

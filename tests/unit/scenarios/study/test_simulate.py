@@ -60,6 +60,7 @@ def rows_of(failure, seeds, **parts):
     return [simulate(point(failure, seed, **parts)) for seed in range(1, seeds + 1)]
 
 
+@pytest.mark.slow
 def test_declared_misses_and_alarms_as_rarely_as_stated():
     """1 % with 1 000 packets a path: a miss rate under 1 %, no alarm in healthy runs."""
     rows = rows_of("one", 150)
