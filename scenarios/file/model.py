@@ -224,7 +224,7 @@ class Detector(Part):
     processes: Literal["shared", "per-leaf"] = "shared"
     """`per-leaf`: every leaf has a SprayCheck process of its own inside its namespace, which reads that leaf's counters
     and no others; one more names links by what they report. `shared`: one process for all. The verdicts are the same
-    ([how](architecture.md#processes-of-a-lab))."""
+    ([what it costs](performance.md#a-process-for-every-host-and-leaf))."""
 
 
 class Expectation(Part):
