@@ -11,11 +11,11 @@ from testbed.emulation.network import FabricNet
 from testbed.emulation.outages import Outage
 from testbed.emulation.shell import FabricCLI
 from testbed.model.fabric import Fabric
-from testbed.model.ids import LinkId
+from testbed.model.ids import NodeId
 
 
 class OwnerOutages:
-    """Outages by the lab's fault injector: a link is `down`, a switch has a `crash`."""
+    """Outages by the lab's fault injector: a link or port is `down`, a switch has a `crash`."""
 
     def __init__(self, labdir: LabDir) -> None:
         self._labdir = labdir
@@ -43,4 +43,4 @@ def mininet_of(labdir: LabDir, fabric: Fabric) -> FabricNet:
 
 
 def _word(target: Outage) -> str:
-    return "down" if isinstance(target, LinkId) else "crash"
+    return "crash" if isinstance(target, NodeId) else "down"

@@ -28,6 +28,15 @@ class Port(Intf):
         del setUp  # its node does that
         return self.status() == "OK"
 
+    def ifconfig(self, *words: str) -> str | None:
+        """Output of ifconfig; `up` and `down` alone open and shut the port, with its neighbours and routes."""
+        if words not in (("up",), ("down",)):
+            output: str | None = super().ifconfig(*words)
+            return output
+        way = next(way for way in self.link.id.directions if way.sender == self.node.id)
+        (self.node.outages.mend if words == ("up",) else self.node.outages.cut)(way)
+        return ""
+
     def status(self) -> str:
         """`OK`, `DOWN` when it is shut, `MISSING`, read from the kernel."""
         state: str = self.node.port_status(self.name)

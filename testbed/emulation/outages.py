@@ -12,11 +12,11 @@ from testbed.kernel.netns import namespace_path
 from testbed.kernel.rtnl import Rtnl
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
-from testbed.model.ids import LinkId, NodeId, PortId, namespace_name
+from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, namespace_name
 from testbed.model.node_config import node_config
 
-Outage = LinkId | NodeId
-"""A link, both ports of which are shut, or a node, all ports of which are."""
+Outage = LinkId | DirectedLink | NodeId
+"""What is shut: both ports of a link, the sending port of a direction, or all ports of a node."""
 
 
 class Outages(Protocol):
@@ -62,7 +62,7 @@ class KernelOutages:
     def _ports(self, target: Outage) -> Iterable[PortId]:
         if isinstance(target, NodeId):
             return self._fabric.ports_of(target)
-        return (way.egress for way in target.directions)
+        return (way.egress for way in (target.directions if isinstance(target, LinkId) else (target,)))
 
     def _rtnl(self, port: PortId) -> AbstractContextManager[Rtnl]:
         return Rtnl.inside(str(port.node), namespace_path(namespace_name(self._lab, port.node)))

@@ -264,6 +264,10 @@ def test_a_link_cut_and_a_switch_stopped_come_back_with_all_their_routes(lab):
         net.configLinkStatus("p0-spine1", "p0-leaf0", "down")
         assert (str(cable), cable.status()) == ("p0:leaf0-spine1", "(DOWN DOWN)")
         assert "5f00:0:1001::" not in leaf.cmd("ip -6 route show table local")
+        leaf.intf("spine0").ifconfig("down")
+        assert leaf.intf("spine0").status() == "DOWN"
+        assert net["p0-spine0"].intf("leaf0").status() == "OK", "one end only"
+        leaf.intf("spine0").ifconfig("up")
         leaf.stop()
         assert [port.status() for port in leaf.intfList()] == ["DOWN"] * 3
         leaf.start([])

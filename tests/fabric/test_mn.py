@@ -10,10 +10,24 @@ from testbed.kernel.netns import create_namespaces, namespaces
 from testbed.model.ids import namespace_prefix
 from tests.support.documents import ROOT
 from tests.support.namespaces import needs_root, removed_lab
+from tests.support.spraylab_command import own_lab
 
 pytestmark = [pytest.mark.root, needs_root]
 
 MN = Path(sys.executable).with_name("mn")
+
+
+SCRIPT = """
+import sys
+from scenarios.api import Lab
+from testbed.emulation.network import FabricNet
+from testbed.emulation.topo import FabricTopo
+
+with FabricNet(FabricTopo(planes=1, leaves=2, spines=1), sys.argv[1]) as net, Lab.on(net) as lab:
+    net["h0"].cmd("setsid sleep 300 &")
+    print("up", flush=True)
+    sys.stdin.readline()
+"""
 
 
 @pytest.fixture
@@ -61,3 +75,22 @@ def test_an_error_is_told_with_an_exit_code_and_nothing_of_others_is_touched(lab
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
     assert namespaces(namespace_prefix(lab)) == (f"{namespace_prefix(lab)}h0",)
+
+
+def test_what_a_killed_script_leaves_is_removed_by_down(tmp_path):
+    with own_lab(tmp_path) as lab:
+        words = (sys.executable, "-c", SCRIPT, lab.name)
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as script:
+            assert script.stdout.readline() == "up\n"
+            script.kill()
+        assert any(each.startswith("process") for each in lab.left()), "what was started inside goes on"
+        lab("down")
+        assert lab.left() == []
+
+
+def test_a_script_that_fails_leaves_nothing(tmp_path):
+    with own_lab(tmp_path) as lab:
+        words = (sys.executable, "-c", SCRIPT.replace("sys.stdin.readline()", "1 / 0"), lab.name)
+        done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=ROOT)
+        assert "ZeroDivisionError" in done.stderr
+        assert [each for each in lab.left() if not each.startswith("process")] == []
