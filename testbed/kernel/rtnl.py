@@ -1,4 +1,4 @@
-"""Batches of requests out, errors per message back, and dumps: on pyroute2's own socket inside one namespace.
+"""Batches of requests out, errors per message back, and dumps: on one socket of pyroute2 inside one namespace.
 
 Knows messages, not what they mean. pyroute2 opens the socket, encodes what is sent, and parses what comes. Ours is only
 to send many requests at once and wait for all answers without an event loop, and to leave what nobody reads undecoded.
@@ -6,6 +6,7 @@ to send many requests at once and wait for all answers without an event loop, an
 
 import errno
 import os
+import socket
 import struct
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -15,8 +16,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Self
 
-from pyroute2 import IPRSocket
 from pyroute2.netlink import (
+    NETLINK_EXT_ACK,
+    NETLINK_ROUTE,
     NLA_F_NESTED,
     NLA_F_NET_BYTEORDER,
     NLM_F_ACK,
@@ -28,7 +30,10 @@ from pyroute2.netlink import (
     NLM_F_REQUEST,
     NLMSG_DONE,
     NLMSG_ERROR,
+    SOL_NETLINK,
 )
+from pyroute2.netlink.rtnl.marshal import MarshalRtnl
+from pyroute2.netns import create_socket
 
 from testbed.errors import KernelError
 from testbed.kernel.netns import inside
@@ -38,6 +43,7 @@ __all__ = ["NLM_F_CREATE", "NLM_F_EXCL", "NLM_F_REPLACE", "Message", "Request", 
 _HEADER = struct.Struct("=IHHII")  # length, type, flags, sequence, port
 _ERROR = struct.Struct("=i")
 _TLV = struct.Struct("=HH")
+_RECEIVE_BYTES = 1 << 16
 _BATCH = 64
 """Requests in one send: their acknowledgements must fit the socket's receive buffer (208 KiB by default)."""
 
@@ -58,9 +64,10 @@ class Request:
 class Rtnl:
     """Requests and dumps on one socket. Make it with `Rtnl.inside` or `Rtnl.here`."""
 
-    def __init__(self, node: str, opened: IPRSocket) -> None:
+    def __init__(self, node: str, opened: socket.socket) -> None:
         self.node = node
         self._socket = opened
+        self._marshal = MarshalRtnl()
         self._sequence = 0
 
     @classmethod
@@ -79,8 +86,9 @@ class Rtnl:
     @contextmanager
     def here(cls, node: str) -> Iterator[Self]:
         """A socket in the calling thread's namespace, closed at the end of the body."""
-        with IPRSocket(ext_ack=True) as opened:
-            opened.socket.set_inheritable(False)  # and is made here: pyroute2 waits for its first use
+        kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
+        with create_socket(family=socket.AF_NETLINK, socket_type=kind, proto=NETLINK_ROUTE) as opened:
+            opened.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
             yield cls(node, opened)
 
     def apply(self, requests: Iterable[Request]) -> None:
@@ -104,7 +112,7 @@ class Rtnl:
         with self._parsing(parse, *waiting):
             self._send(_encoded(request, NLM_F_ACK, sequence) for sequence, request in waiting.items())
             while waiting:
-                for answer in self._socket.get():
+                for answer in self._received():
                     if (request := waiting.pop(answer["header"]["sequence_number"], None)) is not None:
                         failures.append(self._failure(request, answer["header"]["error"]))
         return tuple(failures)
@@ -133,7 +141,7 @@ class Rtnl:
     def _answers(self, request: Request, wanted: int) -> tuple[list[Message], bool]:
         answers, interrupted = list[Message](), False
         while True:
-            for answer in self._socket.get():
+            for answer in self._received():
                 header = answer["header"]
                 if header["sequence_number"] != wanted:
                     continue
@@ -147,7 +155,7 @@ class Rtnl:
     @contextmanager
     def _parsing(self, parse: Callable[[bytes, int, int], Message | None], *sequences: int) -> Iterator[None]:
         """Have pyroute2 call `parse`, with data, offset and length, for the answers of these numbers in the body."""
-        parsers = self._socket.marshal.seq_map
+        parsers = self._marshal.seq_map
         parsers.update(dict.fromkeys(sequences, parse))
         try:
             yield
@@ -158,10 +166,15 @@ class Rtnl:
     def _parsed(self, data: bytes, offset: int, length: int) -> Message:
         """A message as pyroute2 parses it by itself."""
         _, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
-        return self._socket.marshal.parse_one_message(kind, flags, sequence, data, offset, length)
+        return self._marshal.parse_one_message(kind, flags, sequence, data, offset, length)
+
+    def _received(self) -> Iterator[Message]:
+        """What one receive brings."""
+        messages: Iterator[Message] = self._marshal.parse(self._socket.recv(_RECEIVE_BYTES))
+        return messages
 
     def _send(self, frames: Iterable[bytes]) -> None:
-        self._socket.sendto(b"".join(frames), (0, 0))  # port 0: the kernel
+        self._socket.send(b"".join(frames))
 
     def _failure(self, request: Request, refused: Exception) -> KernelError:
         code, said = refused.args
