@@ -8,6 +8,7 @@ import os
 _NOWHERE = "/dev/null/none"
 
 HOMELESS = {
+    "HOME": "/",
     "XDG_CONFIG_HOME": _NOWHERE,  # prestart.py and startup.py
     "XDG_CACHE_HOME": _NOWHERE,  # pickles
     "XDG_DATA_HOME": _NOWHERE,

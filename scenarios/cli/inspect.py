@@ -68,6 +68,7 @@ def _lab(labdir: LabDir, output: Output) -> None:
         f"{count_text(status.planes, 'plane')} of {count_text(status.leaves, 'leaf', 'leaves')} and "
         f"{count_text(status.spines, 'spine')}, {count_text(hosts, 'host')}: "
         f"{hosts + switches} namespaces, MTU {status.mtu}, host stack {'on' if status.host_stack else 'off'}"
+        f"{_scapy_text(status)}"
     )
     processes = [(child.name, child.node or "-", str(child.process.pid), child.state) for child in status.children]
     output.table(("process", "inside", "PID", "state"), processes, "no processes")
@@ -76,6 +77,12 @@ def _lab(labdir: LabDir, output: Output) -> None:
     output.table(("captured", "node", "state", "file"), captures, "no captures")
     rows = [(row.host, f"{row.packets:,}", row.reason, reason_text(row.reason)) for row in rejected]
     output.table(("rejected at", "PACKETS", "reason", "that is"), rows, "no packets rejected by agents")
+
+
+def _scapy_text(status: LabStatus) -> str:
+    """Which hosts move packets by Scapy; empty if none does."""
+    names = ", ".join(f"h{host}" for host in status.scapy_hosts)
+    return f"; by Scapy: {names}" if names else ""
 
 
 def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:

@@ -25,6 +25,8 @@ _COMMANDS = {
     "inspect": "inspect",
     "check": "check",
     "exec": "exec_",
+    "scapy": "scapy_",
+    "sniff": "sniff",
     "fault": "fault",
     "capture": "capture",
     "deny": "deny",

@@ -12,6 +12,7 @@ from results.run_dir import RunDir
 from results.summary import Summary, size_text, summary_text
 from results.wording import count_text
 from scenarios.cli.drawing import draw_aside
+from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
@@ -40,6 +41,7 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 @click.option("--seed", type=Whole(0, 2**32 - 1), help="Instead of the scenario's.")
 @click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go.")
 @workers_option
+@engine_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
               help="What makes packets drop.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="Without report.html and figures/ in the run's folder.")
@@ -55,6 +57,7 @@ def command(
     seed: int | None,
     runs: Path,
     workers: int | Literal["per-host"] | None,
+    engine: EngineWanted | None,
     mechanism: str,
     no_report: bool,
 ) -> None:
@@ -66,6 +69,8 @@ def command(
     chosen = load_scenario(find_scenario(scenario))
     if seed is not None:
         chosen = chosen.model_copy(update={"seed": seed})
+    if engine is not None:
+        chosen = engine.applied(chosen)
     require_root()
     order = RunOrder(chosen, labdir, attach, runs, tuple(sys.argv), workers, mechanism)
     listener = Listener(output)

@@ -7,12 +7,14 @@ import click
 import msgspec
 
 from results.wording import count_text
+from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, echo_aside
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario, Topology
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
+from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab.client import Owner
 from scenarios.lab.deploy import fewer_workers_text
@@ -32,6 +34,7 @@ from testbed.tools import tool_path
 @click.option("--spines", type=int, help="Spines a plane.  [default: 8]")
 @click.option("--hosts-per-leaf", type=int, help="Hosts on each leaf.  [default: 1]")
 @workers_option
+@engine_option
 @click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric, too; slower.")
 @click.option("--cli", "open_cli", is_flag=True, help="Open Mininet's own CLI on the lab.")
 @of_lab
@@ -41,6 +44,7 @@ def command(
     output: Output,
     scenario: str | None,
     workers: int | Literal["per-host"] | None,
+    engine: EngineWanted | None,
     host_stack: bool,
     open_cli: bool,
     **counts: int | None,
@@ -50,12 +54,15 @@ def command(
     base = (chosen.topology if chosen else Topology()).model_dump()
     given = {name: count for name, count in counts.items() if count is not None}
     fabric = Fabric.of(FabricSpec(**base | given, host_stack=host_stack))
+    wanted = engine or (chosen.transport if chosen else Transport())
+    scapy_hosts = wanted.scapy_hosts(fabric.host_count)
     require_root()
     require(lacks_of_lab(fabric, workers, per_leaf=chosen is not None and is_per_leaf(chosen)))
     if fewer := fewer_workers_text(workers, fabric.host_count):
         output.say(fewer)
+    settings = _settings(labdir, fabric.spec, chosen, workers)
     with interrupts_raise():
-        launch(_settings(labdir, fabric.spec, chosen, workers), output.say).release()
+        launch(msgspec.structs.replace(settings, scapy_hosts=scapy_hosts), output.say).release()
     with Owner(labdir) as owner:
         status = owner.ask(Status(), LabStatus)
     if output.as_json:

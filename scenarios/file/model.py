@@ -67,6 +67,11 @@ class Topology(Part):
     hosts_per_leaf: int = Field(default=1, ge=1, le=MAX_INDEX)
     """Hosts on every leaf; host h sits on leaf h // hosts_per_leaf."""
 
+    @property
+    def host_count(self) -> int:
+        """Hosts in all."""
+        return self.leaves * self.hosts_per_leaf
+
     def __str__(self) -> str:
         """As `8x8x2, 1 host a leaf`."""
         hosts = "1 host" if self.hosts_per_leaf == 1 else f"{self.hosts_per_leaf} hosts"

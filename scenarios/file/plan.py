@@ -6,6 +6,7 @@ Also says what does not fit together. A plan is a value; nothing here touches th
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -23,8 +24,8 @@ from scenarios.file.collective_plan import PlannedCollective, collective_of, mis
 from scenarios.file.collective_plan import misfits_on as collective_misfits_on
 from scenarios.file.model import Detector, FaultEntry, Scenario, Topology, Workload
 from scenarios.file.transport import Transport
-from scenarios.file.transport_checks import misfits, misfits_on
-from scenarios.file.windows import fitting_window
+from scenarios.file.transport_checks import engine_misfits, misfits, misfits_on
+from scenarios.file.windows import fitting_window, window_for_scapy
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, LinkId, Role, parse_link
@@ -113,12 +114,19 @@ class Plan:
 
     @property
     def window_pkts(self) -> int:
-        """The scenario's, or what the rings of the host hold to which most queue pairs lead."""
+        """The scenario's, or what rings hold of the host to which most queue pairs lead, or what Scapy gets done."""
+        transport = self.scenario.transport
         leading = Counter(flow.destination for flow in self.flows)
         for collective in self.collectives:
             leading.update(collective.queue_pairs())
         most = max(leading.values(), default=1)
-        return fitting_window(self.scenario.transport.window_pkts, most, self.fabric.spec.planes)
+        window = fitting_window(transport.window_pkts, most, self.fabric.spec.planes)
+        if not (by_scapy := transport.scapy_hosts(self.fabric.host_count)):
+            return window
+        ends = leading + Counter(flow.source for flow in self.flows)
+        for collective in self.collectives:
+            ends.update(collective.queue_pairs())  # as many lead from a host as to it
+        return window_for_scapy(window, max(ends[host] for host in by_scapy), transport.ack_timeout_ms)
 
 
 @dataclass(frozen=True)
@@ -219,6 +227,7 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
     yield from _crowd_complaints(parts.workloads, fabric)
     if parts.transport is not None:
         found = misfits_on(parts.transport, fabric.spec.planes, fabric.spec.spines)
+        found = chain(found, engine_misfits(parts.transport, fabric.host_count))
         yield from (Complaint(("transport", *key), wrong, right) for key, wrong, right in found)
     for at, text in parts.capture.items():
         yield from _link_complaints(("capture", at), text, fabric)

@@ -178,6 +178,11 @@ class Congestion(Part):
 class Transport(Part):
     """How MRC sends."""
 
+    engine: Literal["ring", "scapy"] = "ring"
+    """How hosts move packets: `ring`, packet rings and numpy, fast; `scapy`, each packet built and read by Scapy, slow
+    and readable ([scapy.md](scapy.md))."""
+    engine_hosts: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, min_length=1)
+    """Hosts that `engine: scapy` is for, the others having rings; left out, all."""
     pmtu: Literal[256, 512, 1024, 2048, 4096] = 256
     """Payload bytes of a full packet."""
     window_pkts: int = Field(default=256, ge=1, le=16384)
@@ -221,6 +226,12 @@ class Transport(Part):
     """What becomes of entropy values that lose packets."""
     congestion: Congestion = Congestion()
     """Congestion control."""
+
+    def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
+        """Which of so many hosts move packets by Scapy."""
+        if self.engine == "ring":
+            return ()
+        return tuple(range(hosts)) if self.engine_hosts is None else tuple(sorted(set(self.engine_hosts)))
 
     @property
     def tail_probe_ns(self) -> int | None:

@@ -17,6 +17,8 @@ def misfits(transport: Transport) -> Iterator[Misfit]:
     if ev.probe_max_interval_ms < ev.probe_interval_ms:
         wrong = f"{ev.probe_max_interval_ms:g} is less than probe_interval_ms, {ev.probe_interval_ms:g}"
         yield Misfit(("ev", "probe_max_interval_ms"), wrong, f"at least {ev.probe_interval_ms:g}")
+    if transport.engine == "ring" and transport.engine_hosts is not None:
+        yield Misfit(("engine_hosts",), "names hosts for an engine other than ring", "engine: scapy beside it")
     if transport.tail_probe_ms is not None and transport.tail_probe_ms >= transport.ack_timeout_ms:
         wrong = f"{transport.tail_probe_ms:g} is not before the timeout, {transport.ack_timeout_ms}"
         yield Misfit(("tail_probe_ms",), wrong, "less than ack_timeout_ms, or 0 for never")
@@ -57,6 +59,13 @@ def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfi
         yield Misfit(("ev", "active"), f"there are {evs} EVs{made_of}", f"at most {evs}")
     elif ev.min_active is not None and ev.min_active > active:
         yield Misfit(("ev", "min_active"), f"{ev.min_active} is more than the {active} active EVs", f"at most {active}")
+
+
+def engine_misfits(transport: Transport, hosts: int) -> Iterator[Misfit]:
+    """Hosts that a fabric of so many has not."""
+    for host in transport.engine_hosts or ():
+        if host >= hosts:
+            yield Misfit(("engine_hosts",), f"h{host} is not one of {count_text(hosts, 'host')}", f"0 to {hosts - 1}")
 
 
 def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:

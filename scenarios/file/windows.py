@@ -15,3 +15,12 @@ def fitting_window(window_pkts: int, queue_pairs: int, planes: int) -> int:
     """The window asked for, or the largest that fits: of `queue_pairs` towards one host, with one plane out of use."""
     most = int(RX_SLOTS * RING_SHARE) * max(1, planes - 1) // queue_pairs
     return max(1, min(window_pkts, most))
+
+
+SCAPY_PACKET_MS = 1
+"""What a packet takes a host that builds and reads it by Scapy, about: measured, see docs/scapy.md."""
+
+
+def window_for_scapy(window_pkts: int, queue_pairs: int, ack_timeout_ms: int) -> int:
+    """The window, or what a host gets done by Scapy in half of the timeout with so many queue pairs from and to it."""
+    return max(1, min(window_pkts, ack_timeout_ms // (2 * SCAPY_PACKET_MS) // max(1, queue_pairs)))

@@ -3,7 +3,7 @@
 Settings are pure values; only `measured_leaves` touches the kernel.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -72,7 +72,13 @@ def worker_of(host: int, workers: int) -> int:
 
 
 def worker_settings(
-    fabric: Fabric, labdir: LabDir, workers: int, cpus: Sequence[int], seed: int, inside: bool = False
+    fabric: Fabric,
+    labdir: LabDir,
+    workers: int,
+    cpus: Sequence[int],
+    seed: int,
+    inside: bool = False,
+    scapy_hosts: Container[int] = (),
 ) -> list[WorkerSettings]:
     """What each engine worker is told. Workers are pinned to cores when every one can have its own.
 
@@ -89,7 +95,7 @@ def worker_settings(
             older_event_log=str(labdir.worker_older_events(index)),
             fabric=counts,
             hosts=tuple(
-                _host(fabric, None if inside else labdir.lab, h)
+                host_settings(fabric, None if inside else labdir.lab, h, "scapy" if h in scapy_hosts else "ring")
                 for h in range(fabric.host_count)
                 if worker_of(h, workers) == index
             ),
@@ -105,15 +111,18 @@ def _peer(fabric: Fabric, host: int) -> PeerSettings:
     return PeerSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host))
 
 
-def _host(fabric: Fabric, lab: str | None, host: int) -> HostSettings:
-    """Of a host in a namespace of the lab; None: in that of its worker."""
+def host_settings(
+    fabric: Fabric, lab: str | None, host: int, engine: Literal["ring", "scapy"] = "ring"
+) -> HostSettings:
+    """Of a host in a namespace of the lab; `lab` None: in that of its worker."""
     node = NodeId.host(host)
     ports = tuple(
         PortSettings(port.plane, port.interface, mac_of(fabric, port), mac_of(fabric, _other_end(port)))
         for port in fabric.ports_of(node)
     )
     netns = None if lab is None else str(namespace_path(namespace_name(lab, node)))
-    return HostSettings(host, str(host_address(host)), fabric.leaf_of(host), fabric.slot_of(host), ports, netns)
+    place = fabric.leaf_of(host), fabric.slot_of(host)
+    return HostSettings(host, str(host_address(host)), *place, ports, netns, engine)
 
 
 def _other_end(port: PortId) -> PortId:

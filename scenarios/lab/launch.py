@@ -34,6 +34,8 @@ class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     spines: int
     hosts_per_leaf: int
     host_stack: bool = False
+    scapy_hosts: tuple[int, ...] = ()
+    """Hosts that move packets by Scapy; the others have rings."""
     workers: int | Literal["per-host"] | None = None
     """Engine workers; None: one a core."""
     seed: int = 1

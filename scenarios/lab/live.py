@@ -182,7 +182,9 @@ class Lab:
         """Start all engine workers and wait until they answer."""
         cpus = sorted(os.sched_getaffinity(0))
         inside = self.settings.workers == "per-host"
-        settings = deploy.worker_settings(self.fabric, self.labdir, self.workers, cpus, self.settings.seed, inside)
+        settings = deploy.worker_settings(
+            self.fabric, self.labdir, self.workers, cpus, self.settings.seed, inside, self.settings.scapy_hosts
+        )
         for index, told in enumerate(settings):
             node = NodeId.host(index) if inside else None
             self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told, node)
@@ -197,6 +199,7 @@ class Lab:
     def _shape(self) -> dict[str, Any]:
         """The fields of `LabShape`."""
         head = {"lab": self.labdir.lab, "owner": self.owner, "started": self.started, "workers": self.workers}
+        head["scapy_hosts"] = self.settings.scapy_hosts
         return head | asdict(self.fabric.spec)
 
 

@@ -19,6 +19,8 @@ class LabShape(msgspec.Struct, frozen=True):
     host_stack: bool
     mtu: int
     workers: int
+    scapy_hosts: tuple[int, ...]
+    """Hosts that move packets by Scapy."""
 
     def fabric(self) -> Fabric:
         """The fabric that is up."""

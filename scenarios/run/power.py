@@ -124,6 +124,11 @@ def warnings_of(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
     yield from outage_warnings(plan, missing)
 
 
+def _narrow_place(plan: Plan) -> str:
+    by_scapy = plan.scenario.transport.scapy_hosts(plan.fabric.host_count)
+    return "a host handles by Scapy in half of ack_timeout_ms" if by_scapy else "the rings of a port hold"
+
+
 def _measuring_warnings(plan: Plan) -> Iterator[str]:
     power = power_of(plan)
     if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
@@ -135,7 +140,7 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     yield from _collective_warnings(plan)
     if plan.window_pkts < plan.scenario.transport.window_pkts:
         yield (
-            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than the rings of a port hold with "
+            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than {_narrow_place(plan)} with "
             f"so many queue pairs to one host; {plan.window_pkts} are used"
         )
     yield from _host_link_warnings(plan)

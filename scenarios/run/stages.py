@@ -22,6 +22,7 @@ from results.user_files import invoker
 from results.wording import count_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, missing_here
+from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
@@ -91,10 +92,23 @@ def plan_for(order: RunOrder) -> Plan:
         if state is None:
             raise LabStateError(not_up(order.labdir))
         counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
-        scenario = checked_on(scenario, counts)
+        scenario = _by_engines_of(checked_on(scenario, counts), state.scapy_hosts)
     plan = plan_of(scenario)
     require(_lacks(order, plan))
     return plan
+
+
+def _by_engines_of(scenario: Scenario, scapy_hosts: tuple[int, ...]) -> Scenario:
+    """The scenario as a lab that is up runs it: hosts keep the engine that they have."""
+    every = scapy_hosts == tuple(range(scenario.topology.host_count))
+    chosen = {"engine": "scapy", "engine_hosts": None if every else scapy_hosts} if scapy_hosts else {}
+    transport = scenario.transport.model_copy(update={"engine": "ring", "engine_hosts": None} | chosen)
+    return scenario.model_copy(update={"transport": transport})
+
+
+def _engines_text(scenario: Scenario) -> str:
+    hosts = scenario.transport.scapy_hosts(scenario.topology.host_count)
+    return f"{', '.join(f'h{host}' for host in hosts)} move packets by Scapy" if hosts else "all hosts have rings"
 
 
 def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
@@ -122,6 +136,9 @@ def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) ->
                 f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}: flows, "
                 "packets a path and links that drop are those of the lab, and so the result may differ"
             )
+        theirs, asked = _engines_text(plan.scenario), _engines_text(order.scenario)
+        if theirs != asked:
+            listener.note(f"in the lab that is up {theirs}, whatever transport.engine and --engine say")
     else:
         if fewer := fewer_workers_text(order.workers, plan.fabric.host_count):
             listener.note(fewer)
@@ -165,6 +182,7 @@ def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
         spines=topology.spines,
         hosts_per_leaf=topology.hosts_per_leaf,
         workers=order.workers,
+        scapy_hosts=plan.scenario.transport.scapy_hosts(plan.fabric.host_count),
         seed=plan.scenario.seed,
         measuring=measuring_of(plan),
         leased=True,

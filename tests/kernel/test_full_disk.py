@@ -103,7 +103,7 @@ def _named() -> None:
     assert disk_room.no_room_for_lab(place / "a/b") is not None
     mount_tmpfs(Path("/run"), "64k")
     dead = (ChildStatus("spraycheck", ProcessId(1, 2), "exited 3"),)
-    status = LabStatus("red", ProcessId(1, 2), "", 1, 2, 1, 1, False, 4096, 1, 0, dead, (), ())
+    status = LabStatus("red", ProcessId(1, 2), "", 1, 2, 1, 1, False, 4096, 1, (), 0, dead, (), ())
     LabDir("red").path.mkdir(parents=True)
     fill(Path("/run"))
     with pytest.raises(OwnerFailedError, match="went on; No space left on device: 0 B free in /run"):

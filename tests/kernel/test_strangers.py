@@ -83,7 +83,7 @@ def _a_stranger_in_the_state() -> None:
         owner = identify(stranger.pid)
         assert owner is not None
         labdir.path.mkdir(parents=True)
-        write_state(labdir, LabState("red", owner, "", 1, 2, 1, 1, False, 9000, 1))
+        write_state(labdir, LabState("red", owner, "", 1, 2, 1, 1, False, 9000, 1, ()))
         removed = take_down(labdir)
         assert (removed.owner, removed.processes, removed.folder) == (OwnerEnd.GONE, 0, True)
         assert stranger.poll() is None, "ended by `down`"

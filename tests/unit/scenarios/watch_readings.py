@@ -30,7 +30,7 @@ def fault(seen: int = 0, dropped: int = 0, **told: Any) -> FaultState:
 
 def status(epoch: int = 1, faults: tuple[FaultState, ...] = (), state: str = "running") -> LabStatus:
     children = (ChildStatus("worker0", ProcessId(10, 1), state),)
-    return LabStatus("lab", ProcessId(9, 1), timestamp(0), 2, 2, 2, 1, False, 9000, 1, epoch, children, faults, ())
+    return LabStatus("lab", ProcessId(9, 1), timestamp(0), 2, 2, 2, 1, False, 9000, 1, (), epoch, children, faults, ())
 
 
 def sender(acked: int, host: int = 0, qpn: int = 1, posted: int = 1_000_000, **told: Any) -> QpReading:

@@ -21,7 +21,7 @@ def labdir(tmp_path: Path) -> LabDir:
     """A lab whose owner is this very process."""
     found = LabDir("red", tmp_path)
     found.path.mkdir(parents=True)
-    write_state(found, LabState("red", me(), "", 1, 2, 1, 1, False, 9000, 1))
+    write_state(found, LabState("red", me(), "", 1, 2, 1, 1, False, 9000, 1, ()))
     return found
 
 
@@ -44,7 +44,7 @@ def asked_of_an_owner(labdir: LabDir, running: tuple[CaptureState, ...]) -> tupl
                 for line in lines:
                     request = msgspec.json.decode(line, type=Request)
                     heard.append(type(request).__name__)
-                    status = LabStatus("red", me(), "", 1, 2, 1, 1, False, 4096, 1, 0, (), (), running)
+                    status = LabStatus("red", me(), "", 1, 2, 1, 1, False, 4096, 1, (), 0, (), (), running)
                     told = status if isinstance(request, Status) else Captures((FILE,))
                     link.sendall(msgspec.json.encode(Answer(msgspec.Raw(msgspec.json.encode(told)))) + b"\n")
 

@@ -22,7 +22,7 @@ from scenarios.lab.serve import listening, serve
 from scenarios.lab.shape import LabShape
 from tests.support.stopped_process import stopped_process
 
-STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, 1, (), (), ())
+STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, (), 1, (), (), ())
 
 
 @pytest.fixture

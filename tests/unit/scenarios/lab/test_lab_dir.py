@@ -22,7 +22,18 @@ from scenarios.lab.lab_dir import (
 from scenarios.lab.processes import ProcessId, identify
 
 STATE = LabState(
-    "x", ProcessId(1, 2), "2026-01-01T00:00:00Z", 2, 4, 4, 1, False, 9000, 2, (ChildState("worker0", ProcessId(3, 4)),)
+    "x",
+    ProcessId(1, 2),
+    "2026-01-01T00:00:00Z",
+    2,
+    4,
+    4,
+    1,
+    False,
+    9000,
+    2,
+    (),
+    (ChildState("worker0", ProcessId(3, 4)),),
 )
 
 

@@ -1,0 +1,53 @@
+"""`--engine`: by what hosts, or some of them, move packets, in place of what the scenario says."""
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+import click
+
+from scenarios.errors import UsageError
+from scenarios.file.model import Scenario
+from scenarios.file.plan import checked_on
+from scenarios.file.transport import Transport
+
+
+@dataclass(frozen=True)
+class EngineWanted:
+    """What `--engine` says."""
+
+    engine: Literal["ring", "scapy"]
+    hosts: tuple[int, ...] | None
+    """None: all."""
+
+    def applied(self, scenario: Scenario) -> Scenario:
+        """The scenario with it. Raises `ScenarioRefusedError` for hosts that its fabric has not."""
+        chosen = {"engine": self.engine, "engine_hosts": self.hosts}
+        transport = scenario.transport.model_copy(update=chosen)
+        return checked_on(scenario.model_copy(update={"transport": transport}), scenario.topology.model_dump())
+
+    def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
+        """Of so many. Raises `UsageError` for one that is not among them."""
+        if beyond := [host for host in self.hosts or () if host >= hosts]:
+            raise UsageError(f"--engine: h{beyond[0]} is not one of the {hosts} hosts; name h0 to h{hosts - 1}")
+        return Transport(engine=self.engine, engine_hosts=self.hosts).scapy_hosts(hosts)
+
+
+def _engine(_context: click.Context, _param: click.Parameter, value: str | None) -> EngineWanted | None:
+    if value is None:
+        return None
+    if value == "ring":
+        return EngineWanted("ring", None)
+    engine, colon, names = value.partition(":")
+    hosts = [re.fullmatch(r"h?([0-9]{1,5})", name, re.ASCII) for name in names.split(",")]
+    if engine != "scapy" or (colon and not all(hosts)):
+        raise click.BadParameter(f"{value[:40]!r} is neither ring, nor scapy, nor hosts as in scapy:h0,h3")
+    return EngineWanted("scapy", tuple(int(found[1]) for found in hosts if found) if colon else None)
+
+
+engine_option = click.option(
+    "--engine",
+    metavar="ring|scapy|scapy:HOST,...",
+    callback=_engine,
+    help="How hosts, or those that are named, move packets; scapy: readable and slow.  [default: the scenario's]",
+)

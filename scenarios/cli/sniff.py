@@ -1,0 +1,76 @@
+"""`spraylab sniff`: the packets of a link or a node as they pass, one line each."""
+
+from contextlib import ExitStack
+from pathlib import Path
+
+import click
+
+from agent.io.scapy_home import leave_home
+from results.pcapng import PcapngWriter
+from results.pcapng_file import SECTION
+from results.user_files import replacing
+from results.wording import count_text
+from scenarios.cli.given_path import GivenPath
+from scenarios.cli.options import of_lab, require_root, targets_like, told
+from scenarios.cli.output import Output
+from scenarios.cli.quantities import Whole
+from scenarios.errors import LabStateError
+from scenarios.lab.client import not_up
+from scenarios.lab.lab_dir import LabDir, read_state
+from scenarios.own_files import require_own, resolved_folder, starting
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink, parse_link, parse_node
+
+MOST_PACKETS = 10**9
+
+
+@click.command("sniff")
+@click.argument("place", metavar="LINK|NODE", shell_complete=targets_like)
+@click.argument("words", metavar="[FILTER]...", nargs=-1)
+@click.option("-c", "--count", type=Whole(1, MOST_PACKETS), help="End after so many packets.")
+@click.option("-w", "--write", type=GivenPath(), help="Also write them into this pcapng file.")
+@click.option("--seconds", type=Whole(1, 86_400), help="End after so long.")
+@of_lab
+@told
+def command(
+    labdir: LabDir,
+    output: Output,
+    place: str,
+    words: tuple[str, ...],
+    count: int | None,
+    write: Path | None,
+    seconds: int | None,
+) -> None:
+    """Print packets as they arrive over LINK, or over all links of NODE, until Ctrl-C. FILTER is words, as below.
+
+    \b
+    spraylab sniff p0:leaf0-spine1 sack nack
+    spraylab sniff h5 write spine=3 psn=0-99 -c 20
+    """
+    target = None if write is None else resolved_folder(write)
+    if target is not None:
+        require_own(target, "pcapng file", starting(SECTION))
+    require_root()
+    state = read_state(labdir)
+    if state is None:
+        raise LabStateError(not_up(labdir))
+    fabric = state.fabric()
+    ways = ways_of(place, fabric)
+    leave_home()
+    from scenarios.cli.sniff_loop import Sniffing
+
+    with ExitStack() as held:
+        writer = None if target is None else PcapngWriter(held.enter_context(replacing(target)))
+        sniffing = Sniffing(labdir.lab, fabric, ways, words, writer)
+        sniffing.run(output, count, seconds)
+    said = count_text(sniffing.shown, "packet")
+    lost = f", {count_text(sniffing.lost, 'more')} found no room here and were not seen" if sniffing.lost else ""
+    output.say(f"{said}{lost}" + (f"; written to {write}" if write else ""))
+
+
+def ways_of(text: str, fabric: Fabric) -> tuple[DirectedLink, ...]:
+    """The directions of a link, or of all links of a node, by name. Raises `UnknownNameError`."""
+    if ":" in text or ">" in text or "*" in text:
+        return parse_link(text, fabric)
+    node = parse_node(text, fabric)
+    return tuple(way for link in fabric.links_of(node) for way in link.directions)

@@ -1,0 +1,80 @@
+"""What `spraylab sniff` does once Scapy is loaded: hear, read, choose, print, write."""
+
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from scapy.layers.l2 import Ether
+
+from results.captured import Captured, Direction, Interface
+from results.pcapng import PcapngWriter
+from scenarios.cli.output import Output
+from scenarios.lab.packet_words import Filter, PacketWords, line_of
+from scenarios.lab.sniffing import Heard, Listening
+from testbed.model.fabric import Fabric
+from testbed.model.ids import DirectedLink
+
+_LINKTYPE_ETHERNET = 1
+_WHOLE_FRAMES = 65535
+
+
+class Sniffing:
+    """One call of the command."""
+
+    def __init__(
+        self, lab: str, fabric: Fabric, ways: Sequence[DirectedLink], words: Sequence[str], writer: PcapngWriter | None
+    ) -> None:
+        """Raises `UsageError` for words that are no filter."""
+        self._filter = Filter(words)
+        self._speaker = PacketWords(fabric)
+        self._listening = Listening(lab, ways)
+        self._numbers = {way: number for number, way in enumerate(ways)}
+        self._writer = writer
+        self._stopped = False
+        self.shown = 0
+        self.lost = 0
+        """Frames that found no room in a socket."""
+
+    def run(self, output: Output, count: int | None, seconds: int | None) -> None:
+        """Print until so many were shown, so long has passed, or Ctrl-C."""
+        if self._writer is not None:
+            for way in self._numbers:
+                place = Interface(f"{way} at {way.receiver}", _LINKTYPE_ETHERNET, _WHOLE_FRAMES)
+                self._writer.interface(place, "spraylab sniff")
+        until_s = None if seconds is None else time.monotonic() + seconds
+        with self._listening, self._stopped_by_signals():
+            for heard in self._listening.frames(until_s):
+                if self._stopped or (heard is not None and self._show(heard, output) and self.shown == count):
+                    break
+            self.lost = self._listening.lost()
+
+    def _show(self, heard: Heard, output: Output) -> bool:
+        """Whether it was asked for."""
+        record = self._speaker.record(Ether(heard.frame), heard.time_ns / 1e9, str(heard.way))
+        if not self._filter.takes(record):
+            return False
+        if output.as_json:
+            output.line(record)
+        else:
+            output.text(line_of(record))
+        if self._writer is not None:
+            packet = Captured(heard.time_ns, len(heard.frame), heard.frame, 0)
+            self._writer.packet(self._numbers[heard.way], packet, Direction.INBOUND)
+        self.shown += 1
+        return True
+
+    @contextmanager
+    def _stopped_by_signals(self) -> Iterator[None]:
+        """Ctrl-C and SIGTERM end the loop between two packets, so that the file is whole."""
+
+        def stop(*_: Any) -> None:
+            self._stopped = True
+
+        before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)

@@ -1,0 +1,178 @@
+"""Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.scapy_console LAB NODE [LINE]`.
+
+Started in the node's namespace by `spraylab scapy`; `Console.names` is what there is besides Scapy itself.
+"""
+
+import sys
+import time
+from contextlib import ExitStack
+from typing import Any
+
+from agent.io.scapy_home import leave_home
+
+leave_home()
+
+import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
+from scapy.main import interact  # noqa: E402
+
+from agent.host import requests as ask  # noqa: E402
+from agent.wire import layers, scapy_build  # noqa: E402
+from agent.wire.constants import Dscp, Ecn, Opcode  # noqa: E402
+from agent.wire.ev import EvCodec  # noqa: E402
+from agent.wire.template import FlowEnds, class_octet  # noqa: E402
+from scenarios.errors import LabStateError, UsageError  # noqa: E402
+from scenarios.lab.client import Worker, not_up  # noqa: E402
+from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
+from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
+from testbed.model.addressing import host_address  # noqa: E402
+from testbed.model.ids import NodeId, Role, parse_node  # noqa: E402
+
+_ANSWERS_S = 0.5
+"""Answers are waited for so long; a round trip takes a few milliseconds (our choice)."""
+_OWN_QP = 0xFFF
+"""The last number that an agent would give a queue pair of its own."""
+_TICK_NS = 8192
+
+
+class Console:
+    """What its functions know: the lab, and the node it is in."""
+
+    def __init__(self, labdir: LabDir, state: LabState, node: NodeId) -> None:
+        self.labdir = labdir
+        self.fabric = state.fabric()
+        self.workers = state.workers
+        self.node = node
+        self._codec = EvCodec()
+
+    def names(self) -> dict[str, Any]:
+        """All that the console knows besides Scapy."""
+        told = {name: value for name, value in vars(layers).items() if not name.startswith("_") and name != "Any"}
+        nodes = {str(node).replace("-", "_"): node for node in self.fabric.nodes()}
+        own = {"fabric": self.fabric, "me": self.node, "Opcode": Opcode, "Dscp": Dscp}
+        functions = {"path": self.path, "mrc_write": self.mrc_write, "transmit": self.transmit, "lab": self.lab}
+        return told | nodes | own | functions
+
+    def lab(self) -> None:
+        """Print what there is: nodes, addresses, functions."""
+        print(self.text())
+
+    def text(self) -> str:
+        """What `lab()` prints."""
+        spec = self.fabric.spec
+        hosts = f"h0 to h{self.fabric.host_count - 1}"
+        return "\n".join(
+            (
+                f"You are in {self.node} of lab {self.labdir.lab}: {spec.planes} planes of {spec.leaves} leaves and "
+                f"{spec.spines} spines, hosts {hosts}; h0 is {host_address(0)}.",
+                "  path(h0, h1, plane=0, spine=1)            Ethernet to UDP over that path; add headers by /",
+                '  mrc_write(h1, b"data", plane=0, spine=1)  a real write from this host, and what answers',
+                "  transmit(packet)                          send a packet by the port of its plane",
+                "  BTH SETH RETH ... ls(SETH)                MRC's headers; packet.show(), packet.summary()",
+                "  sniff(iface='plane0', count=5)            Scapy's own functions, here",
+                "Files without a folder go to /.",
+            )
+        )
+
+    def path(
+        self, source: NodeId | int, target: NodeId | int, plane: int = 0, spine: int = 0, copy: int = 0,
+        dscp: Dscp = Dscp.NO_TRIM,
+    ) -> Any:  # fmt: skip
+        """Ethernet / IPv6 / IPv6 / UDP from a host to a host over one spine of a plane (or the leaf that both share).
+
+        The outer destination is the path as uSIDs; source port and flow label are the entropy value.
+        """
+        own, peer = self._host(source), self._host(target)
+        if own == peer:
+            raise UsageError(f"h{own} has no path to itself")
+        for name, value, count in (
+            ("plane", plane, self.fabric.spec.planes),
+            ("spine", spine, self.fabric.spec.spines),
+        ):
+            if not 0 <= value < count:
+                raise UsageError(f"{name} {value}: there are {name}s 0 to {count - 1}")
+        here, there = (host_settings(self.fabric, self.labdir.lab, host).wire_address() for host in (own, peer))
+        ev = self._codec.ev_of(plane, None if here.leaf == there.leaf else spine, here.leaf, copy)
+        octet = class_octet(dscp, Ecn.ECT0)
+        flow = FlowEnds(here, there, layers.MRC_PORTS[0], octet, self._codec)
+        return scapy_build.stacked(*scapy_build.tunnel(flow, ev, octet))
+
+    def transmit(self, packet: Any) -> None:
+        """Send a packet made with `path` by the port of its plane; only from the host that it is from."""
+        self._require_host()
+        own = str(host_address(self.node.index))
+        if packet[scapy.IPv6].src != own:
+            raise UsageError(f"the packet is from {packet[scapy.IPv6].src}, this is {self.node} ({own})")
+        plane = self._codec.path_of(layers.ev_of(packet) or 0).plane
+        scapy.sendp(packet, iface=f"plane{plane}", verbose=False)
+
+    def mrc_write(self, target: NodeId | int, data: bytes = b"hello, MRC", plane: int = 0, spine: int = 0) -> Any:
+        """Write `data` into memory of another host and return what answers; prints both.
+
+        The other host's agent makes a queue pair and a region for it, which are gone afterwards. Nobody sends again:
+        what is lost stays lost, and no SACK comes.
+        """
+        self._require_host()
+        peer, own_qp = self._host(target), self.node.index << 12 | _OWN_QP
+        base = self.path(self.node, target, plane, spine)
+        with ExitStack() as held:
+            held.enter_context(busy(self.labdir))
+            socket = self.labdir.worker_socket(worker_of(peer, self.workers))
+            worker = held.enter_context(Worker(socket))
+            made = worker.ask(ask.CreateQp(peer, self.node.index, leased=True))
+            worker.ask(ask.ConnectQp(peer, made["qpn"], ask.PeerEnd(self.node.index, own_qp, 0)))
+            region = worker.ask(ask.RegisterRegion(peer, max(1, len(data)), 1, "target", leased=True))
+            packet = base / layers.BTH(opcode=Opcode.WRITE_ONLY, dqp=made["qpn"], a=1, psn=0)
+            packet /= layers.METH(msn=0) / layers.TSETH(tx_timestamp=time.monotonic_ns() // _TICK_NS & 0xFFFF)
+            packet /= layers.RETH(va=region["va"], rkey=region["rkey"], dmalen=len(data)) / scapy.Raw(data)
+            answers = self._answers(packet, own_qp)
+        print("sent    ", packet.summary())
+        for answer in answers:
+            print("answer  ", answer.summary())
+        if not answers:
+            print(f"no answer within {_ANSWERS_S} s: the packet or its SACK was lost")
+        return answers
+
+    def _answers(self, packet: Any, own_qp: int) -> Any:
+        """Send, and hear what comes for our queue pair on all planes."""
+        listener = scapy.AsyncSniffer(
+            iface=[f"plane{plane}" for plane in range(self.fabric.spec.planes)],
+            lfilter=lambda found: layers.BTH in found and found[layers.BTH].dqp == own_qp,
+            promisc=False,
+            started_callback=lambda: self.transmit(packet),
+            timeout=_ANSWERS_S,
+        )
+        listener.start()
+        listener.join()
+        return listener.results
+
+    def _host(self, host: NodeId | int) -> int:
+        number = host.index if isinstance(host, NodeId) else host
+        if (isinstance(host, NodeId) and host.role is not Role.HOST) or not 0 <= number < self.fabric.host_count:
+            raise UsageError(f"{host} is no host; hosts are h0 to h{self.fabric.host_count - 1}")
+        return number
+
+    def _require_host(self) -> None:
+        if self.node.role is not Role.HOST:
+            raise UsageError(f"{self.node} is a switch; only hosts send: `spraylab scapy h0`")
+
+
+def main(arguments: list[str]) -> int:
+    """Run the console, or one line in it."""
+    labdir = LabDir(arguments[0])
+    state = read_state(labdir)
+    if state is None:
+        raise LabStateError(not_up(labdir))
+    scapy.conf.ifaces.reload()
+    scapy.conf.verb = 0
+    console = Console(labdir, state, parse_node(arguments[1], state.fabric()))
+    names = vars(scapy) | console.names()
+    if len(arguments) > 2:
+        exec(compile(arguments[2], "<-c>", "single"), names)
+        return 0
+    scapy.conf.interactive_shell = "python"
+    interact(names, ["scapy", "-P", "-C", "-H"], mybanner=console.text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
