@@ -40,6 +40,9 @@ bench: setup ## ratios to a C sender, what counting costs, and seconds to build 
 seeds: setup ## thousands of seeds of trouble for two agents in memory, and a table of what they covered
 	$(BIN)/python -m tests.study.transport_seeds
 
+conformance: setup ## the conformance list with Scapy building and reading every packet of one side; half an hour
+	SPRAYLAB_CONFORMANCE=scapy $(PYTEST) -q tests/unit/agent/conformance
+
 fuzz: setup ## a million hostile frames thrown at live agents in memory
 	$(BIN)/python -m tests.fuzz.fuzz_host --frames 1000000 --seed 1
 

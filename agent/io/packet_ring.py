@@ -39,7 +39,7 @@ _USER_BIT = np.array(_STATUS_USER, np.uint32)
 _STATUS_SEND_REQUEST = 1
 _STATUS_SENDING = 2
 
-_OFFSET_STATUS, _OFFSET_LENGTH, _OFFSET_SNAPLEN = 0, 4, 8  # struct tpacket2_hdr
+_OFFSET_STATUS, _OFFSET_LENGTH, _OFFSET_SNAPLEN, _OFFSET_SECONDS = 0, 4, 8, 16  # struct tpacket2_hdr
 TX_DATA = 32  # sizeof(struct tpacket2_hdr), aligned to 16
 RX_DATA = 66  # align16(32 + sizeof(struct sockaddr_ll) + 16) - ETH_HLEN
 
@@ -111,6 +111,8 @@ class _Ring:
         self.frames = slots[:, data:]
         self.status = words[:, _OFFSET_STATUS // 4]
         self.length = words[:, length_word // 4]
+        self.seconds = words[:, _OFFSET_SECONDS // 4]
+        self.nanoseconds = words[:, _OFFSET_SECONDS // 4 + 1]
         self.head = 0
         self._runs = RowRuns(raw.data, geometry.slot_bytes, data, geometry.slots)
 
@@ -153,6 +155,14 @@ class PacketRingPort:
             return None
         count = _run_of_ours(ring.status[head : head + limit])
         return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count], ring.runs(count))
+
+    def arrived_ns(self, count: int) -> NDArray[np.int64]:
+        """When the `count` oldest frames that wait arrived, `(count,)` ns since 1970, by the kernel; before `release`.
+
+        At most as many as the last `receive` gave.
+        """
+        ring, rows = self._rx, slice(self._rx.head, self._rx.head + count)
+        return ring.seconds[rows].astype(np.int64) * 1_000_000_000 + ring.nanoseconds[rows]
 
     def release(self, count: int) -> None:
         """Return the `count` oldest slots to the kernel."""

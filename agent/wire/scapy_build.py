@@ -213,7 +213,7 @@ def tunnel(ends: FlowEnds, ev: int, traffic_class: int) -> list[Packet]:
 
 
 def stacked(*layers: Packet) -> Packet:
-    """As `a / b / c`, which copies every layer once for each slash: half of the time that a frame takes."""
+    """The layers themselves, one on the other. `a / b / c` copies each once a slash: half of the time of a frame."""
     for below, above in pairwise(layers):
         below.add_payload(above)
     for layer in layers:

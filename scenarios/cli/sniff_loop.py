@@ -8,6 +8,7 @@ from typing import Any
 
 from scapy.layers.l2 import Ether
 
+from agent.wire.constants import ETHERNET_BYTES
 from results.captured import Captured, Direction, Interface
 from results.pcapng import PcapngWriter
 from scenarios.cli.output import Output
@@ -29,7 +30,7 @@ class Sniffing:
         """Raises `UsageError` for words that are no filter."""
         self._filter = Filter(words)
         self._speaker = PacketWords(fabric)
-        self._listening = Listening(lab, ways)
+        self._listening = Listening(lab, ways, fabric.spec.mtu + ETHERNET_BYTES)
         self._numbers = {way: number for number, way in enumerate(ways)}
         self._writer = writer
         self._stopped = False
@@ -45,8 +46,10 @@ class Sniffing:
                 self._writer.interface(place, "spraylab sniff")
         until_s = None if seconds is None else time.monotonic() + seconds
         with self._listening, self._stopped_by_signals():
-            for heard in self._listening.frames(until_s):
-                if self._stopped or (heard is not None and self._show(heard, output) and self.shown == count):
+            for heard in self._listening.frames():
+                if heard is not None and self._show(heard, output) and self.shown == count:
+                    break
+                if self._stopped or (until_s is not None and time.monotonic() > until_s):
                     break
             self.lost = self._listening.lost()
 

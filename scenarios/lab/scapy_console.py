@@ -6,6 +6,7 @@ Started in the node's namespace by `spraylab scapy`; `Console.names` is what the
 import sys
 import time
 from contextlib import ExitStack
+from types import TracebackType
 from typing import Any
 
 from agent.io.scapy_home import leave_home
@@ -20,10 +21,11 @@ from agent.wire import layers, scapy_build  # noqa: E402
 from agent.wire.constants import Dscp, Ecn, Opcode  # noqa: E402
 from agent.wire.ev import EvCodec  # noqa: E402
 from agent.wire.template import FlowEnds, class_octet  # noqa: E402
-from scenarios.errors import LabStateError, UsageError  # noqa: E402
+from scenarios.errors import LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
 from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
+from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
 from testbed.model.ids import NodeId, Role, parse_node  # noqa: E402
 
@@ -156,6 +158,14 @@ class Console:
             raise UsageError(f"{self.node} is a switch; only hosts send: `spraylab scapy h0`")
 
 
+def _told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+    """Our own errors in one line, as everywhere; those of what was typed as Python does, and the console goes on."""
+    if isinstance(error, ScenariosError | TestbedError):
+        print(f"spraylab: {error}", file=sys.stderr)
+    else:
+        sys.__excepthook__(kind, error, trace)
+
+
 def main(arguments: list[str]) -> int:
     """Run the console, or one line in it."""
     labdir = LabDir(arguments[0])
@@ -166,6 +176,7 @@ def main(arguments: list[str]) -> int:
     scapy.conf.verb = 0
     console = Console(labdir, state, parse_node(arguments[1], state.fabric()))
     names = vars(scapy) | console.names()
+    sys.excepthook = _told
     if len(arguments) > 2:
         exec(compile(arguments[2], "<-c>", "single"), names)
         return 0

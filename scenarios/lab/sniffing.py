@@ -1,28 +1,24 @@
-"""Listens on links of a lab by Scapy's sockets: every packet where it arrives, at the receiving end of a direction.
+"""Listens on links of a lab: every packet where it arrives, at the receiving end of a direction.
 
-What a fault drops on a link is therefore not heard. Loads Scapy; call `agent.io.scapy_home.leave_home` before.
+What a fault drops on a link is therefore not heard. By packet rings, into which the kernel copies a packet when it
+passes: a plain socket would show the outer address as the switch's next shift has already left it.
 """
 
 import select
-import socket
-import time
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import NamedTuple
 
-from scapy.arch.linux import L2Socket
-from scapy.config import conf
-
-from agent.io.packet_socket import REFUSALS, newly_dropped
+from agent.io.errors import PortOpenError
+from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from scenarios.errors import LabStateError
-from testbed.kernel.netns import inside, namespace_path
+from testbed.kernel.netns import namespace_path
 from testbed.model.ids import DirectedLink, namespace_name
 
-_SO_RCVBUFFORCE = 33
-_BUFFER_BYTES = 8 << 20
-"""Of each direction. Our choice: some 10,000 frames."""
-_LONGEST_FRAME = 65535
+_SLOTS = 1024
+"""Of each direction. Our choice: a third of a second of what an emulated link carries."""
 _LOOK_EVERY_S = 0.2
+_AT_A_TIME = 64
 
 
 class Heard(NamedTuple):
@@ -30,25 +26,28 @@ class Heard(NamedTuple):
 
     way: DirectedLink
     time_ns: int
+    """Since 1970, by the kernel."""
     frame: bytes
 
 
 class Listening:
-    """Open sockets on directions of links. Use in a `with`."""
+    """Open rings on directions of links. Use in a `with`."""
 
-    def __init__(self, lab: str, ways: Iterable[DirectedLink]) -> None:
+    def __init__(self, lab: str, ways: Iterable[DirectedLink], frame_bytes: int) -> None:
+        """`frame_bytes`: the longest frame that is heard whole."""
         self._lab = lab
         self._ways = tuple(ways)
+        self._frame_bytes = frame_bytes
         self._open = ExitStack()
-        self._sockets: dict[L2Socket, DirectedLink] = {}
+        self._ports: dict[PacketRingPort, DirectedLink] = {}
 
     def __enter__(self) -> "Listening":
         """Open them. Raises `LabStateError` where a namespace is gone."""
         with ExitStack() as undo:
             for way in self._ways:
-                sock = self._listen(way)
-                undo.callback(sock.close)
-                self._sockets[sock] = way
+                port = self._listen(way)
+                undo.callback(port.close)
+                self._ports[port] = way
             self._open = undo.pop_all()
         return self
 
@@ -56,39 +55,42 @@ class Listening:
         """Close them."""
         self._open.close()
 
-    def frames(self, until_s: float | None = None) -> Iterator[Heard | None]:
-        """Frames as they come, None when there was none for a while; until the monotonic clock says `until_s`."""
-        while until_s is None or time.monotonic() < until_s:
-            ready, _, _ = select.select(list(self._sockets), [], [], _LOOK_EVERY_S)
-            for sock in ready:
-                yield from self._waiting(sock)
+    def frames(self) -> Iterator[Heard | None]:
+        """Frames as they come, for ever; None when there was none for a while."""
+        while True:
+            ready, _, _ = select.select(list(self._ports), [], [], _LOOK_EVERY_S)
+            for port in ready:
+                yield from self._waiting(port)
             if not ready:
                 yield None
 
     def lost(self) -> int:
-        """Frames that found no room in a socket since last asked."""
-        return sum(newly_dropped(sock.ins) for sock in self._sockets)
+        """Frames that found no room in a ring."""
+        return sum(port.counters().rx_drops for port in self._ports)
 
-    def _listen(self, way: DirectedLink) -> L2Socket:
-        place = namespace_path(namespace_name(self._lab, way.receiver))
-        conf.ifaces.reload()
+    def _listen(self, way: DirectedLink) -> PacketRingPort:
+        place = str(namespace_path(namespace_name(self._lab, way.receiver)))
         try:
-            with inside(place):
-                sock = L2Socket(iface=way.ingress.interface, promisc=False, nofilter=True)
-        except (FileNotFoundError, ValueError) as error:
-            raise LabStateError(f"{way.ingress}: cannot listen there: {error}") from error
-        sock.ins.setblocking(False)
-        with suppress(PermissionError):
-            sock.ins.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _BUFFER_BYTES)
-        return sock
+            return open_packet_ring(
+                way.ingress.interface,
+                way.plane,
+                netns=place,
+                frame_bytes=self._frame_bytes,
+                rx_slots=_SLOTS,
+                tx_slots=1,
+            )
+        except PortOpenError as error:
+            raise LabStateError(f"{way}: {error}") from error
 
-    def _waiting(self, sock: L2Socket) -> Iterator[Heard]:
-        for _ in range(64):
-            try:
-                _, frame, time_s = sock.recv_raw(_LONGEST_FRAME)
-            except OSError as error:
-                if error.errno in REFUSALS:
-                    return
-                raise
-            if frame:
-                yield Heard(self._sockets[sock], int(time_s * 1e9), frame)
+    def _waiting(self, port: PacketRingPort) -> Iterator[Heard]:
+        block = port.receive(_AT_A_TIME)
+        if block is None:
+            return
+        count = len(block.lengths)
+        times = port.arrived_ns(count).tolist()
+        heard = [
+            Heard(self._ports[port], when, frame[:length].tobytes())
+            for when, frame, length in zip(times, block.frames, block.lengths.tolist(), strict=True)
+        ]
+        port.release(count)
+        yield from heard

@@ -36,6 +36,8 @@ COMMANDS: Mapping[str, tuple[str, int]] = {
     "run": ("--lab LAB --attach --runs OUT TINY", 0),
     "inspect": ("--lab LAB", 0),
     "exec": ("--lab LAB h0 -- /bin/true", 0),
+    "scapy": ("--lab LAB h0 -c lab()", 0),
+    "sniff": ("--lab LAB p0:leaf0-spine1 --seconds 1", 0),
     "fault set": ("--lab LAB p0:leaf0-spine1 --drop 1%", 0),
     "fault show": ("--lab LAB", 0),
     "fault clear": ("--lab LAB --all", 0),

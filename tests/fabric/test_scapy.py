@@ -1,0 +1,86 @@
+"""A lab in which one host moves packets by Scapy: a lossy run between both engines, `sniff` and the console."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from scapy.utils import PcapNgReader
+
+from tests.support.namespaces import needs_root
+from tests.support.spraylab_command import Lab, own_lab, trusted
+
+pytestmark = [pytest.mark.root, needs_root]
+
+BAD = "p0:leaf0>spine1"
+SCENARIO = f"""
+version: 1
+name: mixed
+topology: {{planes: 2, leaves: 2, spines: 2}}
+transport: {{pmtu: 256, window_pkts: 64, ack_timeout_ms: 2000, ev: {{loss_policy: "off"}}}}
+workloads:
+  - {{type: write, pairs: [[0, 1], [1, 0]], packets: 1024, message_bytes: 8KiB}}
+faults:
+  - {{link: "{BAD}", drop: 10%}}
+detector: {{min_rate: 10%}}
+expect: {{detected: ["{BAD}"], retransmissions_within: 20%}}
+"""
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
+    folder = tmp_path_factory.mktemp("runs")
+    (folder / "mixed.yaml").write_text(SCENARIO)
+    with own_lab(folder) as lab:
+        lab("up", "--engine", "scapy:h0", "--planes", "2", "--leaves", "2", "--spines", "2", "--workers", "2")
+        yield lab
+
+
+def test_a_scapy_host_and_a_ring_host_write_to_each_other_over_a_link_that_drops(lab: Lab):
+    assert lab.json("inspect")["scapy_hosts"] == [0]
+    summary = trusted(lab, "run", "--attach", str(lab.runs / "mixed.yaml"))
+    assert summary["outcome"] == "pass"
+    assert [flow["wrong_bytes"] for flow in summary["flows"]] == [0, 0]
+
+
+def test_a_link_is_heard_while_a_console_writes_over_it(lab: Lab, tmp_path: Path):
+    file = tmp_path / "heard.pcapng"
+    hearing = lab.start("sniff", "--json", "p1:leaf0>spine1", "write", "-c", "1", "--seconds", "60", "-w", str(file))
+    line = "print('answers:', [answer[BTH].sprintf('%BTH.opcode%') for answer in mrc_write(h1, b'x' * 99, 1, 1)])"
+    said = ""
+    while hearing.poll() is None:
+        said = lab("scapy", "h0", "-c", line).stdout
+    assert "answers: ['SACK', 'ACKNOWLEDGE']" in said
+    assert "sent     Ether / IPv6 / IPv6 / UDP / MRC WRITE_ONLY" in said
+    stdout, stderr = hearing.communicate()
+    (record,) = map(json.loads, stdout.splitlines())
+    assert (record["source"], record["destination"], record["opcode"]) == ("h0", "h1", "WRITE_ONLY")
+    assert (record["path"], record["link"]) == ("p1: leaf0 > spine1 > leaf1", "p1:leaf0>spine1")
+    assert "1 packet" in stderr
+    (packet,) = PcapNgReader(str(file))
+    assert bytes(packet).endswith(b"x" * 99 + b"\0" + bytes(packet)[-4:])
+    assert bytes(packet)[38:46].hex() == "5f00000011012101", "as it arrived at the spine"
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("sniff", "p0:leaf9-spine1"), 2, "no such link"),
+        (("sniff", "h0", "sacks"), 2, "no word of a filter"),
+        (("scapy", "h9"), 2, "no such node"),
+        (("scapy", "p0-leaf0", "-c", "mrc_write(h1)"), 1, "is a switch"),
+        (("scapy", "h0", "-c", "path(h0, h1, spine=7)"), 1, "spines 0 to 1"),
+    ],
+)
+def test_what_cannot_be_is_said(lab: Lab, words: tuple[str, ...], code: int, said: str):
+    assert said in lab(*words, code=code).stderr
+
+
+def test_the_console_reads_no_file_of_a_user(lab: Lab, tmp_path: Path):
+    startup = tmp_path / "scapy/startup.py"
+    startup.parent.mkdir()
+    startup.write_text(f"open({str(tmp_path / 'USED')!r}, 'w')")
+    (startup.parent / "prestart.py").write_text(startup.read_text())
+    homes = {name: str(tmp_path) for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "HOME")}
+    lab("scapy", "h0", "-c", "lab()", env=homes)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["scapy"]

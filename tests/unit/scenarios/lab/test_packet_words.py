@@ -1,0 +1,86 @@
+"""A packet in one line and as a record, and filters; the packets are those that the engines send."""
+
+import numpy as np
+import pytest
+from scapy.layers.l2 import ARP, Ether
+from scapy.packet import Raw
+
+from agent.wire.columns import Announcement
+from agent.wire.encode import encode_announcements
+from agent.wire.ev import EvCodec
+from agent.wire.layers import BTH, CC_STATE, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
+from agent.wire.scapy_build import stacked, tunnel
+from agent.wire.template import FlowEnds
+from scenarios.errors import UsageError
+from scenarios.lab.deploy import host_settings
+from scenarios.lab.packet_words import Filter, PacketWords, line_of
+from testbed.model.fabric import Fabric, FabricSpec
+
+FABRIC = Fabric.of(FabricSpec(2, 4, 4, 1))
+HERE, THERE = (host_settings(FABRIC, "x", host).wire_address() for host in (0, 3))
+EV = EvCodec().ev_of(1, 2, 0)
+ENDS = FlowEnds(HERE, THERE, 4791, 2, EvCodec())
+
+
+def record(*headers, ev=EV):
+    packet = stacked(*tunnel(ENDS, ev, 2), *headers)
+    return PacketWords(FABRIC).record(Ether(bytes(packet)), 1.5, "p1:leaf0>spine2")
+
+
+def write():
+    bth = BTH(opcode=0xCB, dqp=0x3001, psn=7, rtx=1)
+    return bth, METH(msn=4), TSETH(), RETH(va=0x1000, dmalen=4), ImmDt(imm=9)
+
+
+def test_a_write():
+    found = record(*write(), Raw(b"abcd"))
+    assert found == {
+        "time": "1970-01-01T00:00:01.500000Z", "link": "p1:leaf0>spine2", "bytes": 150, "source": "h0",
+        "destination": "h3", "opcode": "WRITE_ONLY_IMM", "qp": 0x3001, "psn": 7, "ev": "0xc0001102", "plane": 1,
+        "spine": 2, "path": "p1: leaf0 > spine2 > leaf3", "rtx": True, "message": 4, "va": "0x1000", "imm": "0x9",
+    }  # fmt: skip
+    line = line_of(found)
+    for part in ("00:00:01.500000Z", "h0 > h3 WRITE_ONLY_IMM", "psn 7", "ev 0xc0001102 (p1: leaf0 > spine2 > leaf3)"):
+        assert part in line
+    assert line.endswith("rtx")
+
+
+def test_a_sack_tells_its_ranges():
+    seth = SETH(nxt=0x1F, cack_psn=10, sack_offset=1, sack_bitmap=0b1011, entropy=EV)
+    found = record(BTH(opcode=0xDC, psn=10), seth, CC_STATE(), PortMask(port_mask=6))
+    assert (found["cack"], found["ranges"], found["arrived"]) == (10, [(11, 12), (14, 14)], "11-12, 14")
+    assert "cack 10 of ev 0xc0001102 arrived 11-12, 14 ports ports 1, 2" in line_of(found)
+
+
+def test_a_nack_tells_its_reason():
+    assert record(BTH(opcode=0xDD, psn=5), NETH(nack_psn=5, nack_reason=0x0B))["reason"] == "PSN_OOR_WINDOW"
+
+
+def test_what_is_not_mrc_is_summed_up_by_scapy():
+    found = PacketWords(FABRIC).record(Ether() / ARP(), 0, "p0:leaf0>spine0")
+    assert found["opcode"] == "not MRC"
+    assert "ARP" in line_of(found)
+
+
+def test_an_announcement():
+    said = Announcement(**dict.fromkeys(Announcement.__slots__, 3))
+    (frame,) = encode_announcements(HERE, THERE, np.array([EV], np.uint32), said)
+    assert "SprayCheck OPEN h3 > h3" in line_of(PacketWords(FABRIC).record(Ether(frame), 0, "x"))
+
+
+@pytest.mark.parametrize(
+    ("words", "taken"),
+    [
+        ("", True), ("write", True), ("sack", False), ("sack write", True), ("rtx", True), ("trimmed", False),
+        ("psn=7", True), ("psn=8-20", False), ("spine=2 plane=1", True), ("spine=1", False), ("qp=0x3001", True),
+        ("ev=0xc0001102", True), ("from=h0 to=h3", True), ("from=h3", False), ("announce", False),
+    ],
+)  # fmt: skip
+def test_a_filter_takes_what_it_says(words, taken):
+    assert Filter(words.split()).takes(record(*write())) is taken
+
+
+@pytest.mark.parametrize("word", ["sacks", "psn=x", "psn=1-", "from=leaf3", "plane", "udp", "ev=0x", "rtx=1"])
+def test_other_words_are_refused(word):
+    with pytest.raises(UsageError, match="no word of a filter"):
+        Filter([word])
