@@ -6,6 +6,8 @@ Started in the node's namespace by `spraylab scapy`; `Console.names` is what the
 import sys
 import time
 from contextlib import ExitStack
+from functools import reduce
+from operator import truediv
 from types import TracebackType
 from typing import Any
 
@@ -96,7 +98,7 @@ class Console:
         ev = self._codec.ev_of(plane, None if here.leaf == there.leaf else spine, here.leaf, copy)
         octet = class_octet(dscp, Ecn.ECT0)
         flow = FlowEnds(here, there, layers.MRC_PORTS[0], octet, self._codec)
-        return scapy_build.stacked(*scapy_build.tunnel(flow, ev, octet))
+        return reduce(truediv, scapy_build.tunnel(flow, ev, octet))
 
     def transmit(self, packet: Any) -> None:
         """Send a packet made with `path` by the port of its plane; only from the host that it is from."""
@@ -181,7 +183,8 @@ def main(arguments: list[str]) -> int:
         exec(compile(arguments[2], "<-c>", "single"), names)
         return 0
     scapy.conf.interactive_shell = "python"
-    interact(names, ["scapy", "-P", "-C", "-H"], mybanner=console.text())
+    console.lab()
+    interact(names, ["scapy", "-P", "-C", "-H"])
     return 0
 
 
