@@ -4,6 +4,7 @@ Started in the node's namespace by `spraylab scapy`; `Console.names` is what the
 """
 
 import sys
+import threading
 import time
 from contextlib import ExitStack
 from functools import reduce
@@ -138,16 +139,18 @@ class Console:
 
     def _answers(self, packet: Any, own_qp: int) -> Any:
         """Send, and hear what comes for our queue pair on all planes."""
+        listening = threading.Event()
         listener = scapy.AsyncSniffer(
             iface=[f"plane{plane}" for plane in range(self.fabric.spec.planes)],
             lfilter=lambda found: layers.BTH in found and found[layers.BTH].dqp == own_qp,
             promisc=False,
-            started_callback=lambda: self.transmit(packet),
-            timeout=_ANSWERS_S,
+            started_callback=listening.set,
         )
         listener.start()
-        listener.join()
-        return listener.results
+        listening.wait(_ANSWERS_S)
+        self.transmit(packet)
+        time.sleep(_ANSWERS_S)
+        return listener.stop()
 
     def _host(self, host: NodeId | int) -> int:
         number = host.index if isinstance(host, NodeId) else host
