@@ -223,7 +223,7 @@ class BTH(Packet):
         BitField("rtx", 0, 1),  # sent before already; in a SACK the echo of that bit
         BitField("ts", None, 1),  # a TSETH follows the METH
         BitField("inv_res", 0, 4),
-        ThreeBytesField("psn", 0),  # packet sequence number, 24 bits; in a SACK all before it have arrived
+        ThreeBytesField("psn", 0),  # packet sequence number, 24 bits; in a SACK all up to it have arrived
         IcrcField("icrc", None, fmt="<I"),  # checksum over all that no switch may change
     )
 
@@ -376,7 +376,7 @@ class AETH(MrcHeader):
 
 
 class SETH(MrcHeader):
-    """Selective acknowledgement: every PSN before `cack_psn` has arrived, above it those in the bitmap (Table 7-14)."""
+    """Selective acknowledgement: every PSN up to `cack_psn` has arrived, above it those in the bitmap (Table 7-14)."""
 
     name = "MRC SETH"
     fields_desc = (
@@ -391,7 +391,7 @@ class SETH(MrcHeader):
         XShortField("spdcid", 0),
         XShortField("dpdcid", 0),
         ByteField("res", 0),
-        ThreeBytesField("cack_psn", 0),  # the first PSN that has not arrived
+        ThreeBytesField("cack_psn", 0),  # the last PSN before the first that is missing
         BitField("cc_type", 0, 4),
         BitField("cc_fl", 0, 4),
         ByteField("mpr", 0),  # window the receiver offers, in units of 128 packets; 0: as at the beginning
