@@ -102,6 +102,8 @@ class Lab:
     def host(self, name: str) -> "Host":
         """The host of a name such as `h2`. Raises `UsageError`, with the nearest names if there is none of this one."""
         self._require_connection()
+        if not isinstance(name, str):
+            raise UsageError(f"{name!r} is no name of a host; write one such as 'h0'")
         try:
             node = parse_node(name, self._fabric)
         except UnknownNameError as error:
@@ -213,8 +215,10 @@ class Host:
     def register(self, size: int) -> "Region":
         """Memory of `size` bytes, zeros, that queue pairs of this host send from and its peers may write to.
 
-        Raises `EnvironmentLackingError` when it is more than half of the free memory, `WorkerFailedError`.
+        Raises `UsageError` for what is no whole number, `EnvironmentLackingError` when it is more than half of the free
+        memory, `WorkerFailedError`.
         """
+        _require_whole(size, "the size of a region")
         require_room(size, f"a region of {size} bytes")
         told = self._lab.request(self, ask.ShareRegion(self.index, size, leased=True))
         try:
@@ -323,7 +327,11 @@ class QueuePair:
         return range(posted["first_wr_id"], posted["first_wr_id"] + posted["messages"])
 
     def post_receives(self, count: int) -> None:
-        """Post receives for immediates, numbered on from the last one. Raises `WorkerFailedError` in ERROR."""
+        """Post receives for immediates, numbered on from the last one, of which 65,536 may wait.
+
+        Raises `UsageError` for what is no whole number, `WorkerFailedError` in ERROR and for a number that cannot be.
+        """
+        _require_whole(count, "the number of receives")
         self._lab.request(self.host, ask.PostReceives(self.host.index, self.qpn, count))
 
     def poll(self) -> list[Completion]:
@@ -374,3 +382,9 @@ class QueuePair:
             return ImmediateArrived(self.qpn, row["wr_id"], row["imm"], row["bytes"])
         status = CompletionStatus(row["status"])
         return WritesDone(self.qpn, row["first_wr_id"], row["count"], row["bytes"], status)
+
+
+def _require_whole(value: object, what: str) -> None:
+    """Raises `UsageError` unless `value` is an int."""
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise UsageError(f"{what} is {value!r}; write a whole number such as 8")

@@ -7,6 +7,8 @@ from collections import deque
 from dataclasses import dataclass
 from enum import Enum
 
+from agent.core.errors import ConfigError
+
 
 class CompletionStatus(Enum):
     """How a work request ended; the names are those of verbs."""
@@ -67,6 +69,10 @@ class CompletionQueue:
         return [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
 
 
+MAX_RECEIVES = 65_536
+"""Receives that may wait in one queue pair; our choice, above the work requests that adapters hold for a queue."""
+
+
 class ReceiveQueue:
     """Receives posted for immediates: only their work request numbers, the data goes where the write says."""
 
@@ -80,7 +86,11 @@ class ReceiveQueue:
         return len(self._posted)
 
     def post(self, wr_id: int, count: int = 1) -> None:
-        """Post `count` receives numbered from `wr_id`."""
+        """Post `count` receives numbered from `wr_id`. Raises ConfigError for more than may wait, or fewer than one."""
+        room = MAX_RECEIVES - len(self._posted)
+        if not 1 <= count <= room:
+            wait = f"{len(self._posted)} of at most {MAX_RECEIVES} wait"
+            raise ConfigError((f"{count} receives cannot be posted: post 1 to {room}, since {wait}",))
         self._posted.extend(range(wr_id, wr_id + count))
         self.next_wr_id = max(self.next_wr_id, wr_id + count)
 

@@ -195,7 +195,10 @@ class QueuePair:
         return messages.post(region.data, offset, length, remote_va, remote_rkey, message_bytes, imm)
 
     def post_receives(self, wr_id: int, count: int = 1) -> None:
-        """Post `count` receives for immediates, numbered from `wr_id`. Raises StateError in RESET and ERROR."""
+        """Post `count` receives for immediates, numbered from `wr_id`.
+
+        Raises StateError in RESET and ERROR, ConfigError for a number that cannot be.
+        """
         if self._state in (QpState.RESET, QpState.ERROR):
             raise StateError(self._state.value, "posting a receive")
         self.receives.post(wr_id, count)

@@ -148,6 +148,13 @@ class PacketRingPort:
         """The socket's descriptor, readable when frames wait."""
         return self._socket.fileno()
 
+    def take_error(self) -> int:
+        """The errno that waits in the socket, 0 if none; until it is taken the socket counts as readable.
+
+        ENETDOWN when the port went down or is gone.
+        """
+        return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+
     def receive(self, limit: int) -> FrameBlock | None:
         """Frames that wait, up to `limit` and up to the end of the ring; views until `release`."""
         ring, head = self._rx, self._rx.head

@@ -75,7 +75,7 @@ def _by_face(runs: Sequence[RunData], told: Callable[[RunData], list[str]]) -> l
 def _remarks(run: RunData) -> list[str]:
     """What is to be known of a run that its scenario does not say."""
     by_hand = _by_hand(run)
-    said = [f"with faults that were set by hand and are not in its scenario: {'; '.join(by_hand)}"] if by_hand else []
+    said = [f"with faults that were set by hand before it: {'; '.join(by_hand)}"] if by_hand else []
     if _was_attached(run):
         said.append("on a lab that was up before (--attach, or a study's): its topology and state are the lab's")
     return said

@@ -24,7 +24,7 @@ from scenarios.cli.perf_session import (
     under_test,
     verdict_of,
 )
-from scenarios.cli.quantities import SIZE, Whole
+from scenarios.cli.quantities import SIZE, Real, Whole
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.memory_room import require_room
@@ -52,7 +52,7 @@ def of_write(command: Command) -> Command:
             "-D",
             "--duration",
             "duration_s",
-            type=click.FloatRange(0.01, 3600),
+            type=Real(0.01, 3600),
             metavar="SECONDS",
             help="For so long, instead of a number of messages.",
         ),

@@ -1,5 +1,7 @@
 """Option types: sizes in bytes, with the units of scenarios."""
 
+import math
+import re
 from typing import Any
 
 import click
@@ -7,6 +9,8 @@ from pydantic import TypeAdapter, ValidationError
 
 from scenarios.file.values import Bytes
 
+_DIGITS = re.compile(r"[+-]?[0-9]+")
+"""As JSON and scenarios have whole numbers: no digits of other scripts, no underscores."""
 _BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
 
 
@@ -15,9 +19,7 @@ class Whole(click.IntRange):
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
         """The number. Fails as click does."""
-        try:
-            int(value)
-        except (TypeError, ValueError):
+        if isinstance(value, str) and not _DIGITS.fullmatch(value):
             self.fail(f"{value!r} is not a whole number{self._limits()}", param, ctx)
         return super().convert(value, param, ctx)
 
@@ -25,6 +27,17 @@ class Whole(click.IntRange):
         if self.max is not None:
             return f"; {self.min or 0} to {self.max} are possible"
         return "" if self.min is None else f"; {self.min} is the least"
+
+
+class Real(click.FloatRange):
+    """A number within limits, which `nan` is not."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number. Fails as click does."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value!r} is not a number from {self.min} to {self.max}", param, ctx)
+        return found
 
 
 class Size(click.ParamType[int]):

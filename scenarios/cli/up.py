@@ -10,6 +10,7 @@ from results.wording import count_text
 from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, echo_aside
+from scenarios.cli.quantities import Whole
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario, Topology
 from scenarios.file.plan import plan_of
@@ -29,10 +30,10 @@ from testbed.tools import tool_path
 
 @click.command("up")
 @click.argument("scenario", required=False, shell_complete=scenarios_like)
-@click.option("--planes", type=int, help="Independent leaf/spine planes.  [default: 2]")
-@click.option("--leaves", type=int, help="Leaves a plane.  [default: 8]")
-@click.option("--spines", type=int, help="Spines a plane.  [default: 8]")
-@click.option("--hosts-per-leaf", type=int, help="Hosts on each leaf.  [default: 1]")
+@click.option("--planes", type=Whole(), help="Independent leaf/spine planes.  [default: 2]")
+@click.option("--leaves", type=Whole(), help="Leaves a plane.  [default: 8]")
+@click.option("--spines", type=Whole(), help="Spines a plane.  [default: 8]")
+@click.option("--hosts-per-leaf", type=Whole(), help="Hosts on each leaf.  [default: 1]")
 @workers_option
 @engine_option
 @click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric, too; slower.")

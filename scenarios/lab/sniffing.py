@@ -56,13 +56,21 @@ class Listening:
         self._open.close()
 
     def frames(self) -> Iterator[Heard | None]:
-        """Frames as they come, for ever; None when there was none for a while."""
+        """Frames as they come, for ever; None when there was none for a while.
+
+        Raises `LabStateError` when the lab is gone. A link that goes down is silent until it is up again.
+        """
         while True:
             ready, _, _ = select.select(list(self._ports), [], [], _LOOK_EVERY_S)
             for port in ready:
                 yield from self._waiting(port)
-            if not ready:
-                yield None
+                if port.take_error():
+                    self._require_node(self._ports[port])
+            yield None
+
+    def _require_node(self, way: DirectedLink) -> None:
+        if not namespace_path(namespace_name(self._lab, way.receiver)).exists():
+            raise LabStateError(f"{way}: {way.receiver} is gone, since the lab {self._lab} was taken down")
 
     def lost(self) -> int:
         """Frames that found no room in a ring."""

@@ -84,3 +84,14 @@ def test_the_console_reads_no_file_of_a_user(lab: Lab, tmp_path: Path):
     homes = {name: str(tmp_path) for name in ("XDG_CONFIG_HOME", "XDG_CACHE_HOME", "HOME")}
     lab("scapy", "h0", "-c", "lab()", env=homes)
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scapy"]
+
+
+def test_listening_ends_with_its_lab_and_goes_on_when_a_link_comes_back(lab: Lab):  # the last test: no lab after it
+    hearing = lab.start("sniff", "p1:leaf0>spine1", "--seconds", "60")
+    lab("fault", "set", "p1:leaf0-spine1", "--down")
+    lab("fault", "clear", "--all")
+    assert hearing.poll() is None
+    lab("down")
+    stderr = hearing.communicate(timeout=20)[1]
+    assert hearing.returncode == 4
+    assert "was taken down" in stderr

@@ -172,6 +172,17 @@ def test_wrong_use_is_said(lab: Lab) -> None:
         connected(lab, ev={"active": 40})
     with pytest.raises(EnvironmentLackingError, match="more than half of the free memory"):
         lab.host("h0").register(1 << 50)
+    for none in (None, 0, b"h0"):
+        with pytest.raises(UsageError, match="is no name of a host"):
+            lab.host(none)  # type: ignore[arg-type]
+    for none in ("x", None, float("nan"), True):
+        with pytest.raises(UsageError, match="write a whole number"):
+            here.host.register(none)  # type: ignore[arg-type]
+        with pytest.raises(UsageError, match="write a whole number"):
+            here.post_receives(none)  # type: ignore[arg-type]
+    for number in (-1, 0, 2**31):
+        with pytest.raises(WorkerFailedError, match=f"{number} receives cannot be posted: post 1 to 65536"):
+            there.post_receives(number)
 
 
 def test_without_a_lab_or_outside_of_it_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:

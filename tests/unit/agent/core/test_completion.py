@@ -1,4 +1,14 @@
-from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateArrived, ReceiveQueue, WritesDone
+import pytest
+
+from agent.core.completion import (
+    MAX_RECEIVES,
+    CompletionQueue,
+    CompletionStatus,
+    ImmediateArrived,
+    ReceiveQueue,
+    WritesDone,
+)
+from agent.core.errors import ConfigError
 
 
 def test_completions_are_taken_in_order_and_once():
@@ -20,3 +30,15 @@ def test_receives_are_used_oldest_first():
     assert receives.take() == 5
     assert receives.flush() == [6, 7]
     assert receives.take() is None
+
+
+def test_no_more_receives_than_may_wait():
+    """A number such as 2**31 would take all memory of the machine."""
+    receives = ReceiveQueue()
+    for count in (-1, 0, MAX_RECEIVES + 1, 2**31):
+        with pytest.raises(ConfigError, match=f"{count} receives cannot be posted: post 1 to {MAX_RECEIVES}"):
+            receives.post(0, count)
+    receives.post(0, MAX_RECEIVES - 1)
+    with pytest.raises(ConfigError, match="2 receives cannot be posted: post 1 to 1"):
+        receives.post(0, 2)
+    assert len(receives) == MAX_RECEIVES - 1

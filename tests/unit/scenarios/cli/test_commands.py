@@ -334,3 +334,11 @@ def test_a_number_that_is_none_is_told_as_such(words: tuple[str, ...]) -> None:
     result = spraylab(*words)
     assert result.exit_code == 2
     assert "is not a whole number; 0 " in result.stderr
+
+
+@pytest.mark.parametrize("number", ["x", "١", "1_0", "1.0", " 1"])
+def test_a_whole_number_is_one_of_ascii_digits(number: str) -> None:
+    """As in scenarios and their schema."""
+    result = spraylab("up", "--planes", number)
+    assert result.exit_code == 2
+    assert f"{number!r} is not a whole number" in result.stderr

@@ -71,6 +71,13 @@ def test_a_number_that_nobody_waits_for_is_2(words: tuple[str, ...]) -> None:
     assert "is not in the range 1<=x<=1000000000" in done.stderr
 
 
+@pytest.mark.parametrize(("seconds", "told"), [("nan", "'nan' is not a number from 0.01 to 3600"), ("inf", "range")])
+def test_a_duration_that_is_no_time_is_2(seconds: str, told: str) -> None:
+    done = run("write-lat", "h0", "h1", "-D", seconds)
+    assert done.exit_code == 2
+    assert told in done.stderr
+
+
 def test_a_long_test_says_how_far_it_is_and_a_short_one_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
