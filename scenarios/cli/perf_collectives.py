@@ -131,7 +131,7 @@ def _test(
 
 
 def _hosts(text: str | None, fabric: Fabric) -> tuple[int, ...]:
-    names = [name.strip() for name in text.split(",")] if text else [str(node) for node in fabric.hosts()]
+    names = [name.strip() for name in text.split(",")] if text is not None else [str(node) for node in fabric.hosts()]
     hosts = tuple(host_of(name, fabric) for name in names)
     if len(set(hosts)) < len(hosts) or len(hosts) < 2:
         raise UsageError(f"{', '.join(names)}: name two hosts or more, each once")

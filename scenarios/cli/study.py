@@ -23,12 +23,13 @@ from scenarios.cli.output import Output
 from scenarios.cli.quantities import Whole
 from scenarios.cli.run import Listener
 from scenarios.errors import UsageError
+from scenarios.file.scenario_files import study_names
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import die_with
 from scenarios.lab.readiness import lacks_of_folder, lacks_of_lab, require
 from scenarios.study.folder import StudyFolder
-from scenarios.study.load import find_study, load_study, study_names
+from scenarios.study.load import find_study, load_study
 from scenarios.study.model import LossPolicy, Study, without_effect
 from scenarios.study.run import open_points, run_points, runs_of, simulated
 from scenarios.study.score import Row

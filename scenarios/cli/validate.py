@@ -74,7 +74,7 @@ def _document(plan: Plan) -> dict[str, object]:
 def _lines(plan: Plan) -> Iterator[str]:
     scenario, fabric = plan.scenario, plan.fabric
     written = sum(flow.payload_bytes for flow in plan.flows)
-    yield f"{scenario.name}: ok"
+    yield f"{scenario.name}: valid"
     yield f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}"
     yield f"  traffic   {count_text(len(plan.flows), 'flow')}, {size_text(written)}, PMTU {scenario.transport.pmtu}"
     yield from (f"  rounds    {_collective_text(each)}" for each in plan.collectives)

@@ -12,6 +12,8 @@ from scenarios.errors import EnvironmentLackingError, UsageError
 
 CATALOG = Path(__file__).parents[1] / "catalog"
 
+STUDIES = CATALOG / "studies"
+
 _MOST_NAMED = 5
 """Files of a folder in a message (our choice)."""
 
@@ -19,6 +21,11 @@ _MOST_NAMED = 5
 def catalog_names() -> tuple[str, ...]:
     """Names of the scenarios that come with the program."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.yaml")))
+
+
+def study_names() -> tuple[str, ...]:
+    """Names of the studies that come with the program."""
+    return tuple(sorted(path.stem for path in STUDIES.glob("*.yaml")))
 
 
 def is_a_folder(path: Path, wanted: str) -> str:
@@ -64,6 +71,8 @@ def find_scenario(text: str | None) -> Path:
         raise UsageError(f"{text} is not a regular file, not a scenario file")
     if path.suffix in (".yaml", ".yml") or path.parent != Path():
         raise UsageError(f"there is no file {text}")
+    if text in study_names():
+        raise UsageError(f"{text} is a study, not a scenario; run it by `spraylab study {text}`")
     near = difflib.get_close_matches(text, catalog_names(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(catalog_names())}"
     raise UsageError(f"there is no scenario {text!r}; {hint}")

@@ -12,16 +12,17 @@ from results.document import Document, read_document
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
 from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint
-from scenarios.file.scenario_files import CATALOG, catalog_text, is_a_folder, read_text, require_a_name
+from scenarios.file.scenario_files import (
+    STUDIES,
+    catalog_names,
+    catalog_text,
+    is_a_folder,
+    read_text,
+    require_a_name,
+    study_names,
+)
 from scenarios.file.written import written
 from scenarios.study.model import Study, study_complaints
-
-STUDIES = CATALOG / "studies"
-
-
-def study_names() -> tuple[str, ...]:
-    """Names of the studies that come with the program."""
-    return tuple(sorted(path.stem for path in STUDIES.glob("*.yaml")))
 
 
 def find_study(text: str | None) -> Path:
@@ -35,6 +36,8 @@ def find_study(text: str | None) -> Path:
         return Path(text)
     if Path(text).is_dir():
         raise UsageError(f"{text} {is_a_folder(Path(text), 'a study')}")
+    if text in catalog_names():
+        raise UsageError(f"{text} is a scenario, not a study; run it by `spraylab run {text}`")
     near = difflib.get_close_matches(text, study_names(), n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(study_names())}"
     raise UsageError(f"there is no study {text!r} and no such file; {hint}")

@@ -128,7 +128,7 @@ def test_the_quickstart_does_what_it_says(reader: Reader) -> None:
     said = reader.read(QUICKSTART)
     assert f"lab {reader.lab.name} is down" in said
     assert "NAMED p0:leaf3>spine5" in said
-    assert "gray-link-small: ok" in said
+    assert "gray-link-small: valid" in said
     assert len(list(reader.folder.glob("runs/*-gray-link-1/report.html"))) == 1
     assert reader.lab.left() == []
 

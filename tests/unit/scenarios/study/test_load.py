@@ -3,6 +3,7 @@
 import pytest
 
 from scenarios.errors import ScenarioRefusedError, UsageError
+from scenarios.file.scenario_files import find_scenario
 from scenarios.study.load import STUDIES, find_study, load_study, study_from, study_names
 from scenarios.study.model import points_of
 
@@ -45,3 +46,10 @@ def test_a_wrong_name_is_answered_with_the_nearest():
         find_study("paper-tabel")
     with pytest.raises(UsageError, match="the catalog has"):
         find_study("qqqq")
+
+
+def test_scenarios_and_studies_are_not_mistaken_for_each_other():
+    with pytest.raises(UsageError, match="gray-link is a scenario, not a study; run it by `spraylab run gray-link`"):
+        find_study("gray-link")
+    with pytest.raises(UsageError, match="packets is a study, not a scenario; run it by `spraylab study packets`"):
+        find_scenario("packets")
