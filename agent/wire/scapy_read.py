@@ -227,8 +227,10 @@ def dissected(frame: bytes) -> Packet:
 
 
 def _bth(frame: bytes) -> Packet:
-    """The BTH alone, whatever the lengths in front of it say."""
-    return BTH(frame[_UDP_END:_BTH_END] + bytes(c.ICRC_BYTES))
+    """The BTH alone, whatever the lengths in front of it say, and whoever else's it may be."""
+    bth = BTH()  # called with bytes it would be scapy.contrib.roce's where that is loaded and the opcode is not MRC's
+    bth.dissect(frame[_UDP_END:_BTH_END] + bytes(c.ICRC_BYTES))
+    return bth
 
 
 def _rest(packet: Packet) -> bytes:

@@ -12,6 +12,7 @@ from agent.wire import control, decode, encode, scapy_build, scapy_read
 from agent.wire.columns import Announcement
 from agent.wire.constants import AnnounceKind, Dscp
 from agent.wire.decode import Decoded
+from agent.wire.layers import BTH
 from agent.wire.rules import RejectReason
 from tests.unit.agent.wire.test_control import KINDS
 from tests.unit.agent.wire.test_decode import (
@@ -162,3 +163,12 @@ def test_the_tables_of_the_layers_are_those_of_the_constants():
     assert (layers.ANNOUNCE_PORT, layers.ANNOUNCE_MAGIC) == (c.UDP_PORT_ANNOUNCE, c.ANNOUNCE_MAGIC)
     assert layers.Announce().version == c.ANNOUNCE_VERSION
     assert set(layers.CONTROL_LAYERS) | set(c.WRITE_OPCODES) == set(c.Opcode)
+
+
+def test_opcodes_of_classic_roce_are_refused_alike_where_scapys_own_layer_is_loaded():
+    from scapy.contrib import roce
+
+    classic = [bytes([opcode]) for opcode in (0x04, 0x0A, 0x11, 0x81)]
+    assert all(BTH(opcode + bytes(15)).__class__ is roce.BTH for opcode in classic)
+    plain = WRITE_FRAME
+    assert_read_alike([plain[:102] + opcode + plain[103:] for opcode in classic])

@@ -39,7 +39,8 @@ def test_a_detector_that_is_stopped_is_not_followed_in_silence(tmp_path: Path) -
     with stopped_process() as process:
         shape = dict.fromkeys(("planes", "leaves", "spines", "hosts_per_leaf", "workers", "mtu"), 2)
         children = (ChildState("spraycheck", process),)
-        write_state(labdir, LabState(lab="red", owner=own, started="", host_stack=False, children=children, **shape))
+        plain = {"started": "", "host_stack": False, "scapy_hosts": ()}
+        write_state(labdir, LabState(lab="red", owner=own, children=children, **plain, **shape))
         with pytest.raises(LabStateError, match=rf"^SprayCheck of lab 'red' \(process {process.pid}\) is stopped"):
             _lives(labdir)
 
