@@ -3,6 +3,7 @@
 Started in the node's namespace by `spraylab scapy`; `Console.names` is what there is besides Scapy itself.
 """
 
+import os
 import sys
 import threading
 import time
@@ -37,6 +38,8 @@ _ANSWERS_S = 0.5
 _OWN_QP = 0xFFF
 """The last number that an agent would give a queue pair of its own."""
 _TICK_NS = 8192
+_CANNOT_WRITE, _PIPE_CLOSED = 3, 141
+"""Exit codes, as `scenarios.cli.exit_codes` has them."""
 
 
 class Console:
@@ -171,6 +174,16 @@ def _told(kind: type[BaseException], error: BaseException, trace: TracebackType 
         sys.__excepthook__(kind, error, trace)
 
 
+def _flushed() -> int:
+    """Write what is still to be printed; an exit code as of other commands where nobody can read it."""
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes again at its end
+        return _PIPE_CLOSED if isinstance(error, BrokenPipeError) else _CANNOT_WRITE
+    return 0
+
+
 def main(arguments: list[str]) -> int:
     """Run the console, or one line in it."""
     labdir = LabDir(arguments[0])
@@ -184,7 +197,7 @@ def main(arguments: list[str]) -> int:
     sys.excepthook = _told
     if len(arguments) > 2:
         exec(compile(arguments[2], "<-c>", "single"), names)
-        return 0
+        return _flushed()
     scapy.conf.interactive_shell = "python"
     console.lab()
     interact(names, ["scapy", "-P", "-C", "-H"])
