@@ -14,6 +14,9 @@ pytestmark = [pytest.mark.root, needs_root]
 RATE = "20Mbit"
 """Of an uplink: four of them take some 25,000 packets a second, so that two flows of one leaf queue for them."""
 
+PATIENT = {"ack_timeout_ms": 4000}
+"""A full queue of 1 MiB holds a packet for 0.4 s, and one that others go before for longer: no reason to resend it."""
+
 TIMINGS = {
     "shorter": ({"packets": 16384}, {"packets": 8192, "at": "100ms"}),
     "longer": ({"packets": 8192, "at": "300ms"}, {"packets": 24576}),
@@ -24,7 +27,7 @@ TIMINGS = {
 
 def run(lab: Lab, folder: Path, name: str, **parts: Any) -> dict[str, Any]:
     """The summary of a run in which nothing may be named."""
-    scenario = {"version": 1, "name": name, "expect": {"detected": []}, **parts}
+    scenario = {"version": 1, "name": name, "transport": PATIENT, "expect": {"detected": []}, **parts}
     file = folder / f"{name}.yaml"
     file.write_text(yaml.safe_dump(scenario))
     summary = trusted(lab, "run", "--attach", str(file))
