@@ -139,6 +139,10 @@ def finish(workers: tuple[Client, Client]) -> list[dict]:
         time.sleep(0.02)
 
 
+def rejections(counters: dict) -> list[tuple[str, int]]:
+    return [(row["reason"], row["packets"]) for row in counters["rejected"]]
+
+
 def settled_counters(client: Client) -> dict:
     """The counters once all announcements are in.
 
@@ -147,7 +151,9 @@ def settled_counters(client: Client) -> dict:
     deadline = time.monotonic() + DEADLINE_S
     wanted = [("ANNOUNCEMENT", 8 + (8 + 2) * CLOSING_COPIES)]
     counters = client.ask("counters")
-    while [(row["reason"], row["packets"]) for row in counters["rejected"]] != wanted:
+    while [
+        row for row in rejections(counters) if row[0] != "OLD_PORT_STATUS"
+    ] != wanted:  # copies of one that was heard
         assert time.monotonic() < deadline, counters["rejected"]
         time.sleep(0.02)
         counters = client.ask("counters")

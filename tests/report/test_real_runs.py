@@ -81,7 +81,8 @@ def test_they_open_without_a_word_and_show_every_figure(runs: dict[str, RunDir])
                 assert shown.value(TOO_WIDE) == [], (name, width)
                 assert shown.value(OVERLAPS) == [], (name, width)
             boxes[name] = shown.value("document.querySelector('.verdict').innerText")
-    assert "did not keep up" in boxes["overloaded"]
+    told = boxes["overloaded"]  # the machine's part only where it shows that it waited
+    assert "did not keep up" in told or "not as expected" in told
     compared = runs["gray"].path.parent / "compared.html"
     compared.write_text(comparison_page([read_run(runs["gray"]), read_run(runs["three-faults"])]))
     with page() as shown:
