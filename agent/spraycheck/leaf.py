@@ -43,7 +43,7 @@ class LeafRules:
     copies: int
     """EVs a path has."""
     settle_ns: int
-    """How long packets overtaken by the last PSN, or by a closing announcement, are still waited for."""
+    """How long nothing must come after the last PSN, or the closing announcements, until a flow is judged."""
     quiet_ns: int
     """How long a path that lost its closing announcement must bring nothing until no more is expected of it."""
     erase_after_ns: int
@@ -296,7 +296,7 @@ class LeafDetector:
             self._tested.add(key)
         closed = self._has_closed(key, record, now_ns)
         for expectation in owed:
-            report = _REPORTS[expectation](self, record, closed, now_ns)
+            report = _REPORTS[expectation](self, key, record, closed, now_ns)
             if report is None:
                 yield expectation
             else:
@@ -306,6 +306,12 @@ class LeafDetector:
             self._forget(key)
             self._over.add(key)
 
+    def _has_stopped(self, key: Key, record: np.void, now_ns: int) -> bool:
+        """Whether the last PSN has come and nothing that it overtook is to come."""
+        if not record["stopped_ns"]:
+            return False
+        return self._quiet.has_stopped(key, self._counts(record).late, int(record["stopped_ns"]), now_ns)
+
     def _has_closed(self, key: Key, record: np.void, now_ns: int) -> bool:
         """Whether the sender has declared the flow and nothing more of it is to come."""
         if self.rules.narrow or not record["closed_ns"]:
@@ -313,10 +319,11 @@ class LeafDetector:
         places = list(self.rules.spines)
         return self._quiet.has_settled(key, self._counts(record).arrived, record["barrier"][places] > 0, now_ns)
 
-    def _uniform(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+    def _uniform(self, key: Key, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by equal shares once the flow has ended or is given up, None while it runs."""
-        stopped = record["stopped_ns"] and now_ns - int(record["stopped_ns"]) >= self.rules.settle_ns
-        if (stopped or closed) and (used := self._used(record, closed, now_ns)) is not None:
+        if (closed or self._has_stopped(key, record, now_ns)) and (
+            used := self._used(record, closed, now_ns)
+        ) is not None:
             test = self._test_of(record, int(np.count_nonzero(~used)))
             if isinstance(test, str):
                 return self._insufficient(record, Expectation.UNIFORM, test)
@@ -343,7 +350,7 @@ class LeafDetector:
             return used if used.any() else np.ones_like(used)
         return np.ones_like(used) if self._expired(record, now_ns) else None
 
-    def _declared(self, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+    def _declared(self, _: Key, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by what the sender declared, None while that or the last packets are to come."""
         known = len(self.rules.spines)
         if record["spines"] != known:

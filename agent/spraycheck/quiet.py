@@ -1,7 +1,7 @@
-"""When a closed flow has settled: barriers in on all paths, or paths of which nothing more has come for long.
+"""How long a flow's counts have stood still, by which it is known that hardly more will come.
 
-Its clock is an argument. A barrier is the path's own copy of the closing announcement; a path that lost all copies has
-none, and is given up when it has been quiet.
+Its clock is an argument. A flow that its sender has closed has barriers: each path's own copy of the closing
+announcement. A path that lost all copies has none, and is given up when it has been quiet.
 """
 
 from dataclasses import dataclass
@@ -21,22 +21,34 @@ class Quiet:
 
     def __init__(self, settle_ns: int, quiet_ns: int) -> None:
         self._settle_ns = settle_ns
-        """With all barriers in: for what a path that does not keep order still brings."""
+        """For what a path that does not keep order still brings, or one that is slower than the others."""
         self._quiet_ns = quiet_ns
-        """Without: for what waits in a queue."""
-        self._last: dict[tuple[int, int], _Last] = {}
+        """For what waits in a queue, on a path without a barrier."""
+        self._last: dict[tuple[tuple[int, int], bool], _Last] = {}
+
+    def has_stopped(self, key: tuple[int, int], late: NDArray[np.int64], stopped_ns: int, now_ns: int) -> bool:
+        """Whether a flow whose last PSN came at `stopped_ns`, and (k,) packets since, will hardly get more.
+
+        To be asked at every poll.
+        """
+        since_ns = self._still_since((key, False), late.tobytes(), now_ns if late.any() else stopped_ns)
+        return now_ns - since_ns >= self._settle_ns
 
     def has_settled(
         self, key: tuple[int, int], counts: NDArray[np.int64], barriers: NDArray[np.bool_], now_ns: int
     ) -> bool:
         """Whether a closed flow with these (k,) counts and barriers will hardly get more. To be asked at every poll."""
-        state = counts.tobytes() + barriers.tobytes()
-        last = self._last.get(key)
+        since_ns = self._still_since((key, True), counts.tobytes() + barriers.tobytes(), now_ns)
+        return now_ns - since_ns >= (self._settle_ns if barriers.all() else self._quiet_ns)
+
+    def _still_since(self, flow: tuple[tuple[int, int], bool], state: bytes, changed_ns: int) -> int:
+        """Since when the state has been the same; if it is not that of the last poll, since `changed_ns`."""
+        last = self._last.get(flow)
         if last is None or last.state != state:
-            self._last[key] = _Last(state, now_ns)
-            return False
-        return now_ns - last.since_ns >= (self._settle_ns if barriers.all() else self._quiet_ns)
+            last = self._last[flow] = _Last(state, changed_ns)
+        return last.since_ns
 
     def forget(self, key: tuple[int, int]) -> None:
         """The flow is erased."""
-        self._last.pop(key, None)
+        for closed in (False, True):
+            self._last.pop((key, closed), None)

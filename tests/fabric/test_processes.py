@@ -21,7 +21,7 @@ name: processes
 seed: 7
 topology: {planes: 2, leaves: 3, spines: 2}
 transport: {pmtu: 256, window_pkts: 256, ack_timeout_ms: 5000}
-workloads: [{type: write, strides: [1, 2], packets: PACKETS, message_bytes: 64KiB}]
+workloads: [{type: write, strides: [1, 2], packets: PACKETS, message_bytes: 64KiBPACE}]
 faults: [{link: 'p0:leaf2>spine1', drop: 5%}]
 detector: {min_rate: 5%, processes: PROCESSES}
 """
@@ -38,14 +38,16 @@ def test_a_process_a_host_and_a_leaf(tmp_path: Path) -> None:
         assert shared["named"] == {"p0:leaf2>spine1"}
         assert len(shared["verdicts"]) == 6 * 2 * 2 * 2, "6 flows, 2 planes, 2 spines, 2 expectations"
         assert inside(lab) == ENGINES | {f"spraycheck-{leaf}": leaf for leaf in LEAVES} | {"spraycheck": ""}
-        a_leafs_process_that_stops_or_dies_is_named(lab, scenario(tmp_path, "per-leaf", 32768))
+        long = scenario(tmp_path, "per-leaf", packets=32768, pace=", rate: 4Mbit")
+        a_leafs_process_that_stops_or_dies_is_named(lab, long)
         lab("down")
         assert lab.left() == []
 
 
-def scenario(folder: Path, processes: str, packets: int = 4096) -> str:
+def scenario(folder: Path, processes: str, packets: int = 4096, pace: str = "") -> str:
     file = folder / f"{processes}-{packets}.yaml"
-    file.write_text(SCENARIO.replace("PROCESSES", processes).replace("PACKETS", str(packets)))
+    parts = {"PROCESSES": processes, "PACKETS": str(packets), "PACE": pace}
+    file.write_text(re.sub("|".join(parts), lambda part: parts[part[0]], SCENARIO))
     return str(file)
 
 

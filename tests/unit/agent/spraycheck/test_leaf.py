@@ -128,9 +128,21 @@ def test_the_short_path_is_flagged_by_its_spine():
     assert failed == [6]
 
 
+def test_packets_of_a_slow_path_are_waited_for_as_long_as_they_arrive():
+    counters = Counters(flow((LAMBDA, LAMBDA - 60, LAMBDA, LAMBDA), stopped_ns=2 * SECOND))
+    detector, now_ns = LeafDetector(RULES, counters), 2 * SECOND
+    for arrived in (20, 40, 60):
+        counters.records[0]["late"][1] = arrived
+        now_ns += 40 * 10**6
+        assert detector.poll(now_ns) == []
+    assert detector.poll(now_ns + RULES.settle_ns - 1) == []
+    (report,) = detector.poll(now_ns + RULES.settle_ns)
+    assert {each.verdict for each in report.verdicts} == {Verdict.HEALTHY}
+
+
 def test_packets_overtaken_by_the_last_psn_count_and_are_told():
     record = flow((LAMBDA, LAMBDA - 60, LAMBDA, LAMBDA), late=(0, 60), stopped_ns=2 * SECOND)
-    (report,) = LeafDetector(RULES, Counters(record)).poll(3 * SECOND)
+    (report,) = settled(LeafDetector(RULES, Counters(record)))
     assert verdicts(report) == [Verdict.HEALTHY] * 4
     assert report.counts.late.tolist() == [0, 60, 0, 0]
 
