@@ -88,6 +88,13 @@ class FlowResult(msgspec.Struct, frozen=True):
     """When its first packet left, after the first one of all (measured); None if none did."""
     source_qpn: QueuePair | None = None
     """The queue pair at the source, by which `agent.jsonl` knows the flow; None in older runs."""
+    duplicates: Count = 0
+    """Packets that arrived although the destination had them: sent again too early, or copied by a fault."""
+
+    @property
+    def resent_early(self) -> int:
+        """Retransmissions of packets that had arrived, so that nothing was lost."""
+        return min(self.retransmissions, self.duplicates)
 
 
 class Injected(msgspec.Struct, frozen=True):

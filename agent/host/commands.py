@@ -211,7 +211,12 @@ class Commands:
             "events_cut": self.log.cut if self.log is not None else 0,
             "evs": [row for runtime, channel in self._channels() for row in self.wiring.ev_counters(runtime, channel)],
             "reordering": [
-                {"host": runtime.host, "qpn": channel.qpn, **asdict(channel.qp.reordering())}
+                {
+                    "host": runtime.host,
+                    "qpn": channel.qpn,
+                    "duplicates": channel.qp.progress().responder.duplicates,
+                    **asdict(channel.qp.reordering()),
+                }
                 for runtime, channel in self._channels()
             ],
         }

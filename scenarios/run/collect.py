@@ -248,6 +248,7 @@ def _flow_result(
         began_s=None if started is None else round((started - first_ns) / NS, 6),
         source_qpn=item.source.qpn,
         reordering=None if order is None else Reordering(order.in_order, order.late, order.most),
+        duplicates=0 if order is None else order.duplicates,
     )
 
 

@@ -208,7 +208,8 @@ def load_of(
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors
-    unexplained = max(0, sum(flow.retransmissions for flow in flows) - _data_drops(injected))
+    early = sum(flow.resent_early for flow in flows)
+    unexplained = max(0, sum(flow.retransmissions for flow in flows) - early - _data_drops(injected))
     limit = _allowed(expectation, flows, injected)
     reasons, warnings = list[str](), list[str]()
     if lost_here > packets * QUIET_SHARE:
@@ -220,6 +221,11 @@ def load_of(
         if not uncounted and not _is_strained(counts):
             uncounted = _UNSTRAINED
         (warnings if uncounted else reasons).append(_unexplained_text(unexplained, limit, flows, uncounted))
+    if early > limit:
+        warnings.append(
+            f"{count_text(early, 'packet')} sent again although the first copy arrived: "
+            "a longer transport.ack_timeout_ms may avoid that"
+        )
     if counts.wait_share >= BUSY_SHARE:
         (reasons if missed else warnings).append(_busy_text(counts.wait_share, missed))
     if slow := _slow_text(flows):
@@ -446,16 +452,20 @@ def _retransmission_check(
     changed: str,
 ) -> Check:
     resent, dropped = sum(flow.retransmissions for flow in flows), _data_drops(injected)
+    early = sum(flow.resent_early for flow in flows)
     what = "data packets" if all(fault.dropped_writes is not None for fault in injected) else "packets"
     detail = f"{resent:,} resent, {dropped:,} {what} dropped by the injector"
+    if early:
+        detail += f", {early:,} resent although the first copy arrived"
+    lost = resent - early
     if uncounted := _uncounted(injected) or changed:
         return Check("retransmissions match the drops", True, f"{detail}; not held against each other: {uncounted}")
-    if outages and resent - dropped > allowed:
+    if outages and lost - dropped > allowed:
         return Check(
             "retransmissions match the drops", True, f"{detail}; more is no fault here: {_outage_text(outages)}"
         )
     detail += f", may differ by {allowed:,}"
-    return Check("retransmissions match the drops", abs(resent - dropped) <= allowed, detail)
+    return Check("retransmissions match the drops", abs(lost - dropped) <= allowed, detail)
 
 
 def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> int:

@@ -99,13 +99,14 @@ class PortCounts(msgspec.Struct, frozen=True):
 
 
 class ReorderCounts(msgspec.Struct, frozen=True):
-    """Reordering extents of what one queue pair received (`agent.core.reordering`)."""
+    """Reordering extents (`agent.core.reordering`) and duplicates of what one queue pair received."""
 
     host: int
     qpn: int
     in_order: int
     late: tuple[int, ...]
     most: int
+    duplicates: int = 0
 
 
 class RejectedCount(msgspec.Struct, frozen=True):

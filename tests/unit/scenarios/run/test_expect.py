@@ -348,6 +348,21 @@ def test_what_collectives_carried_is_said_to_be_compared_by_its_numbers() -> Non
     ]
 
 
+def test_packets_resent_although_the_first_copy_arrived_are_no_losses() -> None:
+    hasty = msgspec.structs.replace(FLOW, retransmissions=400, duplicates=300)
+    load = load_of(JUMPY, Expectation(), (hasty,), (DROP,))
+    assert (load.overloaded, load.unexplained_losses) == (False, 0)
+    (told,) = load.warnings
+    assert "300 packets sent again although the first copy arrived" in told
+    detected = detected_of(concluded(LINK), {LINK})
+    checks = {each.name: each for each in checks_of(Expectation(), {LINK}, detected, (hasty,), (DROP,))}
+    check = checks["retransmissions match the drops"]
+    assert check.ok
+    assert "400 resent, 100 data packets dropped by the injector, 300 resent although the first copy" in check.detail
+    copied = msgspec.structs.replace(FLOW, duplicates=5000)
+    assert load_of(JUMPY, Expectation(), (copied,), (DROP,)).unexplained_losses == 0
+
+
 OUTAGE = Outage("p0:h3>leaf3", "drop 1%", "ebpf", True, 1)
 
 
