@@ -29,6 +29,7 @@ from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.memory_room import require_room
 from scenarios.run.order import LabInUse
+from scenarios.workload.perf_counts import PerfCounts
 from scenarios.workload.perf_transport import fitting_settings
 from scenarios.workload.perf_writes import MOST_BYTES, SIZES, WriteTest, write_rows
 
@@ -75,7 +76,7 @@ def of_write(command: Command) -> Command:
 def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
     """Bandwidth of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_bw.
 
-    Exits with 1 when data arrived wrong, 5 when this machine lost packets by itself.
+    Exits with 1 when data arrived wrong, 5 when this machine did not keep up.
     """
     context.exit(_measure("write-bw", labdir, output, given))
 
@@ -93,10 +94,19 @@ def write_lat_command(
 ) -> None:
     """Latency of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_lat.
 
-    A message goes to and fro, and half of that is its time. Exits with 5 when this machine lost packets by itself.
+    A message goes to and fro, and half of that is its time. Exits with 5 when this machine did not keep up.
     """
     until = "completion" if completion else "answer"
     context.exit(_measure("write-lat", labdir, output, given | {"until": until, "qps": 1}))
+
+
+_UNITS = "MB are 2^20 bytes, packets are messages, as in perftest"
+
+_TIMES = {
+    "answer": "a time is half the round trip of a message and an answer of the same size; t_typical is the median",
+    "completion": "a time is from posting a message to the sender's own completion; t_typical is the median",
+}
+"""What the columns of a latency test are; their unit is in their names."""
 
 
 def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Output, given: dict[str, Any]) -> ExitCode:
@@ -109,10 +119,8 @@ def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Out
     with under_test(labdir) as (lab, undo):
         order = _order(test, lab, given)
         require_room(order.memory_bytes(), f"the memory of {count_text(order.qps, 'queue pair')} at both hosts")
-        rows = _printed(output, order, lab, undo)
-    return verdict_of(
-        sum(row.wrong or 0 for row in rows if isinstance(row, BandwidthRow)), [row.cost for row in rows], output
-    )
+        rows, spent = _printed(output, order, lab, undo)
+    return verdict_of(sum(row.wrong or 0 for row in rows if isinstance(row, BandwidthRow)), spent)
 
 
 def _order(test: Literal["write-bw", "write-lat"], lab: LabInUse, given: dict[str, Any]) -> WriteTest:
@@ -127,11 +135,11 @@ def _order(test: Literal["write-bw", "write-lat"], lab: LabInUse, given: dict[st
     return WriteTest(test, hosts, SIZES if every else (size,), config=config, **given)
 
 
-def _printed(output: Output, test: WriteTest, lab: LabInUse, undo: ExitStack) -> list[WriteRow]:
+def _printed(output: Output, test: WriteTest, lab: LabInUse, undo: ExitStack) -> tuple[list[WriteRow], PerfCounts]:
     ways = "both ways" if test.both else "one way"
     head = (
         f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {count_text(test.qps, 'queue pair')}, {ways}",
-        "MB are 2^20 bytes, packets are messages, as in perftest",
+        _UNITS if test.test == "write-bw" else _TIMES[test.until],
     )
     rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo, moved_to=Progress(output, test).moved_to)
-    return print_rows(output, lab.fabric, test.config, head, write_header(test.test), rows, write_line, cost_line)
+    return print_rows(output, lab, test.config, head, write_header(test.test), rows, write_line, cost_line)

@@ -57,7 +57,7 @@ def add_collectives(group: click.Group) -> None:
 
 def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> click.Command:
     @click.command(
-        name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine lost packets itself."
+        name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine did not keep up."
     )
     @click.option(
         "--hosts", metavar="H0,H1,...", shell_complete=nodes_like, help="Which hosts, by rank.  [default: all]"
@@ -82,9 +82,9 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
         with under_test(labdir) as (lab, undo):
             test = _test(pattern, kind, lab, sizes, given)
             require_room(test.memory_bytes(), f"the memory of {count_text(test.ranks * len(test.groups), 'rank')}")
-            rows = print_rows(
+            rows, spent = print_rows(
                 output,
-                lab.fabric,
+                lab,
                 test.config,
                 _head(test),
                 HEADER,
@@ -92,7 +92,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
                 row_line,
                 end_lines,
             )
-        context.exit(verdict_of(sum(row.wrong or 0 for row in rows), [row.cost for row in rows], output))
+        context.exit(verdict_of(sum(row.wrong or 0 for row in rows), spent))
 
     if kind is not None:
         size = click.option("--group-size", type=Whole(2), help="Hosts of a group.  [default: all]")

@@ -7,19 +7,19 @@ from typing import Any, TypeVar
 import click
 
 from agent.host.requests import QpSettings
-from results.perf_rows import Cost
 from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
-from scenarios.cli.output import Output
+from scenarios.cli.output import Output, echo_aside
+from scenarios.cli.perf_conditions import hindrances, overload
 from scenarios.cli.quantities import Whole
 from scenarios.errors import UsageError
 from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, undoing
 from scenarios.lab.lab_dir import LabDir
 from scenarios.run.attached import attached
-from scenarios.run.expect import QUIET_SHARE
 from scenarios.run.order import LabInUse
+from scenarios.workload.perf_counts import PerfCounts, perf_counts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role, parse_node
 
@@ -79,22 +79,28 @@ def host_of(name: str, fabric: Fabric) -> int:
 
 def print_rows(
     output: Output,
-    fabric: Fabric,
+    lab: LabInUse,
     config: QpSettings,
     head: Sequence[str],
     header: str,
     rows: Iterable[R],
     line: Callable[[R], str],
     foot: Callable[[list[R]], str],
-) -> list[R]:
-    """Print rows as they come, as a table with what stands above and below it, or as JSON Lines."""
+) -> tuple[list[R], PerfCounts]:
+    """Print rows as they come, as a table with what stands above and below it, or as JSON Lines.
+
+    What was printed, and what the lab's engines spent meanwhile. Faults and denials stand above a table, with JSON on
+    stderr, and again below where others are in force at the end.
+    """
     printed: list[R] = []
-    spec = fabric.spec
+    spec, before, hindered = lab.fabric.spec, perf_counts(lab.workers), hindrances(lab.owner)
     sent = f"PMTU {config.pmtu}, window {count_text(config.window_pkts, 'packet')}, spraying by {config.policy}"
     paths = f"{count_text(spec.planes, 'plane')} of {count_text(spec.spines, 'spine')}"
     told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:
-        output.text("\n".join([*(f"# {each}" for each in told), header]))
+        output.text("\n".join([*(f"# {each}" for each in (*told, *hindered)), header]))
+    else:
+        _aside(hindered)
     for row in rows:
         printed.append(row)
         if output.as_json:
@@ -103,13 +109,19 @@ def print_rows(
             output.text(line(row))
     if not output.as_json:
         output.text(foot(printed))
-    return printed
+    if (now := hindrances(lab.owner)) != hindered:
+        _aside(("faults or denials changed during the test, now:", *(now or ("none",))))
+    return printed, perf_counts(lab.workers).since(before)
 
 
-def verdict_of(wrong: int, costs: Sequence[Cost], output: Output) -> ExitCode:
+def _aside(lines: Iterable[str]) -> None:
+    for line in lines:
+        echo_aside(f"spraylab: {line}")
+
+
+def verdict_of(wrong: int, spent: PerfCounts) -> ExitCode:
     """What a test means for a script."""
-    packets, lost = sum(cost.packets for cost in costs), sum(cost.lost_here for cost in costs)
-    if lost > packets * QUIET_SHARE:
-        output.say(f"spraylab: OVERLOADED: this machine itself lost {lost:,} of {count_text(packets, 'packet')}")
+    if reason := overload(spent):
+        echo_aside(f"spraylab: OVERLOADED: {reason}")
         return ExitCode.OVERLOADED
     return ExitCode.CHECK_FAILED if wrong else ExitCode.OK

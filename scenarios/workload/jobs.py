@@ -54,7 +54,7 @@ class Spread(msgspec.Struct, frozen=True):
     """Nanoseconds of the iterations of one rank."""
 
     min: int
-    median: int
+    median: float
     mean: float
     stdev: float
     p99: int

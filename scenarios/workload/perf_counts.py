@@ -18,6 +18,16 @@ class PerfCounts:
     timeouts: int
     lost_here: int
     """Frames that found a ring full, or were refused by the kernel."""
+    engine_ns: int = 0
+    """Processor time of all engines."""
+    wait_ns: int = 0
+    """Time that they waited for a core, though they could have run."""
+
+    @property
+    def wait_share(self) -> float:
+        """Of the engines' time, the part spent waiting for a core."""
+        all_ns = self.engine_ns + self.wait_ns
+        return self.wait_ns / all_ns if all_ns else 0.0
 
     def since(self, before: "PerfCounts") -> Self:
         """What was added."""
@@ -36,4 +46,6 @@ def perf_counts(workers: Sequence[Asked]) -> PerfCounts:
         retransmissions=sum(row["packets_rtx"] for row in qps),
         timeouts=sum(row["timeouts"] for row in qps),
         lost_here=sum(port["rx_drops"] + port["tx_errors"] for port in ports) + overflowed,
+        engine_ns=sum(told["cpu_ns"] for told in counters),
+        wait_ns=sum(told["sched_wait_ns"] for told in counters),
     )

@@ -8,10 +8,13 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Nanoseconds of n iterations; percentiles are those of a sorted list, without interpolation."""
+    """Nanoseconds of n iterations; percentiles are those of a sorted list, without interpolation.
+
+    The median of an even number is the mean of the two in the middle.
+    """
 
     min: int
-    median: int
+    median: float
     mean: float
     stdev: float
     p99: int
@@ -49,7 +52,7 @@ def spread_of(samples_ns: NDArray[np.int64]) -> Spread | None:
 
     return Spread(
         min=int(ordered[0]),
-        median=at(0.5),
+        median=float(np.median(ordered)),
         mean=float(ordered.mean()),
         stdev=float(ordered.std()),
         p99=at(0.99),

@@ -7,11 +7,14 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from agent.host import requests as ask
 from agent.host.requests import QpSettings
+from results.perf_rows import Cost, LatencyRow
 from scenarios import memory_room
 from scenarios.cli import perf, perf_collectives, perf_progress
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
+from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned, Faults, FaultShow, FaultState
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_writes import WriteTest
 from testbed.model.fabric import Fabric, FabricSpec
@@ -92,3 +95,98 @@ def test_a_long_test_says_how_far_it_is_and_a_short_one_nothing(
         "write-bw of 3 GiB: 0% of 15,000 GiB, about 43 h left",
         "write-bw of 3 GiB: 0% of 15,000 GiB, about 43 h left",
     ]
+
+
+class Engine:
+    """A worker whose engine ran and waited so long whenever it was asked."""
+
+    def __init__(self, ran_ns: int, waited_ns: int, lost: int = 0) -> None:
+        self._step = (ran_ns, waited_ns, lost)
+        self._asked = 0
+
+    def ask(self, request: object) -> dict[str, object]:
+        if isinstance(request, ask.Progress):
+            return {"qps": [{"packets_tx": 1000 * self._asked, "packets_rtx": 0, "timeouts": 0}]}
+        self._asked += 1
+        ran_ns, waited_ns, lost = (each * self._asked for each in self._step)
+        port = {"rx_drops": lost, "tx_errors": 0}
+        return {"ports": [port], "rejected": [], "cpu_ns": ran_ns, "sched_wait_ns": waited_ns}
+
+
+class Broken:
+    """An owner of a lab with these faults and one denied link."""
+
+    def __init__(self, *later: FaultState) -> None:
+        self._later = later
+        self._faults: tuple[FaultState, ...] = (FAULT,)
+
+    def ask(self, request: object, _reply: object) -> Faults | Denials:
+        if isinstance(request, DenyShow):
+            return Denials((DenialState("p0:leaf1>spine0", "hand", "t"),))
+        assert isinstance(request, FaultShow)
+        told, self._faults = self._faults, self._faults + self._later
+        return Faults(told, (PLANNED,))
+
+
+FAULT = FaultState(
+    "p0:leaf0>spine1", "random-drop", 0.01, 0.01, "ebpf", "hand", "t", 9, 1, 1, requested_text="1%", in_force_text="1%"
+)
+CHANGED = FaultState(
+    "p1:leaf0>spine1", "delay", None, None, "netem", "hand", "t", 0, 0, 0, requested_text="1ms", in_force_text="2ms"
+)
+PLANNED = FaultPlanned("p1-spine0", "hang", "hang", "", "clear", 1.5, "t", None, "hand")
+ROW = LatencyRow(("h0", "h1"), 2, 1000, "answer", 1.0, 9.0, 2.0, 2.0, 0.5, 3.0, 4.0, Cost(2000, 0, 0))
+
+
+def measured(monkeypatch: pytest.MonkeyPatch, engine: Engine, owner: Broken, *words: str) -> Result:
+    @contextmanager
+    def under_test(_labdir: Path) -> Iterator[tuple[LabInUse, ExitStack]]:
+        with ExitStack() as undo:
+            yield LabInUse(Fabric.of(FabricSpec(2, 4, 2, 1)), owner, (engine,)), undo
+
+    monkeypatch.setattr(perf, "require_root", lambda: None)
+    monkeypatch.setattr(perf, "under_test", under_test)
+    monkeypatch.setattr(perf, "write_rows", lambda *_, **__: iter([ROW]))
+    return run("write-lat", "h0", "h1", *words)
+
+
+HINDRANCES = (
+    "fault in force: p0:leaf0>spine1 drop 1%, set by hand",
+    "fault to come: a timeline will clear hang on p1-spine0, set by hand (`spraylab fault show` says when)",
+    "denied to all queue pairs: p0:leaf1>spine0 (`spraylab deny show`)",
+)
+
+
+def test_faults_and_denials_stand_above_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measured(monkeypatch, Engine(100, 10), Broken())
+    assert [line[2:] for line in done.stdout.splitlines() if line.startswith("# ")][3:6] == list(HINDRANCES)
+    assert (done.exit_code, done.stderr) == (0, "")
+
+
+def test_with_json_they_go_to_stderr_and_so_do_those_that_came_meanwhile(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measured(monkeypatch, Engine(100, 10), Broken(CHANGED), "--json")
+    assert len(done.stdout.splitlines()) == 1
+    told = done.stderr.splitlines()
+    assert told[:3] == [f"spraylab: {line}" for line in HINDRANCES]
+    assert told[3] == "spraylab: faults or denials changed during the test, now:"
+    assert "fault in force: p1:leaf0>spine1 delay 1ms (the kernel holds: delay 2ms), set by hand" in done.stderr
+
+
+@pytest.mark.parametrize("words", [(), ("--json", "--quiet")])
+def test_a_busy_machine_is_5(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    done = measured(monkeypatch, Engine(100, 150), Broken(), *words)
+    told = "spraylab: OVERLOADED: engines waited 60% of their time for a core: the times say little"
+    assert (done.exit_code, done.stderr.splitlines()[-1]) == (5, told)
+
+
+def test_a_machine_that_loses_packets_is_5(monkeypatch: pytest.MonkeyPatch) -> None:
+    done = measured(monkeypatch, Engine(100, 10, lost=1), Broken())
+    assert done.exit_code == 5
+    assert "OVERLOADED: this machine itself lost 1 of 1,000 packets" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "told"), [((), "half the round trip"), (("--completion",), "sender's own")])
+def test_the_table_says_what_a_time_is(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], told: str) -> None:
+    done = measured(monkeypatch, Engine(100, 10), Broken(), *words)
+    assert f"# a time is {'from posting' if words else told}" in done.stdout
+    assert told in done.stdout
