@@ -50,19 +50,31 @@ def command(
     all_runs: bool,
     runs: Path,
 ) -> None:
-    """Show verdicts and accusations, of the latest run in the lab that is up or of RUN: a folder, a name, `latest`.
+    """Show verdicts and accusations of RUN: a folder, a name, `latest`; without RUN of the latest run.
 
+    That is the latest in the lab that is up (needs root), and where none is up the latest run folder.
     --json prints the records as JSON Lines.
     """
     given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
-    if run is not None:
-        if of_lab_only := sorted(given & {"follow", "all_runs", "lab"}):
+    of_lab_only = sorted(given & {"follow", "all_runs", "lab"})
+    if run is not None or "runs" in given:
+        if of_lab_only:
             raise UsageError(f"--{of_lab_only[0].replace('_', '-')} is of the lab that is up, and RUN is over")
         _print_folder(require_run(find_run(run, runs)), output, everything)
-        return
-    if "runs" in given:
-        raise UsageError("--runs says where RUN is: name one, such as `latest`, or leave --runs out for the lab's run")
-    _of_lab(labdir, output, follow, everything, all_runs)
+    elif of_lab_only or read_state(labdir) is not None:
+        _of_lab(labdir, output, follow, everything, all_runs)
+    else:
+        folder = _latest_folder(labdir, runs)
+        output.say(f"no lab is up; of {folder.path}:")
+        _print_folder(folder, output, everything)
+
+
+def _latest_folder(labdir: LabDir, runs: Path) -> RunDir:
+    """Where no lab is up. Raises `LabStateError` where no run is there, either."""
+    try:
+        return require_run(find_run(None, runs))
+    except UsageError as error:
+        raise LabStateError(f"{not_up(labdir)}, and {error}") from error
 
 
 def _print_folder(folder: RunDir, output: Output, everything: bool) -> None:

@@ -56,9 +56,7 @@ def add_collectives(group: click.Group) -> None:
 
 
 def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> click.Command:
-    @click.command(
-        name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine did not keep up."
-    )
+    @click.command(name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine did not keep up.")
     @click.option(
         "--hosts", metavar="H0,H1,...", shell_complete=nodes_like, help="Which hosts, by rank.  [default: all]"
     )

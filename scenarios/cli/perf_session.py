@@ -107,11 +107,12 @@ def print_rows(
             output.line(row)
         else:
             output.text(line(row))
+    spent = perf_counts(lab.workers).since(before)
     if not output.as_json:
-        output.text(foot(printed))
+        output.text(f"{foot(printed)}\n# engines waited {spent.wait_share:.0%} of their time for a core")
     if (now := hindrances(lab.owner)) != hindered:
         _aside(("faults or denials changed during the test, now:", *(now or ("none",))))
-    return printed, perf_counts(lab.workers).since(before)
+    return printed, spent
 
 
 def _aside(lines: Iterable[str]) -> None:

@@ -1,6 +1,6 @@
 """`spraylab validate`: is this file a scenario, and what would it do."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import click
 
@@ -18,7 +18,8 @@ from scenarios.file.load import load_scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.file.scenario_files import find_scenario
 from scenarios.lab.readiness import no_room_for_plan
-from scenarios.run.power import power_of, too_few_for, warnings_of
+from scenarios.run.crossing import sendings_of
+from scenarios.run.power import cautions_on, failures_of, power_of, too_few_for, warnings_of
 
 
 @click.command("validate")
@@ -26,7 +27,10 @@ from scenarios.run.power import power_of, too_few_for, warnings_of
 @told
 @click.pass_context
 def command(context: click.Context, file: str | None, output: Output) -> None:
-    """Check a scenario FILE (or catalog name), show what a run would do and whether it can show it. Starts nothing."""
+    """Check a scenario FILE (or catalog name), show what a run would do and whether it can show it. Starts nothing.
+
+    Exits with 1 when a check of the run is sure to fail; warnings alone do not change the code.
+    """
     try:
         plan = plan_of(load_scenario(find_scenario(file)))
     except ScenarioRefusedError as error:
@@ -34,11 +38,14 @@ def command(context: click.Context, file: str | None, output: Output) -> None:
             raise
         output.document({"ok": False, "problems": [vars(problem) for problem in error.problems]})
         context.exit(ExitCode.USAGE)
+    failures = tuple(failures_of(plan))
     if output.as_json:
-        output.document({"ok": True, "scenario": plan.scenario.model_dump(mode="json"), "plan": _document(plan)})
+        scenario = plan.scenario.model_dump(mode="json")
+        output.document({"ok": not failures, "scenario": scenario, "plan": _document(plan), "fails": failures})
     else:
-        for line in _lines(plan):  # as they are worked out, which takes long of a large plan
+        for line in _lines(plan, failures):  # as they are worked out, which takes long of a large plan
             output.text(line)
+    context.exit(ExitCode.CHECK_FAILED if failures else ExitCode.OK)
 
 
 def _document(plan: Plan) -> dict[str, object]:
@@ -71,19 +78,30 @@ def _document(plan: Plan) -> dict[str, object]:
     }
 
 
-def _lines(plan: Plan) -> Iterator[str]:
+def _lines(plan: Plan, failures: Sequence[str]) -> Iterator[str]:
     scenario, fabric = plan.scenario, plan.fabric
-    written = sum(flow.payload_bytes for flow in plan.flows)
-    yield f"{scenario.name}: valid"
+    yield f"{scenario.name}: valid" + (", but a run of it fails" if failures else "")
     yield f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}"
-    yield f"  traffic   {count_text(len(plan.flows), 'flow')}, {size_text(written)}, PMTU {scenario.transport.pmtu}"
+    yield f"  traffic   {_traffic_text(plan)}, PMTU {scenario.transport.pmtu}"
     yield from (f"  rounds    {_collective_text(each)}" for each in plan.collectives)
     yield from (f"  fault     {line}" for line in plan.fault_lines)
     yield from (f"  capture   {link}" for link in plan.captures)
     yield f"  expected  {_expected_text(plan)}"
     yield from (f"  warning   {text}" for text in no_room_for_plan(plan))
     yield f"  detector  {_power_text(plan)}"
-    yield from (f"  warning   {text}" for text in warnings_of(plan, missing_here()))
+    yield from (f"  fails     {text}" for text in failures)
+    yield from (f"  warning   {text}" for text in cautions_on(plan, missing_here()))
+
+
+def _traffic_text(plan: Plan) -> str:
+    """What writes and collectives send over the whole run, each if there are any; barriers are not counted."""
+    told = list[str]()
+    if plan.flows or not plan.collectives:
+        written = sum(flow.payload_bytes for flow in plan.flows)
+        told.append(f"{count_text(len(plan.flows), 'flow')}, {size_text(written)}")
+    if sent := [each.bytes for each in sendings_of(plan) if not each.is_barrier]:
+        told.append(f"{count_text(len(sent), 'queue pair')} of collectives, {size_text(sum(sent))}")
+    return "; ".join(told)
 
 
 def _collective_text(each: PlannedCollective) -> str:

@@ -108,11 +108,30 @@ def packets_a_path(plan: Plan, flow: Flow) -> int:
     return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
 
 
+def failures_of(plan: Plan) -> Iterator[str]:
+    """Why a check of this plan's run must fail, whatever the machine, one sentence each."""
+    if plan.scenario.expect.detection != "judged":
+        return
+    power = power_of(plan)
+    if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
+        yield from _verdict_failures(plan, power)
+    elif not power.packets_a_path and any(crosses(plan, flow) for flow in plan.flows) and not add_up(plan):
+        yield "some flow has fewer packets than paths: SprayCheck judges nothing of it, and the run fails"
+    yield from _naming_failures(plan)
+    yield from _localisation_failures(plan)
+
+
 def warnings_of(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
-    """What of this plan cannot come out as one might expect, one sentence each.
+    """What of this plan cannot come out as one might expect, one sentence each, `failures_of` first.
 
     `missing` are mechanisms of faults that this machine does not have.
     """
+    yield from failures_of(plan)
+    yield from cautions_on(plan, missing)
+
+
+def cautions_on(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
+    """The warnings of a plan that fail no check for sure."""
     transport, spec = plan.scenario.transport, plan.fabric.spec
     if plan.scenario.expect.detection == "judged":
         yield from _measuring_warnings(plan)
@@ -132,11 +151,9 @@ def _narrow_place(plan: Plan) -> str:
 def _measuring_warnings(plan: Plan) -> Iterator[str]:
     power = power_of(plan)
     if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
-        yield from _length_warnings(plan, power)
-    elif (plan.flows or not plan.collectives) and not power.packets_a_path:
-        few = any(crosses(plan, flow) for flow in plan.flows)
-        why = "some flow has fewer packets than paths" if few else "no flow crosses a spine"
-        yield f"{why}: SprayCheck judges nothing" + (" of it" if few else "")
+        yield from _fault_rate_warnings(power)
+    elif (plan.flows or not plan.collectives) and not any(crosses(plan, flow) for flow in plan.flows):
+        yield "no flow crosses a spine: SprayCheck judges nothing"
     yield from _collective_warnings(plan)
     if plan.window_pkts < plan.scenario.transport.window_pkts:
         yield (
@@ -149,20 +166,27 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     yield from _spared_warnings(plan)
     yield from _uncrossed_warnings(plan)
     yield from _expectation_warnings(plan)
-    yield from _localisation_warnings(plan)
 
 
-def _length_warnings(plan: Plan, power: Power) -> Iterator[str]:
+def _verdict_failures(plan: Plan, power: Power) -> Iterator[str]:
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
     if power.needed is None:
-        yield f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient`"
+        yield (
+            f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient` "
+            "and the run fails"
+        )
     elif power.load is not None and not add_up(plan):
         yield _load_text(plan, power.load, power.needed)
     elif power.packets_a_path < power.needed and not add_up(plan):
         yield _lone_text(plan, has, power.needed)
+
+
+def _fault_rate_warnings(power: Power) -> Iterator[str]:
+    """Which drop rates of faults, other than the one asked for, so few packets may not show."""
     for rate, needed in power.for_faults:
         if needed is None or power.for_a_fault < needed:
             wants = "more than a flow can have" if needed is None else f"{needed:,}"
+            has = f"{count_text(power.packets_a_path, 'packet')} a path"
             if power.summed is not None:
                 has = f"{count_text(power.summed, 'packet')} a path with small flows added up"
             elif power.for_a_fault > power.packets_a_path:
@@ -199,8 +223,9 @@ def _load_text(plan: Plan, load: LinkLoad, needed: int) -> str:
 
 
 def _collective_warnings(plan: Plan) -> Iterator[str]:
-    """Which queue pairs of collectives SprayCheck cannot judge."""
-    sent, announced, least = list(crossing_sendings(plan)), set(announced_sendings(plan)), least_packets(plan)
+    """Which queue pairs of collectives SprayCheck cannot judge; of those that carry barriers alone nobody asks it."""
+    sent = [each for each in crossing_sendings(plan) if not each.is_barrier]
+    announced, least = set(announced_sendings(plan)), least_packets(plan)
     short = [each.packets for each in sent if each not in announced]
     if short:
         needs = "more than one can have" if least is None else f"{least:,}"
@@ -259,7 +284,7 @@ def _whole_switch_text(
     )
 
 
-def _localisation_warnings(plan: Plan) -> Iterator[str]:
+def _localisation_failures(plan: Plan) -> Iterator[str]:
     """Links that stay `ambiguous` however long the flows are; those of a whole switch are told already."""
     if any(_switch_warnings(plan)) or any(not _hits_all_flows(fault) for _, fault, _ in fabric_drops(plan)):
         return
@@ -325,12 +350,20 @@ def _loses(fault: Fault) -> bool:
     return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).spares_first_sent)
 
 
+def _naming_failures(plan: Plan) -> Iterator[str]:
+    """Links that must be named and will not be."""
+    dropping = {str(way) for way, _, _ in fabric_drops(plan)}
+    for link in sorted({str(way) for way in plan.detected or ()} - dropping):
+        yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees: the run fails"
+    wanted = dropping if plan.detected is None else dropping & {*map(str, plan.detected)}
+    if wanted and not plan.flows and not any(announced_ends(plan)):
+        yield f"SprayCheck measures no queue pair, so {', '.join(sorted(wanted))} will not be named and the run fails"
+
+
 def _expectation_warnings(plan: Plan) -> Iterator[str]:
     if plan.detected is None:
         return
     expected = {str(way) for way in plan.detected}
     dropping = {str(way) for way, _, _ in fabric_drops(plan)}
-    for link in sorted(expected - dropping):
-        yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees"
     for link in sorted(dropping - expected):
         yield f"expect.detected does not name {link}, on which the scenario drops packets"

@@ -39,7 +39,7 @@ class CollectiveOutcome:
     failed: tuple[str, ...] = ()
     """Why the others did not."""
     unannounced: int = 0
-    """Queue pairs, one a direction, that send too little for a verdict and so were not announced to SprayCheck."""
+    """Queue pairs with data, one a direction, that send too little for a verdict and so were not announced."""
 
 
 class RunningJobs:
@@ -104,7 +104,9 @@ class RunningJobs:
     def outcome(self, resent: Mapping[int, int]) -> CollectiveOutcome:
         """What came of all rounds; `resent` are packets by queue pair."""
         rows = tuple(_row(each, resent) for each in self._running if all(each.reports))
-        return CollectiveOutcome(rows, tuple(self.failed), len(self.ways()) - len(self.announced()))
+        announced = set(self.announced())
+        unannounced = [way for _, way, sent in self.ways() if not sent.is_barrier and way not in announced]
+        return CollectiveOutcome(rows, tuple(self.failed), len(unannounced))
 
     def close(self) -> None:
         """Give everything back; twice is safe."""

@@ -204,6 +204,7 @@ def test_every_command_is_listed() -> None:
 def test_a_command_is_what_it_is_elsewhere(place: Place, name: str) -> None:
     done = place.run(name)
     expected = {COMMANDS[name][1]} | ({141} if 1 in place.surroundings.closed else set())
+    expected |= {5} if name.startswith("perf") else set()  # a busy machine
     assert "Traceback" not in done.stdout + done.stderr, done.stderr
     assert done.returncode in expected, f"{name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
     assert place.used == ""

@@ -43,14 +43,15 @@ class Lab:
         return (*COMMAND, *words[:verb], "--lab", self.name, *runs, *report, *words[verb:cut], *words[cut:])
 
     def __call__(
-        self, *words: str, code: int = 0, env: dict[str, str] | None = None
+        self, *words: str, code: int | tuple[int, ...] = 0, env: dict[str, str] | None = None
     ) -> subprocess.CompletedProcess[str]:
-        """Run a command and check its exit code."""
+        """Run a command and check its exit code, or that it is one of several."""
         environment = os.environ | (env or {})
         done = subprocess.run(
             self.words(*words), capture_output=True, text=True, env=environment, timeout=240, check=False
         )
-        assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        codes = code if isinstance(code, tuple) else (code,)
+        assert done.returncode in codes, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
         return done
 
     def json(self, *words: str, code: int = 0) -> Any:

@@ -51,7 +51,7 @@ NEED_ROOT = [
     ("deny", "set", "p0:leaf3>spine5"),
     ("deny", "show"),
     ("deny", "clear", "--all"),
-    ("detect",),
+    ("detect", "--follow"),
     ("watch",),
     ("watch", "--once"),
     ("perf", "write-bw", "h0", "h1"),
@@ -116,6 +116,31 @@ def test_validate_shows_the_plan() -> None:
     assert "  expected  p0:leaf3>spine5\n" in result.stdout
     told = json.loads(spraylab("validate", "gray-link", "--json").stdout)
     assert told["plan"]["faults"] == [{"link": "p0:leaf3>spine5", "fault": "drop 1%"}]
+
+
+def scenario_file(folder: Path, work: str) -> str:
+    file = folder / "own.yaml"
+    file.write_text(f"{{version: 1, name: own, workloads: [{work}]}}")
+    return str(file)
+
+
+def test_validate_of_a_scenario_that_must_fail_says_so_in_its_first_line_and_with_1(tmp_path: Path) -> None:
+    short = scenario_file(tmp_path, "{strides: [1], packets: 2048}")
+    result = spraylab("validate", short)
+    assert result.exit_code == 1
+    first, *others = result.stdout.splitlines()
+    assert first == "own: valid, but a run of it fails"
+    assert any(line.startswith("  fails     128 packets a path") for line in others)
+    as_json = spraylab("validate", short, "--json")
+    told = json.loads(as_json.stdout)
+    assert (as_json.exit_code, told["ok"], len(told["fails"])) == (1, False, 1)
+
+
+def test_validate_counts_what_collectives_send_and_does_not_warn_of_barriers(tmp_path: Path) -> None:
+    result = spraylab("validate", scenario_file(tmp_path, "{type: all-reduce, bytes: 64MiB, iterations: 2}"))
+    assert result.exit_code == 0, "a warning alone changes no code"
+    assert "  traffic   8 queue pairs of collectives, 2.6 GiB, PMTU 256\n" in result.stdout
+    assert "not announced" not in result.stdout
 
 
 @pytest.mark.parametrize(

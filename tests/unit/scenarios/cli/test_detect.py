@@ -125,8 +125,23 @@ def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_lates
     assert "NAMED p0:leaf3>spine5" in said
     assert detect("gray", "--runs", tmp_path / "runs").stdout == said
     assert detect("latest", "--runs", tmp_path / "runs").stdout == said
+    assert detect("--runs", tmp_path / "runs").stdout == said
     records = [json.loads(line) for line in detect(run.path, "--all", "--json").stdout.splitlines()]
     assert len([each for each in records if each["event"] == "DETECT"]) == 256
+
+
+def test_where_no_lab_is_up_the_latest_run_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("scenarios.cli.detect.read_state", lambda _labdir: None)
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    monkeypatch.chdir(tmp_path)
+    refused = detect()
+    assert (refused.exit_code, refused.stdout) == (4, "")
+    assert "runs holds no finished run" in refused.stderr
+    run = write_run(tmp_path / "runs" / "gray")
+    (tmp_path / "runs" / "latest").symlink_to("gray")
+    told = detect()
+    assert (told.exit_code, told.stdout) == (0, detect("gray").stdout)
+    assert told.stderr == f"no lab is up; of {run.path}:\n"
 
 
 def test_a_folder_from_before_there_were_two_expectations_is_read(tmp_path: Path) -> None:
@@ -168,7 +183,7 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
         (("gray", "--follow"), "--follow is of the lab that is up, and RUN is over"),
         (("gray", "--all-runs"), "--all-runs is of the lab"),
         (("gray", "--lab", "mine"), "--lab is of the lab"),
-        (("--runs", "elsewhere"), "--runs says where RUN is: name one, such as `latest`"),
+        (("--runs", "elsewhere", "--follow"), "--follow is of the lab"),
     ],
 )
 def test_options_of_a_lab_and_of_a_run_are_not_mixed(words: tuple[str, ...], told: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.run.asked import needed_for
-from scenarios.run.power import power_of, warnings_of
+from scenarios.run.power import failures_of, power_of, warnings_of
 
 LINK = "p0:leaf3>spine5"
 
@@ -88,7 +88,8 @@ def test_flows_that_cannot_meet_a_fault_are_told_beforehand_and_count_for_nothin
     work = ({"strides": (1,), "packets": 32768, "rate": "30Mbit"}, {"strides": (3,), "packets": 32768})
     late = ({"link": LINK, "drop": "1%", "mechanism": "ebpf", "at": "3s", "for": "2s"},)
     told = list(warnings_of(plan(workloads=work, faults=late)))
-    assert told[0].startswith(f"{LINK}: h0>h1 (and 7 more flows) is not under way while this fault is in force")
+    idle = f"{LINK}: h0>h1 (and 7 more flows) is not under way while this fault is in force"
+    assert any(text.startswith(idle) for text in told)
     assert any("only flows from leaf3 to leaf6 cross it" in text for text in told)
     early = ({"link": LINK, "drop": "1%", "mechanism": "ebpf", "at": "1s", "for": "2s"},)
     assert list(warnings_of(plan(workloads=work, faults=early))) == []
@@ -108,7 +109,30 @@ def test_flows_below_one_leaf_are_not_judged() -> None:
 
 def test_flows_of_fewer_packets_than_paths_are_told_as_that() -> None:
     (told,) = (text for text in warnings_of(plan(packets=8, faults=())) if "judges" in text)
-    assert told == "some flow has fewer packets than paths: SprayCheck judges nothing of it"
+    assert told == "some flow has fewer packets than paths: SprayCheck judges nothing of it, and the run fails"
+
+
+SMALL_ROUNDS = ({"type": "all-reduce", "bytes": "64KiB", "iterations": 1},)
+
+
+@pytest.mark.parametrize(
+    ("parts", "why"),
+    [
+        ({}, ""),
+        ({"packets": 2048}, "128 packets a path, but a drop of 1%"),
+        ({"packets": 8}, "some flow has fewer packets than paths"),
+        ({"packets": 8, "expect": {"detection": "recorded"}}, ""),
+        ({"expect": {"detected": ("p1:leaf0>spine0",)}}, "expect.detected names p1:leaf0>spine0, on which"),
+        ({"workloads": SMALL_ROUNDS}, f"SprayCheck measures no queue pair, so {LINK} will not be named"),
+        ({"workloads": SMALL_ROUNDS, "faults": ()}, ""),
+        ({"faults": ({"link": LINK, "drop": "0.5%"},)}, ""),
+        ({"transport": {"trimming": True}}, ""),
+    ],
+)
+def test_only_what_must_fail_is_a_failure(parts: dict[str, Any], why: str) -> None:
+    told = list(failures_of(plan(**parts)))
+    assert len(told) == bool(why)
+    assert all(text.startswith(why) for text in told)
 
 
 def test_where_detection_is_only_recorded_nobody_is_warned_of_it() -> None:
