@@ -37,6 +37,10 @@ class Detect(Said, tag="DETECT"):
     """The verdict of one flow on one path."""
 
     node: Name
+    src_host: Host
+    dst_host: Host
+    qpn: QueuePair
+    """At the destination."""
     plane: Plane
     src_leaf: Switch
     spine: Switch

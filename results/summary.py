@@ -319,7 +319,7 @@ def _numbers_of(workload: str, collectives: Sequence[CollectiveRow]) -> tuple[bo
     if not rows:
         return False, f"{workload} did not end"
     wrong = sum(row.wrong or 0 for row in rows)
-    return not wrong, f"{workload}: {count_text(wrong, 'number')} wrong" if wrong else f"numbers of {workload}"
+    return not wrong, f"{workload}: {count_text(wrong, 'number')} wrong" if wrong else f"checked round of {workload}"
 
 
 def summary_json(summary: Summary) -> bytes:
@@ -407,7 +407,7 @@ def _compared(summary: Summary) -> Iterator[str]:
         yield f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong"
     if rows:
         checked, wrong = (sum(getattr(row, name) or 0 for row in rows) for name in ("checked", "wrong"))
-        yield f"{count_text(checked, 'number')} verified, {wrong:,} wrong"
+        yield f"{count_text(checked, 'number')} of one round verified, {wrong:,} wrong"
 
 
 def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:

@@ -19,7 +19,7 @@ from agent.host.event_log import EventDetail, EventLog
 from agent.host.private_memory import make_private
 from agent.host.profile_commands import ProfileCommands
 from agent.host.profile_requests import ProfileRequest
-from agent.host.programs.programs import Programs
+from agent.host.programs.programs import Programs, Sending
 from agent.host.programs.requests import ProgramRequest
 from agent.host.programs.serving import ProgramCommands
 from agent.host.rejections import rejected_by, rejections
@@ -190,7 +190,13 @@ class Commands:
 
     def progress(self, _: requests.Progress) -> Reply:
         """How far every queue pair is."""
-        return {"qps": [_progress(runtime, channel) for runtime, channel in self._channels()]}
+        sending = self.programs.sending()
+        return {
+            "qps": [
+                _progress(runtime, channel, sending.get((runtime.host, channel.qpn)))
+                for runtime, channel in self._channels()
+            ]
+        }
 
     def verify(self, request: requests.Verify) -> Reply:
         """Compare a region with what it should hold."""
@@ -306,7 +312,7 @@ def _completion(item: Completion) -> Reply:
     return {"kind": "writes", **done, "status": item.status.value}
 
 
-def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
+def _progress(runtime: HostRuntime, channel: Channel, sending: Sending | None) -> Reply:
     progress = channel.qp.progress()
     requester, responder = progress.requester, progress.responder
     return {
@@ -318,6 +324,8 @@ def _progress(runtime: HostRuntime, channel: Channel) -> Reply:
         "posted_messages": progress.posted_messages,
         "completed_messages": progress.completed_messages,
         "posted_bytes": progress.posted_bytes,
+        "total_bytes": progress.posted_bytes if sending is None else sending.total_bytes,
+        "only_barriers": sending is not None and sending.only_barriers,
         "acked_bytes": progress.acked_bytes,
         "backlog_pkts": progress.backlog_pkts,
         "in_flight_pkts": progress.in_flight_pkts,

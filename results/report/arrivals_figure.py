@@ -1,6 +1,7 @@
 """What arrived from each spine beside what was expected and what would be flagged, for each pair of leaves."""
 
 import math
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,10 +15,11 @@ from results.report import style
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
 from results.report.verdicts import Verdict, Verdicts
+from results.wording import count_text
 
-PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the pairs of leaves with the least"
+PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the flows with the least"
 ALL_NAME, ALL_TITLE = "arrivals-all", "Arrivals per spine, all pairs of leaves"
-MOST_PAIRS = 8
+MOST_FLOWS = 8
 """With a panel of their own (our choice)."""
 MOST_ROWS = 48
 """Of the figure of all pairs; with more, those with the least arrivals."""
@@ -47,11 +49,13 @@ _MARKS = {
 
 @dataclass(frozen=True)
 class _Pair:
-    """The verdicts on one pair of leaves in one plane; several where several flows join them."""
+    """The verdicts on one pair of leaves in one plane, or on one flow between them."""
 
     plane: int
     src_leaf: int
     dst_leaf: int
+    flow: tuple[int, int, int] | None
+    """Hosts, source first, and the destination's queue pair; None of a pair."""
     rows: NDArray[np.intp]
     least: float
     """Smallest share of the expectation that arrived, in percent off; failed ones come before all others."""
@@ -61,12 +65,27 @@ class _Pair:
         return f"p{self.plane}  leaf{self.src_leaf} > leaf{self.dst_leaf}"
 
 
+def _flow_names(flows: list[_Pair], shown: int) -> list[str]:
+    """Of the first ones: by their leaves, where these have more flows by their hosts, too, then by the queue pair."""
+    of_leaves = Counter(each.name for each in flows)
+    of_hosts = Counter((each.name, each.flow[:2]) for each in flows if each.flow is not None)
+    names = []
+    for each in flows[:shown]:
+        name = each.name
+        if each.flow is not None and of_leaves[each.name] > 1:
+            source, destination, qpn = each.flow
+            name += f"\nh{source} > h{destination}"
+            name += f", QP {qpn:#x}" if of_hosts[each.name, each.flow[:2]] > 1 else ""
+        names.append(name)
+    return names
+
+
 def reaches(data: RunData) -> dict[Quantity, Reach]:
     """How far the axes and colours go."""
     verdicts, pairs = data.verdicts, _pairs(data.verdicts)
     if not pairs:
         return {}
-    rows = np.concatenate([pair.rows for pair in pairs[:MOST_PAIRS]])
+    rows = np.concatenate([flow.rows for flow in _pairs(verdicts, by_flow=True)[:MOST_FLOWS]])
     told = np.r_[_off(verdicts, rows), _limits(verdicts, rows), 0.0]
     missing, _ = _worst(verdicts, pairs[:MOST_ROWS])
     return {
@@ -85,7 +104,8 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> list[style.Drawn]:
             why = f"the folder does not tell what arrived ({unknown})"
         return [style.Drawn(name, title, "", absent=why)
                 for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
-    return [_draw_pairs(verdicts, pairs, width_in, reach), _draw_all(verdicts, pairs, width_in, reach)]
+    flows = _pairs(verdicts, by_flow=True)
+    return [_draw_flows(verdicts, flows, width_in, reach), _draw_all(verdicts, pairs, width_in, reach)]
 
 
 def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
@@ -105,26 +125,28 @@ def has_thresholds(verdicts: Verdicts) -> bool:
     return bool(np.isfinite(verdicts.threshold).any())
 
 
-def _pairs(verdicts: Verdicts) -> list[_Pair]:
-    """All pairs, those with a failed verdict first, then by what is missing most."""
+def _pairs(verdicts: Verdicts, by_flow: bool = False) -> list[_Pair]:
+    """All pairs, or all flows, those with a failed verdict first, then by what is missing most."""
     usable = np.flatnonzero(verdicts.expected > 0)
     if not len(usable):
         return []
-    keys = np.stack([verdicts.plane[usable], verdicts.src_leaf[usable], verdicts.dst_leaf[usable]])
+    of_flow = (verdicts.src_host, verdicts.dst_host, verdicts.qpn) if by_flow else ()
+    keys = np.stack([each[usable] for each in (verdicts.plane, verdicts.src_leaf, verdicts.dst_leaf, *of_flow)])
     order = np.lexsort(keys[::-1])
     usable, keys = usable[order], keys[:, order]
     starts = np.flatnonzero(np.r_[True, (keys[:, 1:] != keys[:, :-1]).any(axis=0)])
     found = []
     for rows, start in zip(np.split(usable, starts[1:]), starts, strict=True):
-        plane, src_leaf, dst_leaf = (int(key) for key in keys[:, start])
+        plane, src_leaf, dst_leaf, *hosts_qpn = (int(key) for key in keys[:, start])
+        flow = (hosts_qpn[0], hosts_qpn[1], hosts_qpn[2]) if by_flow else None
         failed = bool((verdicts.code[rows] == Verdict.FAILED).any())
         least = float(_off(verdicts, rows).min()) - (1000 if failed else 0)
-        found.append(_Pair(plane, src_leaf, dst_leaf, rows, least))
-    return sorted(found, key=lambda pair: (pair.least, pair.plane, pair.src_leaf, pair.dst_leaf))
+        found.append(_Pair(plane, src_leaf, dst_leaf, flow, rows, least))
+    return sorted(found, key=lambda pair: (pair.least, pair.plane, pair.src_leaf, pair.dst_leaf, pair.flow or ()))
 
 
-def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Reaches) -> style.Drawn:
-    shown = pairs[:MOST_PAIRS]
+def _draw_flows(verdicts: Verdicts, flows: list[_Pair], width_in: float, reach: Reaches) -> style.Drawn:
+    shown, names = flows[:MOST_FLOWS], _flow_names(flows, MOST_FLOWS)
     columns = min(2 if style.is_narrow(width_in) else 4, len(shown))
     rows = -(-len(shown) // columns)
     with style.styled():
@@ -132,8 +154,8 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
         for axes in grid.flat[len(shown) :]:
             axes.axis("off")
-        for axes, pair in zip(grid.flat, shown, strict=False):
-            _draw_pair(axes, verdicts, pair, reach)
+        for axes, flow, name in zip(grid.flat, shown, names, strict=False):
+            _draw_flow(axes, verdicts, flow, name, reach)
         for axes in grid[-1]:
             axes.set_xlabel("spine")
         told = _failed_spines(verdicts, shown)
@@ -145,16 +167,16 @@ def _draw_pairs(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: 
         handles = _legend(with_limits, {Verdict(code) for code in verdicts.code[rows_shown]})
         figure.legend(handles=handles, loc="outside lower left", ncols=2 if columns == 2 else 6, columnspacing=1.1)
         caption = (
-            f"{len(shown)} of {len(pairs):,} pairs of leaves, in one plane each; failed ones first, then those that "
-            "miss most. The line is the expectation"
+            f"{len(shown)} of {count_text(len(flows), 'flow')}, counted once per plane; failed ones first, then those "
+            "that miss most. The line is the expectation"
         )
         caption += ", the dashes are the threshold below which a path is flagged." if with_limits else "."
         return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
 
 
-def _draw_pair(axes: Axes, verdicts: Verdicts, pair: _Pair, reach: Reaches) -> None:
+def _draw_flow(axes: Axes, verdicts: Verdicts, pair: _Pair, name: str, reach: Reaches) -> None:
     style.quiet_axes(axes)
-    axes.set_title(pair.name, fontsize=8)
+    axes.set_title(name, fontsize=8)
     axes.axhline(0, color=style.INK, linewidth=0.9)
     spines, off = verdicts.spine[pair.rows], _off(verdicts, pair.rows)
     for spine, limit in zip(spines, _limits(verdicts, pair.rows), strict=True):
@@ -239,7 +261,8 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         )
         bar.ax.set_facecolor(style.CELL)  # as below the fields
         caption = (
-            f"{len(shown)} of {len(pairs):,} pairs of leaves. The stronger the colour of a field, the more of the "
+            f"{len(shown)} of {len(pairs):,} pairs of leaves, counted once per plane; of several flows between two "
+            "leaves each field shows the one that misses most. The stronger the colour of a field, the more of the "
             "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
             "is not judged alone (insufficient; spraylab detect RUN tells why)."
         )

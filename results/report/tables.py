@@ -289,6 +289,7 @@ def flows(data: RunData) -> Table:
     found, barriers = data_flows(data.summary.flows), barriers_of(data.summary.flows)
     columns = (
         "flow",
+        "#from QP",
         "#to QP",
         "#data",
         "#packets",
@@ -298,7 +299,10 @@ def flows(data: RunData) -> Table:
         "#goodput, Mb/s",
         "data right",
     )
-    note = "" if len(found) <= MOST_ROWS else f"{len(found) - MOST_ROWS:,} more are in summary.json."
+    note = "From QP: the source's queue pair, as in agent.jsonl and inspect. To QP: the destination's, as in packets, "
+    note += "captures and detect.jsonl."
+    if len(found) > MOST_ROWS:
+        note += f" {len(found) - MOST_ROWS:,} more flows are in summary.json."
     rows = [_flow_row(flow, data.summary.collectives) for flow in found[:MOST_ROWS]]
     if barriers is not None:
         rows.append(_barrier_row(barriers))
@@ -308,13 +312,14 @@ def flows(data: RunData) -> Table:
 def _barrier_row(sums: Totals) -> tuple[str, ...]:
     counts = (f"{each:,}" for each in (sums.packets, sums.retransmissions, sums.timeouts))
     name = f"barriers, {count_text(sums.flows, 'queue pair')}"
-    return name, NOTHING, size_text(sums.payload_bytes), *counts, NOTHING, NOTHING, "no data of their own"
+    return name, NOTHING, NOTHING, size_text(sums.payload_bytes), *counts, NOTHING, NOTHING, "no data of their own"
 
 
 def _flow_row(flow: FlowResult, collectives: Sequence[CollectiveRow]) -> tuple[str, ...]:
     ok, told = rightness_of(flow, collectives)
     return (
         f"{flow.source} > {flow.destination}",
+        NOTHING if flow.source_qpn is None else f"{flow.source_qpn:#x}",
         f"{flow.qpn:#x}",
         size_text(flow.payload_bytes),
         f"{flow.packets:,}",

@@ -38,6 +38,10 @@ class Verdicts:
     """NaN where none was set."""
     code: NDArray[np.int64]
     """Verdict."""
+    src_host: NDArray[np.int64]
+    dst_host: NDArray[np.int64]
+    qpn: NDArray[np.int64]
+    """The flow's queue pair at its destination."""
 
     def __len__(self) -> int:
         """Rows."""
@@ -56,7 +60,7 @@ class Accusation:
     pending: int
 
 
-_INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count")
+_INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count", "src_host", "dst_host", "qpn")
 
 
 def read_detect(lines: Lines, expectation: str) -> tuple[Verdicts, list[Accusation]]:

@@ -143,9 +143,22 @@ def _arrived(summary: Summary) -> str:
         return f"{wrong:,} of {count_text(checked, 'number')} of collectives are wrong"
     if totals.acked_bytes < totals.payload_bytes:
         return f"{size_text(totals.acked_bytes)} of {size_text(totals.payload_bytes)} arrived"
-    resent = count_text(totals.retransmissions, "packet")
-    numbers = f", and all {count_text(checked, 'number')} of {_listed([row.name for row in rows])} are right"
-    return f"all {size_text(totals.payload_bytes)} arrived intact, with {resent} resent{numbers if checked else ''}"
+    intact = "arrived intact" if totals.bytes_verified == totals.payload_bytes else "arrived"
+    resent = f"{count_text(totals.retransmissions, 'packet')} resent"
+    return f"all {size_text(totals.payload_bytes)} {intact}, with {resent}{_compared(summary, checked)}"
+
+
+def _compared(summary: Summary, numbers: int) -> str:
+    """What was compared where that is not every byte: rounds of collectives but one are not."""
+    totals, rows = summary.totals, summary.collectives
+    if totals.bytes_verified == totals.payload_bytes:
+        return ""
+    said = []
+    if totals.bytes_verified:
+        said.append(f"{size_text(totals.bytes_verified)} of writes, byte for byte")
+    if numbers:
+        said.append(f"one round of {_listed([row.name for row in rows])}, all {count_text(numbers, 'number')} right")
+    return f"; compared: {' and '.join(said) or 'nothing'}"
 
 
 def arrivals_of(data: RunData) -> str:

@@ -228,8 +228,12 @@ def _line(record: dict[str, Any], everything: bool) -> str | None:
 
 
 def _refusal(record: dict[str, Any]) -> str:
-    flow = f"h{record['src_host']}>h{record['dst_host']} (queue pair {record['qpn']:#x})"
-    return f"{record['node']}: {flow} is not measured: {record['reason']}"
+    return f"{record['node']}: {_flow(record)} is not measured: {record['reason']}"
+
+
+def _flow(record: dict[str, Any]) -> str:
+    """By hosts and the destination's queue pair."""
+    return f"h{record['src_host']}>h{record['dst_host']} (queue pair {record['qpn']:#x})"
 
 
 def _verdict(record: dict[str, Any]) -> str:
@@ -238,7 +242,8 @@ def _verdict(record: dict[str, Any]) -> str:
     if record["threshold"] is not None:
         expected += f", threshold {record['threshold']:,.1f}"
     reason = f" ({record['reason']})" if record["reason"] else ""
-    return f"{record['node']}: {path} {record['verdict']}: {count_text(record['count'], 'packet')}, {expected}{reason}"
+    said = f"{record['verdict']}: {count_text(record['count'], 'packet')}, {expected}{reason}"
+    return f"{record['node']}: {path} of {_flow(record)} {said}"
 
 
 def _link_sum(record: dict[str, Any]) -> str:

@@ -88,7 +88,7 @@ def _views(reader: LabReader, once: bool) -> Iterator[View]:
     tally = Tally(reader.fabric)
     view = tally.take(reader.read())
     if once:
-        if any(flow.acked_bytes < flow.posted_bytes for flow in view.flows):
+        if any(flow.total_bytes is None or flow.acked_bytes < flow.total_bytes for flow in view.flows):
             time.sleep(EVERY_S)
             view = tally.take(reader.read())
         yield view

@@ -425,9 +425,9 @@ def _data_check(flows: tuple[FlowResult, ...]) -> Check:
     wrong = [_wrong_text(flow) for flow in flows if _is_wrong(flow)]
     data = data_flows(flows)
     writes = sum(flow.workload == "write" for flow in data)
-    how = "byte for byte" if writes else "by the numbers of collectives"
+    how = "byte for byte" if writes else "by the numbers of one round of each collective"
     if 0 < writes < len(data):
-        how = f"byte for byte ({writes:,}) or by the numbers of collectives ({len(data) - writes:,})"
+        how = f"byte for byte ({writes:,}) or by the numbers of one round of each collective ({len(data) - writes:,})"
     right = f"{flows_text(flows)} arrived complete, compared {how}"
     return Check("all data is right", not wrong, "; ".join(wrong[:3]) + (" ..." if len(wrong) > 3 else "") or right)
 

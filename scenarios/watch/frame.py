@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from rich.text import Text
 
 from scenarios.watch.folding import folded
-from scenarios.watch.grid import LEGEND, grid, letter
+from scenarios.watch.grid import grid, legend, letter
 from scenarios.watch.panels import SPACE, beside, cut, panels, widest
 from scenarios.watch.tables import Lines, detection_lines, fault_lines, flow_lines, host_lines, part
 from scenarios.watch.view import LinkView, View
@@ -45,7 +45,8 @@ def whole_frame(view: View) -> Text:
     drawn = grid(view, _PIPE, None)
     tables = (_links(view), flow_lines(view, True), host_lines(view, True, None), fault_lines(view, None),
               detection_lines(view, None))  # fmt: skip
-    lines = [*head, *drawn.lines, *(Text(line, "dim") for line in LEGEND), *(line for each in tables for line in each)]
+    below_grid = [Text(line, "dim") for line in legend(view)]
+    lines = [*head, *drawn.lines, *below_grid, *(line for each in tables for line in each)]
     return _joined(lines)
 
 
@@ -55,12 +56,12 @@ def frame(view: View, width: int, height: int | None, age_s: int = 0) -> Text:
         lines = folded(Text(told, "bold"), max(1, width))
         return _joined(lines if height is None else lines[:height])
     head = _head(view, age_s, width)
-    legend = [Text(line, "dim") for line in LEGEND]
-    drawn = grid(view, width, None if height is None else max(3, height - len(head) - len(legend) - _BELOW))
+    below_grid = [Text(line, "dim") for line in legend(view)]
+    drawn = grid(view, width, None if height is None else max(3, height - len(head) - len(below_grid) - _BELOW))
     if drawn.left_out:
         told = f"no room here for {drawn.left_out}; those with faults or losses come first"
-        legend += folded(Text(told, "bold"), width)
-    above = [*head, *_with_worst(drawn.lines, view, width), *legend]
+        below_grid += folded(Text(told, "bold"), width)
+    above = [*head, *_with_worst(drawn.lines, view, width), *below_grid]
     below = panels(view, width, None if height is None else height - len(above))
     lines = [cut(line, width) for line in (*above, *below)]
     return _joined(lines if height is None else lines[:height])

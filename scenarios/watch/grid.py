@@ -17,10 +17,17 @@ LEGEND = (
     "link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused",
     "^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.",
 )
+_NOT_SAMPLED = "? not sampled: nobody watched while run {} sent; `spraylab report` shows it"
 
 _GAP = 2
 _CELL = 4
 """Up, down, fault, and a space."""
+
+
+def legend(view: View) -> tuple[str, ...]:
+    """What the cells say, a line each."""
+    return LEGEND if view.sampled else (*LEGEND, _NOT_SAMPLED.format(view.run))
+
 
 Cell = tuple[LinkView | None, LinkView | None]
 """Up and down; None of which nothing is known."""
@@ -100,33 +107,34 @@ def _plane(plane: int, shown: Shown, cells: dict[tuple[int, int, int], Cell], vi
     width = label + _CELL * len(shown.spines) - 1
     head = Text(f"plane {plane}".ljust(width), "bold")
     names = "".join((f"s{spine}" if spine < 100 else str(spine)).ljust(_CELL) for spine in shown.spines)[:-1]
-    rows = [_row(f"leaf{leaf}".ljust(label), [cells.get((plane, leaf, spine)) for spine in shown.spines])
+    unread = "-" if view.sampled else "?"
+    rows = [_row(f"leaf{leaf}".ljust(label), [cells.get((plane, leaf, spine)) for spine in shown.spines], unread)
             for leaf in shown.leaves]  # fmt: skip
     return [head, Text(" " * label + names, "dim"), *rows]
 
 
-def _row(label: str, cells: Sequence[Cell | None]) -> Text:
+def _row(label: str, cells: Sequence[Cell | None], unread: str) -> Text:
     row = Text(label, "dim")
     for place, cell in enumerate(cells):
         if place:
             row.append(" ")
-        row.append_text(_cell(cell or (None, None)))
+        row.append_text(_cell(cell or (None, None), unread))
     return row
 
 
-def _cell(cell: Cell) -> Text:
+def _cell(cell: Cell, unread: str) -> Text:
     drawn = Text()
     for link in cell:
-        drawn.append(*letter(link))
+        drawn.append(*letter(link, unread))
     up, down = (link is not None and link.faults > 0 for link in cell)
     drawn.append({(True, True): "x", (True, False): "^", (False, True): "v"}.get((up, down), " "), "bold cyan")
     return drawn
 
 
-def letter(link: LinkView | None) -> tuple[str, str]:
-    """How a direction is drawn: its letter, and the style."""
+def letter(link: LinkView | None, unread: str = "-") -> tuple[str, str]:
+    """How a direction is drawn: its letter, and the style; `unread` where no packet was counted."""
     if link is None or link.loss is None:
-        return ("#", "bold red reverse") if link is not None and link.named else ("-", "dim")
+        return ("#", "bold red reverse") if link is not None and link.named else (unread, "dim")
     if not link.loss:
         return ("#", "bold red reverse") if link.named else (".", "green")
     found = next(((name, style) for most, name, style in _CLASSES if link.loss <= most), ("e", "bold red"))

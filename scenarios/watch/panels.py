@@ -57,7 +57,8 @@ def _with_flows(flows: Lines, width: int, others: Sequence[Column], height: int 
     if height is None or len(flows) <= height:
         return [(width, flows), *others]
     head, rest = flows[1], flows[height:]
-    free, at = max((height - len(lines) - 1, at) for at, (room, lines) in enumerate(others) if room >= widest(flows))
+    rooms = ((height - len(lines) - 1, at) for at, (room, lines) in enumerate(others) if room >= widest(flows))
+    free, at = max(rooms, default=(0, 0))
     if free < min(2, len(rest)):
         return [(width, part(flows, height, "flows")), *others]
     room, lines = others[at]

@@ -9,6 +9,7 @@ from dataclasses import replace
 from rich.text import Text
 
 from results.fault_text import GONE, fault_text, in_force_text
+from results.wording import count_text
 from scenarios.watch.folding import folded
 from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, PlannedView, View
 
@@ -26,24 +27,33 @@ def part(lines: Lines, height: int | None, what: str = "lines") -> Lines:
 
 
 def flow_lines(view: View, wide: bool) -> Lines:
-    """A line a queue pair that sends."""
+    """A line per queue pair that sends data; those of barriers are counted."""
     over = f" over {view.seconds:.1f} s" if view.seconds else ""
     title = f"FLOWS, measured{over}" if wide else f"FLOWS measured{over}"
+    barriers = [Text(f"and {count_text(view.barriers, 'queue pair')} of barriers", "dim")] if view.barriers else []
     if not view.flows:
-        return [Text(title, "bold"), Text("no queue pair sends now")]
-    names = f"{'':11}{'own qp':<9}{'goodput':>12}{'done':>6}{'resent':>9}" if wide else "flow        Mb/s  done resent"
-    return [Text(title, "bold"), Text(names, "dim"), *(_flow(flow, wide) for flow in view.flows)]
+        return [Text(title, "bold"), *(barriers or [Text("no queue pair sends now")])]
+    wide_names = f"{'flow':11}{'from qp':<9}{'to qp':<9}{'Mb/s':>7}{'done':>6}{'resent':>8}"
+    names = wide_names if wide else "flow        Mb/s  done resent"
+    return [Text(title, "bold"), Text(names, "dim"), *(_flow(flow, wide) for flow in view.flows), *barriers]
 
 
 def _flow(flow: FlowView, wide: bool) -> Text:
-    done = flow.acked_bytes / flow.posted_bytes
     way = f"{flow.source}>{flow.destination}"
     style = "bold red" if flow.state == "ERROR" else ""
     rate = "-" if flow.goodput_bps is None else _rate_text(flow.goodput_bps / 1e6)
-    share = flow.state if flow.state == "ERROR" else f"{done:.0%}"
+    share = flow.state if flow.state == "ERROR" else _done_text(flow)
     if wide:
-        return Text(f"{way:<10} {flow.qpn:<#9x}{f'{rate} Mb/s':>12}{share:>6} {flow.resent:>8,}", style)
+        to = "-" if flow.destination_qpn is None else f"{flow.destination_qpn:#x}"
+        return Text(f"{way:<10} {flow.qpn:<#9x}{to:<9}{rate:>7}{share:>6} {flow.resent:>7,}", style)
     return Text(f"{way:<9} {rate:>6} {share:>5} {flow.resent:>6,}", style)
+
+
+def _done_text(flow: FlowView) -> str:
+    """Of all that it will send, 100% only when that is acknowledged; `-` when time decides how much that is."""
+    if flow.total_bytes is None:
+        return "-"
+    return f"{int(100 * flow.acked_bytes / flow.total_bytes)}%"
 
 
 def _rate_text(mbps: float) -> str:

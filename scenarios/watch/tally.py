@@ -134,6 +134,8 @@ class Tally:
             seconds=seconds,
             links=tuple(self._links(status)),
             flows=tuple(_flow(qp, self._acked.get((qp.host, qp.qpn)), seconds) for qp in _sending(reading.qps)),
+            barriers=sum(qp.only_barriers for qp in reading.qps if qp.posted_bytes),
+            sampled=self._sampled(reading),
             evs=tuple(_host_evs(reading)),
             faults=tuple(map(_fault, status.faults)),
             verdicts=dict(self._verdicts),
@@ -142,6 +144,10 @@ class Tally:
             troubles=tuple(_troubles(reading)),
             planned=tuple(_planned(status)),
         )
+
+    def _sampled(self, reading: Reading) -> bool:
+        """Whether the counts of paths tell of the latest run: there was none, or it goes on, or some were read."""
+        return not reading.status.epoch or reading.running or any(count.sent for count in self._paths.values())
 
     def _links(self, status: LabStatus) -> Iterator[LinkView]:
         losses = link_losses(self._paths)
@@ -174,7 +180,9 @@ def _link_view(link: DirectedLink, known: LinkLoss, faults: int, named: bool) ->
 
 
 def _sending(qps: Iterable[QpReading]) -> list[QpReading]:
-    return sorted((qp for qp in qps if qp.posted_bytes), key=lambda qp: (qp.host, qp.peer, qp.qpn))
+    return sorted(
+        (qp for qp in qps if qp.posted_bytes and not qp.only_barriers), key=lambda qp: (qp.host, qp.peer, qp.qpn)
+    )
 
 
 def _flow(qp: QpReading, acked_before: int | None, seconds: float | None) -> FlowView:
@@ -182,7 +190,10 @@ def _flow(qp: QpReading, acked_before: int | None, seconds: float | None) -> Flo
     if seconds and acked_before is not None and acked_before <= qp.acked_bytes:
         rate = (qp.acked_bytes - acked_before) * 8 / seconds
     source, destination = str(NodeId.host(qp.host)), str(NodeId.host(qp.peer))
-    return FlowView(source, destination, qp.qpn, qp.state, qp.posted_bytes, qp.acked_bytes, qp.packets_rtx, rate)
+    return FlowView(
+        source, destination, qp.qpn, qp.state, qp.posted_bytes, qp.acked_bytes, qp.packets_rtx, rate,
+        destination_qpn=qp.peer_qpn, total_bytes=qp.total_bytes,
+    )  # fmt: skip
 
 
 def _host_evs(reading: Reading) -> Iterator[HostEvs]:

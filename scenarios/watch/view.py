@@ -21,6 +21,11 @@ class QpReading(msgspec.Struct, frozen=True):
     posted_bytes: int
     acked_bytes: int
     packets_rtx: int
+    peer_qpn: int | None = None
+    total_bytes: int | None = None
+    """Payload bytes posted when its program ends; None when time decides."""
+    only_barriers: bool = False
+    """It carries barriers of a collective or of `perf` and no data."""
 
 
 class EvReading(msgspec.Struct, frozen=True):
@@ -76,17 +81,22 @@ class LinkView:
 
 @dataclass(frozen=True)
 class FlowView:
-    """A queue pair that has something to send."""
+    """A queue pair that sends data."""
 
     source: str
     destination: str
     qpn: int
+    """At the source, by which `inspect` and `agent.jsonl` know it."""
     state: str
     posted_bytes: int
     acked_bytes: int
     resent: int
     goodput_bps: float | None
     """Payload acknowledged since the last reading; None at the first one."""
+    destination_qpn: int | None = None
+    """At the destination, by which packets, verdicts, report and summary know it."""
+    total_bytes: int | None = None
+    """All that it will send, also what is not posted yet; None when time decides."""
 
 
 @dataclass(frozen=True)
@@ -166,3 +176,7 @@ class View:
     """Processes of the lab that have died or do not answer."""
     planned: tuple[PlannedView, ...] = ()
     """Of faults that are not in force now and will be."""
+    barriers: int = 0
+    """Queue pairs that carry only barriers; they are no flows."""
+    sampled: bool = True
+    """Whether anything that the latest run sent was read; False when it ended before the view began."""

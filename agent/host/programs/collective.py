@@ -1,6 +1,5 @@
 """Rounds of a pattern: float32 numbers are sent, summed and, in a round of its own, compared with what they must be."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -8,7 +7,7 @@ import numpy as np
 
 from agent.host.programs.numbers import Floats, total, values
 from agent.host.programs.patterns import ELEMENT_BYTES, Part, Pattern, Send, Step, parts_of, steps_of
-from agent.host.programs.rank import Rank, Span, Steps
+from agent.host.programs.rank import Rank, Span, Steps, Volumes, added
 from agent.host.programs.report import Report, spread_of
 
 _BLOCK = 1 << 18
@@ -33,19 +32,14 @@ class Collective:
     """One more round, of other numbers, into memory that was spoilt before; compared."""
     seed: int
 
-    def packets(self, rank: Rank) -> dict[int, int] | None:
-        """Packets it will send by queue pair."""
-        sent: Counter[int] = Counter()
+    def volumes(self, rank: Rank) -> Volumes:
+        """What it will send on each queue pair."""
+        sent = rank.barrier_volumes(5 if self.check else 3)
+        rounds = self.warmup + self.iterations + self.check
         for step in self._steps(rank):
             for send in step.sends:
-                sent.update(rank.packets(send.peer, send.count * ELEMENT_BYTES))
-        rounds = self.warmup + self.iterations + self.check
-        barriers = 5 if self.check else 3
-        for qpn in sent:
-            sent[qpn] *= rounds
-        for qpn, count in rank.barrier_packets().items():
-            sent[qpn] += barriers * count
-        return dict(sent)
+                sent = added(sent, rank.write_volumes(send.peer, send.count * ELEMENT_BYTES, rounds))
+        return sent
 
     def run(self, rank: Rank) -> Steps[Report]:
         """Warm up, time, check."""

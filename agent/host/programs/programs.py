@@ -2,24 +2,33 @@
 
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from agent.core.completion import CompletionQueue
 from agent.core.errors import CoreError
 from agent.core.events import QpState
 from agent.host.errors import ProgramError, RequestError
-from agent.host.programs.rank import Condition, Rank, Steps
+from agent.host.programs.rank import Condition, Rank, Steps, Volumes
 from agent.host.programs.report import Report
 
 
 class Program(Protocol):
     """What can run on a rank."""
 
-    def packets(self, rank: Rank) -> dict[int, int] | None:
-        """Packets it will send from this rank by queue pair, barriers included; None when they are not known."""
+    def volumes(self, rank: Rank) -> Volumes:
+        """What it will send from this rank on each queue pair."""
 
     def run(self, rank: Rank) -> Steps[Report]:
         """The program itself."""
+
+
+class Sending(NamedTuple):
+    """What a queue pair sends for a program."""
+
+    total_bytes: int | None
+    """Payload that is posted when the program ends; None when time decides."""
+    only_barriers: bool
+    """Whether it carries no data."""
 
 
 @dataclass(slots=True)
@@ -34,11 +43,17 @@ class Seat:
     """Of a program that has ended."""
     error: str | None = None
     """Of one that could not go on."""
+    volumes: Volumes = field(default_factory=dict)
+    """What the last program sends."""
+    posted_before: dict[int, int] = field(default_factory=dict)
+    """Payload bytes that each queue pair had posted before it, by queue pair."""
 
     def start(self, program: Program) -> None:
         """Begin with the next turn. Raises RequestError if one still runs."""
         if self.steps is not None:
             raise RequestError(f"rank {self.rank.number} still runs a program")
+        self.volumes = program.volumes(self.rank)
+        self.posted_before = {channel.qpn: channel.qp.progress().posted_bytes for channel in self.rank.channels()}
         self.steps, self.ready, self.report, self.error = program.run(self.rank), None, None, None
 
     def turn(self) -> bool:
@@ -105,6 +120,14 @@ class Programs:
         number = next(self._numbers)
         self._queues[host, number] = CompletionQueue()
         return number
+
+    def sending(self) -> dict[tuple[int, int], Sending]:
+        """What the last program of each rank sends, by host and queue pair."""
+        return {
+            (host, qpn): Sending(volume.ends_at(seat.posted_before[qpn]), volume.data_bytes == 0)
+            for (host, _), seat in self.seats.items()
+            for qpn, volume in seat.volumes.items()
+        }
 
     def queue(self, host: int, number: int) -> CompletionQueue:
         """A completion queue. Raises RequestError if there is none of that number."""

@@ -7,7 +7,7 @@ condition, which `Programs` looks at when completions have come.
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +51,44 @@ class Span:
     memory: str
     offset: int
     bytes: int
+
+
+class Volume(NamedTuple):
+    """What a program sends on one queue pair; packets and data are None when time decides."""
+
+    packets: int | None
+    """Barriers included."""
+    data_bytes: int | None
+    """Without barriers; 0 on a queue pair that carries only barriers."""
+    barrier_bytes: int = 0
+
+    @classmethod
+    def of(cls, size: int, pmtu: int, times: int | None) -> "Volume":
+        """Of `times` messages of `size` bytes."""
+        return cls(None, None) if times is None else cls(times * -(-size // pmtu), times * size)
+
+    def ends_at(self, posted_bytes: int) -> int | None:
+        """Payload bytes that a queue pair will have posted in the end, if it had posted so many before."""
+        return None if self.data_bytes is None else posted_bytes + self.data_bytes + self.barrier_bytes
+
+    def and_also(self, other: "Volume") -> "Volume":
+        """The sum of both."""
+        packets, data = _sum(self.packets, other.packets), _sum(self.data_bytes, other.data_bytes)
+        return Volume(packets, data, self.barrier_bytes + other.barrier_bytes)
+
+
+def _sum(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else one + other
+
+
+Volumes = dict[int, Volume]
+"""By queue pair."""
+
+
+def added(volumes: Volumes, more: Volumes) -> Volumes:
+    """The sum of each queue pair."""
+    nothing = Volume(0, 0)
+    return volumes | {qpn: volumes.get(qpn, nothing).and_also(volume) for qpn, volume in more.items()}
 
 
 class Rank:
@@ -176,14 +214,16 @@ class Rank:
                 self.write(peer, token, token, imm)
         yield self.written()
 
-    def barrier_packets(self) -> dict[int, int]:
-        """Packets that a barrier sends, by queue pair."""
+    def barrier_volumes(self, times: int) -> Volumes:
+        """What so many barriers send."""
         peers = [0] if self.number else range(1, self.count)
-        return {self.links[peer].channels[0].qpn: 1 for peer in peers}
+        return {self.links[peer].channels[0].qpn: Volume(times, 0, times * BARRIER_BYTES) for peer in peers}
 
-    def packets(self, peer: int, size: int) -> dict[int, int]:
-        """Packets that a write of `size` bytes sends, by queue pair."""
-        return {channel.qpn: -(-part // channel.qp.config.pmtu) for channel, _, part in self._parts(peer, size)}
+    def write_volumes(self, peer: int, size: int, times: int | None) -> Volumes:
+        """What `times` writes of `size` bytes send; None: as many as time allows."""
+        return {
+            channel.qpn: Volume.of(part, channel.qp.config.pmtu, times) for channel, _, part in self._parts(peer, size)
+        }
 
     def _parts(self, peer: int, size: int) -> Iterator[tuple[Channel, int, int]]:
         """A message over the queue pairs of a link: full packets each, the last part shorter, none empty."""

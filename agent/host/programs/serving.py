@@ -11,7 +11,7 @@ from agent.host.errors import RequestError
 from agent.host.programs import requests as ask
 from agent.host.programs.collective import Collective
 from agent.host.programs.programs import Program, Programs, Seat
-from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank
+from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank, Volumes
 from agent.host.programs.write_bw import WriteBw
 from agent.host.programs.write_lat import WriteLat
 from agent.host.wiring import Wiring
@@ -65,7 +65,7 @@ class ProgramCommands:
         """Start what was ordered, announced if it has an epoch. Raises RequestError."""
         seat = self.programs.seat(request.host, request.cq)
         program = _PROGRAMS[type(request.order)](**msgspec.structs.asdict(request.order))
-        packets = program.packets(seat.rank)
+        packets = _packets(program.volumes(seat.rank))
         announced = [] if request.epoch is None else self._announce(request, request.epoch, packets)
         seat.start(program)
         return {"packets": packets, "announced": announced}
@@ -100,6 +100,12 @@ _SERVE: dict[type[Any], Callable[[ProgramCommands, Any], Reply]] = {
     ask.ProgramResult: ProgramCommands.program_result,
     ask.DestroyRank: ProgramCommands.destroy_rank,
 }
+
+
+def _packets(volumes: Volumes) -> dict[int, int] | None:
+    """By queue pair; None when time decides."""
+    known = {qpn: volume.packets for qpn, volume in volumes.items() if volume.packets is not None}
+    return known if len(known) == len(volumes) else None
 
 
 def _link(runtime: HostRuntime, queue: CompletionQueue, ends: ask.LinkEnds) -> Link:

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from agent.host.programs.rank import Rank, Span, Steps
+from agent.host.programs.rank import Rank, Span, Steps, Volume, Volumes, added
 from agent.host.programs.report import Pace, Report
 from agent.io.runtime import Channel
 
@@ -29,16 +29,16 @@ class WriteBw:
     """Messages a queue pair keeps outstanding."""
     both: bool
 
-    def packets(self, rank: Rank) -> dict[int, int] | None:
-        """Packets it will send by queue pair; None when time decides."""
-        if self.iterations is None:
-            return None
-        sent = {qpn: 2 * count for qpn, count in rank.barrier_packets().items()}
-        if self._sends(rank):
-            for channel in rank.channels():
-                each = -(-self.message_bytes // channel.qp.config.pmtu)
-                sent[channel.qpn] = sent.get(channel.qpn, 0) + each * self.iterations
-        return sent
+    def volumes(self, rank: Rank) -> Volumes:
+        """What it will send on each queue pair."""
+        sent = rank.barrier_volumes(2)
+        if not self._sends(rank):
+            return sent
+        each = {
+            channel.qpn: Volume.of(self.message_bytes, channel.qp.config.pmtu, self.iterations)
+            for channel in rank.channels()
+        }
+        return added(sent, each)
 
     def run(self, rank: Rank) -> Steps[Report]:
         """Post, keep the depth, wait for the last."""

@@ -9,7 +9,7 @@ from typing import Literal
 
 import numpy as np
 
-from agent.host.programs.rank import Rank, Span, Steps
+from agent.host.programs.rank import Rank, Span, Steps, Volumes, added
 from agent.host.programs.report import Report, spread_of
 
 _START, _END, _PING, _LAST = range(0xA0000000, 0xA0000004)
@@ -31,15 +31,13 @@ class WriteLat:
     until: Literal["answer", "completion"]
     """What ends a message: half the round trip to the peer's answer, or the sender's own completion."""
 
-    def packets(self, rank: Rank) -> dict[int, int] | None:
-        """Packets it will send by queue pair; None when time decides."""
-        if self.iterations is None:
-            return None
-        sent = {qpn: 2 * count for qpn, count in rank.barrier_packets().items()}
-        if self.until == "answer" or rank.number == 0:
-            for qpn, count in rank.packets(1 - rank.number, self.message_bytes).items():
-                sent[qpn] = sent.get(qpn, 0) + (self.warmup + self.iterations) * count
-        return sent
+    def volumes(self, rank: Rank) -> Volumes:
+        """What it will send on each queue pair."""
+        sent = rank.barrier_volumes(2)
+        if self.until == "completion" and rank.number:
+            return sent
+        times = None if self.iterations is None else self.warmup + self.iterations
+        return added(sent, rank.write_volumes(1 - rank.number, self.message_bytes, times))
 
     def run(self, rank: Rank) -> Steps[Report]:
         """Ask, answer, take the time."""

@@ -178,14 +178,14 @@ def test_page_shows_collectives_and_who_was_not_announced() -> None:
         told, collectives=(row(1024, 1234.5, 0),), detected=structs.replace(told.detected, unannounced=52)
     )
     text = summary_text(told)
-    assert "numbers of all-reduce" in text
+    assert "checked round of all-reduce" in text
     assert any(line.split()[-3:] == ["0", "2.0", "all-reduce"] for line in text.splitlines()), "wrong, median, name"
     assert sum(line.startswith("h3>h4") for line in text.splitlines()) == 1
     assert ["barriers", "15", "B", "15", "246", "on", "3", "queue", "pairs"] in [
         line.split() for line in text.splitlines()
     ]
     assert "Traffic   1 flow and 3 queue pairs of barriers, 16.0 MiB of 16.0 MiB in" in text
-    assert "0 timeouts; 1,024 numbers verified, 0 wrong" in text
+    assert "0 timeouts; 1,024 numbers of one round verified, 0 wrong" in text
     wrong = summary_text(structs.replace(told, collectives=(row(1024, 1234.5, 12),)))
     assert "all-reduce: 12 numbers wrong" in wrong
     assert "all-reduce did not end" in summary_text(structs.replace(told, collectives=()))

@@ -68,7 +68,8 @@ def large_view(planes: int = 2, leaves: int = 8, spines: int = 8, bad: bool = Tr
         lab="lab", ts="2026-03-04T05:06:12.000000Z", started="2026-03-04T05:00:00.000000Z", run=3, running=True,
         planes=planes, leaves=leaves, spines=spines, hosts=leaves, seconds=1.01, links=tuple(links),
         flows=tuple(
-            FlowView(f"h{at % leaves}", f"h{(at + 1) % leaves}", at << 12 | 1, "RTS", 1 << 24, 1 << 23, 40, 22.25e6)
+            FlowView(f"h{at % leaves}", f"h{(at + 1) % leaves}", at << 12 | 1, "RTS", 1 << 24, 1 << 23, 40, 22.25e6,
+                     destination_qpn=at + 1 << 12 | 1, total_bytes=1 << 24)
             for at in range(flows)
         ),
         evs=tuple(

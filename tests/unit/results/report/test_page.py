@@ -4,12 +4,16 @@ import dataclasses
 import re
 import shutil
 from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import msgspec
 import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from results.event_log import write_records
+from results.metrics import totals_of
 from results.report import arrivals_figure, fabric_figure, timeline_figure
 from results.report.page import FILES as FILES_OF_FIGURES
 from results.report.page import figures_of, page_of, write_report
@@ -19,7 +23,7 @@ from results.report.style import BESIDE_IN, COLUMN_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
 from results.run_dir import RunDir
 from results.summary import CaptureResult, LabChange, Summary, summary_json
-from tests.support.run_folder import LINK, ROUNDS, write_collective_run, write_run
+from tests.support.run_folder import FABRIC, LINK, ROUNDS, detect_records, write_collective_run, write_run
 
 FIGURES = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
 NOT_DRAWN = [Drawn(name, name, "", absent="not drawn") for name in FIGURES]
@@ -62,7 +66,7 @@ def test_the_tables_say_what_was_asked_for_and_measured(gray_page):
     assert "p0:leaf3>spine5 drop 1% drop 1% before traffic, 6.20 8,194 80 0.98% (0.79% to 1.21%) ebpf" in text
     assert "SprayCheck uniform * p0:leaf3>spine5 1 0 none 5.95 8,192 2 100% 100%" in text
     assert "p0:leaf3>spine5>… 80" in text
-    assert "h3 > h4 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
+    assert "h3 > h4 – 0x3001 16 MiB 65,536 40 0 6.00 22.0 ✓ byte for byte" in text
     assert "losses unexplained 0 resent without an injected drop; at most 4" in text
     assert "payload bytes" in text
 
@@ -511,11 +515,14 @@ def test_a_collective_is_right_by_its_numbers_and_has_a_table(tmp_path):
     text = text_of(page(run))
     assert "byte wrong" not in text
     assert "bytes wrong" not in text
-    assert text.count("✓ numbers of all-reduce") == 4
-    assert "barriers, 8 queue pairs – 40 B 40 0 0" in text
+    assert text.count("✓ checked round of all-reduce") == 4
+    assert "barriers, 8 queue pairs – – 40 B 40 0 0" in text
     assert "h0, h1, h2, h3 8 MiB 10 688.88 690.12 731.00 0.0122 0.0183 ✓ 8,388,608 right" in text
-    told = "all 528.0 MiB arrived intact, with 0 packets resent, and all 8,388,608 numbers of all-reduce are right"
+    told = (
+        "all 528.0 MiB arrived, with 0 packets resent; compared: one round of all-reduce, all 8,388,608 numbers right"
+    )
     assert told in text
+    assert "intact" not in text
     assert "all-reduce, 8 MiB 688.88 ms a round (median 690.12 ms), busbw 0.0183 GB/s, 10 rounds" in text
     assert "4 flows and 8 queue pairs of barriers" in text
 
@@ -526,6 +533,54 @@ def test_a_collective_that_is_wrong_or_did_not_end_is_not_called_right(tmp_path)
     assert "12 of 8,388,608 numbers of collectives are wrong" in wrong
     ended = text_of(page(write_collective_run(tmp_path / "ended", None)))
     assert (ended.count("✗ all-reduce did not end"), "✗ did not end" in ended) == (4, True)
+
+
+def test_what_was_compared_is_told_where_writes_and_collectives_meet(tmp_path):
+    data = read_run(write_collective_run(tmp_path / "x"))
+    mixed = write_run(tmp_path / "y")
+    summary = read_run(mixed).summary
+    flows = (*summary.flows, *data.summary.flows)
+    both = msgspec.structs.replace(
+        summary, flows=flows, totals=totals_of(flows, 6_000_000_000), collectives=data.summary.collectives
+    )
+    mixed.summary.write_bytes(summary_json(both))
+    told = "compared: 256 MiB of writes, byte for byte and one round of all-reduce, all 8,388,608 numbers right"
+    assert told in text_of(page(mixed))
+
+
+def test_a_flow_has_both_its_queue_pairs_in_the_table(tmp_path):
+    run = write_run(tmp_path / "x")
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["flows"][0] |= {"source_qpn": 0x2, "qpn": 0x1001}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    text = text_of(page(run))
+    assert "flow from QP to QP data" in text
+    assert "h0 > h1 0x2 0x1001 16 MiB" in text
+
+
+def test_flows_of_one_pair_of_leaves_have_panels_of_their_own_and_names(gray):
+    def titles(*flows):
+        lines = detect_records(FABRIC)
+        like = next(line for line in lines if line["event"] == "DETECT")
+        said = [
+            like | {"spine": spine, "src_host": src, "dst_host": dst, "qpn": qpn}
+            for src, dst, qpn in flows for spine in range(8)
+        ]  # fmt: skip
+        with TemporaryDirectory() as folder:
+            run = write_run(Path(folder) / "x")
+            run.detect.unlink()
+            write_records(run.detect, said, "x", 1)
+            data = read_run(run)
+            figure = arrivals_figure.draw(data, WIDTH_IN, arrivals_figure.reaches(data))[0].figure
+        return [title for axes in figure.axes if (title := axes.get_title(loc="left"))]
+
+    assert titles((0, 1, 0x1001)) == ["p0  leaf0 > leaf1"]
+    assert titles((0, 2, 0x2001), (1, 2, 0x2002)) == ["p0  leaf0 > leaf1\nh0 > h2", "p0  leaf0 > leaf1\nh1 > h2"]
+    assert titles((0, 2, 0x2001), (0, 2, 0x2002), (1, 2, 0x2003)) == [
+        "p0  leaf0 > leaf1\nh0 > h2, QP 0x2001",
+        "p0  leaf0 > leaf1\nh0 > h2, QP 0x2002",
+        "p0  leaf0 > leaf1\nh1 > h2",
+    ]
 
 
 def test_barriers_are_no_flows_of_the_timeline(tmp_path):

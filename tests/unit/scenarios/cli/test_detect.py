@@ -23,7 +23,7 @@ def verdict(epoch: int, spine: int, said: str, reason: str | None = None) -> dic
     return {
         "event": "DETECT", "ts": "2026-03-04T05:06:07Z", "epoch": epoch, "expectation": "declared", "node": "p0-leaf1",
         "plane": 0, "src_leaf": 0, "dst_leaf": 1, "spine": spine, "verdict": said, "count": 12, "lambda": 13.0,
-        "threshold": None, "reason": reason,
+        "threshold": None, "reason": reason, "src_host": 0, "dst_host": 1, "qpn": 0x1001,
     }  # fmt: skip
 
 
@@ -52,7 +52,7 @@ def test_only_the_newest_run_is_shown():
 
 def test_insufficient_paths_are_summed_up_after_what_failed():
     failed, unsure = lines_of(latest_run(RUNS), everything=False)
-    assert "spine5>leaf1 failed" in failed
+    assert "spine5>leaf1 of h0>h1 (queue pair 0x1001) failed" in failed
     assert unsure == f"run 2  declared  5 paths insufficient: {WEAK} (--all shows each)"
 
 
@@ -120,7 +120,10 @@ def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_lates
     run = write_run(tmp_path / "runs" / "gray")
     (tmp_path / "runs" / "latest").symlink_to("gray")
     said = detect(run.path).stdout
-    assert "p0:leaf3>spine5>leaf4 failed: 4,056 packets, expected 4,096, threshold 4,089.6" in said
+    assert (
+        "p0:leaf3>spine5>leaf4 of h3>h4 (queue pair 0x4001) failed: 4,056 packets, expected 4,096, threshold 4,089.6"
+        in said
+    )
     assert said.count("failed") == 2
     assert "NAMED p0:leaf3>spine5" in said
     assert detect("gray", "--runs", tmp_path / "runs").stdout == said

@@ -343,8 +343,8 @@ def test_what_collectives_carried_is_said_to_be_compared_by_its_numbers() -> Non
     barrier = msgspec.structs.replace(rounds, payload_bytes=5, acked_bytes=5, is_barrier=True)
     told = [_data_check(flows).detail for flows in ((rounds, barrier), (rounds, FLOW))]
     assert told == [
-        "1 flow and 1 queue pair of barriers arrived complete, compared by the numbers of collectives",
-        "2 flows arrived complete, compared byte for byte (1) or by the numbers of collectives (1)",
+        "1 flow and 1 queue pair of barriers arrived complete, compared by the numbers of one round of each collective",
+        "2 flows arrived complete, compared byte for byte (1) or by the numbers of one round of each collective (1)",
     ]
 
 

@@ -49,7 +49,8 @@ def test_the_picture_on_a_narrow_terminal() -> None:
 
 def test_a_wide_terminal_shows_numbers_of_links_and_all_flows() -> None:
     shown = lines(large_view(), 200, 50)
-    assert sum("22.2 Mb/s" in line for line in shown) == 16
+    assert sum(line.split()[3:6] == ["22.2", "50%", "40"] for line in shown) == 16
+    assert any(line.startswith("h1>h2      0x1001   0x2001 ") for line in shown)
     assert [line for line in shown if "p1:leaf7>spine7   C   0.980%     8,192 sent  fault, named" in line]
     assert not [line for line in shown if "more" in line and "..." in line]
 

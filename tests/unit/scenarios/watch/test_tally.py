@@ -1,11 +1,14 @@
 """From readings to views: rates, sums of the latest run, what is accused, and what has died."""
 
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from results.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned
-from scenarios.watch.tables import fault_lines
+from scenarios.watch.frame import whole_frame
+from scenarios.watch.tables import fault_lines, flow_lines
 from scenarios.watch.tally import Tally
 from scenarios.watch.view import View
 from tests.unit.scenarios.watch_readings import BAD, FABRIC, SECOND, ev, fault, localize, reading, sender, status
@@ -33,6 +36,32 @@ def test_a_queue_pair_that_takes_a_number_anew_has_no_rate_at_first() -> None:
 def test_queue_pairs_that_send_nothing_are_no_flows_and_have_no_paths_in_use() -> None:
     view = Tally(FABRIC).take(reading(0.0, qps=(sender(0, posted=0),), evs=(ev(0, 0, 0),)))
     assert (view.flows, view.evs) == ((), ())
+
+
+def test_a_flow_is_done_when_all_that_its_program_sends_is_acknowledged_and_barriers_are_no_flows() -> None:
+    round_1 = sender(100_000, posted=100_000, total_bytes=1_000_000, peer_qpn=0x2001)
+    barriers = sender(5, posted=5, qpn=2, total_bytes=9, only_barriers=True)
+    timed = sender(5_000, posted=6_000, qpn=3)
+    view = Tally(FABRIC).take(reading(0.0, qps=(round_1, barriers, timed)))
+    assert [(flow.qpn, flow.destination_qpn, flow.total_bytes) for flow in view.flows] == [
+        (1, 0x2001, 1_000_000), (3, None, None),
+    ]  # fmt: skip
+    shown = [line.plain.split() for line in flow_lines(view, wide=True)]
+    assert [line[1:3] + line[-2:-1] for line in shown[2:4]] == [["0x1", "0x2001", "10%"], ["0x3", "-", "-"]]
+    assert " ".join(shown[-1]) == "and 1 queue pair of barriers"
+
+
+def test_a_run_that_ended_before_the_view_began_is_not_sampled() -> None:
+    tally, ended = Tally(FABRIC), replace(reading(0.0), running=False)
+    unread = tally.take(ended)
+    assert not unread.sampled
+    shown = whole_frame(unread).plain
+    assert "leaf0 ??" in shown
+    assert "not sampled: nobody watched while run 1 sent" in shown
+    assert Tally(FABRIC).take(replace(ended, status=status(epoch=0))).sampled
+    watched = Tally(FABRIC)
+    watched.take(reading(0.0, qps=(sender(1),), evs=(ev(1, 1, 1000),)))
+    assert watched.take(ended).sampled
 
 
 def test_losses_are_summed_over_queue_pairs_that_come_and_go() -> None:

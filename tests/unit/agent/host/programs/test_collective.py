@@ -53,15 +53,31 @@ def test_a_ring_of_few_is_a_ring(ranks: int) -> None:
 
 @pytest.mark.parametrize("check", [False, True])
 @pytest.mark.parametrize("pattern", Pattern)
-def test_packets_are_known_beforehand(pattern: Pattern, check: bool) -> None:
+def test_packets_and_bytes_are_known_beforehand(pattern: Pattern, check: bool) -> None:
     lab = Lab()
     pairs, memory = pairs_of(pattern, 4), memory_of(pattern, 4, 10_007)
     with lab.job(HOSTS, pairs, qps=2, memory=memory) as job:
         told = job.start(CollectiveOrder(pattern, 10_007, iterations=2, warmup=1, check=check))
+        first = totals_of(lab)
         lab.run(job)
-        sent = {qp["qpn"]: qp["packets_tx"] for qp in lab.ask_progress() if qp["packets_tx"]}
+        progress = lab.ask_progress()
+        job.start(CollectiveOrder(pattern, 10_007, iterations=1))
+        second = totals_of(lab)
+        lab.run(job)
+        ended = {qp["qpn"]: qp["posted_bytes"] for qp in lab.ask_progress()}
+    sent = {qp["qpn"]: qp["packets_tx"] for qp in progress if qp["packets_tx"]}
     assert sent == told.packets
+    assert first == {qp["qpn"]: qp["posted_bytes"] for qp in progress}
+    assert second == ended
+    barriers = 5 if check else 3
+    carry_none = {qp["qpn"] for qp in progress if qp["posted_bytes"] == barriers}
+    assert {qp["qpn"] for qp in progress if qp["only_barriers"]} == carry_none
+    assert bool(carry_none) == (pattern is not Pattern.ALL_TO_ALL)
     assert not told.announced
+
+
+def totals_of(lab: Lab) -> dict[int, int]:
+    return {qp["qpn"]: qp["total_bytes"] for qp in lab.ask_progress()}
 
 
 def test_a_number_that_was_changed_is_wrong() -> None:
