@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError
-from agent.core.ev_config import EvConfig
+from agent.core.ev.config import EvConfig
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS, SprayPolicyCode
 

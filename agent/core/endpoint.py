@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
+from agent.core.ev.reverse import ReverseEvs
+from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
 from agent.core.port_status import PeerPorts, PortUpdates
-from agent.core.questions import Question, Questions
-from agent.core.reverse_evs import ReverseEvs
 from agent.wire.constants import ENDPOINT_QPN, TX_TIMESTAMP_TICK_NS, EndpointOp
 from agent.wire.control_columns import (
     EndpointRequestBatch,
@@ -66,7 +66,7 @@ class Endpoint:
         self._reverse = ReverseEvs(profile)
         self._next_id = 0
         self._plane_of = profile.planes.tolist()
-        self._questions = Questions(self._settings.probe_timeout_ns)
+        self._probes_out = OutstandingProbes(self._settings.probe_timeout_ns)
         self._wanted: list[tuple[int, int]] = []
         self._answers: list[EvProbeAnswer] = []
         self._waiting: list[_Waiting] = []
@@ -125,7 +125,7 @@ class Endpoint:
 
     def _answered(self, number: int, now_ns: int) -> bool:
         """An EV probe was answered; False if nobody sent it, or long ago."""
-        answered = self._questions.answered(number, now_ns)
+        answered = self._probes_out.answered(number, now_ns)
         if answered is None:
             return False
         asked, _ = answered
@@ -148,9 +148,9 @@ class Endpoint:
 
     def drain_answers(self, now_ns: int) -> list[EvProbeAnswer]:
         """Answers since the last call, and probes that ran out of time."""
-        if not self._questions and not self._answers:
+        if not self._probes_out and not self._answers:
             return []
-        for late in self._questions.overdue(now_ns):
+        for late in self._probes_out.overdue(now_ns):
             if late.tag != ENDPOINT_QPN:
                 self._reverse.doubt(late.row)
             self._answers.append(EvProbeAnswer(late.tag, late.row, None))
@@ -159,7 +159,7 @@ class Endpoint:
 
     def next_deadline_ns(self) -> int | None:
         """When `batches` or `drain_answers` has something although nothing arrives."""
-        due = (self._questions.deadline_ns, self._updates.due_ns)
+        due = (self._probes_out.deadline_ns, self._updates.due_ns)
         return min((time for time in due if time is not None), default=None)
 
     def _responses(self) -> EndpointResponseBatch:
@@ -177,7 +177,7 @@ class Endpoint:
         wanted, self._wanted = self._wanted, []
         ids = [self._take_id() for _ in wanted]
         for number, (row, qpn) in zip(ids, wanted, strict=True):
-            self._questions.ask(number, Question(row, now_ns, qpn, self._plane_of[row]))
+            self._probes_out.sent(number, OutstandingProbe(row, now_ns, qpn, self._plane_of[row]))
         self.probes_sent += len(ids)
         return self._requests(EndpointOp.EV_PROBE, ids, [row for row, _ in wanted], 0, now_ns)
 

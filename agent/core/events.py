@@ -6,7 +6,7 @@ Facts about packets come in bulk: one event may speak for many packets or messag
 from dataclasses import dataclass
 from enum import Enum
 
-from agent.core.ev_state import EvSignal, EvState
+from agent.core.ev.state import EvSignal, EvState
 
 
 class QpState(Enum):

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from agent.core.counters import RequesterCounters
 from agent.core.events import QpState
-from agent.core.responder import ResponderCounters
-from agent.core.round_trip import RoundTrip
+from agent.core.receive.responder import ResponderCounters
+from agent.core.send.smoothed_rtt import RoundTrip
 
 
 @dataclass(frozen=True, slots=True)

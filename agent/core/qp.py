@@ -14,13 +14,14 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.coming_evs import ComingEvs
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue
 from agent.core.config import EvProfile, PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
 from agent.core.errors import ConfigError, StateError
-from agent.core.ev_state import EvState
+from agent.core.ev.replacements import Replacements
+from agent.core.ev.reverse import Ways
+from agent.core.ev.state import EvState
 from agent.core.events import (
     Event,
     PortOwner,
@@ -30,15 +31,14 @@ from agent.core.events import (
     QpState,
     QpStateChanged,
 )
-from agent.core.flow_shares import FlowShare
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
-from agent.core.reordering import ReorderCounts
+from agent.core.receive.reordering import ReorderCounts
+from agent.core.receive.responder import Responder
 from agent.core.reports import Reports
-from agent.core.requester import Requester
-from agent.core.responder import Responder
-from agent.core.reverse_evs import Ways
+from agent.core.send.flow_shares import FlowShare
+from agent.core.send.requester import Requester
 from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
 from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, RCV_CWND_PEN_MAX, NackReason, NakCode
 from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
@@ -101,7 +101,7 @@ class QueuePair:
         self._responder = Responder(config, profile, regions, qpn, self.receives, self.completions)
         self._planes = np.unique(profile.planes)
         self._row_of_ev = {ev: row for row, ev in enumerate(profile.evs.tolist())}
-        self._coming = ComingEvs(profile, self._requester.ev_set, self._requester.uses, self._reports.add)
+        self._coming = Replacements(profile, self._requester.ev_set, self._requester.uses, self._reports.add)
         self._learnt_ns = -_REVERSE_PERIOD_NS
         self._ev_version = 0
         self._peer_ports: int | None = None

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from agent.core.completion import CompletionQueue, CompletionStatus, WritesDone
 from agent.core.counters import EvCounters
-from agent.core.ev_state import EvState
+from agent.core.ev.state import EvState
 from agent.core.events import Event, EvStatesChanged, MessagesCompleted
 
 

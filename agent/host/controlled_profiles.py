@@ -1,6 +1,6 @@
 """EV profiles that a controller made on this worker's hosts, and the queue pairs that use them.
 
-Joins `agent.core.controlled_profile` with paths, templates and the denylist.
+Joins `agent.core.ev.controlled_profile` with paths, templates and the denylist.
 """
 
 from collections.abc import Callable
@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
-from agent.core.controlled_profile import ControlledProfile
-from agent.core.ev_state import EvState
+from agent.core.ev.controlled_profile import ControlledProfile
+from agent.core.ev.state import EvState
 from agent.host.errors import RequestError
 from agent.io.runtime import Channel
 from agent.wire.template import FlowTemplate

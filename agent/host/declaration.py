@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.flow_shares import FlowShare
 from agent.core.psn import psn_of
+from agent.core.send.flow_shares import FlowShare
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.columns import Announcement
 from agent.wire.constants import AnnounceKind

@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from agent.core.controlled_profile import ControlledProfile
-from agent.core.ev_profile import GenField
-from agent.core.profile_attributes import Attributes, EvFormat, EvMode
-from agent.core.profile_ops import BatchResult, Replacement
-from agent.core.profile_states import ApiEvState, ProfileState
+from agent.core.ev.controlled_profile import ControlledProfile
+from agent.core.ev.profile import GenField
+from agent.core.ev.profile_attributes import Attributes, EvFormat, EvMode
+from agent.core.ev.profile_operations import BatchResult, Replacement
+from agent.core.ev.profile_states import ApiEvState, ProfileState
 from agent.host import profile_requests as ask
 from agent.host.errors import RequestError
 from agent.host.wiring import Wiring

@@ -14,7 +14,7 @@ StateName = Literal["GOOD", "ASSUMED_BAD", "DENIED", "UNKNOWN"]
 
 
 class GenFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One field of generated EVs; names are those of `agent.core.ev_profile.GenField`."""
+    """One field of generated EVs; names are those of `agent.core.ev.profile.GenField`."""
 
     width: int
     init_val: int
@@ -38,7 +38,7 @@ class _OfProfile(_Request, frozen=True):
 
 
 class SetProfile(_OfProfile, frozen=True, tag="set_profile"):
-    """Set what is not None; names are those of `agent.core.profile_attributes.Attributes`: {}."""
+    """Set what is not None; names are those of `agent.core.ev.profile_attributes.Attributes`: {}."""
 
     mode: Literal["AUTO", "EXP", "GEN"] | None = None
     format: Literal["STEV", "SRV6", "UDP"] | None = None

@@ -44,7 +44,7 @@ class ShareRegion(_Request, frozen=True, tag="share_region"):
 
 
 class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Treatment of EVs and probes; names and units are those of `agent.core.ev_config.EvConfig`, None its default."""
+    """Treatment of EVs and probes; names and units are those of `agent.core.ev.config.EvConfig`, None its default."""
 
     loss_policy: Literal["off", "paper", "threshold"] | None = None
     bad_after: int | None = None

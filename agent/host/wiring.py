@@ -14,11 +14,11 @@ import numpy as np
 from agent.core.completion import CompletionQueue
 from agent.core.config import MPR_UNIT_PSNS, EvProfile, LossRule, PeerQp, QpConfig, SprayPolicy
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
+from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.controlled_profile import ControlledProfile
-from agent.core.ev_config import EvConfig, LossPolicy
-from agent.core.ev_state import EvState
+from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.ev.controlled_profile import ControlledProfile
+from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
 from agent.host.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
 from agent.host.declaration import Declarations

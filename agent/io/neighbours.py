@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EvProbeAnswer
-from agent.core.reverse_evs import Ways
+from agent.core.ev.reverse import Ways
 from agent.wire.constants import ENDPOINT_QPN
 from agent.wire.control_columns import (
     EndpointRequestBatch,

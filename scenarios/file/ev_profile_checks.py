@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agent.core.errors import ConfigError
-from agent.core.ev_profile import GenField, generated_evs
+from agent.core.ev.profile import GenField, generated_evs
 from agent.host.profiles import plane_over_spine
 from agent.wire.ev import EvCodec
 from scenarios.file.misfit import Misfit

@@ -8,9 +8,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from agent.core import config as core
-from agent.core.congestion import nscc_config
-from agent.core.ev_config import RANGES as EV_RANGES
-from agent.core.ev_config import EvConfig
+from agent.core.congestion import config as nscc_config
+from agent.core.ev.config import RANGES as EV_RANGES
+from agent.core.ev.config import EvConfig
 from faults.quantities import parse_bit_rate, render_bit_rate
 from scenarios.file.values import BitRate, Bytes, OffIsAWord, Part
 

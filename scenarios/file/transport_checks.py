@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
-from agent.core.ev_config import RANGES
+from agent.core.ev.config import RANGES
 from agent.wire.constants import MPR_UNIT_PSNS
 from results.wording import count_text
 from scenarios.file.ev_profile_checks import profile_misfits

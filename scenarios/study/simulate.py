@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import SprayPolicy
-from agent.core.spray import SpraySchedule
+from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.declared import judge_declared, judge_source
 from agent.spraycheck.detector import STRAY_RATE, Asked, judge, plan_test

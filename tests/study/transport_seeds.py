@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import click
 
-from agent.core.ev_state import EvState
+from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
 from agent.wire.constants import Opcode

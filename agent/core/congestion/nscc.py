@@ -12,8 +12,8 @@ from collections import Counter
 from enum import Enum
 
 from agent.core.congestion.base import Feedback, RttSamples
-from agent.core.congestion.nscc_config import NsccConfig, NsccNumbers, bdp_bytes, given
-from agent.core.rtt import RttEstimator
+from agent.core.congestion.config import NsccConfig, NsccNumbers, bdp_bytes, given
+from agent.core.send.rtt_samples import RttEstimator
 
 _MAX_CWND_BDPS = 1.5
 _NO_DELAY = 0.08

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev_config import EvConfig, LossPolicy
-from agent.core.ev_state import EvState
+from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.decode import Decoded, decode

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.core.ev_state import EvState
+from agent.core.ev.state import EvState
 from agent.core.events import PacketsNacked, QpErrorReason, QpFailed, QpState
 from agent.io.memory import PathRule
 from agent.wire.constants import Dscp, NackReason

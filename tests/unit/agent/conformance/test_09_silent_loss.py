@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev_config import EvConfig, LossPolicy
-from agent.core.ev_state import EvState
+from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
 from agent.wire.constants import BTH_RETRANSMISSION

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from agent.core.config import LossRule
-from agent.core.ev_config import LossPolicy
-from agent.core.ev_state import EvSignal, EvState
+from agent.core.ev.config import LossPolicy
+from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory import PathRule
 from agent.wire.constants import Opcode

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev_state import EvState
+from agent.core.ev.state import EvState
 from agent.core.events import QpErrorReason, QpFailed, QpState
 from agent.io.memory import PathRule
 from agent.wire.constants import Opcode

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from agent.core.config import LossRule, SprayPolicy
+from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.ev_config import EvConfig, LossPolicy
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import QpState
 from agent.io.memory import PathRule
 from agent.wire.constants import Dscp, Opcode

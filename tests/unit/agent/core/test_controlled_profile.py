@@ -5,13 +5,21 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.controlled_profile import ControlledProfile, ProfilePaths
 from agent.core.errors import ConfigError, ProfileStateError
-from agent.core.ev_profile import GenField
-from agent.core.ev_state import EvState
-from agent.core.profile_attributes import Attributes, EvFormat, EvMode
-from agent.core.profile_ops import BatchResult, Entry, Replacement
-from agent.core.profile_states import ALLOWED, ALLOWED_IF_CAPABLE, TRANSITIONS, Act, ApiEvState, OpStatus, ProfileState
+from agent.core.ev.controlled_profile import ControlledProfile, ProfilePaths
+from agent.core.ev.profile import GenField
+from agent.core.ev.profile_attributes import Attributes, EvFormat, EvMode
+from agent.core.ev.profile_operations import BatchResult, Entry, Replacement
+from agent.core.ev.profile_states import (
+    ALLOWED,
+    ALLOWED_IF_CAPABLE,
+    TRANSITIONS,
+    Act,
+    ApiEvState,
+    OpStatus,
+    ProfileState,
+)
+from agent.core.ev.state import EvState
 
 INIT, OFFLINE, ONLINE = ProfileState
 GOOD, BAD, DENIED, UNKNOWN = ApiEvState

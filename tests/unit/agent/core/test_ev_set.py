@@ -2,11 +2,11 @@ import numpy as np
 import pytest
 
 from agent.core.config import EvProfile, SprayPolicy
-from agent.core.ev_config import EvConfig, LossPolicy
-from agent.core.ev_set import EvSet
-from agent.core.ev_state import EvSignal, EvState
+from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.ev.ev_set import EvSet
+from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
-from agent.core.spray import SpraySchedule
 from agent.wire.constants import EcnVerdict
 
 PLANES = np.repeat(np.arange(2, dtype=np.uint8), 8)

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from agent.core.ev_state import TRANSITIONS, EvSignal, EvState, after
+from agent.core.ev.state import TRANSITIONS, EvSignal, EvState, after
 
 G, S, B, D = EvState.GOOD, EvState.SKIP, EvState.ASSUMED_BAD, EvState.DENIED
 

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.flow_shares import FlowShares
+from agent.core.send.flow_shares import FlowShares
 
 EVS = 5
 

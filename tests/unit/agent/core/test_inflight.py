@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from agent.core.inflight import InFlight, Tolerance
+from agent.core.send.inflight import InFlight, Tolerance
 
 
 def sent(evs, window=64, ev_count=4):

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.errors import RegionError
-from agent.core.messages import MessageTable
+from agent.core.send.messages import MessageTable
 from agent.wire.constants import Opcode
 
 VA = 0xFFFF_FFFF_0000_0000

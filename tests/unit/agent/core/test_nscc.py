@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, NoControl, RttSamples
+from agent.core.congestion.config import NsccConfig, NsccNumbers
 from agent.core.congestion.nscc import Nscc, Reaction
-from agent.core.congestion.nscc_config import NsccConfig, NsccNumbers
 from agent.core.errors import ConfigError
 
 MTU = 4096

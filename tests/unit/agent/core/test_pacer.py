@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.pacer import CATCH_UP_NS, Pacer
+from agent.core.send.pacer import CATCH_UP_NS, Pacer
 
 INTERVAL_NS = 1_000
 

@@ -8,9 +8,9 @@ import pytest
 from agent.core.config import EvProfile, LossRule
 from agent.core.congestion.base import NoControl
 from agent.core.counters import EvCounters
-from agent.core.ev_config import LossPolicy
+from agent.core.ev.config import LossPolicy
 from agent.core.events import PlaneLossy, PlaneTried
-from agent.core.plane_losses import LossyPlane, PlaneLosses
+from agent.core.send.plane_losses import LossyPlane, PlaneLosses
 from agent.io.memory import PathRule
 from tests.unit.agent.conformance.agents import DATA, PAPER
 from tests.unit.agent.io.memory_lab import build

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.reordering import ReorderCounts, Reordering
+from agent.core.receive.reordering import ReorderCounts, Reordering
 from agent.wire.constants import BTH_RETRANSMISSION
 
 

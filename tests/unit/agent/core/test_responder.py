@@ -5,7 +5,7 @@ import pytest
 
 from agent.core.config import EvProfile, QpConfig
 from agent.core.memory import MemoryRegion, RegionTable
-from agent.core.responder import Responder
+from agent.core.receive.responder import Responder
 from agent.wire.columns import WriteColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 

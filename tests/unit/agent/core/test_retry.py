@@ -1,6 +1,6 @@
 import pytest
 
-from agent.core.retry import RetryTimer
+from agent.core.send.retry import RetryTimer
 
 
 def waits(timer, count):

@@ -8,9 +8,9 @@ import pytest
 
 from agent.core.config import QpConfig
 from agent.core.congestion.base import Feedback
+from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.send_window import SendWindow
+from agent.core.send.window import SendWindow
 from agent.wire.constants import EcnVerdict
 from tests.unit.agent.core.qp_pair import QpPair
 from tests.unit.agent.core.test_requester import sacks_of

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from agent.core import events as core
+from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.ev_state import EvSignal, EvState
+from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import QpErrorReason, QpState
 from agent.host.event_log import EventDetail, EventLog
 from agent.io.memory import PathRule

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev_config import LossPolicy
-from agent.core.ev_state import EvState
+from agent.core.ev.config import LossPolicy
+from agent.core.ev.state import EvState
 from agent.core.events import QpState
 from agent.host import requests as rq
 from agent.host.errors import RequestError

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.core.ev_config import EvConfig, LossPolicy
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory import PathRule

@@ -5,9 +5,9 @@ import pytest
 from scipy.stats import binom
 
 from agent.core.config import EvProfile, SprayPolicy
-from agent.core.ev_config import EvConfig
-from agent.core.ev_set import EvSet
-from agent.core.spray import SpraySchedule
+from agent.core.ev.config import EvConfig
+from agent.core.ev.ev_set import EvSet
+from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape, calibrate
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.wire.constants import SprayPolicyCode

@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from agent.core.config import LossRule, QpConfig, SprayPolicy
-from agent.core.congestion.nscc_config import NsccConfig
-from agent.core.ev_config import EvConfig, LossPolicy
+from agent.core.congestion.config import NsccConfig
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host import requests as ask
 from agent.spraycheck.expectation import Expectation
 from scenarios.file.model import Detector

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from agent.core import events as core
-from agent.core.ev_state import EvSignal, EvState
+from agent.core.ev.state import EvSignal, EvState
 from agent.host import requests as rq
 from agent.host.event_log import EventDetail
 from agent.host.event_log import EventLog as AgentLog

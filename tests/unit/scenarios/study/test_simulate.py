@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from agent.core.config import SprayPolicy
-from agent.core.spray import SpraySchedule
+from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.detector import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode

@@ -1,7 +1,7 @@
-"""Probes on their way: which wait for an answer, and how long an answer may take where the last ones took long.
+"""Probes that wait for an answer, and how long an answer may take on each path.
 
-An answer that comes too late revives nobody, but tells that the path works and is slow: the next one is waited for
-longer, or a queue that is longer there than elsewhere would fail every probe for as long as it stands. Our choice.
+An answer that comes too late revives no EV, but it shows that the path works and is slow: the next probe there gets
+more time. Otherwise a queue that is longer there than elsewhere would fail every probe. Our choice.
 """
 
 from dataclasses import dataclass
@@ -15,26 +15,26 @@ _KEPT_OF_8 = 7
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class OutstandingProbe:
     """One probe."""
 
     row: int
     """EV row it was sent on."""
     sent_ns: int
     tag: int
-    """Whatever the one who asks wants to be told again."""
+    """A number of the sender's own, returned with the answer."""
     where: int
-    """Questions of one place share their patience: those of a row, or of a plane."""
+    """Probes of one place share their patience: those of a row, or of a plane."""
 
 
-class Questions:
-    """Questions by number; whoever asks chooses numbers that are unique among those under way."""
+class OutstandingProbes:
+    """Probes without an answer, by number; the sender chooses numbers that are unique among those under way."""
 
     def __init__(self, patience_ns: int) -> None:
         self.patience_ns = patience_ns
         """Least time an answer is waited for; may be changed."""
-        self._open: dict[int, Question] = {}
-        self._given_up: dict[int, Question] = {}
+        self._open: dict[int, OutstandingProbe] = {}
+        self._given_up: dict[int, OutstandingProbe] = {}
         self._slowest_ns: dict[int, int] = {}
         """Of each place the slowest answer, fading with faster ones."""
 
@@ -42,23 +42,23 @@ class Questions:
         """Those that wait for an answer."""
         return len(self._open)
 
-    def ask(self, number: int, question: Question) -> None:
+    def sent(self, number: int, probe: OutstandingProbe) -> None:
         """It is sent."""
         self._given_up.pop(number, None)
-        self._open[number] = question
+        self._open[number] = probe
 
-    def answered(self, number: int, now_ns: int) -> tuple[Question, bool] | None:
-        """Of which question an answer has come, and whether in time; None if nobody asked, or long ago."""
-        question = self._open.pop(number, None)
-        in_time = question is not None
-        question = question or self._given_up.pop(number, None)
-        if question is None:
+    def answered(self, number: int, now_ns: int) -> tuple[OutstandingProbe, bool] | None:
+        """Of which probe an answer has come, and whether in time; None if nobody asked, or long ago."""
+        probe = self._open.pop(number, None)
+        in_time = probe is not None
+        probe = probe or self._given_up.pop(number, None)
+        if probe is None:
             return None
-        slowest_ns = self._slowest_ns.get(question.where, 0) * _KEPT_OF_8 // 8
-        self._slowest_ns[question.where] = max(now_ns - question.sent_ns, slowest_ns)
-        return question, in_time
+        slowest_ns = self._slowest_ns.get(probe.where, 0) * _KEPT_OF_8 // 8
+        self._slowest_ns[probe.where] = max(now_ns - probe.sent_ns, slowest_ns)
+        return probe, in_time
 
-    def overdue(self, now_ns: int) -> list[Question]:
+    def overdue(self, now_ns: int) -> list[OutstandingProbe]:
         """Those that have waited too long, which are given up."""
         late = [number for number, each in self._open.items() if self._until_ns(each) <= now_ns]
         if late:
@@ -76,6 +76,6 @@ class Questions:
         """When one will have waited too long; None if none waits."""
         return min((self._until_ns(each) for each in self._open.values()), default=None)
 
-    def _until_ns(self, question: Question) -> int:
-        slow_ns = 2 * self._slowest_ns.get(question.where, 0)
-        return question.sent_ns + max(self.patience_ns, min(slow_ns, _MOST * self.patience_ns))
+    def _until_ns(self, probe: OutstandingProbe) -> int:
+        slow_ns = 2 * self._slowest_ns.get(probe.where, 0)
+        return probe.sent_ns + max(self.patience_ns, min(slow_ns, _MOST * self.patience_ns))

@@ -7,8 +7,8 @@ selection is a slice of the schedule. MRC 9.3.1, 11.2.2.
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev_members import EvMembers, Pool
-from agent.core.spray import SpraySchedule
+from agent.core.ev.members import EvMembers, Pool
+from agent.core.ev.spray import SpraySchedule
 
 
 class EvSelector:

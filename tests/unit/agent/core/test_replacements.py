@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from agent.core.coming_evs import ComingEvs
 from agent.core.config import EvProfile
-from agent.core.ev_state import EvState
+from agent.core.ev.replacements import Replacements
+from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged
 from agent.io.memory import PathRule
 from agent.wire.ev import EvCodec
@@ -100,7 +100,7 @@ def test_a_value_waits_for_its_row_only():
     profile = EvProfile(np.array([10, 11, 12], np.uint32), np.zeros(3, np.uint8))
     ev_set = _Set()
     events: list[Event] = []
-    coming = ComingEvs(profile, ev_set, busy.__contains__, events.append)  # type: ignore[arg-type]
+    coming = Replacements(profile, ev_set, busy.__contains__, events.append)  # type: ignore[arg-type]
     coming.add(0, 20, EvState.GOOD, 0)
     coming.add(1, 21, EvState.GOOD, 0)
     coming.settle(1)

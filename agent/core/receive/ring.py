@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
+from agent.core.receive.sack import EMPTY, NEWS, REPORTED, Bitmaps, bitmaps_of
 from agent.core.ring import read_run, ring_size, write_run
-from agent.core.sack import EMPTY, NEWS, REPORTED, Bitmaps, bitmaps_of
 from agent.wire.constants import OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
 
 _EMPTY = np.array(EMPTY, np.uint8)

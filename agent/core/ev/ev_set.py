@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
-from agent.core.ev_config import EvConfig
-from agent.core.ev_members import EvMembers
-from agent.core.ev_profile import active_rows
-from agent.core.ev_select import EvSelector
-from agent.core.ev_state import EvSignal, EvState, after
+from agent.core.ev.config import EvConfig
+from agent.core.ev.members import EvMembers
+from agent.core.ev.profile import active_rows
+from agent.core.ev.selection import EvSelector
+from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.state import EvSignal, EvState, after
 from agent.core.events import Event, EvStatesChanged
-from agent.core.spray import SpraySchedule
 from agent.wire.constants import EcnVerdict
 
 _PORT_FALL_NS = 1_000_000_000

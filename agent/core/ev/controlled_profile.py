@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
 from agent.core.errors import ConfigError, ProfileStateError
-from agent.core.ev_profile import auto_profile, generated_evs
-from agent.core.ev_state import EvState
-from agent.core.profile_attributes import ACT_OF, FORMAT_BITS, SETTABLE, Attributes, EvFormat, EvMode, problems_of
-from agent.core.profile_ops import BatchResult, Entry, Replacement, in_order
-from agent.core.profile_states import (
+from agent.core.ev.profile import auto_profile, generated_evs
+from agent.core.ev.profile_attributes import ACT_OF, FORMAT_BITS, SETTABLE, Attributes, EvFormat, EvMode, problems_of
+from agent.core.ev.profile_operations import BatchResult, Entry, Replacement, in_order
+from agent.core.ev.profile_states import (
     ALLOWED,
     ALLOWED_IF_CAPABLE,
     NEEDED,
@@ -27,6 +26,7 @@ from agent.core.profile_states import (
     OpStatus,
     ProfileState,
 )
+from agent.core.ev.state import EvState
 
 
 class ProfileUser(Protocol):

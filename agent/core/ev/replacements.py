@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
-from agent.core.ev_set import EvSet
-from agent.core.ev_state import EvState
+from agent.core.ev.ev_set import EvSet
+from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced
 
 
-class ComingEvs:
+class Replacements:
     """Owns the values of `profile`, a copy of the queue pair's own; `uses` says whether a row is not idle."""
 
     def __init__(

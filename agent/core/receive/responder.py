@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, ReceiveQueue
 from agent.core.config import EvProfile, QpConfig
-from agent.core.delivery import Delivery
+from agent.core.ev.reverse import ReverseEvs
 from agent.core.events import QpErrorReason
 from agent.core.memory import RegionTable
 from agent.core.psn import offsets_of, psn_of
-from agent.core.receive_ring import ReceiveRing
-from agent.core.refusals import Refusals
-from agent.core.reordering import Reordering
-from agent.core.reverse_evs import ReverseEvs
-from agent.core.sack_writer import SackWriter
-from agent.core.sequence import Sequence
+from agent.core.receive.delivery import Delivery
+from agent.core.receive.refusals import Refusals
+from agent.core.receive.reordering import Reordering
+from agent.core.receive.ring import ReceiveRing
+from agent.core.receive.sack_writer import SackWriter
+from agent.core.receive.sequence import Sequence
 from agent.wire.columns import Rows, SackBatch, WriteColumns, total
 from agent.wire.constants import NackReason, NakCode
 from agent.wire.control_columns import AckBatch, NackBatch, ProbeColumns

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, RttSamples
 from agent.core.ring import ring_size
-from agent.core.sack_reader import SackNews
+from agent.core.send.sack_reader import SackNews
 from agent.wire.constants import RCVD_BYTES_MASK, RCVD_BYTES_UNIT, EcnVerdict
 
 _MARKED = EcnVerdict.SKIP_ONCE.value

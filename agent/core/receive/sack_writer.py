@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from agent.core.config import QpConfig
 from agent.core.psn import psn_of
-from agent.core.receive_ring import ReceiveRing
-from agent.core.sack import Bitmaps
+from agent.core.receive.ring import ReceiveRing
+from agent.core.receive.sack import Bitmaps
 from agent.wire.columns import Rows, SackBatch, WriteColumns, filled, total
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 from agent.wire.control_columns import ProbeColumns

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from enum import IntEnum
 
-from agent.core.ev_profile import GenField
-from agent.core.ev_state import EvState
-from agent.core.profile_states import Act, ApiEvState
+from agent.core.ev.profile import GenField
+from agent.core.ev.profile_states import Act, ApiEvState
+from agent.core.ev.state import EvState
 
 
 class EvMode(IntEnum):

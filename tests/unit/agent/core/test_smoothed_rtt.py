@@ -1,6 +1,6 @@
 import numpy as np
 
-from agent.core.round_trip import RoundTrip, RoundTrips
+from agent.core.send.smoothed_rtt import RoundTrip, RoundTrips
 
 PLANES = np.array([0, 0, 3], np.uint8)
 MS = 1_000_000

@@ -12,18 +12,18 @@ from numpy.typing import NDArray
 
 from agent.core.config import EvProfile, LossRule, QpConfig
 from agent.core.counters import EvCounters, RequesterCounters
-from agent.core.ev_set import EvSet
+from agent.core.ev.ev_set import EvSet
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
-from agent.core.inflight import InFlight, Tolerance
-from agent.core.plane_losses import LossyPlane, PlaneLosses
-from agent.core.probe import Prober
-from agent.core.questions import Question
-from agent.core.retry import RetryTimer
-from agent.core.round_trip import RoundTrip, RoundTrips
-from agent.core.rtt import elapsed_ns, is_valid
-from agent.core.sack_reader import SackNews
-from agent.core.send_window import SendWindow
-from agent.core.silence import ENOUGH, WITNESSES, SilentPaths
+from agent.core.outstanding_probes import OutstandingProbe
+from agent.core.send.inflight import InFlight, Tolerance
+from agent.core.send.plane_losses import LossyPlane, PlaneLosses
+from agent.core.send.probes import Prober
+from agent.core.send.retry import RetryTimer
+from agent.core.send.rtt_samples import elapsed_ns, is_valid
+from agent.core.send.sack_reader import SackNews
+from agent.core.send.silent_paths import ENOUGH, WITNESSES, SilentPaths
+from agent.core.send.smoothed_rtt import RoundTrip, RoundTrips
+from agent.core.send.window import SendWindow
 from agent.wire.columns import SackColumns
 from agent.wire.constants import NackReason
 
@@ -279,7 +279,7 @@ class Recovery:
         rows = [row for row in np.unique(evs[doubtful[evs]]).tolist() if not self._prober.is_on(row)]
         self._ask_about(np.array(rows, np.uint16))
 
-    def _on_unanswered(self, probes: list[Question], now_ns: int) -> None:
+    def _on_unanswered(self, probes: list[OutstandingProbe], now_ns: int) -> None:
         """Probes were given up: paths that others have overtaken are silent, or are asked once more, more often."""
         if not probes or (not self._flight.sent and not self._flight.lost):
             return

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import EvProfile
-from agent.core.ev_state import EvSignal, EvState, after
+from agent.core.ev.state import EvSignal, EvState, after
 
 _PLANES = 256
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.psn import offset_of
-from agent.core.sack import bits_of, spread
+from agent.core.receive.sack import bits_of, spread
 from agent.wire.columns import SackColumns
 
 _Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
-from agent.core.profile_states import ApiEvState, OpStatus
+from agent.core.ev.profile_states import ApiEvState, OpStatus
 
 Wanted = TypeVar("Wanted")
 

@@ -11,8 +11,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.inflight import InFlight
-from agent.core.questions import Question
+from agent.core.outstanding_probes import OutstandingProbe
+from agent.core.send.inflight import InFlight
 
 WITNESSES = 2
 """Other EVs on which something sent later must have arrived. Our choice: one of two may be a copy of the dead path."""
@@ -53,7 +53,7 @@ class SilentPaths:
         """(e,) packets in flight since `before_ns`, explicitly `missing`, with later arrivals on other rows only."""
         return self._flight.overtaken(self._heard_order(), before_ns, missing)
 
-    def on_unanswered(self, probes: Iterable[Question], missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+    def on_unanswered(self, probes: Iterable[OutstandingProbe], missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
         """Probes were given up: (e,) how many packets and probes are missing on their rows, 0 where no packet is.
 
         Those count that others have overtaken; `missing` is what the newest SACK shows, as in `InFlight.infer_lost`.

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev_config import EvConfig
-from agent.core.ev_set import EvSet
-from agent.core.ev_state import EvState
-from agent.core.questions import Question, Questions
+from agent.core.ev.config import EvConfig
+from agent.core.ev.ev_set import EvSet
+from agent.core.ev.state import EvState
+from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EcnVerdict
 from agent.wire.control_columns import ProbeBatch
 
@@ -46,7 +46,7 @@ class Prober:
         self._rng = rng
         self._peer_qpn = 0
         self._next_id = 0
-        self._questions = Questions(config.probe_timeout_ns)
+        self._probes_out = OutstandingProbes(config.probe_timeout_ns)
         self._wanted: list[int] = []
         self._next_ns = np.full(count, _NEVER, np.int64)
         self._interval_ns = np.full(count, config.probe_interval_ns, np.int64)
@@ -58,7 +58,7 @@ class Prober:
 
     def wait_at_least(self, patience_ns: int) -> None:
         """How long an answer may take, where none took longer: no less than the timeout."""
-        self._questions.patience_ns = max(self._config.probe_timeout_ns, patience_ns)
+        self._probes_out.patience_ns = max(self._config.probe_timeout_ns, patience_ns)
 
     def expect(self, peer_qpn: int) -> None:
         """The peer's queue pair."""
@@ -70,11 +70,11 @@ class Prober:
 
     def is_on(self, row: int) -> bool:
         """Whether a probe of an EV row is wanted or under way."""
-        return row in self._wanted or self._questions.is_on(row)
+        return row in self._wanted or self._probes_out.is_on(row)
 
-    def on_timer(self, now_ns: int) -> list[Question]:
+    def on_timer(self, now_ns: int) -> list[OutstandingProbe]:
         """Give up old probes, which are returned, and line up those of EVs whose turn has come."""
-        overdue = self._questions.overdue(now_ns)
+        overdue = self._probes_out.overdue(now_ns)
         for late in overdue:
             self._fail(late.row)
         self._follow_states(now_ns)
@@ -95,7 +95,7 @@ class Prober:
         self._next_id = (self._next_id + len(rows)) & _ID_MASK
         # One turn a probe.
         for number, row in zip(ids, rows, strict=True):
-            self._questions.ask(number, Question(row, now_ns, self._order_now(), row))
+            self._probes_out.sent(number, OutstandingProbe(row, now_ns, self._order_now(), row))
         self._set_deadline()
         count = len(rows)
         return ProbeBatch(
@@ -113,7 +113,7 @@ class Prober:
         """
         found = []
         for number, verdict in zip(ids.view(np.uint16).tolist(), verdicts.tolist(), strict=True):
-            answered = self._questions.answered(number, now_ns)
+            answered = self._probes_out.answered(number, now_ns)
             if answered is not None:
                 probe, in_time = answered
                 found.append(ProbeAnswer(probe.row, probe.tag, now_ns - probe.sent_ns))
@@ -158,6 +158,6 @@ class Prober:
 
     def _set_deadline(self) -> None:
         due = int(self._next_ns.min())
-        late_ns = self._questions.deadline_ns
+        late_ns = self._probes_out.deadline_ns
         due = due if late_ns is None else min(due, late_ns)
         self.deadline_ns = due if due < _NEVER else None

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.congestion.base import RttSamples
-from agent.core.rtt import RttEstimator, elapsed_ns, is_valid, samples_of
+from agent.core.send.rtt_samples import RttEstimator, elapsed_ns, is_valid, samples_of
 
 US = 1_000
 

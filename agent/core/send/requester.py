@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
-from agent.core.ev_set import EvSet
+from agent.core.ev.ev_set import EvSet
+from agent.core.ev.spray import SpraySchedule
 from agent.core.events import Event, MessagesCompleted
-from agent.core.flow_shares import FlowShares
-from agent.core.inflight import InFlight
-from agent.core.messages import MessageTable
-from agent.core.pacer import Pacer
-from agent.core.probe import Prober
 from agent.core.psn import offset_of, offsets_of, psns_of
-from agent.core.recovery import Recovery, Sending
-from agent.core.retry import RetryTimer
-from agent.core.rtt import is_valid, samples_of
-from agent.core.sack_reader import SackNews, SackReader
-from agent.core.send_window import SendWindow
-from agent.core.spray import SpraySchedule
+from agent.core.send.flow_shares import FlowShares
+from agent.core.send.inflight import InFlight
+from agent.core.send.messages import MessageTable
+from agent.core.send.pacer import Pacer
+from agent.core.send.probes import Prober
+from agent.core.send.recovery import Recovery, Sending
+from agent.core.send.retry import RetryTimer
+from agent.core.send.rtt_samples import is_valid, samples_of
+from agent.core.send.sack_reader import SackNews, SackReader
+from agent.core.send.window import SendWindow
 from agent.wire.columns import SackColumns, WriteBatch
 from agent.wire.constants import (
     BTH_ACK_REQUEST,

@@ -1,0 +1,1 @@
+"""Entropy values: profiles, states, which one each packet gets, and what replaces one that fails."""
