@@ -17,7 +17,7 @@ from faults.model import BlackHole, Fault, On
 from faults.traits import only_of
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node
+from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node, those_there_are
 
 T = TypeVar("T")
 
@@ -74,7 +74,7 @@ def require_fits(chosen: Chosen, fault: Fault, fabric: Fabric) -> None:
     host = only_of(fault).host
     if host is not None and host >= fabric.host_count:
         word = fault.word if isinstance(fault, BlackHole) else "only-to"
-        raise WordingError([(word, f"there is no host h{host}", f"hosts are h0 to h{fabric.host_count - 1}")])
+        raise WordingError([(word, f"there is no host h{host}", those_there_are("host", "h", fabric.host_count))])
     switches = bool(chosen.nodes) and all(node.role is not Role.HOST for node in chosen.nodes)
     if fault.on is On.SWITCH and not switches:
         raise TargetError(chosen.text, f"{fault.word} is for whole switches", "name one, as p0-spine2 or any leaf")
@@ -95,7 +95,7 @@ def _part(text: str, fabric: Fabric, seed: int) -> Chosen:
 
 def _plane(text: str, plane: int, fabric: Fabric) -> tuple[DirectedLink, ...]:
     if plane >= fabric.spec.planes:
-        raise TargetError(text, "no such plane", f"planes are p0 to p{fabric.spec.planes - 1}")
+        raise TargetError(text, "no such plane", those_there_are("plane", "p", fabric.spec.planes))
     return tuple(way for link in fabric.links() if link.plane == plane for way in link.directions)
 
 
@@ -125,7 +125,7 @@ def _by_chance(text: str, found: re.Match[str], fabric: Fabric, seed: int) -> Ch
     what, where = found["what"].rstrip("s"), found["where"]
     plane = None if found["plane"] is None else int(found["plane"])
     if plane is not None and plane >= fabric.spec.planes:
-        raise TargetError(text, "no such plane", f"planes are p0 to p{fabric.spec.planes - 1}")
+        raise TargetError(text, "no such plane", those_there_are("plane", "p", fabric.spec.planes))
     count = 1 if found["count"] == "any" else int(found["count"])
     rng = np.random.default_rng([seed, zlib.crc32(text.encode())])
     if what in ("link", "direction"):

@@ -485,10 +485,19 @@ _WHEN = {"before": "before the run, not after it", "after": "after the run", "bo
 
 def _injected_text(fault: Injected) -> str:
     """What is said of a fault, but for its link."""
-    writes = "" if fault.dropped_writes is None else f" ({count_text(fault.dropped_writes, 'write')})"
     hit = f", {fault.hit:,} hit" if fault.hit and fault.hit != fault.dropped else ""
     reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
-    return f"{_order_text(fault)}: {fault.seen:,} seen, {fault.dropped:,} dropped{writes}{hit}{reverse}"
+    return f"{_order_text(fault)}: {count_text(fault.seen, 'packet')} seen, {_dropped_text(fault)}{hit}{reverse}"
+
+
+def _dropped_text(fault: Injected) -> str:
+    """How many packets a fault dropped, and how many of them carried data, which alone is sent again."""
+    told, data = f"{fault.dropped:,} dropped", fault.dropped_writes
+    if data is None or not fault.dropped:
+        return told
+    if data == fault.dropped:
+        return f"{told} ({'all ' if data > 1 else ''}data)"
+    return f"{told} ({data:,} data, {fault.dropped - data:,} other)"
 
 
 def _order_text(fault: Injected) -> str:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 import click
 
 from results.errors import RunFolderError
+from results.run_dir import RunDir
 from results.user_files import write_file
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
+from scenarios.cli.printable import printable_name
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
 from scenarios.own_files import holding, require_own, resolved_folder
@@ -42,6 +44,7 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
     folders = [require_run(find_run(text, runs)) for text in chosen]
     page = resolved_folder(out) if out else folders[0].path.parent / page_name([folder.path.name for folder in folders])
     require_page(page)
+    _require_different(chosen, folders)
     data = [read_run(folder) for folder in folders]
     _require_comparable(data)
     found = compare(data)
@@ -51,7 +54,7 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
         output.document({"page": str(page), "runs": names, **vars(found)})
         return
     for face, run in zip(faces(len(data)), data, strict=True):
-        output.text(f"{face}: {run.name}")
+        output.text(f"{face}: {printable_name(run.name)}")
     for text in (*found.doubts, *found.remarks):
         output.text(text)
     for problem in found.problems:
@@ -62,6 +65,15 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
     same = "what could be read does not differ" if found.problems else "the runs do not differ"
     output.table(columns, table.rows, same, as_named=True)
     output.text(str(page))
+
+
+def _require_different(chosen: Sequence[str], folders: Sequence[RunDir]) -> None:
+    """Raises `UsageError` where two names stand for one folder."""
+    first: dict[Path, str] = {}
+    for text, folder in zip(chosen, folders, strict=True):
+        if folder.path in first:
+            raise UsageError(f"{first[folder.path]} and {text} are the same run, {folder.path}; name different ones")
+        first[folder.path] = text
 
 
 def _require_comparable(runs: "Sequence[RunData]") -> None:

@@ -10,6 +10,7 @@ from scenarios.errors import UsageError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import checked_on
 from scenarios.file.transport import Transport
+from testbed.model.ids import those_there_are
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class EngineWanted:
     def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
         """Of so many. Raises `UsageError` for one that is not among them."""
         if beyond := [host for host in self.hosts or () if host >= hosts]:
-            raise UsageError(f"--engine: h{beyond[0]} is not one of the {hosts} hosts; name h0 to h{hosts - 1}")
+            raise UsageError(f"--engine: there is no h{beyond[0]}; {those_there_are('host', 'h', hosts)}")
         return Transport(engine=self.engine, engine_hosts=self.hosts).scapy_hosts(hosts)
 
 

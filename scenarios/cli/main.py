@@ -109,11 +109,13 @@ def _told_in_one_line() -> Iterator[None]:
         from scenarios.cli.exit_codes import ExitCode
 
         _end("interrupted", ExitCode.INTERRUPTED)
-    except click.ClickException as error:  # click says it, with what was given
-        from scenarios.cli.output import printable
+    except click.ClickException as error:  # click says it, with how the command is used
+        from scenarios.cli.printable import printable_message
 
-        vars(error)["message"] = printable(error.message)
-        raise
+        vars(error)["message"] = printable_message(error.message)
+        with suppress(OSError):
+            error.show()
+        _leave(error.exit_code)
     except Exception as error:
         from scenarios.cli.exit_codes import EXPECTED, ExitCode, exit_code_of
 
@@ -130,9 +132,14 @@ def _told_in_one_line() -> Iterator[None]:
 def _end(line: str | None, code: int) -> NoReturn:
     with suppress(OSError):
         if line is not None:
-            from scenarios.cli.output import printable
+            from scenarios.cli.printable import printable_message
 
-            click.echo(printable(f"spraylab: {line}{_of_current_folder(line, code)}"), err=True)
+            click.echo(printable_message(f"spraylab: {line}{_of_current_folder(line, code)}"), err=True)
+    _leave(code)
+
+
+def _leave(code: int) -> NoReturn:
+    """End with a code of our own, whether or not anybody could read what was said."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -5,7 +5,6 @@ Colour only on a terminal.
 
 import json
 import os
-import re
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,32 +14,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
+from scenarios.cli.printable import printable, printable_message
+
 if TYPE_CHECKING:
     from rich.console import Console
-
-_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
-"""What moves a terminal's cursor, rings, colours, ends a line or turns its direction, and bytes that are no UTF-8.
-
-C0 and C1 controls but tab and line feed (ECMA-48), line and paragraph separators, marks of direction (Unicode UAX 9).
-"""
-
-
-def printable(text: str) -> str:
-    """Text for a terminal, whoever wrote what is in it: `\\x1b` in the place of an escape."""
-    return _UNPRINTABLE.sub(_escaped, text)
-
-
-def _escaped(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is no UTF-8 (PEP 383)
-        code -= 0xDC00
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def echo_aside(text: str) -> None:
     """A line on stderr; one that is closed or full stops nothing."""
     with suppress(OSError):
-        click.echo(printable(text), err=True)
+        click.echo(printable_message(text), err=True)
 
 
 def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -14,6 +14,7 @@ from scenarios.cli.options import told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.runs import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
+from scenarios.file.scenario_files import is_file
 from scenarios.own_files import require_own, resolved_folder, starting
 
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
@@ -65,10 +66,10 @@ def merge_command(context: click.Context, output: Output, what: tuple[str, ...],
 
 def _files(what: tuple[str, ...], runs: Path) -> list[Path]:
     """The capture files meant. Raises `UsageError`."""
-    if what and all(Path(text).is_file() for text in what):
+    if what and all(is_file(Path(text)) for text in what):
         return [Path(text) for text in what]
     if len(what) > 1:
-        wrong = [text for text in what if not Path(text).is_file()]
+        wrong = [text for text in what if not is_file(Path(text))]
         raise UsageError(f"not there, or not regular files: {', '.join(wrong)}; name one run, or files")
     run = find_run(what[0] if what else None, runs)
     folder = run.pcap if run.pcap.is_dir() else run.path

@@ -21,7 +21,7 @@ from scenarios.run.attached import attached
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_counts import PerfCounts, perf_counts
 from testbed.model.fabric import Fabric
-from testbed.model.ids import Role, parse_node
+from testbed.model.ids import Role, parse_node, those_there_are
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
@@ -73,7 +73,7 @@ def host_of(name: str, fabric: Fabric) -> int:
     """The number of a host by its name. Raises `UnknownNameError`, `UsageError` for a switch."""
     node = parse_node(name, fabric)
     if node.role is not Role.HOST:
-        raise UsageError(f"{name} is a switch; hosts are h0 to h{fabric.host_count - 1}")
+        raise UsageError(f"{name} is a switch; {those_there_are('host', 'h', fabric.host_count)}")
     return node.index
 
 

@@ -10,8 +10,9 @@ from click.shell_completion import CompletionItem
 
 from results.run_dir import LATEST, RunDir
 from scenarios.cli.given_path import GivenPath
+from scenarios.cli.printable import printable_name
 from scenarios.errors import UsageError
-from scenarios.file.scenario_files import require_a_name
+from scenarios.file.scenario_files import is_folder, require_a_name
 
 runs_option: Callable[[Any], Any] = click.option(
     "--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders are."
@@ -19,17 +20,17 @@ runs_option: Callable[[Any], Any] = click.option(
 
 
 def find_run(text: str | None, runs: Path) -> RunDir:
-    """The run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names."""
+    """The run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names; OSError."""
     wanted = LATEST if text is None else text
     require_a_name(wanted, f"a run's folder, or one in {runs}")
     for path in (Path(wanted), runs / wanted) if text is not None else (runs / wanted,):
-        if path.is_dir():
+        if is_folder(path):
             return RunDir(path.resolve())
     if text is None:
         raise UsageError(f"{runs} holds no finished run; name a run's folder")
     near = difflib.get_close_matches(text, [path.name for path in _folders(runs)], n=3, cutoff=0.4)
-    raise UsageError(f"{text} is no run folder, nor one in {runs}; " + (f"did you mean {' or '.join(near)}?" if near
-                     else f"`ls {runs}` shows what there is"))  # fmt: skip
+    hint = f"did you mean {' or '.join(map(printable_name, near))}?" if near else f"`ls {runs}` shows what there is"
+    raise UsageError(f"{text} is no run folder, nor one in {runs}; {hint}")
 
 
 def require_run(folder: RunDir) -> RunDir:

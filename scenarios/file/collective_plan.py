@@ -8,6 +8,7 @@ from typing import NamedTuple
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of, shares_of, steps_of
 from scenarios.file.groups import PATTERN_OF, Group, groups_of
 from scenarios.file.model import Workload
+from testbed.model.ids import those_there_are
 
 ITERATIONS = 10
 """Rounds of a collective unless it says otherwise (our choice)."""
@@ -144,7 +145,7 @@ def misfits_on(work: Workload, hosts: int) -> Iterator[Misfit]:
         return
     chosen = work.hosts or tuple(range(hosts))
     if max(chosen) >= hosts:
-        yield Misfit("hosts", f"there is no h{max(chosen)}", f"hosts are h0 to h{hosts - 1}")
+        yield Misfit("hosts", f"there is no h{max(chosen)}", those_there_are("host", "h", hosts))
     if len(set(chosen)) < len(chosen):
         yield Misfit("hosts", "a host is named twice", "name every host once")
     if len(chosen) < 2:

@@ -28,7 +28,7 @@ from scenarios.file.transport_checks import engine_misfits, misfits, misfits_on
 from scenarios.file.windows import fitting_window, window_for_scapy
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, LinkId, Role, parse_link
+from testbed.model.ids import DirectedLink, LinkId, Role, parse_link, those_there_are
 
 M = TypeVar("M", bound=BaseModel)
 
@@ -305,17 +305,23 @@ def _length_complaints(place: Place, work: Workload, pmtu: int, fabric: Fabric) 
         yield Complaint((*place, key), wrong, f"{smaller}, or a larger `pmtu`")
 
 
+def _useful_strides(hosts: int) -> str:
+    if hosts == 1:
+        return "a host alone has nobody to write to: ask for more `leaves` or `hosts_per_leaf`"
+    return "with 2 hosts, only 1 is useful" if hosts == 2 else f"with {hosts} hosts, 1 to {hosts - 1} are useful"
+
+
 def _pair_complaints(place: Place, work: Workload, fabric: Fabric) -> Iterator[Complaint]:
     hosts = fabric.host_count
     yield from (Complaint((*place, key), wrong, right) for key, wrong, right in collective_misfits_on(work, hosts))
     for at, stride in enumerate(work.strides or ()):
         if stride % hosts == 0:
             wrong = f"a stride of {stride} makes hosts write to themselves"
-            yield Complaint((*place, "strides", at), wrong, f"with {hosts} hosts, 1 to {hosts - 1} are useful")
+            yield Complaint((*place, "strides", at), wrong, _useful_strides(hosts))
     for at, pair in enumerate(work.pairs or ()):
         if max(pair) >= hosts:
             wrong = f"there is no h{max(pair)}"
-            yield Complaint((*place, "pairs", at), wrong, f"hosts are h0 to h{hosts - 1}")
+            yield Complaint((*place, "pairs", at), wrong, those_there_are("host", "h", hosts))
         elif pair[0] == pair[1]:
             yield Complaint((*place, "pairs", at), f"h{pair[0]} would write to itself", "name two different hosts")
 

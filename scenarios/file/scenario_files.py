@@ -1,9 +1,11 @@
 """Which file a scenario name means: one of the catalog, or a path."""
 
 import difflib
+import os
 from collections.abc import Iterable
 from itertools import takewhile
 from pathlib import Path
+from stat import S_ISDIR, S_ISREG
 
 from results.document import MOST_BYTES
 from results.errors import TooLargeError
@@ -35,6 +37,30 @@ def is_a_folder(path: Path, wanted: str) -> str:
     return f"is a folder, not {wanted} file; " + (f"in it: {named}" if named else "no YAML file is in it")
 
 
+def looked_up(path: Path) -> os.stat_result | None:
+    """What a path leads to; None where nothing is there.
+
+    Raises OSError, which names the path, where that cannot be seen: links in a circle, a folder that may not be
+    entered, a file in a folder's place, a name too long. `Path.is_file` takes most of them for nothing.
+    """
+    try:
+        return os.stat(path)
+    except FileNotFoundError:
+        return None
+
+
+def is_file(path: Path) -> bool:
+    """As `Path.is_file`. Raises OSError as `looked_up`."""
+    found = looked_up(path)
+    return found is not None and S_ISREG(found.st_mode)
+
+
+def is_folder(path: Path) -> bool:
+    """As `Path.is_dir`. Raises OSError as `looked_up`."""
+    found = looked_up(path)
+    return found is not None and S_ISDIR(found.st_mode)
+
+
 def require_a_name(text: str, such_as: str) -> None:
     """Raises `UsageError` for nothing at all, as of "$UNSET", which as a path would be the folder one stands in."""
     if not text:
@@ -56,19 +82,24 @@ def catalog_text(files: Iterable[Path]) -> str:
 
 
 def find_scenario(text: str | None) -> Path:
-    """The file for a catalog name or a path. Raises `UsageError` with near names, or with the catalog for None."""
+    """The file for a catalog name or a path.
+
+    Raises `UsageError` with near names, or with the catalog for None; OSError as `looked_up`.
+    """
     if text is None:
         raise UsageError(f"name a scenario: a file, or one of the catalog\n{catalog_text(CATALOG.glob('*.yaml'))}")
     require_a_name(text, f"one of the catalog ({', '.join(catalog_names())}), or a file")
     if text in catalog_names():
         return CATALOG / f"{text}.yaml"
     path = Path(text)
-    if path.is_file():
+    if is_file(path):
         return path
-    if path.is_dir():
+    if is_folder(path):
         raise UsageError(f"{text} {is_a_folder(path, 'a scenario')}")
-    if path.exists():
+    if looked_up(path):
         raise UsageError(f"{text} is not a regular file, not a scenario file")
+    if path.is_symlink():
+        raise UsageError(f"{text} is a link to {os.readlink(path)}, which is not there")
     if path.suffix in (".yaml", ".yml") or path.parent != Path():
         raise UsageError(f"there is no file {text}")
     if text in study_names():

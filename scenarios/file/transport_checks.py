@@ -9,6 +9,7 @@ from results.wording import count_text
 from scenarios.file.ev_profile_checks import profile_misfits
 from scenarios.file.misfit import Misfit
 from scenarios.file.transport import MS, Congestion, EvTreatment, Transport
+from testbed.model.ids import those_there_are
 
 
 def misfits(transport: Transport) -> Iterator[Misfit]:
@@ -65,7 +66,8 @@ def engine_misfits(transport: Transport, hosts: int) -> Iterator[Misfit]:
     """Hosts that a fabric of so many has not."""
     for host in transport.engine_hosts or ():
         if host >= hosts:
-            yield Misfit(("engine_hosts",), f"h{host} is not one of {count_text(hosts, 'host')}", f"0 to {hosts - 1}")
+            wrong = f"h{host} is not one of {count_text(hosts, 'host')}"
+            yield Misfit(("engine_hosts",), wrong, those_there_are("host", "h", hosts))
 
 
 def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:

@@ -31,7 +31,7 @@ from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
-from testbed.model.ids import NodeId, Role, parse_node  # noqa: E402
+from testbed.model.ids import NodeId, Role, parse_node, those_there_are  # noqa: E402
 
 _ANSWERS_S = 0.5
 """Answers are waited for so long; a round trip takes a few milliseconds (our choice)."""
@@ -158,7 +158,7 @@ class Console:
     def _host(self, host: NodeId | int) -> int:
         number = host.index if isinstance(host, NodeId) else host
         if (isinstance(host, NodeId) and host.role is not Role.HOST) or not 0 <= number < self.fabric.host_count:
-            raise UsageError(f"{host} is no host; hosts are h0 to h{self.fabric.host_count - 1}")
+            raise UsageError(f"{host} is no host; {those_there_are('host', 'h', self.fabric.host_count)}")
         return number
 
     def _require_host(self) -> None:

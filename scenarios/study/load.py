@@ -17,6 +17,8 @@ from scenarios.file.scenario_files import (
     catalog_names,
     catalog_text,
     is_a_folder,
+    is_file,
+    is_folder,
     read_text,
     require_a_name,
     study_names,
@@ -32,9 +34,9 @@ def find_study(text: str | None) -> Path:
     require_a_name(text, f"one of the catalog ({', '.join(study_names())}), or a file")
     if text in study_names():
         return STUDIES / f"{text}.yaml"
-    if Path(text).is_file():
+    if is_file(Path(text)):
         return Path(text)
-    if Path(text).is_dir():
+    if is_folder(Path(text)):
         raise UsageError(f"{text} {is_a_folder(Path(text), 'a study')}")
     if text in catalog_names():
         raise UsageError(f"{text} is a scenario, not a study; run it by `spraylab run {text}`")

@@ -288,3 +288,8 @@ def namespace_prefix(lab: str) -> str:
     if LAB_NAME.fullmatch(lab) is None:
         raise UnknownNameError("lab", lab, "a lab name is a lower-case letter and up to nine letters or digits")
     return f"{NAMESPACE_PREFIX}-{lab}-"
+
+
+def those_there_are(kind: str, letter: str, count: int) -> str:
+    """Names of the hosts or planes of a fabric, for a message: `hosts are h0 to h7`, `the only host is h0`."""
+    return f"the only {kind} is {letter}0" if count == 1 else f"{kind}s are {letter}0 to {letter}{count - 1}"

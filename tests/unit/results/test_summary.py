@@ -72,7 +72,7 @@ def test_page_says_what_agents_rejected_and_only_then() -> None:
 def test_page_says_what_was_injected_and_detected_by_whom_and_when() -> None:
     page = summary_text(summary())
     assert page.splitlines()[0] == "gray-link  seed 1  8x8x2, 1 host a leaf  PASS"
-    assert "p0:leaf3>spine5 drop 1% by ebpf (in force as asked, read back): 8,200 seen, 82 dropped" in page
+    assert "p0:leaf3>spine5 drop 1% by ebpf (in force as asked, read back): 8,200 packets seen, 82 dropped" in page
     assert "p0:leaf3>spine5 by SprayCheck on p0-leaf4, p0-leaf6, 5.25 s after the first packet: right" in page
     assert "h3>h4" in page
     assert max(map(len, page.splitlines())) <= 120
@@ -206,7 +206,7 @@ def page_with(*injected: Injected) -> list[str]:
 def test_what_a_shut_port_cost_the_other_way_is_told() -> None:
     reboot = Injected("p0:spine2>leaf0", "reboot", None, None, "link", "scenario", 0, 0, None, 47, "300ms", "300ms", 47)
     page = "\n".join(page_with(reboot))
-    told = "p0:spine2>leaf0 reboot 300ms by link (in force as asked, read back): 0 seen, 0 dropped, 47 lost the other"
+    told = "p0:spine2>leaf0 reboot 300ms by link (in force as asked, read back): 0 packets seen, 0 dropped, 47 lost"
     assert told in page
 
 
@@ -226,8 +226,8 @@ def test_faults_that_met_no_packet_share_a_line_others_have_their_own() -> None:
     told = [line for line in page_with(drop("a", 0), drop("b", 1), drop("c", 0), drop("d", 1)) if "100%" in line]
     assert [line.removeprefix("Injected").split()[0] for line in told] == ["a", "b", "d"]
     assert "a and 1 more, each drop 100% by ebpf" in told[0]
-    assert told[0].endswith("0 seen, 0 dropped (0 writes)")
-    assert told[1].endswith("1 seen, 1 dropped (1 write)")
+    assert told[0].endswith("0 packets seen, 0 dropped")
+    assert told[1].endswith("1 packet seen, 1 dropped (data)")
 
 
 def test_what_is_only_recorded_is_no_miss() -> None:
@@ -258,8 +258,8 @@ def test_many_faults_of_a_kind_share_a_line_with_their_sums() -> None:
 
     told = page_with(*(drop(f"p0:leaf{at % 64}>spine0", 20 * at) for at in range(128)))
     (line,) = [each for each in told if "drop 5%" in each]
-    assert "p0:leaf0>spine0 and 63 more, each drop 5% by ebpf (in force as asked, read back): 162,560 seen" in line
-    assert "8,128 dropped (8,128 writes) in sum of 128; 1 met no packet" in line
+    assert "p0:leaf0>spine0 and 63 more, each drop 5% by ebpf (in force as asked, read back): 162,560 packets" in line
+    assert "8,128 dropped (all data) in sum of 128; 1 met no packet" in line
     assert len([each for each in page_with(*(drop(f"p0:leaf{at}>spine0", 20) for at in range(8))) if "5%" in each]) == 8
 
 

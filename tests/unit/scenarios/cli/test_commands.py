@@ -279,11 +279,55 @@ def _program(words: str) -> subprocess.CompletedProcess[str]:
         ("validate nonesuch >&- 2>&-", 2, ""),
         ("validate nonesuch 2>&-", 2, ""),
         ("validate nonesuch 2>/dev/full", 2, ""),
+        ("bogus 2>/dev/full", 2, ""),
+        ("show --bogus 2>/dev/full", 2, ""),
+        ("2>/dev/full", 2, ""),
+        (
+            "show $'a\\nb' --runs $'x\\ty'",
+            2,
+            "spraylab: a\\x0ab is no run folder, nor one in x\\x09y; `ls x\\x09y` shows what there is\n",
+        ),
+        ("validate $'a\\nb.yaml'", 2, "spraylab: there is no file a\\x0ab.yaml\n"),
     ],
 )
 def test_no_output_that_fails_is_a_traceback(words: str, code: int, told: str) -> None:
     done = _program(words)
     assert (done.returncode, done.stderr) == (code, told)
+
+
+@pytest.mark.parametrize("words", ["validate", "run", "study", "show", "detect", "report", "pcap merge"])
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        ("circle", "Too many levels of symbolic links"),
+        ("file/x.yaml", "Not a directory"),
+        ("x" * 300, "File name too long"),
+    ],
+)
+def test_what_cannot_be_looked_up_is_not_said_to_be_missing(tmp_path: Path, words: str, name: str, why: str) -> None:
+    (tmp_path / "circle").symlink_to("circle")
+    (tmp_path / "file").touch()
+    result = spraylab(*words.split(), str(tmp_path / name))
+    assert (result.exit_code, result.stderr) == (3, f"spraylab: {tmp_path / name}: {why}\n")
+
+
+def test_a_link_to_nothing_is_said_to_be_that(tmp_path: Path) -> None:
+    (tmp_path / "mine.yaml").symlink_to("gone.yaml")
+    result = spraylab("validate", str(tmp_path / "mine.yaml"))
+    assert result.stderr == f"spraylab: {tmp_path}/mine.yaml is a link to gone.yaml, which is not there\n"
+
+
+@pytest.mark.parametrize(
+    ("hosts", "told"),
+    [(1, "a host alone has nobody to write to"), (2, "with 2 hosts, only 1 is useful"), (4, "1 to 3 are useful")],
+)
+def test_a_stride_to_oneself_is_told_which_are_not(tmp_path: Path, hosts: int, told: str) -> None:
+    file = tmp_path / "own.yaml"
+    work = f"[{{strides: [{hosts}], packets: 8}}, {{pairs: [[0, {hosts}]], packets: 8}}]"
+    file.write_text(f"{{version: 1, name: own, topology: {{leaves: 1, hosts_per_leaf: {hosts}}}, workloads: {work}}}")
+    stderr = spraylab("validate", str(file)).stderr
+    assert told in stderr
+    assert ("the only host is h0" if hosts == 1 else f"hosts are h0 to h{hosts - 1}") in stderr
 
 
 @pytest.mark.parametrize("user", ["abc", "-1", "99999999999", "²"])

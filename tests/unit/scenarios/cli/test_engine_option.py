@@ -52,7 +52,7 @@ def test_it_takes_the_place_of_what_the_scenario_says():
 def test_hosts_that_are_not_there_are_named():
     with pytest.raises(ScenarioRefusedError, match=r"engine_hosts: h4 is not one of 4 hosts"):
         EngineWanted("scapy", (4,)).applied(SCENARIO)
-    with pytest.raises(UsageError, match="h4 is not one of the 4 hosts"):
+    with pytest.raises(UsageError, match="there is no h4; hosts are h0 to h3"):
         EngineWanted("scapy", (4,)).scapy_hosts(4)
     assert [each.key for each in engine_misfits(Transport(engine="scapy", engine_hosts=(0, 9)), 4)] == [
         ("engine_hosts",)

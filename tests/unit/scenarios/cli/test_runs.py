@@ -113,6 +113,15 @@ def test_what_cannot_be_read_is_told_and_is_no_likeness(tmp_path, undrawn):
     assert "detect.jsonl: 1 line cannot be read" in (tmp_path / "runs/compare-a-with-b.html").read_text()
 
 
+def test_a_run_is_not_compared_with_itself(tmp_path):
+    write_run(tmp_path / "runs" / "a")
+    (tmp_path / "runs/latest").symlink_to("a")
+    result = spraylab("compare", "latest", "a", "--runs", str(tmp_path / "runs"))
+    told = f"spraylab: latest and a are the same run, {tmp_path}/runs/a; name different ones\n"
+    assert (result.exit_code, result.stdout, result.stderr) == (2, "", told)
+    assert not list((tmp_path / "runs").glob("*.html"))
+
+
 def test_a_run_with_nothing_to_compare_is_refused(tmp_path):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
     for path in (runs[1].summary, runs[1].environment, runs[1].scenario):
