@@ -11,8 +11,6 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import Generic, TypeVar
 
-import numpy as np
-
 from faults.model import Fault, Flap, Reboot
 
 
@@ -93,6 +91,8 @@ def _inside(fault: Fault, start: int, length: int | None, seed: int) -> Iterator
 
 def _flaps(flap: Flap, start: int, length: int | None, seed: int) -> Iterator[Edge]:
     """Down first. What a window's end cuts off is cleared there."""
+    import numpy as np  # only flaps need it, and it is most of what importing this module would take
+
     rng = np.random.default_rng(seed)
     down_ns = int(flap.period_ns * Fraction(flap.duty))
     turn = 0

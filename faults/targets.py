@@ -8,9 +8,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from typing import TypeVar
-
-import numpy as np
+from typing import TYPE_CHECKING, TypeVar
 
 from faults.errors import TargetError, WordingError
 from faults.model import BlackHole, Fault, On
@@ -18,6 +16,9 @@ from faults.traits import only_of
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node, those_there_are
+
+if TYPE_CHECKING:
+    import numpy as np
 
 T = TypeVar("T")
 
@@ -122,6 +123,8 @@ def _sent_by(node: NodeId, fabric: Fabric) -> tuple[DirectedLink, ...]:
 
 
 def _by_chance(text: str, found: re.Match[str], fabric: Fabric, seed: int) -> Chosen:
+    import numpy as np  # only a choice by chance needs it; most targets are names
+
     what, where = found["what"].rstrip("s"), found["where"]
     plane = None if found["plane"] is None else int(found["plane"])
     if plane is not None and plane >= fabric.spec.planes:
@@ -146,7 +149,7 @@ def _lies(link: LinkId, where: str | None) -> bool:
     return where is None or access == (where == "access")
 
 
-def _pick(text: str, candidates: Sequence[T], count: int, rng: np.random.Generator) -> tuple[T, ...]:
+def _pick(text: str, candidates: Sequence[T], count: int, rng: "np.random.Generator") -> tuple[T, ...]:
     if not 1 <= count <= len(candidates):
         raise TargetError(text, f"{count} cannot be chosen", f"there are {len(candidates)}")
     return tuple(candidates[at] for at in sorted(rng.choice(len(candidates), size=count, replace=False)))

@@ -5,33 +5,19 @@ follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argu
 """
 
 from dataclasses import dataclass, field
-from enum import Enum, StrEnum
+from enum import Enum
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
+from agent.core.spray_policy import SprayPolicy as SprayPolicy
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
-from agent.wire.constants import SACK_BITMAP_BITS, SprayPolicyCode
+from agent.wire.constants import SACK_BITMAP_BITS
 
 EXP_CNT_INFINITE = 25
 """`exp_cnt` of this value never gives up (MRC API)."""
-
-
-class SprayPolicy(StrEnum):
-    """How first transmissions are spread over the entropy values; planes take turns in both."""
-
-    ROTATION = "rotation"
-    """Every EV once per rotation, in a pseudo-random order that is redrawn now and then (MRC 9.3.1)."""
-
-    RANDOM = "random"
-    """Planes in turn; inside the plane an independent uniform draw for every packet."""
-
-    @property
-    def code(self) -> SprayPolicyCode:
-        """How announcements tell it."""
-        return SprayPolicyCode[self.name]
 
 
 class LossRule(Enum):

@@ -3,21 +3,12 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.host.requests import DeniedLink
 from agent.io.runtime import Channel
 from agent.wire.ev import EvCodec
-
-
-class DeniedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One direction of a leaf-spine link: up from the leaf, or down to it."""
-
-    plane: int
-    leaf: int
-    spine: int
-    up: bool
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from typing import Literal
 
 import msgspec
 
-from agent.host.denylist import DeniedLink
 from agent.host.profile_requests import GenFieldSettings as GenFieldSettings
 from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.requests import ProgramRequest
@@ -249,6 +248,15 @@ class DenyEvs(_Request, frozen=True, tag="deny_evs"):
     qpn: int
     evs: tuple[int, ...]
     allow: bool = False
+
+
+class DeniedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One direction of a leaf-spine link: up from the leaf, or down to it."""
+
+    plane: int
+    leaf: int
+    spine: int
+    up: bool
 
 
 class SetDenied(_Request, frozen=True, tag="set_denied"):

@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from results import run_dir
-from results.capture_file import packets_in
 from results.errors import ResultsError
 from results.pcap import SNAPLEN_BYTES
 from results.user_files import invoker
@@ -22,7 +21,6 @@ from scenarios.lab.client import Owner
 from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
-from scenarios.lab.readiness import lacks_of_folder, require
 from testbed.model.ids import parse_link
 
 
@@ -43,6 +41,8 @@ def command() -> None:
 @told
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
+    from scenarios.lab.readiness import lacks_of_folder, require
+
     require_root()
     require(lacks_of_folder(runs))
     with Owner(labdir) as owner:
@@ -97,6 +97,8 @@ def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Out
 
 def flaw_of(capture: CaptureState) -> str | None:
     """Why the file of a capture that has ended is not what it should be; tcpdump itself does not notice a full disk."""
+    from results.capture_file import packets_in
+
     end, file = f"{capture.link} at {capture.node}", Path(capture.file)
     if not file.exists():
         return f"{end}: the file {file} is gone"

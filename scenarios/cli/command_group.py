@@ -1,4 +1,9 @@
-"""A group of commands whose help tells the whole first sentence of each."""
+"""A group of commands whose help tells the whole first sentence of each.
+
+Help and completion load the modules of commands and must be quick. So such a module imports at its top what declares
+the command; what does the work, and loads numpy, pydantic, pyroute2 or the like, is imported in the
+functions that use it.
+"""
 
 import click
 

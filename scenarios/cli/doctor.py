@@ -10,7 +10,6 @@ from results.user_files import invoker
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.doctor import examine
 
 
 @click.command("doctor")
@@ -18,6 +17,8 @@ from scenarios.doctor import examine
 @click.pass_context
 def command(context: click.Context, output: Output) -> None:
     """Try what a lab needs of this machine; exits with 3 when something needed is missing. Changes nothing."""
+    from scenarios.doctor import examine
+
     findings = examine()
     fit = all(finding.present for finding in findings if finding.needed)
     if output.as_json:

@@ -2,15 +2,15 @@
 
 import re
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
 from scenarios.errors import UsageError
-from scenarios.file.model import Scenario
-from scenarios.file.plan import checked_on
-from scenarios.file.transport import Transport
 from testbed.model.ids import those_there_are
+
+if TYPE_CHECKING:
+    from scenarios.file.model import Scenario
 
 
 @dataclass(frozen=True)
@@ -21,14 +21,18 @@ class EngineWanted:
     hosts: tuple[int, ...] | None
     """None: all."""
 
-    def applied(self, scenario: Scenario) -> Scenario:
+    def applied(self, scenario: "Scenario") -> "Scenario":
         """The scenario with it. Raises `ScenarioRefusedError` for hosts that its fabric has not."""
+        from scenarios.file.plan import checked_on
+
         chosen = {"engine": self.engine, "engine_hosts": self.hosts}
         transport = scenario.transport.model_copy(update=chosen)
         return checked_on(scenario.model_copy(update={"transport": transport}), scenario.topology.model_dump())
 
     def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
         """Of so many. Raises `UsageError` for one that is not among them."""
+        from scenarios.file.transport import Transport
+
         if beyond := [host for host in self.hosts or () if host >= hosts]:
             raise UsageError(f"--engine: there is no h{beyond[0]}; {those_there_are('host', 'h', hosts)}")
         return Transport(engine=self.engine, engine_hosts=self.hosts).scapy_hosts(hosts)

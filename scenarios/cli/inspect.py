@@ -14,11 +14,8 @@ from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, t
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError, WorkerFailedError
 from scenarios.lab.client import Owner, Worker, not_up
-from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import RUNNING, LabStatus, Status
-from scenarios.run.collect import rejected_counts
-from scenarios.workload.traffic import WorkerCounts
 
 
 @click.command("inspect")
@@ -87,6 +84,10 @@ def _scapy_text(status: LabStatus) -> str:
 
 def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
     """Packets that agents did not believe, since the lab is up; those of processes that do not run stay unknown."""
+    from scenarios.lab.deploy import worker_name
+    from scenarios.run.collect import rejected_counts
+    from scenarios.workload.traffic import WorkerCounts
+
     counts = dict[tuple[int, str], int]()
     running = {child.name for child in status.children if child.state == RUNNING}
     for index in range(status.workers):

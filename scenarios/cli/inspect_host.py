@@ -6,7 +6,6 @@ from agent.host import requests as ask
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import Worker, not_up
-from scenarios.lab.deploy import worker_of
 from scenarios.lab.lab_dir import LabDir, read_state
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node
@@ -77,6 +76,8 @@ def _host_named(name: str, fabric: Fabric) -> NodeId:
 
 
 def _ask(labdir: LabDir, host: NodeId, request: ask.Request) -> Row:
+    from scenarios.lab.deploy import worker_of
+
     state = read_state(labdir)
     if state is None:
         raise LabStateError(not_up(labdir))

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import click
 
-from results.pcap_merge import PACKED, merge
 from results.summary import size_text
 from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
@@ -20,7 +19,7 @@ from scenarios.own_files import require_own, resolved_folder, starting
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""
 
-CAPTURES = (".pcap", f".pcap{PACKED}")
+CAPTURES = (".pcap", ".pcap.gz")
 """How the names of a run's captures end."""
 
 MERGED = "all.pcapng"
@@ -46,6 +45,8 @@ def merge_command(context: click.Context, output: Output, what: tuple[str, ...],
     Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
     at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
     """
+    from results.pcap_merge import merge
+
     files = _files(what, runs)
     target = resolved_folder(out or files[0].parent / MERGED)
     if target.resolve() in {file.resolve() for file in files}:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from contextlib import ExitStack
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
@@ -13,7 +13,6 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
 from scenarios.cli.perf_collectives import add_collectives
-from scenarios.cli.perf_progress import Progress
 from scenarios.cli.perf_session import (
     ITERATIONS,
     WARMUP,
@@ -27,11 +26,11 @@ from scenarios.cli.perf_session import (
 from scenarios.cli.quantities import SIZE, Real, Whole
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.memory_room import require_room
-from scenarios.run.order import LabInUse
-from scenarios.workload.perf_counts import PerfCounts
-from scenarios.workload.perf_transport import fitting_settings
-from scenarios.workload.perf_writes import MOST_BYTES, SIZES, WriteTest, write_rows
+
+if TYPE_CHECKING:
+    from scenarios.run.order import LabInUse
+    from scenarios.workload.perf_counts import PerfCounts
+    from scenarios.workload.perf_writes import WriteTest
 
 
 @click.group("perf", cls=CommandGroup)
@@ -111,6 +110,9 @@ _TIMES = {
 
 def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Output, given: dict[str, Any]) -> ExitCode:
     """Run a test of writes and print its rows as they come."""
+    from scenarios.memory_room import require_room
+    from scenarios.workload.perf_writes import MOST_BYTES
+
     if given["iterations"] is not None and given["duration_s"] is not None:
         raise UsageError("-n and -D exclude one another: say how many messages, or how long")
     if given["size"] > MOST_BYTES:
@@ -123,8 +125,11 @@ def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Out
     return verdict_of(sum(row.wrong or 0 for row in rows if isinstance(row, BandwidthRow)), spent)
 
 
-def _order(test: Literal["write-bw", "write-lat"], lab: LabInUse, given: dict[str, Any]) -> WriteTest:
+def _order(test: Literal["write-bw", "write-lat"], lab: "LabInUse", given: dict[str, Any]) -> "WriteTest":
     """The options as a test on this lab. Raises `UnknownNameError`, `UsageError`."""
+    from scenarios.workload.perf_transport import fitting_settings
+    from scenarios.workload.perf_writes import SIZES, WriteTest
+
     transport = transport_of(given)
     names = given.pop("source"), given.pop("destination")
     hosts = host_of(names[0], lab.fabric), host_of(names[1], lab.fabric)
@@ -135,7 +140,12 @@ def _order(test: Literal["write-bw", "write-lat"], lab: LabInUse, given: dict[st
     return WriteTest(test, hosts, SIZES if every else (size,), config=config, **given)
 
 
-def _printed(output: Output, test: WriteTest, lab: LabInUse, undo: ExitStack) -> tuple[list[WriteRow], PerfCounts]:
+def _printed(
+    output: Output, test: "WriteTest", lab: "LabInUse", undo: ExitStack
+) -> "tuple[list[WriteRow], PerfCounts]":
+    from scenarios.cli.perf_progress import Progress
+    from scenarios.workload.perf_writes import write_rows
+
     ways = "both ways" if test.both else "one way"
     head = (
         f"{test.test}: h{test.hosts[0]} to h{test.hosts[1]}, {count_text(test.qps, 'queue pair')}, {ways}",

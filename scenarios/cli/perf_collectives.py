@@ -1,6 +1,6 @@
 """`spraylab perf all-reduce` and the other collectives, in the tables of nccl-tests; also by group of a job."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -23,11 +23,11 @@ from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import UsageError
 from scenarios.file.groups import PATTERN_OF, Group, groups_of
 from scenarios.lab.lab_dir import LabDir
-from scenarios.memory_room import require_room
-from scenarios.run.order import LabInUse
-from scenarios.workload.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
-from scenarios.workload.perf_transport import fitting_settings
 from testbed.model.fabric import Fabric
+
+if TYPE_CHECKING:
+    from scenarios.run.order import LabInUse
+    from scenarios.workload.perf_collectives import CollectiveTest
 
 MOST_BYTES = 1 << 30
 """Of a rank's memory (our choice: all ranks of a lab live in one machine)."""
@@ -75,6 +75,9 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
     @told_with_qps
     @click.pass_context
     def command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
+        from scenarios.memory_room import require_room
+        from scenarios.workload.perf_collectives import collective_rows
+
         sizes = _sizes(given.pop("begin"), given.pop("end"), given.pop("factor"))
         require_root()
         with under_test(labdir) as (lab, undo):
@@ -111,9 +114,12 @@ def _sizes(begin: int, end: int, factor: int) -> tuple[int, ...]:
 
 
 def _test(
-    pattern: Pattern, kind: Group | None, lab: LabInUse, sizes: tuple[int, ...], given: dict[str, Any]
-) -> CollectiveTest:
+    pattern: Pattern, kind: Group | None, lab: "LabInUse", sizes: tuple[int, ...], given: dict[str, Any]
+) -> "CollectiveTest":
     """The options as a test on this lab. Raises `UnknownNameError`, `UsageError`."""
+    from scenarios.workload.perf_collectives import CollectiveTest, queue_pairs_to_a_host
+    from scenarios.workload.perf_transport import fitting_settings
+
     transport = transport_of(given)
     hosts = _hosts(given.pop("hosts"), lab.fabric)
     size = given.pop("group_size", None) or len(hosts)
@@ -136,7 +142,7 @@ def _hosts(text: str | None, fabric: Fabric) -> tuple[int, ...]:
     return hosts
 
 
-def _head(test: CollectiveTest) -> tuple[str, ...]:
+def _head(test: "CollectiveTest") -> tuple[str, ...]:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in test.groups)
     name = f"{test.group.value}: {test.pattern.value}" if test.group else test.pattern.value
     return (

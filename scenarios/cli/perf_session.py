@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -11,17 +11,17 @@ from results.wording import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.perf_conditions import hindrances, overload
 from scenarios.cli.quantities import Whole
 from scenarios.errors import UsageError
-from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, undoing
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.attached import attached
-from scenarios.run.order import LabInUse
-from scenarios.workload.perf_counts import PerfCounts, perf_counts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role, parse_node, those_there_are
+
+if TYPE_CHECKING:
+    from scenarios.file.transport import Transport
+    from scenarios.run.order import LabInUse
+    from scenarios.workload.perf_counts import PerfCounts
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
@@ -57,14 +57,18 @@ def transport_options(command: Command) -> Command:
     return command
 
 
-def transport_of(given: dict[str, Any]) -> Transport:
+def transport_of(given: dict[str, Any]) -> "Transport":
     """Takes what `transport_options` gave."""
+    from scenarios.file.transport import Transport
+
     return Transport.model_validate({"pmtu": int(given.pop("pmtu")), "window_pkts": given.pop("window_pkts")})
 
 
 @contextmanager
-def under_test(labdir: LabDir) -> Iterator[tuple[LabInUse, ExitStack]]:
+def under_test(labdir: LabDir) -> Iterator[tuple["LabInUse", ExitStack]]:
     """The lab that is up, for this test alone, and a stack of what is to be undone."""
+    from scenarios.run.attached import attached
+
     with interrupts_raise(), undoing() as undo:
         yield attached(labdir, undo), undo
 
@@ -79,19 +83,22 @@ def host_of(name: str, fabric: Fabric) -> int:
 
 def print_rows(
     output: Output,
-    lab: LabInUse,
+    lab: "LabInUse",
     config: QpSettings,
     head: Sequence[str],
     header: str,
     rows: Iterable[R],
     line: Callable[[R], str],
     foot: Callable[[list[R]], str],
-) -> tuple[list[R], PerfCounts]:
+) -> "tuple[list[R], PerfCounts]":
     """Print rows as they come, as a table with what stands above and below it, or as JSON Lines.
 
     What was printed, and what the lab's engines spent meanwhile. Faults and denials stand above a table, with JSON on
     stderr, and again below where others are in force at the end.
     """
+    from scenarios.cli.perf_conditions import hindrances
+    from scenarios.workload.perf_counts import perf_counts
+
     printed: list[R] = []
     spec, before, hindered = lab.fabric.spec, perf_counts(lab.workers), hindrances(lab.owner)
     sent = f"PMTU {config.pmtu}, window {count_text(config.window_pkts, 'packet')}, spraying by {config.policy}"
@@ -120,8 +127,10 @@ def _aside(lines: Iterable[str]) -> None:
         echo_aside(f"spraylab: {line}")
 
 
-def verdict_of(wrong: int, spent: PerfCounts) -> ExitCode:
+def verdict_of(wrong: int, spent: "PerfCounts") -> ExitCode:
     """What a test means for a script."""
+    from scenarios.cli.perf_conditions import overload
+
     if reason := overload(spent):
         echo_aside(f"spraylab: OVERLOADED: {reason}")
         return ExitCode.OVERLOADED

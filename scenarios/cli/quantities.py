@@ -2,16 +2,16 @@
 
 import math
 import re
+from contextlib import suppress
 from typing import Any
 
 import click
-from pydantic import TypeAdapter, ValidationError
 
-from scenarios.file.values import Bytes
+from faults.errors import QuantityError
+from faults.quantities import parse_bytes
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
 """As JSON and scenarios have whole numbers: no digits of other scripts, no underscores."""
-_BYTES: "TypeAdapter[int]" = TypeAdapter(Bytes)
 
 
 class Whole(click.IntRange):
@@ -49,10 +49,12 @@ class Size(click.ParamType[int]):
         """Bytes, at least 1."""
         if isinstance(value, int):
             return value
-        try:
-            return _BYTES.validate_python(value)
-        except ValidationError:
+        size = 0
+        with suppress(QuantityError):
+            size = parse_bytes(value)
+        if size < 1:
             self.fail(f"{value!r} is not a size; write bytes as 1048576, or with a unit as 1MiB", param, ctx)
+        return size
 
 
 SIZE = Size()

@@ -18,12 +18,9 @@ from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output
 from scenarios.cli.quantities import Whole
-from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.order import RunOrder
-from scenarios.run.runner import run_scenario
 from scenarios.run.unwritten import FolderIncompleteError
 
 PROGRESS_EVERY_S = 2.0
@@ -66,6 +63,10 @@ def command(
     Exits with 0 when everything is as expected, 1 when a check failed, 5 when this machine did not keep up.
     The result is printed also where the run's folder could not be written whole; the exit code is 3 then.
     """
+    from scenarios.file.load import load_scenario
+    from scenarios.run.order import RunOrder
+    from scenarios.run.runner import run_scenario
+
     chosen = load_scenario(find_scenario(scenario))
     if seed is not None:
         chosen = chosen.model_copy(update={"seed": seed})

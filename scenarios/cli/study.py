@@ -1,20 +1,17 @@
 """`spraylab study`: a grid of runs, on the fabric or on a model of it, as tables and figures."""
 
-import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 from click.shell_completion import CompletionItem
 
-from agent.core.config import SprayPolicy
+from agent.core.spray_policy import SprayPolicy
 from agent.spraycheck.expectation import Expectation
-from results.study_table import telling
 from results.wording import count_text, share_text
 from scenarios.cli.drawing import draw_aside
 from scenarios.cli.given_path import GivenPath
@@ -27,13 +24,13 @@ from scenarios.file.scenario_files import study_names
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import die_with
-from scenarios.lab.readiness import lacks_of_folder, lacks_of_lab, require
-from scenarios.study.folder import StudyFolder
-from scenarios.study.load import find_study, load_study
-from scenarios.study.model import LossPolicy, Study, without_effect
-from scenarios.study.run import open_points, run_points, runs_of, simulated
-from scenarios.study.score import Row
+from scenarios.study.words import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
+
+if TYPE_CHECKING:
+    from scenarios.study.folder import StudyFolder
+    from scenarios.study.model import Study
+    from scenarios.study.score import Row
 
 NO_POLICY = "off"
 """What all senders do about a lost packet where a study does not say; then its tables do not say it, either."""
@@ -79,6 +76,10 @@ def command(
 
     Each finished run is a line of results.jsonl in the folder; the same command again goes on where it was broken off.
     """
+    from scenarios.lab.readiness import lacks_of_folder, require
+    from scenarios.study.folder import StudyFolder
+    from scenarios.study.load import find_study, load_study
+
     chosen = load_study(find_study(study), _instead(**given))
     kept = StudyFolder(folder or Path("studies") / chosen.name)
     if tables_only:
@@ -115,7 +116,11 @@ def _instead(seeds: int | None, rates: Sequence[str], packets: Sequence[int], **
     return values | {name: value for name, value in (("rates", rates), ("packets", packets)) if value}
 
 
-def _simulate(study: Study, folder: StudyFolder, _labdir: LabDir, output: Output) -> None:
+def _simulate(study: "Study", folder: "StudyFolder", _labdir: LabDir, output: Output) -> None:
+    import multiprocessing
+    from concurrent.futures import ProcessPoolExecutor
+
+    from scenarios.study.run import open_points, run_points, simulated
     from scenarios.study.simulate import simulate
 
     points = open_points(study, folder, "simulated")
@@ -135,8 +140,11 @@ def _begin_worker(parent: int) -> None:
         signal.signal(number, signal.SIG_DFL)
 
 
-def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output) -> None:
+def _on_fabric(study: "Study", folder: "StudyFolder", labdir: LabDir, output: Output) -> None:
+    from scenarios.lab.readiness import lacks_of_lab, require
     from scenarios.study.fabric import StudyLab
+    from scenarios.study.model import without_effect
+    from scenarios.study.run import open_points, run_points, runs_of
 
     for warning in without_effect(study):
         output.say(warning)
@@ -152,7 +160,7 @@ def _on_fabric(study: Study, folder: StudyFolder, labdir: LabDir, output: Output
 class _Watcher:
     """Tells on stderr how a study goes: every run on a fabric, every so many on a model."""
 
-    def __init__(self, output: Output, verb: str, every: int, study: Study) -> None:
+    def __init__(self, output: Output, verb: str, every: int, study: "Study") -> None:
         self._output, self._verb, self._every = output, verb, max(1, every // 20)
         self._with_policy = study.loss_policy != (NO_POLICY,)
         self._left, self._began = 0, time.monotonic()
@@ -163,7 +171,7 @@ class _Watcher:
         found = f", {count_text(done, 'run')} found done" if done else ""
         self._output.say(f"{count_text(left, 'run')} to do{found}")
 
-    def finished(self, row: Row, at: int) -> None:
+    def finished(self, row: "Row", at: int) -> None:
         """One more."""
         if at % self._every == 0 or at == self._left:
             rest = (time.monotonic() - self._began) * (self._left - at) / at
@@ -171,7 +179,7 @@ class _Watcher:
             self._output.say(f"{self._verb} {at:,} of {self._left:,}{left}: {_told(row, self._with_policy)}")
 
 
-def _told(row: Row, with_policy: bool) -> str:
+def _told(row: "Row", with_policy: bool) -> str:
     what = "no failure" if row.failure == "none" else f"{row.failure} at {share_text(row.rate)}"
     named = ", ".join(row.named) or row.state
     policy = f"loss policy {row.loss_policy}, " if with_policy else ""
@@ -180,6 +188,8 @@ def _told(row: Row, with_policy: bool) -> str:
 
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
+    from results.study_table import telling
+
     policy = ("loss_policy",) if any(cell["loss_policy"] != NO_POLICY for cell in cells) else ()
     more = telling(cells, SHOWN)
     columns = (

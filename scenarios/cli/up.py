@@ -1,7 +1,7 @@
 """`spraylab up`: build a lab and leave it up for other commands."""
 
 import os
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
@@ -11,21 +11,17 @@ from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import Whole
-from scenarios.file.load import load_scenario
-from scenarios.file.model import Scenario, Topology
-from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.file.transport import Transport
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab.client import Owner
-from scenarios.lab.deploy import fewer_workers_text
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.launch import OwnerSettings, launch
 from scenarios.lab.protocol import LabStatus, Status
-from scenarios.lab.readiness import is_per_leaf, lacks_of_lab, require
-from scenarios.run.measuring import measuring_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.tools import tool_path
+
+if TYPE_CHECKING:
+    from scenarios.file.model import Scenario
+    from scenarios.lab.launch import OwnerSettings
 
 
 @click.command("up")
@@ -51,6 +47,13 @@ def command(
     **counts: int | None,
 ) -> None:
     """Build a fabric and leave it up; with SCENARIO, the fabric that it asks for. Options go before the scenario."""
+    from scenarios.file.load import load_scenario
+    from scenarios.file.model import Topology
+    from scenarios.file.transport import Transport
+    from scenarios.lab.deploy import fewer_workers_text
+    from scenarios.lab.launch import launch
+    from scenarios.lab.readiness import is_per_leaf, lacks_of_lab, require
+
     chosen = load_scenario(find_scenario(scenario)) if scenario else None
     base = (chosen.topology if chosen else Topology()).model_dump()
     given = {name: count for name, count in counts.items() if count is not None}
@@ -75,8 +78,12 @@ def command(
 
 
 def _settings(
-    labdir: LabDir, spec: FabricSpec, scenario: Scenario | None, workers: int | Literal["per-host"] | None
-) -> OwnerSettings:
+    labdir: LabDir, spec: FabricSpec, scenario: "Scenario | None", workers: int | Literal["per-host"] | None
+) -> "OwnerSettings":
+    from scenarios.file.plan import plan_of
+    from scenarios.lab.launch import OwnerSettings
+    from scenarios.run.measuring import measuring_of
+
     settings = OwnerSettings(
         labdir.lab,
         spec.planes,

@@ -10,8 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from agent.host.denylist import DeniedLink
-from agent.host.requests import LinkProbesAsked, Request, SetDenied
+from agent.host.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
 from results.event_log import EventLog, Fields, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError, WorkerFailedError
 from scenarios.lab.client import Worker

@@ -11,7 +11,6 @@ from scenarios.lab import protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
 from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, wait_gone
-from testbed.emulation.network import remove_leftovers
 from testbed.kernel.grace import put_back
 
 END_TIMEOUT_S = 60.0
@@ -46,6 +45,8 @@ class Removed:
 
 def take_down(labdir: LabDir) -> Removed:
     """Leave nothing of the lab; harmless when there is nothing."""
+    from testbed.emulation.network import remove_leftovers  # loads Mininet, for this alone
+
     owner = _ask_owner(labdir)
     by_owner = owner is OwnerEnd.ORDERLY
     processes = end_marked(labdir.lab, GRACE_S)

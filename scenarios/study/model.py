@@ -20,13 +20,13 @@ from faults.quantities import parse_rate
 from results.document import Place
 from scenarios.file.plan import Complaint
 from scenarios.file.values import OffIsAWord, Part, Rate
+from scenarios.study.words import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, NodeId
 
 _BY_WORD = Field(strict=False)
 """A file has the words of an enum, not its members."""
 
-LossPolicy = Literal["off", "paper"]
 Failure = Literal["none", "one", "same-spine", "same-leaf", "disjoint", "four-of-plane", "two-of-pair", "host-link"]
 Count = Annotated[int, Field(ge=1, le=MAX_INDEX)]
 Packets = Annotated[int, Field(ge=1, le=MAX_PACKETS)]

@@ -14,7 +14,8 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.detector import Verdict
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
-from scenarios.study.model import Failure, LossPolicy, Point
+from scenarios.study.model import Failure, Point
+from scenarios.study.words import LossPolicy
 from testbed.model.ids import DirectedLink
 
 Mode = Literal["simulated", "fabric"]

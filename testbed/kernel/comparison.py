@@ -5,9 +5,8 @@ What a lab puts on ports by itself after it was built, faults and counters, is t
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from testbed.kernel.found_ports import FoundPort
-from testbed.kernel.node_state import NodeState
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, PortId
 from testbed.model.node_config import (
@@ -17,6 +16,10 @@ from testbed.model.node_config import (
     NodeConfig,
     Route,
 )
+
+if TYPE_CHECKING:  # both load pyroute2, which those who only read a difference do without
+    from testbed.kernel.found_ports import FoundPort
+    from testbed.kernel.node_state import NodeState
 
 NONE = "none"
 
@@ -64,8 +67,8 @@ class Difference:
 def compare(
     fabric: Fabric,
     config: NodeConfig,
-    state: NodeState,
-    ports: Iterable[FoundPort],
+    state: "NodeState",
+    ports: "Iterable[FoundPort]",
     placed: Mapping[int, Placed],
 ) -> tuple[Difference, ...]:
     """What differs at one node; `placed` by interface index. What follows from something else is not told beside it."""
@@ -82,8 +85,8 @@ def gone(fabric: Fabric, node: NodeId) -> Difference:
 class _Node:
     fabric: Fabric
     config: NodeConfig
-    state: NodeState
-    ports: Mapping[int, FoundPort]
+    state: "NodeState"
+    ports: "Mapping[int, FoundPort]"
     placed: Mapping[int, Placed]
 
     def differences(self) -> Iterator[Difference]:
@@ -129,7 +132,7 @@ class _Node:
         yield from self._queues(port, there, put)
         yield from self._programs(port, there, put)
 
-    def _queues(self, port: PortId, there: FoundPort, put: Placed) -> Iterator[Difference]:
+    def _queues(self, port: PortId, there: "FoundPort", put: Placed) -> Iterator[Difference]:
         if there.root != put.root:
             planned, found = put.root or NONE, there.root or NONE
             yield self._at(port, "queue", planned, found, "has queue {found}, planned {planned}", outward=True)
@@ -139,7 +142,7 @@ class _Node:
         if planned_clsact and not there.clsact and not put.programs:
             yield self._at(port, "queue", "clsact", NONE, "has lost its clsact")
 
-    def _programs(self, port: PortId, there: FoundPort, put: Placed) -> Iterator[Difference]:
+    def _programs(self, port: PortId, there: "FoundPort", put: Placed) -> Iterator[Difference]:
         for each in sorted(there.programs, key=str):
             if each.id not in put.programs:
                 words = f"has {each}, which the lab did not put there"

@@ -15,9 +15,9 @@ from agent.core.errors import CoreError
 from agent.host import requests as rq
 from agent.host.commands import Commands, packets_of
 from agent.host.declaration import CLOSING_COPIES
-from agent.host.denylist import DeniedLink
 from agent.host.errors import RequestError
 from agent.host.event_log import EventLog
+from agent.host.requests import DeniedLink
 from agent.host.settings import FabricSettings
 from agent.host.shared_memory import map_shared
 from agent.host.wiring import Wiring

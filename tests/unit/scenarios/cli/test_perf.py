@@ -146,7 +146,7 @@ def measured(monkeypatch: pytest.MonkeyPatch, engine: Engine, owner: Broken, *wo
 
     monkeypatch.setattr(perf, "require_root", lambda: None)
     monkeypatch.setattr(perf, "under_test", under_test)
-    monkeypatch.setattr(perf, "write_rows", lambda *_, **__: iter([ROW]))
+    monkeypatch.setattr("scenarios.workload.perf_writes.write_rows", lambda *_, **__: iter([ROW]))
     return run("write-lat", "h0", "h1", *words)
 
 

@@ -100,7 +100,7 @@ def test_the_result_is_printed_also_where_the_folder_could_not_be_written(
     def full(*_: object) -> None:
         raise FolderIncompleteError(summary, ("runs/a-run/agent.jsonl: No space left on device",))
 
-    monkeypatch.setattr(run, "run_scenario", full)
+    monkeypatch.setattr("scenarios.run.runner.run_scenario", full)
     monkeypatch.setattr(run, "require_root", lambda: None)
     result = CliRunner().invoke(main, ["run", "gray-link-small"])
     assert result.exit_code == 3
@@ -128,7 +128,7 @@ def test_a_report_that_fails_neither_hides_nor_changes_the_result(
 
     summary = summary_of("20260304T050607Z-gray-link-1", outcome, LINK)
     monkeypatch.setattr(run, "require_root", lambda: None)
-    monkeypatch.setattr(run, "run_scenario", lambda *_: summary)
+    monkeypatch.setattr("scenarios.run.runner.run_scenario", lambda *_: summary)
     monkeypatch.setattr("results.report.page.write_report", fails)
     done = CliRunner().invoke(main, ["run", "gray-link"])
     interrupted = isinstance(error, KeyboardInterrupt)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict
 
-from agent.host.denylist import DeniedLink
-from agent.host.requests import LinkProbesAsked, SetDenied
+from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
 from results.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
 from scenarios.lab import denials
