@@ -9,7 +9,10 @@
 Time and chance are arguments: the same inputs give the same outputs, always. States: MRC API.
 """
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,6 +72,21 @@ _NAK_REASONS: dict[int, tuple[QpErrorReason, CompletionStatus]] = {
 """What a transport NAK makes of the queue pair and of the message it refuses."""
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _wakes(verb: Callable[Concatenate["QueuePair", _P], _R]) -> Callable[Concatenate["QueuePair", _P], _R]:
+    """A verb after which a queue pair that rested may have something to do (`QueuePair.is_due`)."""
+
+    @wraps(verb)
+    def woken(self: "QueuePair", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+        self._rests_until_ns = 0
+        return verb(self, *args, **kwargs)
+
+    return woken
+
+
 class QueuePair:
     """One end of a reliable connection; packets are arrays, only the pair is an object."""
 
@@ -107,7 +125,8 @@ class QueuePair:
         self._peer_ports: int | None = None
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
-        self._quiet_until_ns = 0
+        self._rests_until_ns = 0
+        """Nothing is due before, unless a verb that `_wakes` is called."""
         self._masks_agreed = False
         """Whether SACKs carry port masks, both ways."""
 
@@ -148,9 +167,9 @@ class QueuePair:
             port_mask=config.ev.port_mask,
         )
 
+    @_wakes
     def connect(self, peer: PeerQp, now_ns: int) -> None:
         """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
-        self._quiet_until_ns = 0
         if self._state is QpState.RESET:
             self._peer_qpn = peer.qpn
         self._go(QpState.INIT, now_ns)
@@ -224,40 +243,40 @@ class QueuePair:
         """The watched flows that have left since the last call."""
         return self._requester.shares.drain_ended()
 
+    @_wakes
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
         """Place and note arrived write packets."""
-        self._quiet_until_ns = 0
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_writes(cols, now_ns)
             self._heard_writes_ns = now_ns
             if self._responder.failure is not None:
                 self._fail(self._responder.failure, CompletionStatus.FLUSHED, now_ns)
 
+    @_wakes
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
         """Learn from arrived SACKs, oldest first."""
-        self._quiet_until_ns = 0
         if len(cols) and self._state is QpState.RTS:
-            self._requester.receive_sacks(cols, now_ns)
+            mask = self._requester.receive_sacks(cols, now_ns)
             if self._requester.timer.retries:
                 self._check_retries(now_ns)
-            if self._masks_agreed and self._requester.peer_mask is not None:
-                self.on_peer_ports(self._requester.peer_mask, now_ns)
+            if self._masks_agreed and mask is not None:
+                self.on_peer_ports(mask, now_ns)
             if now_ns - self._learnt_ns >= _REVERSE_PERIOD_NS:
                 self._learnt_ns = now_ns
                 self._learn_reverse(int(cols.ev[-1]))
 
+    @_wakes
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
         """Obey arrived NACKs; to be given before the SACKs of the same drain."""
-        self._quiet_until_ns = 0
         if len(cols) and self._state is QpState.RTS:
             if not self._requester.receive_nacks(cols, now_ns):
                 self._fail(QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR, now_ns)
             else:
                 self._check_retries(now_ns)
 
+    @_wakes
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
         """Complete what transport ACKs cover; a NAK ends the queue pair."""
-        self._quiet_until_ns = 0
         if not len(cols) or self._state is not QpState.RTS:
             return
         refused = (cols.syndrome != AETH_ACK).nonzero()[0]
@@ -268,15 +287,15 @@ class QueuePair:
             reason, status = _NAK_REASONS[int(cols.syndrome[row]) - AETH_NAK]
             self._fail(reason, status, now_ns)
 
+    @_wakes
     def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:
         """Answer arrived reliability probes with the next `acknowledge`."""
-        self._quiet_until_ns = 0
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_probes(cols, now_ns)
 
+    @_wakes
     def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
         """Our port of a plane went up or down: its EVs are out at once, and back at once (our choice)."""
-        self._quiet_until_ns = 0
         ev_set = self._requester.ev_set
         ports = ev_set.local_up.copy()
         ports[plane] = up
@@ -284,12 +303,12 @@ class QueuePair:
         self._ports_changed(PortOwner.LOCAL, ports, now_ns)
         self._tell_ports()
 
+    @_wakes
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
         """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK).
 
         A mask without any port of ours changes nothing: it left by some port, and obeyed it would end all sending.
         """
-        self._quiet_until_ns = 0
         if mask == self._peer_ports:
             return
         up = np.ones(256, np.bool_)
@@ -302,29 +321,29 @@ class QueuePair:
             ev_set.on_remote_ports(up, now_ns)
             self._ports_changed(PortOwner.PEER, up, now_ns)
 
+    @_wakes
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller forbids EV rows (m,)."""
-        self._quiet_until_ns = 0
         self._requester.ev_set.deny(rows, now_ns)
 
+    @_wakes
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
         """A controller allows rows (m,) again."""
-        self._quiet_until_ns = 0
         self._requester.ev_set.allow(self._coming.others(rows), now_ns)
 
+    @_wakes
     def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
         """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were (API, MODIFY_EV_STATE)."""
-        self._quiet_until_ns = 0
         self._coming.set_states(rows, state)
         self._requester.ev_set.set_states(self._coming.others(rows), state, now_ns)
 
+    @_wakes
     def replace_ev(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
         """A controller puts another value of the same plane in a row, to be in `state` then (API, REPLACE_EV).
 
         The row is used no more at once; the value changes with a later `control`, when nothing that was sent on it is
         unheard of and no watched flow is under way: what is known of a row must be of one path. See `drain_replaced`.
         """
-        self._quiet_until_ns = 0
         self._coming.add(row, ev, state, now_ns)
 
     def drain_replaced(self) -> list[int]:
@@ -350,9 +369,9 @@ class QueuePair:
             raise ConfigError((f"penalty is {penalty}, must be 0..{RCV_CWND_PEN_MAX}",))
         self._responder.brake(penalty)
 
+    @_wakes
     def probe(self, rows: NDArray[np.uint16]) -> None:
         """Send a reliability probe on each of these EV rows (m,) with the next `control`."""
-        self._quiet_until_ns = 0
         self._requester.prober.ask(rows)
 
     def wanted_ev_probe(self, now_ns: int) -> int | None:
@@ -369,9 +388,9 @@ class QueuePair:
         self._reverse_probe_ns = now_ns
         return int(self.profile.evs[self._requester.ev_set.any_rows(1)[0]])
 
+    @_wakes
     def on_ev_probe(self, ev: int, answered: bool) -> None:
         """What became of a probe of this EV; answered, it becomes its plane's reverse EV."""
-        self._quiet_until_ns = 0
         if answered:
             self._learn_reverse(ev)
         elif ev in self._row_of_ev:
@@ -405,15 +424,16 @@ class QueuePair:
 
     def is_due(self, now_ns: int) -> bool:
         """Whether `on_timer`, `control`, `acknowledge` or `wanted_ev_probe` may have something to do."""
-        return now_ns >= self._quiet_until_ns
+        return now_ns >= self._rests_until_ns
 
     def rest(self, now_ns: int) -> None:
         """All of them were asked and had nothing more: not due before something happens or a time has come."""
         if self._coming or self._requester.ev_set.version != self._ev_version:
             return
         due = [each for each in (self.next_deadline_ns(), self._ev_probe_due_ns(now_ns)) if each is not None]
-        self._quiet_until_ns = min(due, default=_NEVER_NS)
+        self._rests_until_ns = min(due, default=_NEVER_NS)
 
+    @_wakes
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
         """At most `limit` write packets, EV chosen, in transmit order; None if nothing may be sent.
 
@@ -422,7 +442,6 @@ class QueuePair:
         """
         if self._state is not QpState.RTS or limit < 1:
             return None
-        self._quiet_until_ns = 0
         return self._requester.transmit(limit, now_ns)
 
     def next_deadline_ns(self) -> int | None:
@@ -432,9 +451,9 @@ class QueuePair:
         due = [d for d in (self._requester.deadline_ns, self._responder.deadline_ns) if d is not None]
         return min(due) if due else None
 
+    @_wakes
     def fail(self, now_ns: int) -> None:
         """Go to ERROR by request; what is posted is flushed."""
-        self._quiet_until_ns = 0
         if self._state is not QpState.ERROR:
             self._fail(QpErrorReason.ASKED, CompletionStatus.FLUSHED, now_ns)
 
@@ -533,9 +552,9 @@ class QueuePair:
         self._reports.add(QpStateChanged(now_ns, self._state, state, self._peer_qpn))
         self._state = state
 
+    @_wakes
     def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:
         """Go to ERROR: the oldest incomplete message ends as `first`, the rest is flushed."""
-        self._quiet_until_ns = 0
         messages = self._requester.messages
         self._go(QpState.ERROR, now_ns)
         left = messages.posted - messages.completed

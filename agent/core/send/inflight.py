@@ -19,7 +19,6 @@ _ACKED = np.array(ACKED, np.uint8)
 _COPIES_MAX = 255
 _MOST_DOUBLINGS = 7
 """Of the tolerance; as of NACKed resends (our choice)."""
-_NO_EVS = np.empty(0, np.uint16)
 
 
 class Tolerance(NamedTuple):
@@ -69,8 +68,6 @@ class InFlight:
         """Packets in flight."""
         self.lost = 0
         """Packets waiting to be sent again."""
-        self.newly_lost = np.empty(0, np.int64)
-        """Slots of those that joined them last."""
 
     @property
     def seen_order(self) -> NDArray[np.int64]:
@@ -162,9 +159,14 @@ class InFlight:
         state, evs = (read_run(ring, self.base, self.end) for ring in (self._state, self._ev))
         return bool(np.count_nonzero((state == SENT) & (evs == ev_row)))
 
-    def refuse(self, offsets: NDArray[np.int64]) -> None:
+    def evs_at(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
+        """EV rows that the packets at slots (m,) were last sent on."""
+        evs: NDArray[np.uint16] = self._ev[slots]
+        return evs
+
+    def refuse(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
         """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
-        self._mark_lost(offsets & self._mask)
+        return self._mark_lost(offsets & self._mask)
 
     def in_flight_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
         """(n,) whether each packet is sent, and neither acknowledged nor waiting to be sent again."""
@@ -185,14 +187,13 @@ class InFlight:
         slot = offset & self._mask
         return int(self._sent_ns[slot]), int(self._copies[slot]) - 1
 
-    def newly_lost_unheard(self, planes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Of `newly_lost`, (m,): whether nothing sent later is known to have arrived in their plane.
+    def unheard(self, slots: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.bool_]:
+        """Whether nothing sent later than the packets at slots (m,) is known to have arrived in their plane.
 
         `planes` (e,) is the plane of each EV row.
         """
         seen = np.full(256, -1, np.int64)
         np.maximum.at(seen, planes, self._seen_order)
-        slots = self.newly_lost
         unheard: NDArray[np.bool_] = self._order[slots] > seen[planes[self._ev[slots]]]
         return unheard
 
@@ -215,11 +216,11 @@ class InFlight:
         rows: NDArray[np.uint16] = evs[np.sort(first)[:limit]]
         return rows
 
-    def infer_lost_late(self, missing: NDArray[np.bool_] | None, tolerance: Tolerance) -> NDArray[np.uint16]:
-        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`; (m,) EV rows."""
+    def infer_lost_late(self, missing: NDArray[np.bool_] | None, tolerance: Tolerance) -> NDArray[np.int64]:
+        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`; their slots, (m,)."""
         slots = self._suspects(missing, self.end)
         if not len(slots) or len(self._newest_orders) < tolerance.pkts:
-            return _NO_EVS
+            return slots
         doublings = np.minimum(self._copies[slots].astype(np.int64) - 1, _MOST_DOUBLINGS)
         late = self._sent_ns[slots] + (tolerance.ns[self._ev[slots]] << doublings) <= tolerance.news_ns
         late &= self._order[slots] < self._newest_orders.min()
@@ -231,8 +232,8 @@ class InFlight:
         """Keep the `orders` newest places in the order of transmission known to have arrived, for the generic rule."""
         self._newest_orders = np.full(orders, -1, np.int64)
 
-    def infer_lost(self, missing: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
-        """Mark as lost what is missing and older on its EV than an arrival; EV rows they were last sent on, (m,).
+    def infer_lost(self, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
+        """Mark as lost what is missing and older on its EV than an arrival; their slots, (m,).
 
         `missing` says of the packets from `base` on which were explicitly missing at the newest SACK; None means that
         all unacknowledged ones were.
@@ -240,13 +241,13 @@ class InFlight:
         # First transmissions go out in order of offset: only a later resend can prove one above `top` lost.
         slots = self._suspects(missing, max(self.top, self._suspect_end))
         evs: NDArray[np.uint16] = self._ev[slots]
-        if not len(evs):
-            return evs
+        if not len(slots):
+            return slots
         lost = self._order[slots] < self._seen_order[evs]
         return self._mark_lost(slots[lost])
 
-    def expire(self, missing: NDArray[np.bool_] | None, before_ns: int, limit: int) -> NDArray[np.uint16]:
-        """Mark as lost the oldest up to `limit` missing packets last sent at or before `before_ns`; EV rows, (m,).
+    def expire(self, missing: NDArray[np.bool_] | None, before_ns: int, limit: int) -> NDArray[np.int64]:
+        """Mark as lost the oldest up to `limit` missing packets last sent at or before `before_ns`; slots, (m,).
 
         `missing` is that of `infer_lost`.
         """
@@ -255,8 +256,8 @@ class InFlight:
         self._ambiguous[slots] = True
         return self._give_up(slots)
 
-    def expire_due(self, intervals_ns: NDArray[np.int64], now_ns: int, limit: int) -> NDArray[np.uint16]:
-        """Packets that wait longer than their own timeout: the oldest up to `limit` are lost; their EV rows, (m,).
+    def expire_due(self, intervals_ns: NDArray[np.int64], now_ns: int, limit: int) -> NDArray[np.int64]:
+        """Packets that wait longer than their own timeout: the oldest up to `limit` are lost; their slots, (m,).
 
         `intervals_ns` (t,) is the timeout after 0, 1, ... timeouts in a row of the same packet. Those beyond `limit`
         begin the next interval all the same: what becomes of the others tells of them.
@@ -264,7 +265,7 @@ class InFlight:
         slots = self._suspects(None, self.end)
         slots = slots[self._expiry_ns(slots, intervals_ns) <= now_ns]
         if not len(slots):
-            return _NO_EVS
+            return slots
         self._any_timeouts = True
         self._timeouts[slots] = np.minimum(self._timeouts[slots], _COPIES_MAX - 1) + 1
         self._timeout_ns[slots] = now_ns
@@ -297,8 +298,8 @@ class InFlight:
         evs, sent = self._ev[slots], self._order[slots]
         return np.bincount(evs[(sent > self._seen_order[evs]) & (sent < order)], minlength=len(self._seen_order))
 
-    def lose_on(self, rows: NDArray[np.bool_], offsets: NDArray[np.int64] | None = None) -> NDArray[np.uint16]:
-        """Mark as lost what is in flight on EV rows (e,), all or that at (n,) offsets; EV rows, (m,).
+    def lose_on(self, rows: NDArray[np.bool_], offsets: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+        """Mark as lost what is in flight on EV rows (e,), all or that at (n,) offsets; slots, (m,).
 
         Nothing proves it: if a packet arrives all the same, either copy may be the one.
         """
@@ -346,16 +347,14 @@ class InFlight:
         expiry_ns: NDArray[np.int64] = since_ns + intervals_ns[np.minimum(past, len(intervals_ns) - 1)]
         return expiry_ns
 
-    def _mark_lost(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
+    def _mark_lost(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         """There is a reason to send these again, so they begin with the default timeout (Table 7-1)."""
         if self._any_timeouts:
             self._timeouts[slots] = 0
         return self._give_up(slots)
 
-    def _give_up(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
+    def _give_up(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
         self._state[slots] = LOST
-        self.newly_lost = slots
         self.sent -= len(slots)
         self.lost += len(slots)
-        evs: NDArray[np.uint16] = self._ev[slots]
-        return evs
+        return slots

@@ -88,9 +88,9 @@ class Recovery:
         self.silent = SilentPaths(sending.flight)
         """Paths from which nothing comes back while others answer."""
         self._trips = RoundTrips(sending.profile.planes)
-        self.missing: NDArray[np.bool_] | None = None
+        self._missing: NDArray[np.bool_] | None = None
         """What the newest SACK showed missing, from the cumulative point on; None: all that is not acknowledged."""
-        self.news_ns = 0
+        self._news_ns = 0
         """When the newest SACK came."""
         self.resend_from_ns = 0
         """Lost packets wait until then: the responder is short of something."""
@@ -142,11 +142,12 @@ class Recovery:
             return
         flight, timer = self._flight, self._timer
         overtaken = self.silent.overtaken(now_ns - timer.default_ns, None)
-        evs = flight.expire_due(timer.intervals_ns, now_ns, _TIMEOUT_RESENDS)
-        if len(evs):
+        slots = flight.expire_due(timer.intervals_ns, now_ns, _TIMEOUT_RESENDS)
+        if len(slots):
             timer.on_timeout(now_ns, flight.most_timeouts)
-            self._report_timed_out(evs, now_ns)
+            self._report_timed_out(slots, now_ns)
             timer.look_at(flight.next_expiry_ns(timer.intervals_ns, now_ns + timer.interval_ns))
+            evs = flight.evs_at(slots)
             evs = evs[overtaken[evs] > 0]
             self._doubt_paths(evs, np.maximum(self.silent.on_lost(evs), overtaken) >= _DOUBTFUL)
         elif not self._ev_set.sendable and not flight.sent:
@@ -204,9 +205,15 @@ class Recovery:
             self._learn_rtt(answer.rtt_ns, answer.row)
             self._counters.probes_answered += 1
 
-    def find_lost(self, settled: bool, now_ns: int) -> None:
-        """Mark what is proven lost, and, if a resend was answered (`settled`), what was doubted and is missing."""
-        flight, doubt_ns, missing = self._flight, self._timer.doubt_ns, self.missing
+    def find_lost(self, missing: NDArray[np.bool_] | None, has_news: bool, settled: bool, now_ns: int) -> None:
+        """Mark what is proven lost, and, if a resend was answered (`settled`), what was doubted and is missing.
+
+        `missing` is what the newest SACK shows, as in `InFlight.infer_lost`; with `has_news` it has just come.
+        """
+        self._missing = missing
+        if has_news:
+            self._news_ns = now_ns
+        flight, doubt_ns = self._flight, self._timer.doubt_ns
         if not flight.sent:
             return
         rule = self._config.loss_rule
@@ -215,18 +222,19 @@ class Recovery:
         if rule is not LossRule.SAME_EV:
             self._find_late(now_ns)
         if settled and doubt_ns is not None:
-            evs = flight.expire(missing, doubt_ns, flight.sent)
+            slots = flight.expire(missing, doubt_ns, flight.sent)
             self._timer.doubt_ns = None if missing is None else doubt_ns
-            self._report_timed_out(evs, now_ns)
+            self._report_timed_out(slots, now_ns)
 
     def _find_late(self, now_ns: int) -> None:
         """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
         flight = self._flight
         tolerances_ns = self._trips.tolerances_ns(self._config.reorder_floor_ns)
-        late = Tolerance(self._config.reorder_pkts, self.news_ns, tolerances_ns)
-        evs = flight.infer_lost_late(self.missing, late)
-        if len(evs):
-            self._report_lost(evs, now_ns)
+        late = Tolerance(self._config.reorder_pkts, self._news_ns, tolerances_ns)
+        slots = flight.infer_lost_late(self._missing, late)
+        if len(slots):
+            evs = flight.evs_at(slots)
+            self._report_lost(slots, now_ns)
             self._doubt_paths(evs, self.silent.on_lost(evs) >= ENOUGH)
         waits = flight.sent and flight.base < flight.top
         self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + int(tolerances_ns.max()) if waits else None
@@ -241,18 +249,21 @@ class Recovery:
             self._prober.ask(self._ev_set.any_rows(self._config.reorder_pkts))
             self._late_ns = now_ns + 2 * self.rtt.tolerance_ns(self._config.reorder_floor_ns)
 
-    def on_refused(self, reason: NackReason, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
-        """The responder refused packets at (m,) rising offsets, just marked as lost, sent on (m,) EV rows."""
+    def on_refused(self, reason: NackReason, offsets: NDArray[np.int64], now_ns: int) -> None:
+        """The responder refused packets at (m,) rising offsets, which are in flight."""
+        slots = self._flight.refuse(offsets)
+        evs = self._flight.evs_at(slots)
+        self._counters.nacked += len(slots)
         self._report(PacketsNacked(now_ns, *self._tally(evs, self._evs.trimmed if reason in _TRIMS else None), reason))
         if self._window is not None and reason in _TRIMS:
-            self._window.on_trimmed(self._flight.newly_lost, now_ns)
+            self._window.on_trimmed(slots, now_ns)
         elif self._window is not None:
-            self._window.on_refused(self._flight.newly_lost)
+            self._window.on_refused(slots)
         if reason is NackReason.TRIMMED:
             self._ev_set.on_trimmed(evs, now_ns)
         if int(offsets[0]) == self._flight.base:
             # A retry each time the oldest packet is refused: any move of the cumulative point gives them back.
-            self._timer.retries += 1
+            self._timer.use_retry()
         if reason not in _TRIMS:
             # What the responder is short of takes a while; twice as long each time it is refused in a row.
             self.resend_from_ns = now_ns + (self.rtt.tolerance_ns(0) << min(self._timer.retries, 7))
@@ -283,7 +294,7 @@ class Recovery:
         """Probes were given up: paths that others have overtaken are silent, or are asked once more, more often."""
         if not probes or (not self._flight.sent and not self._flight.lost):
             return
-        counts = np.where(self._ev_set.usable, self.silent.on_unanswered(probes, self.missing), 0)
+        counts = np.where(self._ev_set.usable, self.silent.on_unanswered(probes, self._missing), 0)
         if np.count_nonzero(counts) and (silent := self.silent.rows()) is not None:
             self._report_lost(self._flight.lose_on(silent), now_ns)
             counts[silent] = 0
@@ -325,32 +336,35 @@ class Recovery:
         if self._window is not None:
             self._window.settle()
 
-    def _report_lost(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        if len(evs):
+    def _report_lost(self, slots: NDArray[np.int64], now_ns: int) -> None:
+        if len(slots):
+            evs = self._flight.evs_at(slots)
             if self._window is not None:
-                self._window.on_lost(self._flight.newly_lost)
+                self._window.on_lost(slots)
             if self._flight.base_copies >= _MOST_COPIES:
-                self._timer.retries += 1
-            self._counters.lost += len(evs)
+                self._timer.use_retry()
+            self._counters.lost += len(slots)
             self._report(PacketsLost(now_ns, *self._tally(evs, self._evs.lost)))
-            self._blame(evs, now_ns)
+            self._blame(slots, now_ns)
 
-    def _report_timed_out(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        if not len(evs):
+    def _report_timed_out(self, slots: NDArray[np.int64], now_ns: int) -> None:
+        if not len(slots):
             return
         if self._window is not None:
-            self._window.on_lost(self._flight.newly_lost)
-        self._counters.timed_out += len(evs)
+            self._window.on_lost(slots)
+        self._counters.timed_out += len(slots)
+        evs = self._flight.evs_at(slots)
         self._report(PacketsTimedOut(now_ns, *self._tally(evs, self._evs.timed_out), self._timer.retries))
-        self._blame(evs, now_ns)
+        self._blame(slots, now_ns)
 
-    def _blame(self, evs: NDArray[np.uint16], now_ns: int) -> None:
-        """The packets just marked as lost speak against their EVs, (m,) rows, and against planes."""
+    def _blame(self, slots: NDArray[np.int64], now_ns: int) -> None:
+        """The lost packets at slots (m,) speak against their EVs and against planes."""
         for lossy in self._plane_losses.judge(now_ns):
             self._on_lossy_plane(lossy, now_ns)
         if self._config.ev.adapts:
             before = self._ev_set.version
-            self._ev_set.on_losses(evs, self._flight.newly_lost_unheard(self._profile.planes), now_ns)
+            unheard = self._flight.unheard(slots, self._profile.planes)
+            self._ev_set.on_losses(self._flight.evs_at(slots), unheard, now_ns)
             if self._ev_set.version != before:
                 self._trips.forget_spread()
             self._prober.follow(now_ns)

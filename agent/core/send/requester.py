@@ -70,8 +70,6 @@ class Requester:
         self._ack_asked = -1
         self._acked = 0
         self._unacked_ns: int | None = None
-        self.peer_mask: int | None = None
-        """The peer's ports as the newest SACK of the last drain has them, bit N = port N; None if it says nothing."""
         self.messages = MessageTable(config.pmtu)
         self.ev_set = EvSet(
             config.ev,
@@ -202,15 +200,17 @@ class Requester:
             self.evs.probes += np.bincount(batch.ev_index, minlength=len(self.evs.probes))
         return batch
 
-    def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
-        """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival."""
+    def receive_sacks(self, cols: SackColumns, now_ns: int) -> int | None:
+        """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival.
+
+        Returns the peer's ports as the newest SACK has them, bit N = port N; None if it does not say.
+        """
         flight, reader, recovery = self._in_flight, self._reader, self.recovery
-        self.peer_mask = None
         news = reader.read(cols, flight.base, flight.end, None if self._window is None else self._window.possible)
         counters = self.counters
         counters.sacks, counters.sacks_stale, counters.sacks_rejected = reader.read_count, reader.stale, reader.rejected
         if news is None:
-            return
+            return None
         self._follow_peer(news, now_ns)
         recovery.sample_rtt(news, now_ns)
         if self._window is not None:
@@ -223,17 +223,15 @@ class Requester:
             self.ev_set.on_arrivals(evs)
         if np.count_nonzero(news.cols.pr):
             recovery.hear_probes(news.cols, now_ns)
-        recovery.missing = reader.missing(news, flight.end)
-        if True in news.newest:
-            recovery.news_ns = now_ns
         settled = any(new and rtx for new, rtx in zip(news.newest, news.cols.rtx.tolist(), strict=True))
-        recovery.find_lost(settled, now_ns)
+        recovery.find_lost(reader.missing(news, flight.end), True in news.newest, settled, now_ns)
         if progress:
             recovery.on_progress()
             self._complete(now_ns)
         if not flight.sent:
             self.recovery.rest()
         recovery.watch_tail(now_ns)
+        return _peer_mask(news)
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
         """Send again what the responder refused (n,); False if it says that the queue pair has failed.
@@ -255,10 +253,7 @@ class Requester:
         # One turn a reason.
         for reason in np.unique(cols.nack_reason[current]).tolist():
             refused = offsets[current & (cols.nack_reason == reason)]
-            evs = flight.evs_of(refused)
-            flight.refuse(refused)
-            counters.nacked += len(refused)
-            self.recovery.on_refused(NackReason(reason), refused, evs, now_ns)
+            self.recovery.on_refused(NackReason(reason), refused, now_ns)
         if not flight.sent:
             self.recovery.rest()
         return not np.count_nonzero(fatal)
@@ -289,7 +284,7 @@ class Requester:
         self.recovery.on_timer(now_ns)
         if self._unacked_ns is not None and now_ns >= self._unacked_ns:
             # All has arrived but the transport ACK: whoever answers a probe repeats it.
-            self.timer.retries += 1
+            self.timer.use_retry()
             self._unacked_ns = now_ns + self.timer.interval_ns
             if self.ev_set.sendable:
                 self.prober.ask(self.ev_set.any_rows(1))
@@ -372,16 +367,12 @@ class Requester:
         return flags
 
     def _follow_peer(self, news: SackNews, now_ns: int) -> None:
-        """What SACKs say besides arrivals: the peer's window and ports, and paths that met congestion."""
+        """What SACKs say besides arrivals: the peer's window, and paths that met congestion."""
         cols = news.cols
         newest = [row for row, new in enumerate(news.newest) if new]
         if self._dynamic_mpr and newest:
             mpr = int(cols.mpr[newest[-1]])
             self._window_psns = min(self._most_psns, mpr * MPR_UNIT_PSNS) if mpr else self._window_psns
-        if cols.port_mask is not None:
-            told = [mask for row in newest if (mask := int(cols.port_mask[row]))]
-            if told:
-                self.peer_mask = told[-1]
         if np.count_nonzero(cols.m):
             self.ev_set.on_verdicts(cols.ev, cols.m, now_ns)
             self.prober.follow(now_ns)
@@ -407,3 +398,12 @@ class Requester:
             self._unacked_ns = None
         elif self._unacked_ns is None:
             self._unacked_ns = now_ns + self.timer.interval_ns
+
+
+def _peer_mask(news: SackNews) -> int | None:
+    """The newest port mask that is not empty."""
+    masks = news.cols.port_mask
+    if masks is None:
+        return None
+    told = [mask for mask, new in zip(masks.tolist(), news.newest, strict=True) if new and mask]
+    return told[-1] if told else None

@@ -62,6 +62,10 @@ class RetryTimer:
         """Nothing is in flight."""
         self.deadline_ns = self.doubt_ns = None
 
+    def use_retry(self) -> None:
+        """Something failed that counts as a timeout does."""
+        self.retries += 1
+
     def on_progress(self) -> None:
         """The cumulative point moved."""
         self.retries = self._in_a_row = 0
@@ -75,5 +79,5 @@ class RetryTimer:
         self.doubt_ns = now_ns - self.default_ns // 2
         if in_a_row is None or in_a_row > self._in_a_row:
             self._in_a_row += 1
-            self.retries += 1
+            self.use_retry()
         self.deadline_ns = now_ns + self.interval_ns

@@ -124,3 +124,21 @@ def test_ports_that_change_are_told_once():
         (5, PortOwner.LOCAL, True),
         (6, PortOwner.PEER, True),
     ]
+
+
+RESTING = {"on_timer", "control", "acknowledge", "wanted_ev_probe"}
+"""Asked only when due (`is_due`)."""
+
+QUIET = {
+    *("state", "peer_qpn", "posted_pkts", "completed_messages", "has_backlog", "offer", "plane_shares", "progress"),
+    *("reordering", "ev_counters", "ev_states", "ways", "reverse_rows", "is_due", "rest", "next_deadline_ns"),
+    *("drain_watched", "drain_replaced", "drain_events", "report_evs", "refuse", "brake", "watch"),
+    *("post_write", "post_writes", "post_receives"),
+}
+"""Nothing of what is asked when due follows from these: they read, or prepare what `transmit` and arrivals do."""
+
+
+def test_every_verb_that_gives_a_queue_pair_something_to_do_wakes_it():
+    public = {name for name in vars(QueuePair) if not name.startswith("_")}
+    waking = {name for name in public if hasattr(vars(QueuePair)[name], "__wrapped__")}
+    assert public - RESTING - QUIET == waking
