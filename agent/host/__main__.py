@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 from pathlib import Path
 
 from agent.host.commands import Commands
@@ -23,6 +22,7 @@ from agent.host.opening import opened_engine
 from agent.host.settings import WorkerSettings, load_settings
 from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
+from agent.io.ending import Ending
 from agent.io.errors import PortError
 
 _PR_SET_PDEATHSIG = 1
@@ -47,11 +47,11 @@ def main(arguments: list[str]) -> int:
 
 def run(settings: WorkerSettings) -> None:
     """Open everything, drive it until told to stop, close everything."""
-    stop = threading.Event()
-    _stop_on_signals(stop)
     if settings.cpu is not None:
         os.sched_setaffinity(0, {settings.cpu})
     with contextlib.ExitStack() as undo:
+        stop = undo.enter_context(Ending())
+        _stop_on_signals(stop)
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
         wiring.introduce(engine.hosts.values())
@@ -63,9 +63,8 @@ def run(settings: WorkerSettings) -> None:
         drive(engine, commands.programs, control, wiring, log, stop)
 
 
-def _stop_on_signals(stop: threading.Event) -> None:
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
+def _stop_on_signals(stop: Ending) -> None:
+    stop.on_signals()
     parent = os.getppid()
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
     if os.getppid() != parent:  # it died before we asked to be told

@@ -1,7 +1,6 @@
 """What each control request does to the engine. Knows records and queue pairs, not sockets or JSON."""
 
 import os
-import threading
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
@@ -26,6 +25,7 @@ from agent.host.rejections import rejected_by, rejections
 from agent.host.schedstat import schedstat
 from agent.host.shared_memory import SharedMemory, make_shared
 from agent.host.wiring import Wiring
+from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.prefixes import forget_prefixes
@@ -41,7 +41,7 @@ class Commands:
 
     engine: Engine
     wiring: Wiring
-    stop: threading.Event
+    stop: Ending
     now_ns: Callable[[], int]
     log: EventLog | None = None
     """None: nothing is written."""

@@ -6,7 +6,6 @@ inter-processor interrupt (measured: make bench).
 
 import gc
 import os
-import threading
 import time
 
 from agent.host.control import ControlServer
@@ -14,6 +13,7 @@ from agent.host.event_log import EventLog
 from agent.host.programs.programs import Programs
 from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
+from agent.io.ending import Ending
 from agent.io.engine import Engine
 
 _CONTROL_PERIOD_NS = 5_000_000
@@ -53,7 +53,7 @@ def drive(
     control: ControlServer,
     wiring: Wiring,
     log: EventLog,
-    stop: threading.Event,
+    stop: Ending,
 ) -> None:
     """Run until `stop` is set."""
     moved_ns = control_ns = flush_ns = monotonic_ns()

@@ -7,12 +7,11 @@ import ctypes
 import logging
 import os
 import signal
-import socket
 import sys
-import threading
 from contextlib import ExitStack
 from pathlib import Path
 
+from agent.io.ending import Ending
 from agent.spraycheck.counters import KernelCounters
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError
@@ -33,23 +32,19 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m agent.spraycheck SETTINGS.json", file=sys.stderr)
         return 2
-    stop = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stop.set())
     _die_with_parent()
     try:
-        settings = read_settings(Path(arguments[0]))
-        if settings.serves:
-            _serve_leaf(settings, stop)
-        else:
-            _monitor(settings, stop)
+        with Ending() as stop:
+            stop.on_signals()
+            settings = read_settings(Path(arguments[0]))
+            (_serve_leaf if settings.serves else _monitor)(settings, stop)
     except (SprayCheckError, OSError) as error:
         print(f"spraycheck: {error}", file=sys.stderr)
         return 3
     return 0
 
 
-def _monitor(settings: Settings, stop: threading.Event) -> None:
+def _monitor(settings: Settings, stop: Ending) -> None:
     """Of all leaves: their maps read here, or asked of the processes that do."""
     with ExitStack() as held:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
@@ -58,17 +53,12 @@ def _monitor(settings: Settings, stop: threading.Event) -> None:
         run(leaves, log, settings.poll_ms / 1000, stop.wait)
 
 
-def _serve_leaf(settings: Settings, stop: threading.Event) -> None:
+def _serve_leaf(settings: Settings, stop: Ending) -> None:
     """Of one leaf, until a signal comes."""
     with ExitStack() as held:
         (leaf,) = settings.leaves
-        end, signalled = map(held.enter_context, socket.socketpair())
-        signalled.setblocking(False)
-        signal.set_wakeup_fd(signalled.fileno())
         detector = _detector(settings, leaf, held)
-        listener = held.enter_context(listening(Path(leaf.socket)))
-        if not stop.is_set():  # by a signal before the wake-up was in place
-            serve(detector, listener, end)
+        serve(detector, held.enter_context(listening(Path(leaf.socket))), stop)
 
 
 def _shared(settings: Settings, held: ExitStack) -> SharedLeaves:

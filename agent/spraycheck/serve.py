@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from agent.io.ending import Ending
 from agent.spraycheck import leaf_line
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf import LeafDetector
@@ -33,15 +34,15 @@ def listening(path: Path) -> Iterator[socket.socket]:
                 each.unlink(missing_ok=True)
 
 
-def serve(detector: LeafDetector, listener: socket.socket, end: socket.socket) -> None:
-    """Answer one monitor after the other until `end` can be read from. Raises SprayCheckError, after saying why."""
+def serve(detector: LeafDetector, listener: socket.socket, end: Ending) -> None:
+    """Answer one monitor after the other until `end` is set. Raises SprayCheckError, after saying why."""
     while _comes(listener, end):
         line, _ = listener.accept()
         with line, suppress(ConnectionError):  # that monitor has gone; another may come
             _serve_one(detector, line, end)
 
 
-def _serve_one(detector: LeafDetector, line: socket.socket, end: socket.socket) -> None:
+def _serve_one(detector: LeafDetector, line: socket.socket, end: Ending) -> None:
     while _comes(line, end) and (question := leaf_line.read_question(line)) is not None:
         try:
             answer = _answer(detector, question)
@@ -59,7 +60,8 @@ def _answer(detector: LeafDetector, question: leaf_line.Question) -> leaf_line.A
             return leaf_line.Told(tuple(known_of(detector, keys)))
 
 
-def _comes(something: socket.socket, end: socket.socket) -> bool:
+def _comes(something: socket.socket, end: Ending) -> bool:
     """Whether something comes before the end."""
-    ready, _, _ = select.select([something, end], [], [])
+    either: list[socket.socket | Ending] = [something, end]
+    ready, _, _ = select.select(either, [], [])
     return end not in ready

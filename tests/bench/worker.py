@@ -3,7 +3,6 @@
 A load is a generator, moved on once a turn of the engine; the loop ends when it does.
 """
 
-import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +21,7 @@ from agent.host.programs.programs import Programs
 from agent.host.settings import WorkerSettings
 from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
+from agent.io.ending import Ending
 from agent.io.engine import Engine
 
 Load = Iterator[None]
@@ -30,7 +30,7 @@ Load = Iterator[None]
 class _Loaded(Programs):
     """In the place of programs that run on ranks."""
 
-    def __init__(self, load: Load, stop: threading.Event) -> None:
+    def __init__(self, load: Load, stop: Ending) -> None:
         super().__init__()
         self._load = load
         self._stop = stop
@@ -54,7 +54,7 @@ class BenchWorker:
         settings = self._settings
         self.engine = self._open.__enter__()
         self._wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
-        self._stop = threading.Event()
+        self._stop = Ending()
         self._commands = Commands(self.engine, self._wiring, self._stop, monotonic_ns)
         return self
 

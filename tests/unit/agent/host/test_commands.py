@@ -2,7 +2,6 @@
 
 import gc
 import json
-import threading
 import weakref
 from dataclasses import replace
 
@@ -21,6 +20,7 @@ from agent.host.requests import DeniedLink
 from agent.host.settings import FabricSettings
 from agent.host.shared_memory import map_shared
 from agent.host.wiring import Wiring
+from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
@@ -48,7 +48,7 @@ class Worker:
         ]
         wiring = Wiring(FabricSettings(2, 2, 4, 2), ADDRESSES, seed=5, udp_port=4791)
         wiring.introduce(runtimes)
-        self.commands = Commands(Engine(runtimes), wiring, threading.Event(), lambda: self.fabric.now_ns)
+        self.commands = Commands(Engine(runtimes), wiring, Ending(), lambda: self.fabric.now_ns)
         self.ask = self.commands.serve
 
     def connect(self, source: int, target: int, **config) -> tuple[dict, dict]:

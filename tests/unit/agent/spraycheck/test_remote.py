@@ -1,7 +1,6 @@
 """Leaves in processes of their own: the monitor hears and writes the same as from leaves it reads itself."""
 
 import os
-import socket
 import threading
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -9,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.io.ending import Ending
 from agent.spraycheck.dataplane import Place
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import CountersError, LeafProcessError
@@ -64,7 +64,7 @@ def written(leaves, file):
 def served(all_detectors, folder: Path):
     """Each detector served in a thread; the rules with the sockets."""
     with ExitStack() as undo:
-        end, signalled = map(undo.enter_context, socket.socketpair())
+        end = undo.enter_context(Ending())
         rules = []
         for each in all_detectors:
             path = folder / f"p{each.rules.plane}-leaf{each.rules.leaf}.sock"
@@ -73,7 +73,7 @@ def served(all_detectors, folder: Path):
             thread.start()
             undo.callback(thread.join)
             rules.append((each.rules, str(path)))
-        undo.callback(signalled.send, b"x")
+        undo.callback(end.set)
         yield rules
 
 
