@@ -91,13 +91,20 @@ def test_the_distributions_can_be_told_apart() -> None:
 @needs_netem
 @pytest.mark.parametrize("asked", list(Distribution))
 def test_the_asked_distribution_is_the_one_that_arrives(tmp_path: Path, asked: Distribution) -> None:
-    """Set after another one, whose table a netem that stays for a loss would keep."""
+    """Set after another one, whose table a netem that stays for a loss would keep.
+
+    A machine that stands still for longer than LATE spoils a measurement, so there are three; but it makes no
+    distribution look like another one.
+    """
     other = next(each for each in Distribution if each is not asked)
     with veth_pair() as (a, b), injector_of(tmp_path) as injector:
         target = Target("p0:leaf3>spine5", a.name, a.path, "wire0", a.ifindex())
         injector.set(target, RandomDrop(Fraction(1, 1 << 31)), "netem")
         for distribution in (other, asked):
             injector.set(target, Delay(MEAN_NS, SPREAD_NS, distribution), "netem")
-        arrived = (delays_ns(a, b) - MEAN_NS) / SPREAD_NS
-    distances = {str(each): round(distance(arrived, quantiles), 3) for each, quantiles in QUANTILES.items()}
-    assert [name for name, far in distances.items() if far < BOUND] == [asked], distances
+        for _ in range(3):
+            arrived = (delays_ns(a, b) - MEAN_NS) / SPREAD_NS
+            distances = {str(each): round(distance(arrived, shape), 3) for each, shape in QUANTILES.items()}
+            if found := [name for name, far in distances.items() if far < BOUND]:
+                break
+    assert found == [asked], distances
