@@ -172,7 +172,7 @@ class SackBitmapField(XLongField):
     def i2repr(self, pkt: Any, x: int) -> str:
         """With the PSNs that have arrived."""
         arrived = ranges_text(sack_ranges(pkt.cack_psn, pkt.sack_offset, x))
-        return f"{x:#x} = {'PSN ' + arrived if arrived else 'says nothing'}"
+        return f"{x:#x} = {'PSN ' + arrived if arrived else 'none above cack_psn'}"
 
 
 class PortMaskField(XIntField):
@@ -365,14 +365,14 @@ class ImmDt(MrcHeader):
 
 
 class AETH(MrcHeader):
-    """Transport acknowledgement: messages up to `msn` are done, or an error."""
+    """Transport acknowledgement: how many messages of the queue pair are done (`msn`), or an error."""
 
     name = "MRC AETH"
     fields_desc = (ByteEnumField("syndrome", 0x1F, SYNDROMES), ThreeBytesField("msn", 0))
 
     def words(self) -> list[str]:
         """The outcome."""
-        return [self.sprintf("%AETH.syndrome% of message %AETH.msn%")]
+        return [self.sprintf("%AETH.syndrome%"), f"messages done: {self.msn}"]
 
 
 class SETH(MrcHeader):
@@ -486,7 +486,10 @@ class PETH(MrcHeader):
 
 
 class ERTH(MrcHeader):
-    """Question or notice to a host: does this path work, or which of my ports work (Table 7-20). BTH.psn is its id."""
+    """Question or notice to a host: does this path work, or which of my ports work (Table 7-20).
+
+    BTH.dqp is 2, the queue pair of all such packets; BTH.psn is the id that the answer repeats.
+    """
 
     name = "MRC ERTH"
     fields_desc = (

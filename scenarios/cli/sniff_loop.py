@@ -46,12 +46,17 @@ class Sniffing:
                 self._writer.interface(place, "spraylab sniff")
         until_s = None if seconds is None else time.monotonic() + seconds
         with self._listening, self._stopped_by_signals():
+            output.say(f"listening on {self._places()}; Ctrl-C ends")
             for heard in self._listening.frames():
                 if heard is not None and self._show(heard, output) and self.shown == count:
                     break
                 if self._stopped or (until_s is not None and time.monotonic() > until_s):
                     break
             self.lost = self._listening.lost()
+
+    def _places(self) -> str:
+        """What is listened on."""
+        return str(*self._numbers) if len(self._numbers) == 1 else f"{len(self._numbers)} directions of links"
 
     def _show(self, heard: Heard, output: Output) -> bool:
         """Whether it was asked for."""

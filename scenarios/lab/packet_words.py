@@ -16,6 +16,8 @@ from agent.wire.ev import EvCodec
 from agent.wire.layers import (
     AETH,
     BTH,
+    EETH,
+    ENDPOINT_OPS,
     ERTH,
     METH,
     NETH,
@@ -94,7 +96,8 @@ def line_of(record: Record) -> str:
     said = [record["time"].partition("T")[2], f"{record['link']:<18}"]
     if "summary" in record:
         return " ".join([*said, record["summary"]])
-    said.append(f"{record['source']} > {record['destination']} {record['opcode']:<16} psn {record['psn']:<8}")
+    said.append(f"{record['source']} > {record['destination']} {record['opcode']:<17}")
+    said.append(f"qp {record['qp']:#06x} psn {record['psn']:<8}")
     if "path" in record:
         said.append(f"ev {record['ev']} ({record['path']})")
     said += [f"{name.replace('_', ' ')} {value}" for name, value in record.items() if name in _SHOWN]
@@ -111,6 +114,7 @@ _SHOWN = (
     "probe_id",
     "reason",
     "syndrome",
+    "messages_done",
     "of_ev",
     "op",
     "ports",
@@ -128,9 +132,20 @@ def _said(packet: Packet) -> Record:
 
 def _sack_said(seth: Packet) -> Record:
     ranges = sack_ranges(seth.cack_psn, seth.sack_offset, seth.sack_bitmap)
-    found: Record = {"cack": seth.cack_psn, "of_ev": f"{seth.entropy:#010x}", "ranges": ranges}
+    found: Record = {"cack": seth.cack_psn, "ranges": ranges}
     found |= {"arrived": ranges_text(ranges)} if ranges else {}
+    found |= {"of_ev": f"{seth.entropy:#010x}"}
     return found | ({"answers": f"probe {seth.ack_psn_offset & 0xFFFF}"} if seth.pr else {})
+
+
+def _ports(mask: int) -> str:
+    """As `1, 2`."""
+    return ports_text(mask).removeprefix("ports ")
+
+
+def _endpoint_said(op: str, mask: int) -> Record:
+    """A probe has no mask."""
+    return {"op": op} | ({"ports": _ports(mask)} if op == ENDPOINT_OPS[0] else {})
 
 
 _SAID: tuple[tuple[type[Packet], Callable[[Packet], Record]], ...] = (
@@ -138,11 +153,12 @@ _SAID: tuple[tuple[type[Packet], Callable[[Packet], Record]], ...] = (
     (RETH, lambda reth: {"va": f"{reth.va:#x}"}),
     (ImmDt, lambda immediate: {"imm": f"{immediate.imm:#x}"}),
     (SETH, _sack_said),
-    (PortMask, lambda mask: {"ports": ports_text(mask.port_mask)}),
+    (PortMask, lambda mask: {"ports": _ports(mask.port_mask)}),
     (NETH, lambda neth: {"reason": neth.sprintf("%NETH.nack_reason%"), "of_ev": f"{neth.entropy:#010x}"}),
     (PETH, lambda peth: {"probe_id": peth.probe_id}),
-    (AETH, lambda aeth: {"syndrome": aeth.sprintf("%AETH.syndrome%"), "message": aeth.msn}),
-    (ERTH, lambda erth: {"op": erth.sprintf("%ERTH.op%"), "ports": ports_text(erth.port_status_mask)}),
+    (AETH, lambda aeth: {"syndrome": aeth.sprintf("%AETH.syndrome%"), "messages_done": aeth.msn}),
+    (ERTH, lambda erth: _endpoint_said(erth.sprintf("%ERTH.op%"), erth.port_status_mask)),
+    (EETH, lambda eeth: {"op": eeth.sprintf("%EETH.op%")}),
 )
 
 

@@ -20,14 +20,14 @@ leave_home()
 import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
 from scapy.main import interact  # noqa: E402
 
-from agent.host import requests as ask  # noqa: E402
 from agent.wire import layers, scapy_build  # noqa: E402
-from agent.wire.constants import Dscp, Ecn, Opcode  # noqa: E402
+from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
 from agent.wire.ev import EvCodec  # noqa: E402
 from agent.wire.template import FlowEnds, class_octet  # noqa: E402
 from scenarios.errors import LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
 from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
+from scenarios.lab.far_memory import PMTU, FarMemory  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
@@ -51,13 +51,19 @@ class Console:
         self.workers = state.workers
         self.node = node
         self._codec = EvCodec()
+        self._own_qp = node.index << 12 | _OWN_QP
+        self._far = ExitStack()
+        """The memory that is open, if there is one."""
 
     def names(self) -> dict[str, Any]:
         """All that the console knows besides Scapy."""
         told = {name: value for name, value in vars(layers).items() if not name.startswith("_") and name != "Any"}
         nodes = {str(node).replace("-", "_"): node for node in self.fabric.nodes()}
         own = {"fabric": self.fabric, "me": self.node, "Opcode": Opcode, "Dscp": Dscp}
-        functions = {"path": self.path, "mrc_write": self.mrc_write, "transmit": self.transmit, "lab": self.lab}
+        functions = {
+            each.__name__: each
+            for each in (self.path, self.mrc_write, self.memory, self.exchange, self.transmit, self.lab)
+        }
         return told | nodes | own | functions
 
     def lab(self) -> None:
@@ -74,15 +80,16 @@ class Console:
                 f"{spec.spines} spines, hosts {hosts}; h0 is {host_address(0)}.",
                 "  path(h0, h1, plane=0, spine=1)            Ethernet to UDP over that path; add headers by /",
                 '  mrc_write(h1, b"data", plane=0, spine=1)  a real write from this host, and what answers',
-                "  transmit(packet)                          send a packet by the port of its plane",
-                "  BTH SETH RETH ... ls(SETH)                MRC's headers; packet.show(), packet.summary()",
+                "  there = memory(h1, 4096)                  memory to write to: there.dqp, .va, .rkey, .data",
+                "  exchange(packet, ...)                     send packets that you built, and what answers",
+                "  BTH METH RETH SETH ... ls(SETH)           MRC's headers; packet.show2(), packet.summary()",
                 "  sniff(iface='plane0', count=5)            Scapy's own functions, here",
                 "Files without a folder go to /.",
             )
         )
 
     def path(
-        self, source: NodeId | int, target: NodeId | int, plane: int = 0, spine: int = 0, copy: int = 0,
+        self, source: NodeId | str | int, target: NodeId | str | int, plane: int = 0, spine: int = 0, copy: int = 0,
         dscp: Dscp = Dscp.NO_TRIM,
     ) -> Any:  # fmt: skip
         """Ethernet / IPv6 / IPv6 / UDP from a host to a host over one spine of a plane (or the leaf that both share).
@@ -108,58 +115,85 @@ class Console:
         """Send a packet made with `path` by the port of its plane; only from the host that it is from."""
         self._require_host()
         own = str(host_address(self.node.index))
-        if packet[scapy.IPv6].src != own:
-            raise UsageError(f"the packet is from {packet[scapy.IPv6].src}, this is {self.node} ({own})")
+        if scapy.IPv6 not in packet or packet[scapy.IPv6].src != own:
+            raise UsageError(f"a packet of {self.node} begins with path({self.node}, ...), which has its address {own}")
         plane = self._codec.path_of(layers.ev_of(packet) or 0).plane
+        if (size := len(packet) - ETHERNET_BYTES) > self.fabric.spec.mtu:
+            raise UsageError(
+                f"the packet has {size} bytes of IPv6, a link takes {self.fabric.spec.mtu}: send less data"
+            )
         scapy.sendp(packet, iface=f"plane{plane}", verbose=False)
 
-    def mrc_write(self, target: NodeId | int, data: bytes = b"hello, MRC", plane: int = 0, spine: int = 0) -> Any:
-        """Write `data` into memory of another host and return what answers; prints both.
+    def memory(self, target: NodeId | str | int, size: int = 4096) -> FarMemory:
+        """Memory of another host, with a queue pair, for writes that you build: names `dqp`, `va`, `rkey`, `data`.
 
-        The other host's agent makes a queue pair and a region for it, which are gone afterwards. Nobody sends again:
-        what is lost stays lost, and no SACK comes.
+        Until its `close()` or the end of the console, runs cannot begin. A second one or `mrc_write` closes the first.
         """
         self._require_host()
-        peer, own_qp = self._host(target), self.node.index << 12 | _OWN_QP
-        base = self.path(self.node, target, plane, spine)
-        with ExitStack() as held:
-            held.enter_context(busy(self.labdir))
-            socket = self.labdir.worker_socket(worker_of(peer, self.workers))
-            worker = held.enter_context(Worker(socket))
-            made = worker.ask(ask.CreateQp(peer, self.node.index, leased=True))
-            worker.ask(ask.ConnectQp(peer, made["qpn"], ask.PeerEnd(self.node.index, own_qp, 0)))
-            region = worker.ask(ask.RegisterRegion(peer, max(1, len(data)), 1, "target", leased=True))
-            packet = base / layers.BTH(opcode=Opcode.WRITE_ONLY, dqp=made["qpn"], a=1, psn=0)
-            packet /= layers.METH(msn=0) / layers.TSETH(tx_timestamp=time.monotonic_ns() // _TICK_NS & 0xFFFF)
-            packet /= layers.RETH(va=region["va"], rkey=region["rkey"], dmalen=len(data)) / scapy.Raw(data)
-            answers = self._answers(packet, own_qp)
-        print("sent    ", packet.summary())
-        for answer in answers:
-            print("answer  ", answer.summary())
-        if not answers:
-            print(f"no answer within {_ANSWERS_S} s: the packet or its SACK was lost")
-        return answers
+        self._far.close()
+        peer = self._host(target)
+        worker = Worker(self.labdir.worker_socket(worker_of(peer, self.workers)))
+        far = FarMemory(worker, busy(self.labdir), peer, size).open(self.node.index, self._own_qp)
+        self._far.callback(far.close)
+        return far
 
-    def _answers(self, packet: Any, own_qp: int) -> Any:
-        """Send, and hear what comes for our queue pair on all planes."""
+    def exchange(self, *packets: Any) -> Any:
+        """Send packets in this order; print them and what MRC answers within half a second; return the answers."""
+        self._require_host()
         listening = threading.Event()
         listener = scapy.AsyncSniffer(
             iface=[f"plane{plane}" for plane in range(self.fabric.spec.planes)],
-            lfilter=lambda found: layers.BTH in found and found[layers.BTH].dqp == own_qp,
+            lfilter=self._is_answer,
             promisc=False,
             started_callback=listening.set,
         )
         listener.start()
         listening.wait(_ANSWERS_S)
-        self.transmit(packet)
-        time.sleep(_ANSWERS_S)
-        return listener.stop()
+        try:
+            for packet in packets:
+                self.transmit(packet)
+                print("sent    ", packet.summary())
+            time.sleep(_ANSWERS_S)
+        finally:
+            answers = listener.stop()
+        for answer in answers:
+            print("answer  ", answer.summary())
+        if not answers:
+            print(f"no answer within {_ANSWERS_S} s: lost, or nothing that the other host answers")
+        return answers
 
-    def _host(self, host: NodeId | int) -> int:
-        number = host.index if isinstance(host, NodeId) else host
-        if (isinstance(host, NodeId) and host.role is not Role.HOST) or not 0 <= number < self.fabric.host_count:
-            raise UsageError(f"{host} is no host; {those_there_are('host', 'h', self.fabric.host_count)}")
-        return number
+    def mrc_write(self, target: NodeId | str | int, data: bytes = b"hello, MRC", plane: int = 0, spine: int = 0) -> Any:
+        """Write `data` into memory of another host: one packet. Prints it and what answers; returns the answers.
+
+        The same as `memory`, a packet built on `path`, and `exchange`; the memory goes afterwards. Nobody sends again:
+        what is lost stays lost, and no SACK comes.
+        """
+        if len(data) > PMTU:
+            raise UsageError(f"{len(data)} bytes are more than a packet's: at most {PMTU} bytes, the queue pair's PMTU")
+        base = self.path(self.node, target, plane, spine)
+        far = self.memory(target, max(1, len(data)))
+        try:
+            packet = base / layers.BTH(opcode=Opcode.WRITE_ONLY, dqp=far.dqp, a=1, psn=0)
+            packet /= layers.METH(msn=0) / layers.TSETH(tx_timestamp=time.monotonic_ns() // _TICK_NS & 0xFFFF)
+            packet /= layers.RETH(va=far.va, rkey=far.rkey, dmalen=len(data)) / scapy.Raw(data)
+            return self.exchange(packet)
+        finally:
+            far.close()
+
+    def _is_answer(self, found: Any) -> bool:
+        """Whether it came to this host, for our queue pair or as the answer to an endpoint request."""
+        if layers.BTH not in found or found[scapy.UDP].underlayer.dst != str(host_address(self.node.index)):
+            return False
+        header = found[layers.BTH]
+        return bool(header.dqp == self._own_qp or header.opcode == Opcode.ENDPOINT_RESPONSE)
+
+    def _host(self, host: NodeId | str | int) -> int:
+        node = (
+            host if isinstance(host, NodeId) else parse_node(f"h{host}" if isinstance(host, int) else host, self.fabric)
+        )
+        if node.role is not Role.HOST:
+            raise UsageError(f"{node} is a switch; {those_there_are('host', 'h', self.fabric.host_count)}")
+        return node.index
 
     def _require_host(self) -> None:
         if self.node.role is not Role.HOST:

@@ -5,8 +5,11 @@ passes: a plain socket would show the outer address as the switch's next shift h
 """
 
 import select
+import time
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
+from operator import attrgetter
 from typing import NamedTuple
 
 from agent.io.errors import PortOpenError
@@ -19,6 +22,7 @@ _SLOTS = 1024
 """Of each direction. Our choice: a third of a second of what an emulated link carries."""
 _LOOK_EVERY_S = 0.2
 _AT_A_TIME = 64
+_TIME = attrgetter("time_ns")
 
 
 class Heard(NamedTuple):
@@ -56,16 +60,25 @@ class Listening:
         self._open.close()
 
     def frames(self) -> Iterator[Heard | None]:
-        """Frames as they come, for ever; None when there was none for a while.
+        """Frames as they come, for ever, in the order of their times; None when none is due.
 
         Raises `LabStateError` when the lab is gone. A link that goes down is silent until it is up again.
         """
+        held: list[Heard] = []
         while True:
-            ready, _, _ = select.select(list(self._ports), [], [], _LOOK_EVERY_S)
+            due_ns = time.time_ns()  # what came before is in the rings by now; what comes later may come in any order
+            ready, _, _ = select.select(list(self._ports), [], [], 0 if held else _LOOK_EVERY_S)
             for port in ready:
-                yield from self._waiting(port)
+                found = self._waiting(port)
+                held += found
+                if len(found) == _AT_A_TIME:
+                    due_ns = min(due_ns, found[-1].time_ns)
                 if port.take_error():
                     self._require_node(self._ports[port])
+            held.sort(key=_TIME)
+            due = bisect_right(held, due_ns, key=_TIME) if ready else len(held)
+            yield from held[:due]
+            del held[:due]
             yield None
 
     def _require_node(self, way: DirectedLink) -> None:
@@ -88,12 +101,13 @@ class Listening:
                 tx_slots=1,
             )
         except PortOpenError as error:
+            self._require_node(way)
             raise LabStateError(f"{way}: {error}") from error
 
-    def _waiting(self, port: PacketRingPort) -> Iterator[Heard]:
+    def _waiting(self, port: PacketRingPort) -> list[Heard]:
         block = port.receive(_AT_A_TIME)
         if block is None:
-            return
+            return []
         count = len(block.lengths)
         times = port.arrived_ns(count).tolist()
         heard = [
@@ -101,4 +115,4 @@ class Listening:
             for when, frame, length in zip(times, block.frames, block.lengths.tolist(), strict=True)
         ]
         port.release(count)
-        yield from heard
+        return heard

@@ -1,6 +1,7 @@
 """A lab in which one host moves packets by Scapy: a lossy run between both engines, `sniff` and the console."""
 
 import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -40,16 +41,23 @@ def test_a_scapy_host_and_a_ring_host_write_to_each_other_over_a_link_that_drops
     assert lab.json("inspect")["scapy_hosts"] == [0]
     summary = trusted(lab, "run", "--attach", str(lab.runs / "mixed.yaml"))
     assert summary["outcome"] == "pass"
+    assert [each["link"] for each in summary["detected"]["named"]] == [BAD]
     assert (summary["totals"]["bytes_verified"], summary["totals"]["bytes_wrong"]) == (3 * 1600 * 256, 0)
+
+
+def listening(lab: Lab, *words: str) -> subprocess.Popen[str]:
+    """`spraylab sniff` that hears from now on."""
+    hearing = lab.start("sniff", *words, "--seconds", "60")
+    assert hearing.stderr is not None
+    assert hearing.stderr.readline().startswith("listening on ")
+    return hearing
 
 
 def test_a_link_is_heard_while_a_console_writes_over_it(lab: Lab, tmp_path: Path):
     file = tmp_path / "heard.pcapng"
-    hearing = lab.start("sniff", "--json", "p1:leaf0>spine1", "write", "-c", "1", "--seconds", "60", "-w", str(file))
+    hearing = listening(lab, "--json", "p1:leaf0>spine1", "write", "-c", "1", "-w", str(file))
     line = "print('answers:', sorted(answer[BTH].sprintf('%BTH.opcode%') for answer in mrc_write(h1, b'x' * 99, 1, 1)))"
-    said = ""
-    while hearing.poll() is None:
-        said = lab("scapy", "h0", "-c", line).stdout
+    said = lab("scapy", "h0", "-c", line).stdout
     assert "answers: ['ACKNOWLEDGE', 'SACK']" in said
     assert "sent     Ether / IPv6 / IPv6 / UDP / MRC WRITE_ONLY" in said
     stdout, stderr = hearing.communicate()
@@ -62,6 +70,26 @@ def test_a_link_is_heard_while_a_console_writes_over_it(lab: Lab, tmp_path: Path
     assert bytes(packet)[38:46].hex() == "5f00000011012101", "as it arrived at the spine"
 
 
+BY_HAND = """
+there = memory(h1, 64)
+def write(psn, data, **bth):
+    return (path(h0, h1, plane=1) / BTH(opcode="WRITE_ONLY", dqp=there.dqp, a=1, psn=psn, **bth)
+        / METH(msn=psn) / TSETH() / RETH(va=there.va + psn, rkey=there.rkey, dmalen=1) / Raw(data))
+(sack,) = exchange(write(2, b"c"), write(0, b"a"))[SETH][-1:]
+print("arrived:", sack.cack_psn, sack_ranges(sack.cack_psn, sack.sack_offset, sack.sack_bitmap))
+print("in memory:", bytes(there.data[:3]))
+probe = path(h0, h1, plane=1, spine=1) / BTH(opcode="ENDPOINT_REQUEST", dqp=2, psn=9) / ERTH(op="EV_PROBE")
+print("probe:", [answer[BTH].psn for answer in exchange(probe) if EETH in answer])
+"""
+
+
+def test_packets_built_by_hand_are_answered_as_those_of_an_agent(lab: Lab):
+    said = lab("scapy", "h0", "-c", f"exec({BY_HAND!r})").stdout
+    assert "arrived: 0 [(2, 2)]" in said
+    assert "in memory: b'a\\x00c'" in said
+    assert "probe: [9]" in said
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
@@ -70,6 +98,9 @@ def test_a_link_is_heard_while_a_console_writes_over_it(lab: Lab, tmp_path: Path
         (("scapy", "h9"), 2, "h9"),
         (("scapy", "p0-leaf0", "-c", "mrc_write(h1)"), 1, "is a switch"),
         (("scapy", "h0", "-c", "path(h0, h1, spine=7)"), 1, "spines 0 to 1"),
+        (("scapy", "h0", "-c", "path('h0', 'h7')"), 1, "hosts are h0 to h2"),
+        (("scapy", "h0", "-c", "transmit(IPv6() / UDP())"), 1, "begins with path(h0, ...)"),
+        (("scapy", "h0", "-c", "mrc_write(h1, bytes(5000))"), 1, "at most 4096 bytes"),
     ],
 )
 def test_what_cannot_be_is_said(lab: Lab, words: tuple[str, ...], code: int, said: str):
@@ -87,10 +118,12 @@ def test_the_console_reads_no_file_of_a_user(lab: Lab, tmp_path: Path):
 
 
 def test_listening_ends_with_its_lab_and_goes_on_when_a_link_comes_back(lab: Lab):  # the last test: no lab after it
-    hearing = lab.start("sniff", "p1:leaf0>spine1", "--seconds", "60")
+    hearing = listening(lab, "p1:leaf0>spine1")
     lab("fault", "set", "p1:leaf0-spine1", "--down")
     lab("fault", "clear", "--all")
-    assert hearing.poll() is None
+    lab("scapy", "h0", "-c", "mrc_write(h1, b'up again', 1, 1)")
+    assert hearing.stdout is not None
+    assert "h0 > h1 WRITE_ONLY" in hearing.stdout.readline()
     lab("down")
     stderr = hearing.communicate(timeout=20)[1]
     assert hearing.returncode == 4

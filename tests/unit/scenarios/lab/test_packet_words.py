@@ -8,7 +8,7 @@ from scapy.packet import Raw
 from agent.wire.columns import Announcement
 from agent.wire.encode import encode_announcements
 from agent.wire.ev import EvCodec
-from agent.wire.layers import BTH, CC_STATE, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
+from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.scapy_build import stacked, tunnel
 from agent.wire.template import FlowEnds
 from scenarios.errors import UsageError
@@ -40,7 +40,12 @@ def test_a_write():
         "spine": 2, "path": "p1: leaf0 > spine2 > leaf3", "rtx": True, "message": 4, "va": "0x1000", "imm": "0x9",
     }  # fmt: skip
     line = line_of(found)
-    for part in ("00:00:01.500000Z", "h0 > h3 WRITE_ONLY_IMM", "psn 7", "ev 0xc0001102 (p1: leaf0 > spine2 > leaf3)"):
+    for part in (
+        "00:00:01.500000Z",
+        "h0 > h3 WRITE_ONLY_IMM",
+        "qp 0x3001 psn 7",
+        "ev 0xc0001102 (p1: leaf0 > spine2 > leaf3)",
+    ):
         assert part in line
     assert line.endswith("rtx")
 
@@ -49,7 +54,19 @@ def test_a_sack_tells_its_ranges():
     seth = SETH(nxt=0x1F, cack_psn=10, sack_offset=1, sack_bitmap=0b1011, entropy=EV)
     found = record(BTH(opcode=0xDC, psn=10), seth, CC_STATE(), PortMask(port_mask=6))
     assert (found["cack"], found["ranges"], found["arrived"]) == (10, [(11, 12), (14, 14)], "11-12, 14")
-    assert "cack 10 of ev 0xc0001102 arrived 11-12, 14 ports ports 1, 2" in line_of(found)
+    assert "cack 10 arrived 11-12, 14 of ev 0xc0001102 ports 1, 2" in line_of(found)
+
+
+def test_an_acknowledgement_tells_how_many_messages_are_done():
+    found = record(BTH(opcode=0xD1, psn=9), AETH(msn=1))
+    assert (found["syndrome"], found["messages_done"]) == ("ACK", 1)
+    assert line_of(found).endswith("syndrome ACK messages done 1")
+
+
+def test_an_endpoint_request_tells_of_ports_if_it_is_of_them():
+    said = [record(BTH(opcode=0xD8, psn=9), ERTH(op=op, port_status_mask=mask)) for op, mask in ((0, 4), (1, 0))]
+    assert [(each["op"], each.get("ports")) for each in said] == [("PORT_STATUS_UPDATE", "2"), ("EV_PROBE", None)]
+    assert record(BTH(opcode=0xD9, psn=9), EETH(op=1))["op"] == "EV_PROBE"
 
 
 def test_a_nack_tells_its_reason():
