@@ -17,6 +17,7 @@ import msgspec
 from agent.core.errors import CoreError
 from agent.host.errors import RequestError
 from agent.host.requests import Request
+from agent.io.listening import listen_at
 from agent.wire.errors import WireError
 
 _RECEIVE_BYTES = 1 << 16
@@ -55,9 +56,7 @@ class ControlServer:
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             _remove_dead(self._path)
-            listener.bind(os.fspath(self._path))
-            self._path.chmod(0o600)  # root, and nobody else, can ask
-            listener.listen(16)
+            listen_at(self._path, listener, 16)
         except OSError:
             listener.close()
             raise

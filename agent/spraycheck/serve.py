@@ -1,6 +1,5 @@
 """The process of one leaf: does a round when its monitor asks, and answers with what it counted and judged."""
 
-import os
 import select
 import socket
 from collections.abc import Iterator
@@ -8,6 +7,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from agent.io.ending import Ending
+from agent.io.listening import listen_at
 from agent.spraycheck import leaf_line
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf import LeafDetector
@@ -16,22 +16,13 @@ from agent.spraycheck.leaves import known_of, turn_of
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError.
-
-    The file is there from when on one can connect.
-    """
-    fresh = path.with_suffix(".new")
-    fresh.unlink(missing_ok=True)
+    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
-            listener.bind(os.fspath(fresh))
-            fresh.chmod(0o600)
-            listener.listen(1)
-            fresh.replace(path)
+            listen_at(path, listener, 1)
             yield listener
         finally:
-            for each in (fresh, path):
-                each.unlink(missing_ok=True)
+            path.unlink(missing_ok=True)
 
 
 def serve(detector: LeafDetector, listener: socket.socket, end: Ending) -> None:

@@ -46,6 +46,7 @@ def test_it_builds_pings_and_leaves_nothing(lab):
     done = mn(f"spraylab,planes=1,leaves=2,spines=2,lab={lab}", "--test", "pingall")
     assert (done.returncode, namespaces(namespace_prefix(lab))) == (0, ())
     assert "0% dropped (2/2 received)" in done.stderr
+    assert "OpenFlow" not in done.stderr, "nothing is missing"
 
 
 @pytest.mark.skipif(not MN.exists(), reason="Mininet's command is not installed")
