@@ -14,10 +14,10 @@ try:
 except ImportError as error:
     sys.exit(f"{error}: use the mn of spraylab's own Python environment, as in `sudo .venv/bin/mn`")
 
+import mininet.node
 from mininet import clean
 from mininet.net import Mininet as PlainMininet
 from mininet.node import NullController
-from mininet.node import findController as find_controller
 
 _built: list[FabricNet] = []
 _asked = False
@@ -49,7 +49,7 @@ def Mininet(topo: Any, **options: Any) -> Any:  # noqa: N802 - the command calls
 def findController() -> Any:  # noqa: N802 - the command calls it
     """What the command takes as controller if it is told none: nothing, if the topology is ours; it has no switches."""
     topo = next((word for word in sys.argv if word.removeprefix("--topo=").split(",")[0] == "spraylab"), None)
-    return NullController if topo else find_controller()
+    return NullController if topo else mininet.node.findController()
 
 
 def cleanup() -> None:
