@@ -3,11 +3,12 @@
 To be imported before any other module that imports matplotlib: what it reads, it reads while it is imported.
 """
 
+import gc
 import os
 import pwd
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from typing import Any
 
@@ -50,8 +51,19 @@ def _load() -> Any:
 matplotlib = _load()
 
 
-def own_settings(settings: Mapping[str, Any]) -> AbstractContextManager[None]:
-    """Context in which figures are drawn by matplotlib's defaults and `settings`, and by nothing else."""
+@contextmanager
+def own_settings(settings: Mapping[str, Any]) -> Iterator[None]:
+    """Context in which figures are drawn by matplotlib's defaults and `settings`, and by nothing else.
+
+    Python's collector rests meanwhile: it took a fifth of the time, since it looks at the thousands of parts that a
+    figure has again and again.
+    """
     defaults = {name: value for name, value in matplotlib.rcParamsDefault.items() if name not in _OF_WINDOWS}
-    context: AbstractContextManager[None] = matplotlib.rc_context(defaults | dict(settings))
-    return context
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        with matplotlib.rc_context(defaults | dict(settings)):
+            yield
+    finally:
+        if collecting:
+            gc.enable()

@@ -43,6 +43,10 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 """Okabe and Ito's, told apart by everybody."""
 
 _MARKERS = "osD^vPX"
+_DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
+"""Of curves, in turn: one below another shows in its gaps."""
+_APART_PT, _WIDEST, _NARROWEST = 3.0, 2.2, 1.0
+"""Between the marks of two curves at one measured point; widths of the first and the last curve (our choice)."""
 
 _TITLE_LETTERS = 52
 """In a line of a legend's title, by the width of a figure."""
@@ -81,15 +85,14 @@ def roc_figure(roc: Sequence[Line]) -> Figure | None:
     curves = _telling(_grouped(roc, names))
     if not curves:
         return None
-    figure, axes = _axes("false alarms a healthy flow", "misses a failed path")
+    figure, axes = _axes("share of healthy flows accused", "share of failed paths missed")
     spines = {key[_OF_ROC.index("spines")] for key in curves}
     if len(spines) == 1:
         alarms = np.linspace(0, 1, 201)
         axes.plot(alarms, (1 - alarms) ** (1 / spines.pop()), ":", color="0.6", linewidth=0.8)
     for at, (key, lines) in enumerate(curves.items()):
-        style = "-" if key[0] == "rotation" else "--"
         x, y = zip(*_by_alarms(lines), strict=True)
-        axes.plot(x, y, style, color=_color(at), label=_label(curves, key, names), drawstyle="steps-post")
+        axes.plot(x, y, **_look(at, len(curves)), label=_label(curves, key, names), drawstyle="steps-post")
     axes.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
     return _legend(figure, axes, _shared(curves, names))
 
@@ -117,19 +120,19 @@ def _area(points: Sequence[tuple[float, float]]) -> float:
 def misses_figure(cells: Sequence[Line]) -> Figure | None:
     """False-negative rate against packets a spine, one curve a drop rate (SprayCheck E3)."""
     names, curves = _varying(_failing(cells), "packets")
-    return _curves(names, curves, "packets", "packets on each spine", "misses a failed path", "miss")
+    return _curves(names, curves, "packets", "packets on each spine", "share of failed paths missed", "miss")
 
 
 def spines_figure(cells: Sequence[Line]) -> Figure | None:
     """Share of failed links that are named against the number of spines (SprayCheck S8)."""
     names, curves = _varying(_failing(cells), "spines")
-    return _curves(names, curves, "spines", "spines", "failed links named", "link_found", base=2)
+    return _curves(names, curves, "spines", "spines", "share of failed links named", "link_found", base=2)
 
 
 def named_figure(cells: Sequence[Line]) -> Figure | None:
     """The share of runs that named every failed link, by packets a spine that they were given."""
     names, curves = _varying(_failing(cells), "packets")
-    return _curves(names, curves, "packets", "packets on each spine", "runs with every link named", "found")
+    return _curves(names, curves, "packets", "packets on each spine", "share of runs that named all", "found")
 
 
 def time_figure(cells: Sequence[Line]) -> Figure | None:
@@ -139,16 +142,18 @@ def time_figure(cells: Sequence[Line]) -> Figure | None:
     if not curves:
         return None
     figure, axes = _axes("packets on each spine", "seconds until named: median, longest")
+    measured = {line["packets"] for lines in curves.values() for line in lines}
     for at, (key, lines) in enumerate(curves.items()):
         ordered = sorted(lines, key=lambda line: int(line["packets"]))
         medians = [line["seconds_median"] for line in ordered]
         above = [max(line["seconds_max"] - line["seconds_median"], 0.0) for line in ordered]
+        places = _beside([line["packets"] for line in ordered], at, len(curves), measured)
         axes.errorbar(
-            [line["packets"] for line in ordered], medians, ([0.0] * len(above), above), fmt=f"{_marker(at)}-",
-            color=_color(at), label=_label(curves, key, names), elinewidth=0.7, capsize=1.5,
+            places, medians, ([0.0] * len(above), above),
+            fmt=_marker(at), **_look(at, len(curves)), label=_label(curves, key, names), elinewidth=0.7, capsize=1.5,
         )  # fmt: skip
     axes.set_xscale("log")
-    _tick_measured(axes, {line["packets"] for lines in curves.values() for line in lines})
+    _tick_measured(axes, measured)
     axes.set_ylim(bottom=0)
     return _legend(figure, axes, _shared(curves, names))
 
@@ -167,7 +172,8 @@ def failures_figure(cells: Sequence[Line]) -> Figure | None:
         by_kind = {line["failure"]: line for line in lines}
         shift = (at - (len(groups) - 1) / 2) * 0.8 / max(len(groups), 1)
         places = [kinds.index(kind) + shift for kind in by_kind]
-        _with_bars(axes, places, list(by_kind.values()), "link_found", _color(at), _label(groups, key, names), "")
+        look = {"color": _color(at), "linestyle": ""}
+        _with_bars(axes, places, list(by_kind.values()), "link_found", look, _label(groups, key, names))
         wrong = [line["wrong_rate"] for line in by_kind.values()]
         axes.plot(places, wrong, "x", color=_color(at), markersize=4)
     axes.set_xticks(range(len(kinds)), [kind.replace("-", "\n", 1) for kind in kinds])
@@ -187,13 +193,13 @@ def _curves(
     if not curves:
         return None
     figure, axes = _axes(x_label, y_label)
+    measured = {line[x] for lines in curves.values() for line in lines}
     for at, (key, lines) in enumerate(curves.items()):
         ordered = sorted((line for line in lines if line[f"{y}_of"]), key=lambda line: float(line[x]))
-        _with_bars(
-            axes, [line[x] for line in ordered], ordered, y, _color(at), _label(curves, key, names), "-", _marker(at)
-        )
+        places = _beside([line[x] for line in ordered], at, len(curves), measured)
+        _with_bars(axes, places, ordered, y, _look(at, len(curves)), _label(curves, key, names), _marker(at))
     axes.set_xscale("log", base=base)
-    _tick_measured(axes, {line[x] for lines in curves.values() for line in lines})
+    _tick_measured(axes, measured)
     axes.set_ylim(-0.03, 1.03)
     return _legend(figure, axes, _shared(curves, names))
 
@@ -217,15 +223,24 @@ def _tick_measured(axes: Axes, values: Iterable[float]) -> None:
 
 
 def _with_bars(
-    axes: Axes, x: Sequence[float], lines: Sequence[Line], y: str, color: str, label: str, line: str, marker: str = "o"
+    axes: Axes, x: Sequence[float], lines: Sequence[Line], y: str, look: Mapping[str, Any], label: str, mark: str = "o"
 ) -> None:
     """Rates with their intervals."""
     rates = [each[f"{y}_rate"] for each in lines]
     below = [max(rate - each[f"{y}_low"], 0.0) for rate, each in zip(rates, lines, strict=True)]
     above = [max(each[f"{y}_high"] - rate, 0.0) for rate, each in zip(rates, lines, strict=True)]
-    axes.errorbar(
-        x, rates, (below, above), fmt=f"{marker}{line}", color=color, label=label, elinewidth=0.7, capsize=1.5
-    )
+    axes.errorbar(x, rates, (below, above), fmt=mark, **look, label=label, elinewidth=0.7, capsize=1.5)
+
+
+def _beside(x: Sequence[float], at: int, curves: int, measured: Iterable[float]) -> list[float]:
+    """Places on a logarithmic axis beside what was measured, so that no curve's marks hide those of another.
+
+    All curves' marks stand around the tick, _APART_PT from one to the next; `measured` is everything along the axis.
+    """
+    measured = list(measured)
+    span = math.log(max(measured) / min(measured)) or 1.0
+    points = (at - (curves - 1) / 2) * _APART_PT
+    return [each * math.exp(span * points / (72 * (_SIZE_IN[0] - _BESIDE_AXES_IN))) for each in x]
 
 
 def _failing(cells: Iterable[Line]) -> list[Line]:
@@ -262,7 +277,7 @@ def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...], names: Seque
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"
 _UNITS = {
-    "rate": "{} dropped", "asked_rate": "{} asked for", "packets": "{} packets", "spines": "{} spines",
+    "rate": "{} dropped", "asked_rate": "asked to find {}", "packets": "{} packets", "spines": "{} spines",
     "loss_policy": "loss policy {}", "failure": "failure: {}", "planes": "{} planes", "leaves": "{} leaves",
     "strides": "strides {}", "allowed_miss": "{} misses allowed", "allowed_false_alarm": "{} false alarms allowed",
 }  # fmt: skip
@@ -321,6 +336,12 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
     with replacing(paths[2]) as pdf:
         figure.savefig(pdf, format="pdf", metadata={"CreationDate": None})
     return paths
+
+
+def _look(at: int, curves: int) -> dict[str, Any]:
+    """Colour, dashes and width of a curve; later ones are drawn over earlier ones and are narrower."""
+    width = _WIDEST - (_WIDEST - _NARROWEST) * at / max(curves - 1, 1) if curves > 1 else _NARROWEST
+    return {"color": _color(at), "linestyle": _DASHES[at % len(_DASHES)], "linewidth": width}
 
 
 def _color(at: int) -> str:

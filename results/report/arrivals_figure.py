@@ -152,6 +152,7 @@ def _draw_flows(verdicts: Verdicts, flows: list[_Pair], width_in: float, reach: 
     with style.styled():
         figure = style.blank(0.75 + 1.75 * rows, width_in)
         grid = figure.subplots(rows, columns, squeeze=False, sharex=True, sharey=True)
+        style.share_outer_axes(grid)
         for axes in grid.flat[len(shown) :]:
             axes.axis("off")
         for axes, flow, name in zip(grid.flat, shown, names, strict=False):
@@ -179,11 +180,12 @@ def _draw_flow(axes: Axes, verdicts: Verdicts, pair: _Pair, name: str, reach: Re
     axes.set_title(name, fontsize=8)
     axes.axhline(0, color=style.INK, linewidth=0.9)
     spines, off = verdicts.spine[pair.rows], _off(verdicts, pair.rows)
-    for spine, limit in zip(spines, _limits(verdicts, pair.rows), strict=True):
-        axes.plot([spine - 0.4, spine + 0.4], [limit, limit], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)))
+    limits = _limits(verdicts, pair.rows)
+    axes.hlines(limits, spines - 0.4, spines + 0.4, color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)))
     for verdict, (marker, colour, _) in _MARKS.items():
         of_it = verdicts.code[pair.rows] == verdict
-        axes.scatter(spines[of_it], off[of_it], marker=marker, color=colour, s=30, linewidths=0, zorder=3)
+        if of_it.any():
+            axes.scatter(spines[of_it], off[of_it], marker=marker, color=colour, s=30, linewidths=0, zorder=3)
     off_reach, along = reach[Quantity.OFF], reach[Quantity.SPINE]
     off_reach.stretch(axes, "y", *_with_margins(off_reach))
     axes.set_xlim(along.low - 0.6, along.high + 0.6)

@@ -1,7 +1,7 @@
 """Several runs beside each other, what differs first."""
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
@@ -51,7 +51,7 @@ class Comparison:
     """What of which run, by its letter, could not be read and so is not compared."""
 
 
-Facts = Mapping[str, Any]
+Facts = dict[str, Any]
 
 
 class Share(float):
@@ -96,14 +96,15 @@ def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list
 
 
 def _names(facts: Sequence[Facts]) -> list[str]:
-    """All names; one that only a later run has comes behind that which is before it there."""
+    """All names; one that only a later run has comes before that which is behind it there."""
     names: list[str] = []
     for of_run in facts:
-        at = 0
-        for name in of_run:
-            if name not in names:
+        at = len(names)
+        for name in reversed(of_run):
+            if name in names:
+                at = names.index(name)
+            else:
                 names.insert(at, name)
-            at = names.index(name) + 1
     return names
 
 

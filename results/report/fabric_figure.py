@@ -30,6 +30,8 @@ ROOMY = 10
 _Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
 _APART_PT = 2.6
 """By which a failed and an accused direction of one link are drawn to its two sides, so that both meet its nodes."""
+_ASIDE, _HALF_NODE = 0.4, 0.03
+"""From the sides of a plane: a label whose link ends there goes inwards, from the node on (tried in a browser)."""
 _LINKS_IN_FULL = 128
 """In a plane; with more, their lines are thinner."""
 
@@ -112,9 +114,17 @@ def _draw_plane(
     for at, way in enumerate(reversed(told[:MOST_LABELS])):
         what = _label_text(data, way in failed, way in named, way in possible)
         colour = style.FAULT if way in failed else style.ACCUSED
-        axes.text(
-            -0.02, 1.84 + 0.14 * at, f"{way}: {what}", ha="left", va="center", fontsize=7.5, color=colour, zorder=7
-        )
+        x, align = _above(_place(fabric, way.sender)[0], _place(fabric, way.receiver)[0], way.sender.role)
+        place = x, 1.84 + 0.14 * at
+        axes.text(*place, f"{way}: {what}", ha=align, va="center", fontsize=7.5, color=colour, zorder=7)
+
+
+def _above(sender_x: float, receiver_x: float, sender: Role) -> tuple[float, Literal["left", "center", "right"]]:
+    """Where a link's label stands and to which side it goes: above the upper end, and inside the plane."""
+    x = sender_x if sender is Role.SPINE else receiver_x
+    if x < _ASIDE:
+        return max(-0.02, x - _HALF_NODE), "left"
+    return (min(1.02, x + _HALF_NODE), "right") if x > 1 - _ASIDE else (x, "center")
 
 
 def _count_text(told: list[DirectedLink]) -> str:

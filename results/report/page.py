@@ -32,8 +32,10 @@ FIGURES = (
 """Of a report, in the order of the page."""
 COLUMN = "-column"
 """Behind the name of a figure's file, when it has the width of a column."""
+COLUMN_FORMATS = ("svg", "pdf")
+"""Of these: a paper takes no PNG, which costs as much as a figure."""
 FILES = (*FIGURES, *(f"{name}{COLUMN}" for name in FIGURES))
-"""Names of the files in `figures/`, each in the formats that `style.save` writes."""
+"""Names of the files in `figures/`, each in some of `style.FORMATS`."""
 
 _INTERVAL = r"\([\d.]+% to [\d.]+%\)"
 
@@ -52,7 +54,7 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None, for_p
     tell("3 of 3: writing them and the page")
     if for_paper:
         style.save(drawn, run.figures, style.FORMATS)
-        style.save(columns, run.figures, style.FORMATS, COLUMN)
+        style.save(columns, run.figures, COLUMN_FORMATS, COLUMN)
     else:
         style.save(drawn, run.figures, ("svg", "png"))
     write_file(run.report, page_of(data, drawn, columns).encode())

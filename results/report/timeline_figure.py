@@ -72,6 +72,7 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
     with style.styled():
         figure = style.blank(0.5 + sum(heights) + 0.22 * len(panels), width_in)
         grid = figure.subplots(len(panels), 1, sharex=True, squeeze=False, height_ratios=heights)
+        style.share_outer_axes(grid)
         for axes, panel in zip(grid.flat, panels, strict=True):
             style.quiet_axes(axes, "x")
             panel.draw(axes, data, reach)

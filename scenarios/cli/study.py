@@ -187,6 +187,14 @@ def _told(row: "Row", with_policy: bool) -> str:
     return f"{row.spray}, {row.expectation}, {policy}{sizes}, {what}, seed {row.seed}: {named}"
 
 
+_LEGEND = (
+    "happened/of how many (exact 95 % interval). miss: paths over a link that drops, not judged failed. false_flow: "
+    "flows over no such link, with a path judged failed. found: runs that named every link that drops. wrong: runs "
+    "that named a link that does not drop"
+)
+"""What the columns of the table count."""
+
+
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
     from results.study_table import telling
 
@@ -207,6 +215,10 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
         for cell in cells
     ]  # fmt: skip
     output.table(columns, rows, "nothing is done yet")
+    if rows:
+        output.text(_LEGEND)
+    if "asked_rate" in more:
+        output.text("asked_rate: the smallest drop rate that the tests have to find; rate is what the link dropped")
     if unsure := [cell["mode"] for cell in cells if cell["insufficient"]]:
         why = "; of a folder in runs/ `spraylab detect FOLDER` tells why" if "fabric" in unsure else ""
         output.text(

@@ -108,3 +108,18 @@ def test_numbers_of_close_measured_points_do_not_run_into_each_other(tmp_path):
     assert all(left.x1 + 2 < right.x0 for left, right in pairwise(boxes))
     assert [label.get_text() for label in axes.get_xticklabels()][:: len(boxes) - 1] == ["100", "60,000"]
     assert {round(float(at)) for at in axes.xaxis.get_minorticklocs()} | set(axes.get_xticks()) == set(packets)
+
+
+def test_equal_curves_do_not_hide_each_other():
+    rows = [row(packets=packets, expectation=by) for packets in (100, 1000, 10_000) for by in ("uniform", "declared")]
+    figure = misses_figure(cells_table(rows))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    one, other = (container.lines[0] for container in axes.containers)
+    assert np.array_equal(one.get_ydata(), other.get_ydata()), "they would lie on each other"
+    apart = axes.transData.transform(other.get_xydata()) - axes.transData.transform(one.get_xydata())
+    assert np.allclose(apart[:, 0] * 72 / figure.dpi, 3, atol=0.6)
+    looks = [(line.get_color(), str(line.get_linestyle()), line.get_marker()) for line in (one, other)]
+    assert all(len(set(each)) == 2 for each in zip(*looks, strict=True))
+    middle = np.exp((np.log(one.get_xydata()[:, 0]) + np.log(other.get_xydata()[:, 0])) / 2)
+    assert np.allclose(middle, (100, 1000, 10_000)), "around the tick"

@@ -100,7 +100,7 @@ def test_what_only_a_later_run_has_stands_where_it_has_it(tmp_path):
     summary["totals"]["flows"] = 1
     runs[1].summary.write_bytes(msgspec.json.encode(summary))
     names = [one.name for one in compare([read_run(run) for run in runs]).came_out]
-    assert names == ["p1:leaf0>spine0 drop: dropped", "p0:leaf3>spine5 drop: dropped", "flows"]
+    assert names == ["p0:leaf3>spine5 drop: dropped", "p1:leaf0>spine0 drop: dropped", "flows"]
 
 
 def test_a_run_without_summary_can_be_compared(tmp_path):
@@ -141,3 +141,10 @@ def test_a_scenario_whose_aliases_blow_up_is_not_compared(tmp_path):
     tracemalloc.stop()
     assert "B: scenario.yaml: line 2: a YAML alias is used" in found.problems
     assert "B: scenario.yaml: 6 more flaws" in found.problems
+
+
+def test_what_only_one_run_has_stands_in_the_order_of_the_runs(tmp_path):
+    larger = msgspec.structs.replace(ROUNDS, size_bytes=16 << 20)
+    runs = [read_run(write_collective_run(tmp_path / name, rounds)) for name, rounds in (("a", ROUNDS), ("b", larger))]
+    names = [row.name for row in compare(runs).came_out if row.name.endswith("busbw, GB/s")]
+    assert names == ["all-reduce 8 MiB: busbw, GB/s", "all-reduce 16 MiB: busbw, GB/s"]

@@ -98,7 +98,8 @@ def test_ids_are_there_once(gray_page):
 
 def test_figures_are_files_too(gray, gray_page):
     names = {path.name for path in gray.figures.iterdir()}
-    assert names == {f"{stem}.{kind}" for stem in FILES_OF_FIGURES for kind in ("svg", "png", "pdf")}
+    wanted = {f"{stem}.{kind}" for stem in FIGURES for kind in ("svg", "png", "pdf")}
+    assert names == wanted | {f"{stem}-column.{kind}" for stem in FIGURES for kind in ("svg", "pdf")}
     assert set(FILES_OF_FIGURES) == {*FIGURES, *(f"{stem}-column" for stem in FIGURES)}
     for stem, inches in (("timeline", WIDTH_IN), ("timeline-column", COLUMN_IN)):
         box = re.search(rb"/MediaBox \[ ?0 0 ([\d.]+) ", (gray.figures / f"{stem}.pdf").read_bytes())
@@ -610,6 +611,25 @@ def test_lines_of_failed_and_accused_links_meet_their_nodes(gray):
         for end in line.get_transform().transform(line.get_xydata()):
             away_pt = np.abs(boxes - end).max(axis=1).min() * 72 / figure.dpi
             assert away_pt <= 4, "half of the side of a node's box"
+
+
+def test_the_label_of_a_link_stands_above_its_upper_end(tmp_path):
+    def label(link):
+        run = write_run(tmp_path / link.replace(">", "-"))
+        data = read_run(run)
+        moved = [dataclasses.replace(fault, link=link) for fault in data.faults]
+        data = dataclasses.replace(data, faults=moved)
+        figure = fabric_figure.draw(data).figure
+        figure.draw_without_rendering()
+        axes = next(axes for axes in figure.axes if axes.get_title(loc="left").startswith("plane 0"))
+        text = next(text for text in axes.texts if text.get_text().startswith(f"{link}: failed"))
+        box = text.get_window_extent()
+        node = axes.transData.transform(((int(link[-1]) + 0.5) / 8, 1.5))[0]
+        assert axes.get_window_extent().x0 - 5 < box.x0, link
+        assert box.x1 < axes.get_window_extent().x1 + 5, link
+        return box.x0 < node < box.x1
+
+    assert all(label(f"p0:leaf3>spine{spine}") for spine in (0, 3, 4, 7))
 
 
 def test_legends_are_of_what_is_there(gray, tmp_path):
