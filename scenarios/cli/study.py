@@ -223,7 +223,8 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
         why = "; of a folder in runs/ `spraylab detect FOLDER` tells why" if "fabric" in unsure else ""
         output.text(
             "insufficient: paths that are not judged (too few packets for a sure verdict, or counts that do not fit "
-            f"together{why}); a bad one among them counts as missed (docs/detector.md#compared-with-the-paper)"
+            f"together{why}); a bad one among them counts as missed "
+            "(docs/detector-measurements.md#compared-with-the-paper)"
         )
 
 

@@ -142,7 +142,7 @@ def test_verdicts_that_say_nothing_are_counted_and_healthy_runs_name_nobody(tmp_
     named, unsure = columns.index("found"), columns.index("insufficient")
     assert [row[named] == "-" for row in cells] == [False, True]
     assert all(not row[unsure].startswith("0/") for row in cells)
-    assert "detector.md#compared-with-the-paper" in done.stdout
+    assert "detector-measurements.md#compared-with-the-paper" in done.stdout
     assert "spraylab detect" not in done.stdout, "a simulated run leaves no folder"
 
 
