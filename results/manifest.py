@@ -17,9 +17,9 @@ import msgspec
 from agent.wire.ranges import VERSION, Count, Seed, Text, Version
 from results.source_code import SourceCode
 from testbed.tools import clean_environment, find_tool
+from testbed.version import VERSION as OWN_VERSION
 
 PACKAGES = (
-    "spraylab",
     "mininet",
     "msgspec",
     "numpy",
@@ -31,7 +31,7 @@ PACKAGES = (
     "isal",
     "click",
 )
-"""Python packages whose version can change a result."""
+"""Python packages, beside spraylab, whose version can change a result."""
 
 TOOLS = (("iproute2", ("ip", "-V")), ("tcpdump", ("tcpdump", "--version")), ("clang", ("clang", "--version")))
 
@@ -100,7 +100,7 @@ def manifest(
         cpus_usable=len(os.sched_getaffinity(0)),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         python=sys.version.split()[0],
-        packages={name: _package(name) for name in PACKAGES},
+        packages={"spraylab": OWN_VERSION} | {name: _package(name) for name in PACKAGES},
         tools={name: _tool(command) for name, command in TOOLS},
         repeats_with_seed=repeating.repeats,
         varies=repeating.varies,

@@ -76,7 +76,7 @@ def _package(name: str, package: str, use: str) -> Finding:
     try:
         return Finding(name, True, True, use, "", f"version {version(package)}")
     except PackageNotFoundError:
-        return Finding(name, False, True, use, f"install the Python package {package} (`make setup`)", "")
+        return Finding(name, False, True, use, f"install the Python package {package} (in a clone: `make setup`)", "")
 
 
 def _library() -> Finding:

@@ -10,6 +10,7 @@ from results.user_files import invoker
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
+from testbed.version import VERSION
 
 
 @click.command("doctor")
@@ -22,10 +23,10 @@ def command(context: click.Context, output: Output) -> None:
     findings = examine()
     fit = all(finding.present for finding in findings if finding.needed)
     if output.as_json:
-        output.document({"kernel": platform.release(), "fit": fit, "findings": findings})
+        output.document({"version": VERSION, "kernel": platform.release(), "fit": fit, "findings": findings})
     else:
         rows = [(_state(f.present, f.needed), f.name, f.use, f.advice or f.detail) for f in findings]
-        output.text(f"kernel {platform.release()} on {platform.machine()}, run by {who()}")
+        output.text(f"spraylab {VERSION} on kernel {platform.release()} {platform.machine()}, run by {who()}")
         output.table(("state", "what", "for", "do or found"), rows, "nothing to examine")
         output.text("everything needed is here" if fit else "something needed is missing: `run` and `up` will fail")
     context.exit(ExitCode.OK if fit else ExitCode.ENVIRONMENT)

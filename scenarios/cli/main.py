@@ -18,6 +18,7 @@ from click.shell_completion import CompletionItem, add_completion_class
 
 from scenarios.cli.command_group import CommandGroup
 from scenarios.interrupts import interrupts_raise
+from testbed.version import VERSION
 
 _COMMANDS = {
     "up": "up",
@@ -188,7 +189,7 @@ def _take_place_of(fd: int) -> None:
 
 
 @click.command(cls=Cli, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(package_name="spraylab")
+@click.version_option(VERSION)
 def main() -> None:
     """A testbed for MRC packet spraying over static SRv6: build a fabric, break a link, see who notices.
 
