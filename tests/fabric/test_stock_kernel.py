@@ -39,7 +39,7 @@ def test_mininets_tclink_delays_an_access_link() -> None:
 def test_the_right_link_is_named_with_netem_in_force(tmp_path: Path) -> None:
     require_netem()
     with own_lab(tmp_path / "runs") as lab:
-        summary = trusted(lab, "run", "gray-link-small", "--mechanism", "netem")
+        summary = trusted(lab, "run", "gray-link-small", within_s=600)  # an emulated machine is slow
         assert [each["link"] for each in summary["detected"]["named"]] == ["p0:leaf2>spine1"]
         assert summary["injected"][0]["mechanism"] == "netem"
         truth = list(read_records(tmp_path / "runs/latest/truth.jsonl"))

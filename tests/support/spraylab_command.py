@@ -86,10 +86,12 @@ def own_lab(runs: Path, reports: bool = False) -> Iterator[Lab]:
         take_down(lab.labdir)
 
 
-def trusted(lab: Lab, *words: str, code: int = 0, attempts: int = 3) -> Any:
+def trusted(lab: Lab, *words: str, code: int = 0, attempts: int = 3, within_s: float = 240) -> Any:
     """The summary of a run; one on a machine that did not keep up (exit 5) is no result, and is tried again."""
     for _ in range(attempts):
-        done = subprocess.run(lab.words(*words, "--json"), capture_output=True, text=True, timeout=240, check=False)
+        done = subprocess.run(
+            lab.words(*words, "--json"), capture_output=True, text=True, timeout=within_s, check=False
+        )
         if done.returncode != 5:
             break
     assert done.returncode == code, f"{words}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
