@@ -41,10 +41,10 @@ def command() -> None:
 @told
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
-    from scenarios.lab.readiness import lacks_of_folder, require
+    from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, require
 
     require_root()
-    require(lacks_of_folder(runs))
+    require((*lacks_of_folder(runs), *lacks_of_capture()))
     with Owner(labdir) as owner:
         chosen = _chosen(owner.ask(Status(), LabStatus), links, labdir, output)
         folder = run_dir.create(runs, "capture", labdir.lab)

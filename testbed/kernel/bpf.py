@@ -142,6 +142,13 @@ class BpfObject:
         return self._handle
 
 
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text)
+    except OSError as error:  # a write does not say where
+        raise OSError(error.errno, error.strerror, str(file)) from error
+
+
 _LEAST_FREE = 1 << 20
 """Bytes of a disk: with fewer clang has failed for want of room, and not for its source (our choice)."""
 
@@ -156,7 +163,7 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
     if clang is None:
         raise MissingFeatureError("clang", "it compiles the eBPF programs; install the package clang")
     for name, text in headers.items():
-        (out_dir / name).write_text(text)
+        _write(out_dir / name, text)
     target = out_dir / f"{source.name.removesuffix('.c')}.o"
     system = f"/usr/include/{platform.machine()}-linux-gnu"  # asm/types.h lives there on Debian and Ubuntu
     flags = ("-O2", "-g", "-Wall", "-Werror", "-target", "bpf", "-mcpu=v3", "-I", str(out_dir), "-I", system)

@@ -92,6 +92,7 @@ def _named() -> None:
     for file, act in (
         (labdir.settings("worker0"), lambda: children.start("worker0", "nothing", ProcessId(1, 2))),
         (labdir.bpf / "a.bpf.o", lambda: bpf.build(_source(), {}, labdir.bpf)),
+        (labdir.bpf / "a.h", lambda: bpf.build(_source(), {"a.h": "#define A 1"}, labdir.bpf)),
         (place / "x", lambda: write_file(place / "x", b"x")),
     ):
         with pytest.raises(OSError, match="No space left") as raised:
