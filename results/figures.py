@@ -45,8 +45,9 @@ _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#0
 _MARKERS = "osD^vPX"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
 """Of curves, in turn: one below another shows in its gaps."""
-_APART_PT, _WIDEST, _NARROWEST = 3.0, 2.2, 1.0
-"""Between the marks of two curves at one measured point; widths of the first and the last curve (our choice)."""
+_APART_PT, _SPREAD_PT, _WIDEST, _NARROWEST = 3.0, 14.0, 2.2, 1.0
+"""Between the marks of two curves at one measured point, and of the first and the last curve at most; their widths (our
+choice)."""
 
 _TITLE_LETTERS = 52
 """In a line of a legend's title, by the width of a figure."""
@@ -239,7 +240,7 @@ def _beside(x: Sequence[float], at: int, curves: int, measured: Iterable[float])
     """
     measured = list(measured)
     span = math.log(max(measured) / min(measured)) or 1.0
-    points = (at - (curves - 1) / 2) * _APART_PT
+    points = (at - (curves - 1) / 2) * min(_APART_PT, _SPREAD_PT / max(curves - 1, 1))
     return [each * math.exp(span * points / (72 * (_SIZE_IN[0] - _BESIDE_AXES_IN))) for each in x]
 
 
@@ -268,11 +269,10 @@ def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...
 
 
 def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...], names: Sequence[str]) -> str:
-    """What tells this group from the others; rates in per cent."""
+    """What tells this group from the others; each value says what it is of."""
     all_keys = list(groups)
     differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1]
-    said = [_word(key[at]) if names[at] in (*_OF_CELL, *_OF_ROC) else _named(names[at], key[at]) for at in differing]
-    return ", ".join(said) or "all runs"
+    return ", ".join(_named(names[at], key[at]) for at in differing) or "all runs"
 
 
 _NO_BREAK = "\N{NO-BREAK SPACE}"

@@ -10,7 +10,7 @@ from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text
 from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
-from results.report.style import BESIDE_IN, Drawn
+from results.report.style import BESIDE_IN, COLUMN_IN, Drawn
 from results.report.tables import NOTHING, Table
 from results.report.words import doubts_of, sentence_of
 from results.summary import Summary, size_text
@@ -282,8 +282,10 @@ def comparison_page(runs: Sequence[RunData]) -> str:
     """HTML that needs nothing else."""
     found, count = compare(runs), len(runs)
     reaches = shared_by(runs)
-    drawn = [figures_of(run, BESIDE_IN, reaches) for run in runs]
-    rows: list[tuple[Drawn, ...]] = list(zip(*drawn, strict=True))
+    wide, narrow = ([figures_of(run, width, reaches) for run in runs] for width in (BESIDE_IN, COLUMN_IN))
+    rows: list[tuple[tuple[Drawn, ...], tuple[Drawn, ...]]] = list(
+        zip(zip(*wide, strict=True), zip(*narrow, strict=True), strict=True)
+    )
     return rendered(
         "comparison.html.j2",
         title=" / ".join(dict.fromkeys(str(run.scenario.get("name") or run.name) for run in runs)) + ", compared",

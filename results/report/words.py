@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from results.collective_rows import GB, CollectiveRow
 from results.report.arrivals_figure import has_thresholds
 from results.report.run_data import RunData
-from results.summary import Summary, flows_text, size_text
-from results.wording import count_text
+from results.summary import Detected, Summary, flows_text, size_text
+from results.wording import count_text, open_sets
 
 _MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
 _WORDS = {
@@ -110,10 +110,18 @@ def _noticed(data: RunData, summary: Summary) -> str:
         said += [f"SprayCheck named {names}, which {why}" for names, why in _wrong(data, wrong)]
     if found.missed:
         said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
-    if open_ended := (*found.candidates, *found.common_candidates):
-        said.append(f"{count_text(len(open_ended), 'set')} of links could not be told apart")
+    said += _open_ended(found)
     told = ", ".join(said) or "nobody was accused"
     return told if found.decides else f"{told}, which is recorded and decides nothing"
+
+
+def _open_ended(found: Detected) -> list[str]:
+    """What was accused where the evidence does not tell which of several links has failed."""
+    sets = (*found.candidates, *found.common_candidates)
+    if len(sets) == 1 and len(sets[0]) <= MOST_NAMED:
+        (text,) = open_sets(sets, found.fewest if found.candidates else ())
+        return [f"SprayCheck accused {text} and could not tell which"]
+    return [f"SprayCheck accused {count_text(len(sets), 'set')} of links and could not tell which of each"] * bool(sets)
 
 
 def _wrong(data: RunData, links: list[str]) -> list[tuple[str, str]]:

@@ -488,6 +488,18 @@ def test_a_failed_run_says_what_failed(tmp_path):
     assert "✗ fails the right links are named" in text
 
 
+def test_suspects_that_cannot_be_told_apart_are_named(tmp_path):
+    run = write_run(tmp_path / "x")
+    summary = msgspec.json.decode(run.summary.read_bytes())
+    summary["detected"] |= {"named": [], "candidates": [["p0:leaf3>spine5", "p0:spine5>leaf4"]], "fewest": [1]}
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    text = sentence_of(read_run(run)).text
+    assert "SprayCheck accused one of p0:leaf3>spine5, p0:spine5>leaf4 and could not tell which" in text
+    summary["detected"]["candidates"] *= 2
+    run.summary.write_bytes(msgspec.json.encode(summary))
+    assert "SprayCheck accused 2 sets of links and could not tell" in sentence_of(read_run(run)).text
+
+
 def test_a_healthy_run_accuses_nobody(tmp_path):
     text = text_of(page(write_run(tmp_path / "x", link=None)))
     assert "Nothing was broken; nobody was accused; all 256 MiB arrived intact" in text
