@@ -11,6 +11,7 @@ from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, PortId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
+    USUAL_RULES,
     Interface,
     Neighbour,
     NodeConfig,
@@ -51,7 +52,8 @@ class Difference:
     port: str
     """`leaf0`; empty for what belongs to the whole node."""
     what: str
-    """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `node` or `fault`."""
+    """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `rule`,
+    `node` or `fault`."""
     planned: str
     found: str
     words: str
@@ -102,6 +104,7 @@ class _Node:
                 found.append(lost)
             yield from found
         yield from self._unplanned_ports()
+        yield from self._rules()
         yield from self._routes(without_routes)
         yield from self._neighbours(without_routes)
         yield from self._addresses()
@@ -173,6 +176,14 @@ class _Node:
         for each in self.state.interfaces:
             if each.ifindex not in planned:
                 yield self._whole("port", NONE, each.name, "has a port {found} that is not planned")
+        for name in sorted(self.state.strange):
+            yield self._whole("port", NONE, name, "has an interface {found} that is not planned")
+
+    def _rules(self) -> Iterator[Difference]:
+        for rule in sorted(self.state.rules - USUAL_RULES):
+            yield self._whole("rule", NONE, str(rule), "has a routing rule ({found}) that is not planned")
+        for rule in sorted(USUAL_RULES - self.state.rules):
+            yield self._whole("rule", str(rule), NONE, "has lost its routing rule ({planned})")
 
     def _routes(self, away: Collection[int]) -> Iterator[Difference]:
         planned = {(each.prefix, each.table): each for each in self.config.routes}

@@ -7,6 +7,7 @@ linux/neighbour.h, linux/pkt_sched.h.
 import socket
 from ipaddress import IPv6Address, IPv6Network
 
+from pyroute2.netlink.rtnl.fibmsg import fibmsg
 from pyroute2.netlink.rtnl.ifaddrmsg import ifaddrmsg
 from pyroute2.netlink.rtnl.ifinfmsg import ifinfmsg
 from pyroute2.netlink.rtnl.ndmsg import ndmsg
@@ -15,6 +16,7 @@ from testbed.kernel import seg6local
 from testbed.kernel import traffic_control as tc
 from testbed.kernel.rtnl import Message, Request, Rtnl
 from testbed.model.node_config import (
+    LOOPBACK_IFINDEX,
     Address,
     Clsact,
     EncapRed,
@@ -23,10 +25,11 @@ from testbed.model.node_config import (
     Interface,
     Neighbour,
     Route,
+    Rule,
     UnknownAction,
 )
 
-_RTM_GETLINK, _RTM_GETADDR, _RTM_GETROUTE, _RTM_GETNEIGH = 18, 22, 26, 30
+_RTM_GETLINK, _RTM_GETADDR, _RTM_GETROUTE, _RTM_GETNEIGH, _RTM_GETRULE = 18, 22, 26, 30, 34
 _RTEXT_FILTER_SKIP_STATS = 8
 _READ_LINK_ATTRIBUTES = frozenset({1, 3, 4, 5, 16, 18})
 """IFLA_ADDRESS, _IFNAME, _MTU, _LINK, _OPERSTATE, _LINKINFO."""
@@ -38,17 +41,33 @@ _NUD_PERMANENT = 0x80
 _KERNEL_MADE = (1, 2, 9)
 """RTPROT_REDIRECT, RTPROT_KERNEL, RTPROT_RA: routes that nobody asked for."""
 
+_IFF_UP = 1
+"""Of linux/if.h."""
+
 _RTNH_F_DEAD, _RTNH_F_LINKDOWN = 1, 16
 
 
-def found_interfaces(rtnl: Rtnl) -> tuple[tuple[Interface, ...], frozenset[int]]:
-    """The veth ends, and the indexes of those that are ready to send. Other kinds of interface are not looked at."""
+def found_interfaces(rtnl: Rtnl) -> tuple[tuple[Interface, ...], frozenset[int], frozenset[str]]:
+    """The veth ends, the indexes of those that are ready to send, and the names of other interfaces that are up.
+
+    Others that are down are not told: the kernel makes some by itself in every namespace, as `sit0`.
+    """
     message: Message = ifinfmsg()
     message.update({"attrs": [("IFLA_EXT_MASK", _RTEXT_FILTER_SKIP_STATS)]})
     messages = rtnl.dump(Request("read links", message, _RTM_GETLINK), ifinfmsg, _READ_LINK_ATTRIBUTES)
     ends = [message for message in messages if _kind(message) == "veth"]
     ready = frozenset(message["index"] for message in ends if message.get_attr("IFLA_OPERSTATE") == "UP")
-    return tuple(map(_interface, ends)), ready
+    others = (each for each in messages if _kind(each) != "veth" and each["index"] != LOOPBACK_IFINDEX)
+    strange = frozenset(message.get_attr("IFLA_IFNAME") for message in others if message["flags"] & _IFF_UP)
+    return tuple(map(_interface, ends)), ready, strange
+
+
+def found_rules(rtnl: Rtnl) -> frozenset[Rule]:
+    """Which tables are looked up for IPv6, in which order."""
+    messages = _dump(rtnl, "rules", fibmsg, _RTM_GETRULE, family=socket.AF_INET6)
+    return frozenset(
+        Rule(m.get_attr("FRA_PRIORITY") or 0, m.get_attr("FRA_TABLE") or m["table"] or 0, m["action"]) for m in messages
+    )
 
 
 def found_clsacts(rtnl: Rtnl) -> tuple[Clsact, ...]:

@@ -12,12 +12,14 @@ from testbed.kernel.rtnl import Request, Rtnl
 from testbed.kernel.sysctl import read_sysctls, write_sysctls
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
+    USUAL_RULES,
     Address,
     Clsact,
     Interface,
     Neighbour,
     NodeConfig,
     Route,
+    Rule,
     Sysctl,
 )
 
@@ -34,6 +36,9 @@ class NodeState:
     neighbours: tuple[Neighbour, ...]
     routes: tuple[Route, ...]
     dead: frozenset[Route]
+    strange: frozenset[str] = frozenset()
+    """Interfaces that are up and neither `lo` nor a veth end."""
+    rules: frozenset[Rule] = USUAL_RULES
 
 
 def configure(config: NodeConfig, namespace: Path) -> None:
@@ -61,11 +66,12 @@ def read_state(config: NodeConfig, namespace: Path) -> NodeState:
     """The kernel's state of everything that `config` speaks of. Raises KernelError."""
     sysctls = read_sysctls(namespace, [sysctl.path for sysctl in config.quiet + config.forwarding])
     with Rtnl.inside(str(config.node), namespace) as rtnl:
-        interfaces, ready = dumps.found_interfaces(rtnl)
+        interfaces, ready, strange = dumps.found_interfaces(rtnl)
         clsacts = dumps.found_clsacts(rtnl)
         routes, dead = dumps.found_routes(rtnl)
+        rules = dumps.found_rules(rtnl)
         addresses, neighbours = dumps.found_addresses(rtnl), dumps.found_neighbours(rtnl)
-    return NodeState(sysctls, interfaces, ready, clsacts, addresses, neighbours, routes, dead)
+    return NodeState(sysctls, interfaces, ready, clsacts, addresses, neighbours, routes, dead, strange, rules)
 
 
 def differences(config: NodeConfig, state: NodeState, more_allowed: bool = False) -> tuple[str, ...]:

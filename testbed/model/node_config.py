@@ -75,6 +75,23 @@ class Address:
     prefix_bits: int
 
 
+@dataclass(frozen=True, slots=True, order=True)
+class Rule:
+    """A routing rule: the table that is looked up, lowest priority first. `action` as FR_ACT of linux/fib_rules.h."""
+
+    priority: int
+    table: int
+    action: int
+
+    def __str__(self) -> str:
+        """As `priority 100, table 7`."""
+        return f"priority {self.priority}, table {self.table}"
+
+
+USUAL_RULES = frozenset({Rule(0, TABLE_LOCAL, 1), Rule(32766, 254, 1)})
+"""What the kernel makes in every namespace (net/ipv6/fib6_rules.c), and a plan leaves so: local, then main."""
+
+
 @dataclass(frozen=True, slots=True)
 class Neighbour:
     """A permanent neighbour entry."""

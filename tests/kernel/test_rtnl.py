@@ -14,7 +14,7 @@ from testbed.kernel.rtnl import Rtnl
 from testbed.kernel.sysctl import write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_prefix
-from testbed.model.node_config import NodeConfig, cables_of, node_config
+from testbed.model.node_config import USUAL_RULES, NodeConfig, Rule, cables_of, node_config
 from tests.support.namespaces import needs_root, removed_lab, wait_until
 
 pytestmark = [pytest.mark.root, needs_root]
@@ -168,3 +168,16 @@ def test_sockets_live_where_they_were_opened(pair):
         rtnl.apply([requests.bring_up(1, "lo")])
     shown = subprocess.run(["ip", "-n", pair.leaf, "link", "show", "lo"], capture_output=True, check=True)
     assert b"UP" in shown.stdout
+
+
+def test_rules_and_interfaces_that_somebody_added_are_read(pair, leaf):
+    def found():
+        state = read_state(leaf, namespace_path(pair.leaf))
+        return state.strange, state.rules
+
+    assert found() == (frozenset(), USUAL_RULES)
+    pair.ip("-6", "rule", "add", "priority", "100", "table", "7")
+    pair.ip("tuntap", "add", "dev", "tun9", "mode", "tun")
+    assert found() == (frozenset(), USUAL_RULES | {Rule(100, 7, 1)}), "one that is down is not told"
+    pair.ip("link", "set", "tun9", "up")
+    assert found()[0] == {"tun9"}

@@ -11,7 +11,7 @@ from testbed.kernel.found_ports import FoundPort, FoundProgram
 from testbed.kernel.node_state import NodeState
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId
-from testbed.model.node_config import LOOPBACK_IFINDEX, Route, Sysctl, UnknownAction, node_config
+from testbed.model.node_config import LOOPBACK_IFINDEX, USUAL_RULES, Route, Rule, Sysctl, UnknownAction, node_config
 
 FABRIC = Fabric.of(FabricSpec(planes=1, leaves=3, spines=2))
 SPINE = NodeId.spine(0, 1)
@@ -133,3 +133,14 @@ def test_a_port_that_is_gone_says_only_that() -> None:
     state = replace(without_first(SAME), interfaces=tuple(OTHERS))
     ports = [FoundPort(each.ifindex, up=True, clsact=True) for each in OTHERS]
     assert [str(each) for each in compare(FABRIC, CONFIG, state, ports, {})] == ["p0-spine1 port leaf0 is gone"]
+
+
+def test_rules_and_interfaces_that_somebody_added_differ() -> None:
+    added = replace(SAME, strange=frozenset({"tun0"}), rules=USUAL_RULES | {Rule(100, 7, 1)})
+    assert [(each.what, each.found, each.words) for each in differences(added)] == [
+        ("port", "tun0", "has an interface tun0 that is not planned"),
+        ("rule", "priority 100, table 7", "has a routing rule (priority 100, table 7) that is not planned"),
+    ]
+    local = next(rule for rule in USUAL_RULES if rule.priority == 0)
+    (lost,) = differences(replace(SAME, rules=USUAL_RULES - {local}))
+    assert lost.words == "has lost its routing rule (priority 0, table 255)"
