@@ -59,13 +59,13 @@ class Topology(Part):
     """The fabric's counts."""
 
     planes: int = Field(default=2, ge=1, le=MAX_PLANES)
-    """Independent leaf/spine fabrics; a host has a port in each."""
+    """Independent leaf/spine fabrics; every host has a port in each."""
     leaves: int = Field(default=8, ge=1, le=MAX_INDEX)
-    """Leaves of one plane."""
+    """Leaves per plane."""
     spines: int = Field(default=8, ge=1, le=MAX_INDEX)
-    """Spines of one plane."""
+    """Spines per plane."""
     hosts_per_leaf: int = Field(default=1, ge=1, le=MAX_INDEX)
-    """Hosts on every leaf; host h sits on leaf h // hosts_per_leaf."""
+    """Hosts per leaf; host h is on leaf h // hosts_per_leaf."""
 
     @property
     def host_count(self) -> int:
@@ -82,83 +82,84 @@ class Workload(Part):
     """One kind of traffic: writes (`strides` or `pairs`, `packets` or `bytes`), or rounds of a collective (`bytes`)."""
 
     type: Literal["write", "all-reduce", "all-to-all", "sendrecv", "incast"] | None = None
-    """`write`: data is placed in the receiver's memory and verified there; or a collective of float32 numbers, checked
-    ([workloads.md](workloads.md)). Left out: what the group does, or `write`."""
+    """`write`: writes to the receiver's memory, verified there; else a collective ([workloads](workloads.md)). Left
+    out: the group's pattern, or `write`."""
     group: Literal["tp", "dp", "pp", "ep"] | None = None
-    """Groups of a training job: `tp` and `dp` all-reduce, `pp` sendrecv, `ep` all-to-all; they also say which hosts
-    are together."""
+    """Groups of a training job: `tp` and `dp` all-reduce, `pp` sendrecv, `ep` all-to-all; also fixes which hosts form a
+    group."""
     group_size: int | None = Field(default=None, ge=2)
-    """Hosts of a group; left out, all are one."""
+    """Hosts per group; left out, all hosts form one."""
     hosts: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, min_length=2)
-    """Hosts that take part in a collective, by rank; left out, all."""
+    """Hosts of a collective, by rank; left out, all."""
     iterations: int | None = Field(default=None, ge=1, le=100_000)
-    """Rounds of a collective, of which one more is checked; left out, 10."""
+    """Rounds of a collective; one more is checked. Left out, 10."""
     qps: int = Field(default=1, ge=1, le=64)
-    """Queue pairs: flows of each pair of writes, or between two hosts of a collective."""
+    """Queue pairs per pair of hosts; each is one flow."""
     strides: tuple[int, ...] | None = Field(default=None, min_length=1)
-    """Every host h writes to host h + stride, counted around; one flow a host and stride."""
+    """Every host h writes to host h + stride (modulo hosts): one flow per host and stride."""
     pairs: tuple[HostPair, ...] | None = Field(default=None, min_length=1)
-    """Or: a list of [source host, destination host], each one flow."""
+    """Instead of `strides`: [source host, destination host], one flow each."""
     packets: int | None = Field(default=None, ge=1)
-    """Full packets a flow; with `bytes`, too, at most 16777216 (PSNs have 24 bits)."""
+    """Full packets per flow, at most 16777216 (PSNs have 24 bits), also when `bytes` sets the volume."""
     bytes: Bytes | None = None
-    """Or: payload bytes a flow; of a collective, the memory of a host (of incast, of the receiver)."""
+    """Instead of `packets`: payload bytes per flow; for a collective, memory per host (incast: of the receiver)."""
     message_bytes: Bytes | None = None
-    """Payload bytes of one Write; left out, a flow is one Write."""
+    """Payload bytes per Write; left out, a flow is one Write."""
     at: Duration = "0"
-    """Writes begin so long after traffic has."""
+    """Delay of the first write after traffic starts."""
     rate: BitRate | None = None
-    """Payload bits a second that each flow of writes sends on average, resent packets included; left out, as fast as
-    its windows allow. A flow that takes over 5 % and 0.25 s longer makes the run `overloaded`, or is a warning where a
-    fault or congestion control may have held it back."""
+    """Average payload rate of each flow of writes, with resends; left out, as fast as windows allow. A flow that takes
+    over 5 % and 0.25 s longer makes the run `overloaded`; where a fault or congestion control may be the cause, the run
+    only warns."""
 
 
 class FaultEntry(Part):
-    """One order of faults: a target, one kind or several that compose, and when. The words are those of `fault set`."""
+    """One target, one or more kinds, and when. The words are those of [`fault set`](faults.md)."""
 
     link: Link | None = None
-    """What it is put on: `p0:leaf3>spine5` (one direction), `p0:leaf3-spine5` (both), `p*:leaf3>spine*` (many), also
-    links to hosts: `p0:h2>leaf2`."""
+    """Link: `p0:leaf3>spine5` (one direction), `p0:leaf3-spine5` (both), `p*:leaf3>spine*` (many), `p0:h2>leaf2` (a
+    host's)."""
     target: Target | None = None
-    """Or, instead of `link`: a link, a node (`p0-spine2`), a port (`h3:plane1`), a plane (`p1`), `any fabric link`."""
+    """Instead of `link`: any target, also a node (`p0-spine2`), a port (`h3:plane1`), a plane (`p1`), `any fabric
+    link`."""
     mechanism: Literal["auto", "netem", "ebpf", "tbf", "link"] = "auto"
-    """What makes it; a mechanism chosen for the run wins."""
+    """Mechanism; `run --mechanism` overrides it."""
     drop: Rate | None = None
-    """Share of packets dropped."""
+    """Drop this share of packets at random."""
     gemodel: Settings | None = None
-    """Drops in bursts (Gilbert-Elliott): `p=1%,r=10%`, also `bad=` and `good=`."""
+    """Drop in bursts (Gilbert-Elliott): `p=1%,r=10%`, also `bad=`, `good=`."""
     one_in: Count | None = None
-    """Every Nth packet is dropped."""
+    """Drop every Nth packet."""
     black_hole: HostName | None = None
-    """Everything to this host is dropped."""
+    """Drop everything to this host."""
     hang: Literal[True] | None = None
-    """A switch stays up and forwards nothing."""
+    """The switch stays up and forwards nothing."""
     corrupt: Rate | None = None
-    """Share of packets of which one bit is turned."""
+    """Flip one bit in this share of packets."""
     duplicate: Rate | None = None
-    """Share of packets sent twice."""
+    """Send this share of packets twice."""
     reorder: Rate | None = None
-    """Share of packets that overtake others; with `ahead`."""
+    """Let this share of packets overtake others; needs `ahead`."""
     delay: Time | None = None
-    """Every packet comes later: `10ms`; with `jitter` and `distribution`."""
+    """Delay every packet; with `jitter`, `distribution`."""
     rate: Rated | None = None
-    """A slow link: `10Mbit`; with `queue`."""
+    """Limit the link's rate; with `queue`."""
     down: Literal[True] | None = None
-    """The port is shut."""
+    """Shut the port."""
     flap: Settings | None = None
-    """Shut and opened: `period=2s`, also `duty=`, `count=`, `jitter=`."""
+    """Shut and open the port: `period=2s`, also `duty=`, `count=`, `jitter=`."""
     reboot: Time | None = None
-    """A switch is down for so long."""
+    """Switch off the switch for this long."""
     crash: Literal[True] | None = None
-    """A switch shuts all its ports."""
+    """Shut all ports of the switch."""
     only_control: Literal[True] | None = None
     """Only SACKs, NACKs and transport ACKs."""
     only_qp: Text | None = None
-    """Only packets to the queue pair of this number."""
+    """Only packets to this queue pair."""
     only_ev: Text | None = None
-    """Only packets with this entropy value, `EV/MASK` for some of its bits."""
+    """Only packets with this entropy value; `EV/MASK` compares some bits."""
     only_dscp: Text | None = None
-    """Only packets of this class: a number, or a name such as `CONTROL`."""
+    """Only packets of this class: a number or a name such as `CONTROL`."""
     only_size: Text | None = None
     """Only frames of these lengths: `100-300`."""
     only_to: HostName | None = None
@@ -166,27 +167,27 @@ class FaultEntry(Part):
     only_first: Literal[True] | None = None
     """Only writes that are not retransmissions."""
     only_last: Count | None = None
-    """Only the last so many packets of a message."""
+    """Only the last N packets of a message."""
     jitter: Time | None = None
     """Spread of the delay."""
     distribution: Text | None = None
-    """Of the delay: `uniform`, `normal`, `pareto`, `paretonormal`."""
+    """Distribution of the delay: `uniform`, `normal`, `pareto`, `paretonormal`."""
     ahead: Time | None = None
-    """What reordered packets skip."""
+    """Delay that reordered packets skip."""
     queue: Text | None = None
-    """Bytes that wait at a rate limit; left out, 50 ms worth."""
+    """Queue of the rate limit, in bytes; left out, 50 ms worth."""
     at: Time | None = None
-    """So long after the first packet; left out, in force from before the first packet."""
+    """Start this long after the first packet; left out, before the first packet."""
     for_: Time | None = Field(default=None, alias="for")
-    """Cleared after so long; left out, after the last packet."""
+    """Clear after this long; left out, after the last packet."""
     every: Time | None = None
-    """Set again each time so long has passed."""
+    """Set again after each such period."""
     times: Count | None = None
-    """How often with `every`."""
+    """Number of repetitions with `every`."""
     until: Text | None = None
-    """`detected`: cleared when a detector names its link."""
+    """Clear the fault on this event (only `detected`)."""
     on: Text | None = None
-    """What `at` counts from: `traffic` or `detected`."""
+    """Event that `at` counts from: `traffic` or `detected`."""
 
     @property
     def where(self) -> str:
@@ -202,104 +203,101 @@ class FaultEntry(Part):
 
 
 class Detector(Part):
-    """What is asked of SprayCheck."""
+    """What SprayCheck must find, and how it works."""
 
     min_rate: Rate = "1%"
-    """Smallest drop rate that must not be missed: with fewer packets than that needs, a verdict is `insufficient`."""
+    """Smallest drop rate to detect. A path with too few packets for it is `insufficient`."""
     expectation: Literal["uniform", "declared"] | None = None
-    """What decides which links are named: `uniform`: every path is to bring the same, as in the paper; `declared`: what
-    the sender says it sent over it. Both are judged and recorded. Left out: `uniform`, but `declared` when
-    `transport.ev.loss_policy` is not `off` or `transport.ev.profile` leaves paths out, since then paths get unequal
-    parts."""
+    """Expectation that decides which links are named: `uniform`, equal counts per path, as in the paper; `declared`,
+    the counts that senders declare. Both are recorded. Left out: `uniform`, but `declared` when
+    `transport.ev.loss_policy` is not `off` or `transport.ev.profile` omits paths, since paths then get unequal
+    shares."""
     select: Literal["all", "one"] = "all"
-    """Which announced flows are measured: all, or as in the paper one at a time from every leaf, destinations taking
-    turns. With `one` the others get no verdict."""
+    """Announced flows to measure: all, or as in the paper one at a time per leaf, destinations in turn; other flows
+    then get no verdict."""
     reset_s: float = Field(default=60, gt=0, le=3600)
-    """With `one`: after so long it is forgotten to which destinations there are flows and which have had their turn."""
+    """With `select: one`: how long a leaf remembers available and measured destinations."""
     priority_rate: BitRate | None = None
-    """Hold every uplink of a leaf to this rate (`100Mbit`) and let measured packets go first. A port without a rate has
-    no queue in which anything could go first."""
+    """Limit every uplink of a leaf to this rate and send measured packets first. A port without a rate has no queue for
+    a priority."""
     act: bool = False
-    """Close the loop: a link that is named becomes denied, and no queue pair uses it until `spraylab deny clear`."""
+    """Deny every named link: no queue pair uses it until `spraylab deny clear`."""
     lift_after: int | None = Field(default=None, ge=1, le=1_000_000)
-    """With `act`: probe links that are denied, and allow one again after so many probes in a row that were answered.
-    A link that drops p passes n probes with probability (1 - p)^n: 688 let 1 % pass once in a thousand times."""
+    """With `act`: probe denied links and allow one again after this many answers in a row. A link that drops p passes n
+    probes with probability (1 - p)^n: 688 let 1 % pass once in a thousand times."""
     counter_bits: Literal[16, 32] = 32
-    """Width of the leaves' counters. 16 as in the paper: less is counted, and nothing is judged as `declared`."""
+    """Width of the leaves' counters. With 16, as in the paper, leaves count less and `declared` is not judged."""
     processes: Literal["shared", "per-leaf"] = "shared"
-    """`per-leaf`: every leaf has a SprayCheck process of its own inside its namespace, which reads that leaf's counters
-    and no others; one more names links by what they report. `shared`: one process for all. The verdicts are the same
-    ([what it costs](performance.md#a-process-for-every-host-and-leaf))."""
+    """`per-leaf`: one SprayCheck process inside each leaf's namespace, plus one that names links. `shared`: one for
+    all. Verdicts are the same ([cost](performance.md#a-process-for-every-host-and-leaf))."""
 
 
 class Expectation(Part):
-    """What makes the run a success."""
+    """What the run must show to pass."""
 
     detected: tuple[Link, ...] | None = None
-    """Links SprayCheck must name and no other; `[]`: none. Left out: those between switches that lost data by a fault
-    during the run, whoever set it; links between hosts and leaves are left out; those up from a host are named
-    apart, by `declared` only."""
+    """Links that SprayCheck must name, and no others; `[]`: none. Left out: the links between switches that lost data
+    by a fault during the run, whoever set it. Links up from hosts are named separately, by `declared` only."""
     within_s: float | None = Field(default=None, gt=0, le=LONGEST_S)
-    """Seconds from the first packet until all of them are named."""
+    """Longest time from the first packet until all are named, in seconds."""
     retransmissions_within: Rate = "5%"
-    """How far retransmissions may differ from the data packets that the injector dropped; 3 packets always."""
+    """Allowed difference between retransmissions and the data packets that faults dropped; at least 3 packets."""
     detection: Literal["judged", "recorded"] = "judged"
-    """`recorded`: what SprayCheck says is written down and decides nothing, where another question is asked."""
+    """`recorded`: SprayCheck's result is recorded and does not decide the run."""
     retired: tuple[Link, ...] | None = None
-    """Links between switches over each of which, as far as flows use it, the agents must retire some entropy value, and
-    none that crosses none of them; `[]`: none at all."""
+    """Links between switches: agents must retire an entropy value over each one that flows use, and none that crosses
+    no such link; `[]`: none at all."""
     lost_per_path: int | None = Field(default=None, ge=0)
-    """Most packets that a flow may lose on any one path."""
+    """Most packets a flow may lose on one path."""
     goodput: BitRate | None = None
-    """Least payload rate of every flow, measured from `goodput_after_s` until it has sent all. It is this machine's
-    rate unless links are shaped to less (`faults[].rate`)."""
+    """Least payload rate of every flow, from `goodput_after_s` to its end. Unless links are shaped (`faults[].rate`),
+    it is this machine's rate."""
     goodput_after_s: float = Field(default=0, ge=0, le=LONGEST_S)
-    """Seconds from the first packet until `goodput` is measured."""
+    """Start of the `goodput` measurement, in seconds after the first packet."""
 
 
 class Limits(Part):
-    """How much of a run is kept. What had to go is told: in the summary, in the report, beside each capture."""
+    """How much of a run is kept. The summary and report say what was cut."""
 
     events: Bytes = Field(default=256 << 20, ge=1 << 16, le=MOST_BYTES)
-    """Most bytes of what the agents report, equal shares for all engine workers; the latest is kept."""
+    """Size limit of agents' events, in equal shares per engine worker; the latest are kept."""
     captures: Bytes = Field(default=1 << 30, ge=1 << 16, le=MOST_BYTES)
-    """Most bytes of all capture files together, in equal shares; a file that has its share ends."""
+    """Size limit of all captures together, in equal shares; a file ends when its share is full."""
     snaplen: int = Field(default=256, ge=64, le=65535)
-    """Bytes of each packet that captures hold; 256: all headers of a write and the first bytes of its data."""
+    """Captured bytes per packet; 256 hold all headers of a write and the first bytes of its data."""
 
 
 class Scenario(Part):
-    """One experiment."""
+    """An experiment."""
 
     version: Literal[1]
     """Version of this format."""
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
     """Lower-case letters, digits and dashes; part of the run folder's name."""
     description: str = ""
-    """One line for people."""
+    """One line of text."""
     seed: int = Field(default=1, ge=0, lt=2**32)
-    """Fixes payloads, spraying, targets chosen by chance and, where the mechanism can be seeded, which packets of a
-    port a fault takes."""
+    """Fixes payloads, spraying, randomly chosen targets and, where the mechanism takes a seed, which packets of a port
+    a fault hits."""
     topology: Topology = Topology()
     """The fabric."""
     transport: Transport = Transport()
     """How MRC sends."""
     workloads: tuple[Workload, ...] = Field(min_length=1)
-    """The traffic; all of it at the same time, unless `at` says otherwise."""
+    """Traffic; all at the same time, unless `at` says otherwise."""
     faults: tuple[FaultEntry, ...] = ()
-    """In force from before the first packet until after the last, unless they say otherwise. Words and targets are
-    those of [faults.md](faults.md)."""
+    """Faults, in force from before the first packet until after the last unless timed."""
     detector: Detector = Detector()
-    """What is asked of SprayCheck."""
+    """What SprayCheck must find, and how it works."""
     capture: tuple[Link, ...] = ()
-    """Links recorded at both ends."""
+    """Links to capture, at both ends."""
     events: Events = "default"
-    """How much `agent.jsonl` tells: nothing but the counters at the end, what changes, or also what passes ([what that
-    costs](results-schema.md#agentjsonl))."""
+    """Content of `agent.jsonl`: only final counters, also changes, or also traffic
+    ([cost](results-schema.md#agentjsonl))."""
     limits: Limits = Limits()
-    """How much of it is kept."""
+    """How much of the run is kept."""
     expect: Expectation = Expectation()
-    """What makes the run a success."""
+    """What the run must show to pass."""
 
     @property
     def judged_by(self) -> Literal["uniform", "declared"]:
