@@ -2,6 +2,11 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 UNIT := $(PYTEST) -q -n 2 tests/unit
+# Root's tests that judge no time run two at a time; those on whole fabrics, and of delays, have the machine to themselves.
+SIDE_BY_SIDE := tests/fabric/test_hostile_surroundings.py
+TIMED := tests/kernel/test_delay_distributions.py
+TWO := $(PYTEST) -q -n 2 --dist loadgroup tests/kernel tests/report $(SIDE_BY_SIDE) --ignore=$(TIMED)
+ALONE := $(PYTEST) -q tests/fabric $(TIMED) --ignore=$(SIDE_BY_SIDE)
 
 .PHONY: help demo test check unit pythons test-debian study bench seeds fuzz mutate test-vm install schema setup
 
@@ -13,7 +18,7 @@ demo: setup ## one link drops 1 %: build, send, detect, and leave a folder in ru
 
 test: ## everything CI runs: style, types, borders, all tests, the study in short, other Pythons
 	@.ci/setup test
-	@failed=0; for job in .ci/check .ci/pythons "$(UNIT)" "$(PYTEST) -q --ignore=tests/unit"; do $$job || failed=1; done; exit $$failed
+	@failed=0; for job in .ci/check .ci/pythons "$(UNIT)" "$(TWO)" "$(ALONE)"; do $$job || failed=1; done; exit $$failed
 
 check: setup ## style, types and borders only
 	.ci/check
@@ -21,7 +26,7 @@ check: setup ## style, types and borders only
 unit: setup ## tests that need no root
 	$(UNIT)
 
-pythons: setup ## the unit tests with the newest Python and packages of this machine, and with the oldest packages
+pythons: setup ## unit tests in short with the newest Python and packages of this machine, and with the oldest packages
 	.ci/pythons
 
 test-debian: setup ## the unit tests and the demo in a bootstrapped Debian 13 (as root, needs debootstrap)

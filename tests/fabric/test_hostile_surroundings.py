@@ -1,6 +1,7 @@
 """Every command in surroundings that somebody else has laid out: same exit code, no traceback, no code of theirs.
 
-A new command joins by a line in `COMMANDS`; the first test fails until it has one.
+A new command joins by a line in `COMMANDS`; the first test fails until it has one. The commands of one surrounding use
+one lab, in order; under xdist (`--dist loadgroup`) a worker runs them all.
 """
 
 import os
@@ -171,7 +172,9 @@ class Place:
             os.close(fd)
 
 
-@pytest.fixture(scope="module", params=SURROUNDINGS)
+@pytest.fixture(
+    scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SURROUNDINGS]
+)
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "tiny.yaml").write_text(TINY)

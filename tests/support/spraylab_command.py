@@ -3,13 +3,13 @@
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from scenarios.isolated import isolated_command
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import marked
@@ -17,7 +17,7 @@ from testbed.kernel.netns import namespaces
 from testbed.model.ids import namespace_prefix
 from tests.support.namespaces import fresh_lab
 
-COMMAND = (sys.executable, "-m", "scenarios.cli")
+COMMAND = isolated_command("scenarios.cli")
 
 
 @dataclass(frozen=True)

@@ -66,7 +66,7 @@ def test_a_run_whose_faults_are_lost_is_not_said_to_have_none_by_hand(tmp_path):
     assert "B: truth.jsonl: empty" in found.problems
 
 
-def test_faults_set_by_hand_and_attached_labs_are_told_first(tmp_path):
+def test_faults_set_by_hand_and_attached_labs_are_told_first(tmp_path, plainly_drawn):
     runs = [write_run(tmp_path / name) for name in "abc"]
     runs[1].truth.write_text(runs[1].truth.read_text().replace('"by":"scenario"', '"by":"hand"'))
     env = environment()

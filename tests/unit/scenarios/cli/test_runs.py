@@ -41,7 +41,7 @@ def test_a_report_is_written_into_the_folder(tmp_path):
     assert "not in the report: detect.jsonl: No such file or directory" in again.stderr
 
 
-def test_runs_are_compared_differences_first(tmp_path):
+def test_runs_are_compared_differences_first(tmp_path, plainly_drawn):
     write_run(tmp_path / "runs" / "gray")
     write_run(tmp_path / "runs" / "healthy", link=None)
     page = tmp_path / "page.html"
@@ -57,7 +57,7 @@ def test_runs_are_compared_differences_first(tmp_path):
     assert shown[-1] == str(page)
 
 
-def test_a_comparison_says_whose_numbers_are_to_be_doubted_as_its_page_does(tmp_path):
+def test_a_comparison_says_whose_numbers_are_to_be_doubted_as_its_page_does(tmp_path, plainly_drawn):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
     runs.append(write_run(tmp_path / "runs" / "c", outcome="overloaded"))
     busy = "engines waited 62% of their time for a core: times say little, counts are right"
@@ -210,7 +210,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path, runs, undrawn):
     assert (precious.read_text(), (tmp_path / "not-there").exists()) == ("", False)
 
 
-def test_a_report_takes_no_other_files_place(tmp_path):
+def test_a_report_takes_no_other_files_place(tmp_path, plainly_drawn):
     run, elsewhere = write_run(tmp_path / "a-run"), tmp_path / "elsewhere"
     run.report.write_text("my notes")
     refused = spraylab("report", str(run.path))
