@@ -1,6 +1,7 @@
 """Figures are drawn by our own settings, whatever matplotlib would find of the user's."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -19,7 +20,7 @@ import results.drawing
 from results.figures import draw_figures
 from results.report.page import write_report
 from results.run_dir import RunDir
-write_report(RunDir(Path(sys.argv[1])))
+write_report(RunDir(Path(sys.argv[1])), for_paper=False)
 assert "matplotlib.pyplot" not in sys.modules
 """
 ROOT = Path(__file__).parents[3]
@@ -61,10 +62,14 @@ def test_nothing_of_the_users_matplotlib_is_read(
         file.write_bytes(content)
     more = {"MATPLOTLIBRC": str(file)} if where == "MATPLOTLIBRC" else {}
     environment = {"HOME": str(home), "XDG_CACHE_HOME": str(home), "MPLBACKEND": backend, **more}
-    assert drawn_with(environment, run, here) == as_it_is
+    drawn = drawn_with(environment, run, here)
+    assert len(drawn) == 10
+    assert drawn == {name: as_it_is[name] for name in drawn}
 
 
 def drawn_with(environment: dict[str, str], run: RunDir, here: Path) -> dict[str, bytes]:
+    """Figures for a screen, which take half the time of all, in a folder that had none."""
+    run = RunDir(shutil.copytree(run.path, here / run.path.name, ignore=shutil.ignore_patterns("figures")))
     done = subprocess.run(
         (sys.executable, "-c", SCRIPT, str(run.path)), env=os.environ | {"PYTHONPATH": str(ROOT)} | environment,
         cwd=here, capture_output=True, text=True, timeout=120, check=False,
