@@ -1,7 +1,7 @@
 """Every command in surroundings that somebody else has laid out: same exit code, no traceback, no code of theirs.
 
 A new command joins by a line in `COMMANDS`; the first test fails until it has one. The commands of one surrounding use
-one lab, in order; under xdist (`--dist loadgroup`) a worker runs them all.
+one lab, in order; they are one class, so that one worker of xdist runs them all (`--dist loadscope`).
 """
 
 import os
@@ -172,16 +172,14 @@ class Place:
             os.close(fd)
 
 
-@pytest.fixture(
-    scope="module", params=[pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in SURROUNDINGS]
-)
+@pytest.fixture(scope="class")
 def place(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     folder = tmp_path_factory.mktemp("hostile")
     (folder / "tiny.yaml").write_text(TINY)
     for name in ("run", "other"):
         write_run(folder / name)
     (folder / "out").mkdir()
-    found = Place(SURROUNDINGS[request.param], fresh_lab(), folder)
+    found = Place(SURROUNDINGS[request.cls.surroundings], fresh_lab(), folder)
     try:
         yield found
     finally:
@@ -203,12 +201,29 @@ def test_every_command_is_listed() -> None:
     assert set(COMMANDS) == set(leaves(main))
 
 
-@pytest.mark.parametrize("name", COMMANDS)
-def test_a_command_is_what_it_is_elsewhere(place: Place, name: str) -> None:
-    done = place.run(name)
-    expected = {COMMANDS[name][1]} | ({141} if 1 in place.surroundings.closed else set())
-    expected |= {5} if name.startswith("perf") else set()  # a busy machine
-    assert "Traceback" not in done.stdout + done.stderr, done.stderr
-    assert done.returncode in expected, f"{name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
-    assert place.used == ""
-    assert [path for path in LabDir(place.lab).path.rglob("*") if path.lstat().st_mode & 0o022] == []
+class EveryCommand:
+    """Of the table, in one of `SURROUNDINGS`."""
+
+    surroundings: str
+
+    @pytest.mark.parametrize("name", COMMANDS)
+    def test_a_command_is_what_it_is_elsewhere(self, place: Place, name: str) -> None:
+        done = place.run(name)
+        expected = {COMMANDS[name][1]} | ({141} if 1 in place.surroundings.closed else set())
+        expected |= {5} if name.startswith("perf") else set()  # a busy machine
+        assert "Traceback" not in done.stdout + done.stderr, done.stderr
+        assert done.returncode in expected, f"{name}: exit {done.returncode}\n{done.stdout}\n{done.stderr}"
+        assert place.used == ""
+        assert [path for path in LabDir(place.lab).path.rglob("*") if path.lstat().st_mode & 0o022] == []
+
+
+class TestPlanted(EveryCommand):
+    surroundings = "planted"
+
+
+class TestRemoved(EveryCommand):
+    surroundings = "removed"
+
+
+class TestNotUtf8(EveryCommand):
+    surroundings = "not UTF-8"
