@@ -14,7 +14,7 @@ from matplotlib.image import imread
 
 from results.event_log import write_records
 from results.metrics import totals_of
-from results.report import arrivals_figure, fabric_figure, timeline_figure
+from results.report import arrivals_figure, fabric_figure, reordering_figure, timeline_figure
 from results.report.page import FILES as FILES_OF_FIGURES
 from results.report.page import figures_of, page_of, write_report
 from results.report.run_data import RunData, read_run
@@ -47,6 +47,10 @@ def gray_page(gray):
 
 def drawn_timeline(data: RunData, width_in: float = WIDTH_IN) -> Drawn:
     return timeline_figure.draw(data, width_in, timeline_figure.reaches(data))
+
+
+def drawn_arrivals(data: RunData) -> Drawn:
+    return arrivals_figure.draw(data, WIDTH_IN, arrivals_figure.reaches(data))[0]
 
 
 def text_of(html: str) -> str:
@@ -409,16 +413,15 @@ def test_a_star_tells_the_links_of_which_one_is_accused(gray):
 def test_dashes_are_told_only_where_there_are_thresholds(gray):
     data = read_run(gray)
     assert "falls below the threshold" in text_of(page(gray))
-    by_rate = next(each for each in figures_of(data) if each.name == "arrivals")
+    by_rate = drawn_arrivals(data)
     assert "the dashes are the threshold" in by_rate.caption
     assert "threshold" in by_rate.svg
     none = dataclasses.replace(data.verdicts, threshold=np.full(len(data.verdicts), np.nan))
     declared = dataclasses.replace(data, verdicts=none)
-    figures = figures_of(declared)
-    arrivals = next(each for each in figures if each.name == "arrivals")
+    arrivals = drawn_arrivals(declared)
     assert "dashes" not in arrivals.caption
     assert "threshold" not in arrivals.svg
-    assert "what the sender says it sent over a path" in page_of(declared, figures)
+    assert "what the sender says it sent over a path" in page_of(declared, NOT_DRAWN)
 
 
 def test_goodput_stays_in_its_plot_and_a_last_moment_is_no_rate_of_its_own(gray):
@@ -515,9 +518,9 @@ def test_what_did_not_happen_is_said_and_not_drawn(tmp_path):
     data = read_run(run)
     still = dataclasses.replace(data.progress, resent=0 * data.progress.resent)
     data = dataclasses.replace(data, progress=still, agents=dataclasses.replace(data.agents, lost=Counter()))
-    figures = {figure.name: figure for figure in figures_of(data)}
-    assert figures["reordering"].absent == "all 1,048,576 first transmissions of 16 flows arrived in order"
-    timeline = figures["timeline"].figure
+    reordering = reordering_figure.draw(data, WIDTH_IN, reordering_figure.reaches(data))
+    assert reordering.absent == "all 1,048,576 first transmissions of 16 flows arrived in order"
+    timeline = drawn_timeline(data).figure
     assert timeline is not None
     losses = next(axes for axes in timeline.axes if axes.get_title(loc="left").startswith("packets lost"))
     assert [text.get_text() for text in losses.texts] == ["none"]
@@ -646,9 +649,7 @@ def test_the_label_of_a_link_stands_above_its_upper_end(tmp_path):
 
 def test_legends_are_of_what_is_there(gray, tmp_path):
     healthy = read_run(write_run(tmp_path / "x", link=None))
-    fabric, arrivals = (
-        next(each.svg for each in figures_of(healthy) if each.name == name) for name in ("fabric", "arrivals")
-    )
+    fabric, arrivals = fabric_figure.draw(healthy).svg, drawn_arrivals(healthy).svg
     assert not [text for text in ("injected", "accused") if text in fabric]
     assert "healthy" in arrivals
     assert not [text for text in ("failed", "insufficient") if text in arrivals]
