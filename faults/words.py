@@ -16,18 +16,18 @@ class Word:
 KIND_WORDS = (
     Word("drop", "RATE", "Drop a share of packets at random: 1%, 0.5%, 50bp; 0% removes it."),
     Word("gemodel", "P=RATE,R=RATE", "Drop in bursts (Gilbert-Elliott): p=1%,r=10%[,bad=100%][,good=0%]."),
-    Word("one-in", "N", "Drop every Nth packet, without chance; 0 removes it."),
+    Word("one-in", "N", "Drop every Nth packet; 0 removes it."),
     Word("black-hole", "HOST", "Drop everything to one host."),
-    Word("hang", "", "A switch stays up and forwards nothing.", flag=True),
-    Word("corrupt", "RATE", "Turn one bit of a share of packets."),
+    Word("hang", "", "Let the switch stay up and forward nothing.", flag=True),
+    Word("corrupt", "RATE", "Flip one bit in a share of packets."),
     Word("duplicate", "RATE", "Send a share of packets twice."),
     Word("reorder", "RATE", "Let a share of packets overtake others; with --ahead."),
     Word("delay", "TIME", "Delay every packet: 10ms; with --jitter and --distribution."),
     Word("rate", "BITRATE", "Slow the link down: 10Mbit; with --queue."),
-    Word("down", "", "Shut the port; both ports of a link without direction.", flag=True),
+    Word("down", "", "Shut the port, or both ports of a link without direction.", flag=True),
     Word("flap", "PERIOD=TIME", "Shut and open: period=2s[,duty=50%][,count=N][,jitter=100ms]."),
-    Word("reboot", "TIME", "A switch is down for so long, then back with its static table."),
-    Word("crash", "", "A switch shuts all its ports until the fault is cleared.", flag=True),
+    Word("reboot", "TIME", "Switch off the switch for this long; it returns with its static table."),
+    Word("crash", "", "Shut all ports of the switch until the fault is cleared.", flag=True),
 )
 """Each makes one fault; several in one order compose."""
 
@@ -45,18 +45,18 @@ ONLY_WORDS = (
 
 DETAIL_WORDS = (
     Word("jitter", "TIME", "Spread of the delay."),
-    Word("distribution", "NAME", "Of the delay: uniform, normal, pareto or paretonormal."),
-    Word("ahead", "TIME", "What reordered packets skip."),
-    Word("queue", "BYTES", "What waits at a rate limit; 50 ms worth of it when left out."),
+    Word("distribution", "NAME", "Distribution of the delay: uniform, normal, pareto or paretonormal."),
+    Word("ahead", "TIME", "Delay that reordered packets skip."),
+    Word("queue", "BYTES", "Queue of the rate limit, in bytes; 50 ms worth when left out."),
 )
 
 TIMING_WORDS = (
-    Word("at", "TIME", "Not at once, but so long after the event."),
-    Word("for", "TIME", "Cleared after so long."),
-    Word("every", "TIME", "Set again each time so long has passed; needs --for."),
-    Word("times", "N", "How often with --every; without end when left out."),
-    Word("until", "EVENT", "Cleared when its link is detected: detected."),
-    Word("on", "EVENT", "What --at counts from: traffic, detected."),
+    Word("at", "TIME", "Start this long after the event."),
+    Word("for", "TIME", "Clear after this long."),
+    Word("every", "TIME", "Set again after each such period; needs --for."),
+    Word("times", "N", "Number of repetitions with --every; endless when left out."),
+    Word("until", "EVENT", "Clear the fault on this event (only `detected`)."),
+    Word("on", "EVENT", "Event that --at counts from: traffic or detected."),
 )
 
 WORDS = (*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)

@@ -32,15 +32,15 @@ def command() -> None:
 @command.command("start")
 @click.argument("links", nargs=-1, required=True, shell_complete=links_like)
 @click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True,
-              help="Where the folder with the files is made.")  # fmt: skip
+              help="Parent of the capture's folder.")  # fmt: skip
 @click.option("--snaplen", type=Whole(64, 65535), default=SNAPLEN_BYTES, show_default=True,
-              help="Bytes of each packet that are kept.")  # fmt: skip
+              help="Captured bytes per packet.")  # fmt: skip
 @click.option("--most", type=SIZE, default="1GiB", show_default=True,
-              help="Bytes of all files together; one that has its share ends.")  # fmt: skip
+              help="Size limit of all files together, in equal shares.")  # fmt: skip
 @of_lab
 @told
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
-    """Record both ends of LINKS until `capture stop`; files are named for plane, link and node."""
+    """Capture both ends of LINKS until `capture stop`."""
     from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, require
 
     require_root()
@@ -62,7 +62,7 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
 @told
 @click.pass_context
 def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None:
-    """End all captures that were started by hand and tell what they got; exits with 1 when one of them is incomplete.
+    """End all captures started by hand and print their counts; exit with 1 if one is incomplete.
 
     Those of a run that is going on end with it.
     """

@@ -16,7 +16,7 @@ from scenarios.lab.protocol import Check, Checked
 @told
 @click.pass_context
 def command(context: click.Context, labdir: LabDir, output: Output) -> None:
-    """Compare the lab that is up with its plan, read from the kernel now; exit code 1 when something differs.
+    """Compare the kernel state of the lab with its plan; exit with 1 if they differ.
 
     Routes, neighbours, addresses, MTU, queues, eBPF programs, flags and settings of every node. What the lab did
     itself, as faults in force, is no difference.

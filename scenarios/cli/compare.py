@@ -31,11 +31,11 @@ MOST_CHARACTERS = 120
 @click.command("compare")
 @click.argument("chosen", nargs=-1, required=True, metavar="RUN RUN...", shell_complete=runs_like)
 @click.option("-o", "--out", type=GivenPath(dir_okay=False),
-              help="The page to write.  [default: compare-RUN-with-RUN.html beside the first run]")  # fmt: skip
+              help="Page to write.  [default: compare-RUN-with-RUN.html beside the first run]")  # fmt: skip
 @runs_option
 @told
 def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Path) -> None:
-    """Say what differs between runs, and write a page with their figures side by side."""
+    """Print the differences between runs and write a page with their figures side by side."""
     from results.report.comparison import MOST_FACES, compare, comparison_page, faces, table_of  # takes a second
     from results.report.run_data import read_run
 

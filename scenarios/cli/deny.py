@@ -34,7 +34,7 @@ def set_command(labdir: LabDir, output: Output, link: str) -> None:
 @of_lab
 @told
 def show_command(labdir: LabDir, output: Output) -> None:
-    """Show what is denied, and by whom."""
+    """Show denied links, and who denied them."""
     require_root()
     with Owner(labdir) as owner:
         _print(output, owner.ask(DenyShow(), Denials).denials)
@@ -42,11 +42,11 @@ def show_command(labdir: LabDir, output: Output) -> None:
 
 @command.command("clear")
 @click.argument("link", required=False, shell_complete=links_like)
-@click.option("--all", "everything", is_flag=True, help="All that is denied.")
+@click.option("--all", "everything", is_flag=True, help="Allow every denied link.")
 @of_lab
 @told
 def clear_command(labdir: LabDir, output: Output, link: str | None, everything: bool) -> None:
-    """Allow LINK again, or all; shows what is still denied."""
+    """Allow LINK again, or all; show what is still denied."""
     require_root()
     if (link is None) is not everything:
         raise UsageError("either name a link, or say --all")

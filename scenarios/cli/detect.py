@@ -33,9 +33,9 @@ module takes long to import."""
 
 @click.command("detect")
 @click.argument("run", required=False, shell_complete=runs_like)
-@click.option("--follow", is_flag=True, help="Go on until the lab is down or Ctrl-C.")
-@click.option("--all", "everything", is_flag=True, help="Healthy paths, too, and each that is insufficient.")
-@click.option("--all-runs", is_flag=True, help="Of every run since `up` that is still kept, not of the latest only.")
+@click.option("--follow", is_flag=True, help="Continue until the lab is down or Ctrl-C.")
+@click.option("--all", "everything", is_flag=True, help="Also show healthy and insufficient paths.")
+@click.option("--all-runs", is_flag=True, help="Show every kept run since `up`, not only the latest.")
 @runs_option
 @of_lab
 @told
@@ -50,7 +50,7 @@ def command(
     all_runs: bool,
     runs: Path,
 ) -> None:
-    """Show verdicts and accusations of RUN: a folder, a name, `latest`; without RUN of the latest run.
+    """Show verdicts and named links of RUN (a folder, a name or `latest`), default the latest.
 
     That is the latest in the lab that is up (needs root), and where none is up the latest run folder.
     --json prints the records as JSON Lines.

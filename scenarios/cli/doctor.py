@@ -17,7 +17,7 @@ from testbed.version import VERSION
 @told
 @click.pass_context
 def command(context: click.Context, output: Output) -> None:
-    """Try what a lab needs of this machine; exits with 3 when something needed is missing. Changes nothing."""
+    """Check what a lab needs of this machine; exit with 3 if something needed is missing. Changes nothing."""
     from scenarios.doctor import examine
 
     findings = examine()

@@ -20,7 +20,7 @@ from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatu
 @of_lab
 @told
 def command(labdir: LabDir, output: Output) -> None:
-    """Take the lab down and leave nothing of it. Harmless when it is not up; nothing else is touched."""
+    """Take the lab down and remove everything of it. Harmless when it is not up; nothing else is touched."""
     require_root()
     if run_going_on(labdir):
         output.say(f"a run is going on in lab {labdir.lab}; it ends with the lab")

@@ -54,5 +54,5 @@ engine_option = click.option(
     "--engine",
     metavar="ring|scapy|scapy:HOST,...",
     callback=_engine,
-    help="How hosts, or those that are named, move packets; scapy: readable and slow.  [default: the scenario's]",
+    help="Engine of all hosts, or of those named; scapy: readable and slow.  [default: the scenario's]",
 )

@@ -21,7 +21,7 @@ from scenarios.lab.fault_list import fault_list
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultClear, Faults, FaultSet, FaultShow
 
-each_direction = click.option("--each", is_flag=True, help="A row for every direction, however many there are.")
+each_direction = click.option("--each", is_flag=True, help="Print one row per direction, even if there are many.")
 """Of the commands that print faults."""
 
 
@@ -53,8 +53,8 @@ def command() -> None:
 @click.argument("target", shell_complete=targets_like)
 @_options(*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf", "tbf", "link"]), default="auto",
-              show_default=True, help="What makes the fault.")  # fmt: skip
-@click.option("--seed", type=Whole(0), help="Choose and hit the same again; drawn when left out.")
+              show_default=True, help="Mechanism that makes the fault.")  # fmt: skip
+@click.option("--seed", type=Whole(0), help="Repeat the choice of targets and packets; random when left out.")
 @each_direction
 @of_lab
 @told
@@ -67,8 +67,9 @@ def set_command(
     each: bool,
     **words: str | bool | None,
 ) -> None:
-    """Put a fault on TARGET, several if several kinds are given; what is there already under the same name goes, and
-    is printed with its last counters. If that cannot be done, what was there stays.
+    """Put one or more faults on TARGET and print what the kernel holds.
+
+    A fault of the same name is replaced and printed with its last counters; if the new one fails, the old one stays.
 
     TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
     (p0-spine2), a port (h3:plane1) or several (p0-leaf3:spine[0-3]), a plane (p1), a choice by chance ("any fabric
@@ -100,7 +101,7 @@ def set_command(
 @of_lab
 @told
 def show_command(labdir: LabDir, output: Output, each: bool) -> None:
-    """Show all faults in force, with what the kernel counted so far, and what timelines will do next."""
+    """Show all faults in force with their counters, and the next step of each timeline."""
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultShow(), Faults)
@@ -109,7 +110,7 @@ def show_command(labdir: LabDir, output: Output, each: bool) -> None:
 
 @command.command("clear")
 @click.argument("target", required=False, shell_complete=targets_like)
-@click.option("--all", "everything", is_flag=True, help="Every fault of the lab.")
+@click.option("--all", "everything", is_flag=True, help="Clear every fault of the lab.")
 @click.option("--kind", type=click.Choice([word.name for word in KIND_WORDS]), help="Only faults of this kind.")
 @each_direction
 @of_lab
@@ -117,7 +118,7 @@ def show_command(labdir: LabDir, output: Output, each: bool) -> None:
 def clear_command(
     labdir: LabDir, output: Output, target: str | None, everything: bool, kind: str | None, each: bool
 ) -> None:
-    """Take the faults on TARGET away, or with --all every one, timelines too; prints the last counters."""
+    """Clear the faults and timelines on TARGET, or all with --all; print their last counters."""
     if (target is None) != everything:
         raise UsageError("say either which link, port or node is to be mended, or --all")
     require_root()

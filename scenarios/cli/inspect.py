@@ -19,15 +19,15 @@ from scenarios.lab.protocol import RUNNING, LabStatus, Status
 
 
 @click.command("inspect")
-@click.option("--nodes", is_flag=True, help="Only the names of its nodes, one a line.")
-@click.option("--links", is_flag=True, help="Only the names of its links, one a line.")
-@click.option("--evs", is_flag=True, help="Of HOST: state and counters of every entropy value.")
-@click.option("--qps", is_flag=True, help="Of HOST: state, windows and counters of every queue pair.")
+@click.option("--nodes", is_flag=True, help="Only the names of nodes, one per line.")
+@click.option("--links", is_flag=True, help="Only the names of links, one per line.")
+@click.option("--evs", is_flag=True, help="State and counters of every entropy value of HOST.")
+@click.option("--qps", is_flag=True, help="State, windows and counters of every queue pair of HOST.")
 @click.argument("host", required=False, shell_complete=nodes_like)
 @of_lab
 @told
 def command(labdir: LabDir, output: Output, nodes: bool, links: bool, evs: bool, qps: bool, host: str | None) -> None:
-    """Show the lab that is up: its fabric, processes, faults in force and running captures.
+    """Show the lab: fabric, processes, faults in force, running captures.
 
     \b
     spraylab inspect                the lab

@@ -29,7 +29,7 @@ def told(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Comman
 
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
     @click.option(*quiet, is_flag=True, help="No progress, only results and errors.")
-    @click.option("-v", "--verbose", is_flag=True, help="Say more about what is done.")
+    @click.option("-v", "--verbose", is_flag=True, help="Print more about the progress.")
     @click.option("--no-color", is_flag=True, help="No colour; NO_COLOR does the same.")
     @functools.wraps(command)
     def wrapped(as_json: bool, quiet: bool, verbose: bool, no_color: bool, **rest: Any) -> Any:
@@ -52,7 +52,7 @@ def labdir_of(name: str) -> LabDir:
 def of_lab(command: Command) -> Command:
     """Give a command --lab, and hand it a `LabDir` as `labdir`."""
 
-    @click.option("--lab", default=DEFAULT_LAB, show_default=True, shell_complete=_labs, help="Which lab.")
+    @click.option("--lab", default=DEFAULT_LAB, show_default=True, shell_complete=_labs, help="Name of the lab.")
     @functools.wraps(command)
     def wrapped(lab: str, **rest: Any) -> Any:
         return command(labdir=labdir_of(lab), **rest)
@@ -74,7 +74,7 @@ workers_option = click.option(
     "--workers",
     metavar=f"N|{PER_HOST}",
     callback=_workers,
-    help="Engine workers that drive the hosts; per-host: one inside each host's namespace.  [default: one a core]",
+    help="Engine workers that drive the hosts; per-host: one in each host's namespace.  [default: one per core]",
 )
 
 

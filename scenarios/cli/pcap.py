@@ -38,7 +38,7 @@ def command() -> None:
 @told
 @click.pass_context
 def merge_command(context: click.Context, output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
-    """Put the captures of RUN (default the latest), or FILES, into one pcapng in the order of time.
+    """Merge the captures of RUN (default the latest), or FILES, into one pcapng, ordered by time.
 
     FILES are pcap or pcapng, plain or packed by gzip.
 

@@ -46,15 +46,15 @@ def of_write(command: Command) -> Command:
     options = (
         click.argument("source", shell_complete=nodes_like),
         click.argument("destination", shell_complete=nodes_like),
-        click.option("-a", "--all", "every", is_flag=True, help="All sizes from 2 to 8388608 bytes."),
-        click.option("-n", "--iters", "iterations", type=ITERATIONS, help="Messages of each queue pair."),
+        click.option("-a", "--all", "every", is_flag=True, help="Measure all sizes from 2 to 8388608 bytes."),
+        click.option("-n", "--iters", "iterations", type=ITERATIONS, help="Messages per queue pair."),
         click.option(
             "-D",
             "--duration",
             "duration_s",
             type=Real(0.01, 3600),
             metavar="SECONDS",
-            help="For so long, instead of a number of messages.",
+            help="Duration, instead of a number of messages.",
         ),
     )
     for option in reversed(options):
@@ -64,16 +64,16 @@ def of_write(command: Command) -> Command:
 
 @command.command("write-bw")
 @of_write
-@click.option("-s", "--size", type=SIZE, default=65536, show_default=True, help="Bytes of a message.")
+@click.option("-s", "--size", type=SIZE, default=65536, show_default=True, help="Bytes per message.")
 @click.option("-q", "--qp", "qps", type=Whole(1, 1024), default=1, show_default=True, help="Queue pairs.")
-@click.option("-b", "--bidirectional", "both", is_flag=True, help="DESTINATION writes to SOURCE, too.")
+@click.option("-b", "--bidirectional", "both", is_flag=True, help="DESTINATION also writes to SOURCE.")
 @click.option("-t", "--tx-depth", "depth", type=Whole(1, 65536), default=128, show_default=True,
-              help="Messages that a queue pair keeps outstanding.")  # fmt: skip
+              help="Messages in flight per queue pair.")  # fmt: skip
 @of_lab
 @told_with_qps
 @click.pass_context
 def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
-    """Bandwidth of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_bw.
+    """Measure bandwidth of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_bw.
 
     Exits with 1 when data arrived wrong, 5 when this machine did not keep up.
     """
@@ -82,16 +82,16 @@ def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, 
 
 @command.command("write-lat")
 @of_write
-@click.option("-s", "--size", type=SIZE, default=2, show_default=True, help="Bytes of a message.")
-@click.option("-w", "--warmup", type=WARMUP, default=100, show_default=True, help="Messages not timed.")
-@click.option("--completion", is_flag=True, help="Until the sender's completion, not half the way to and fro.")
+@click.option("-s", "--size", type=SIZE, default=2, show_default=True, help="Bytes per message.")
+@click.option("-w", "--warmup", type=WARMUP, default=100, show_default=True, help="Untimed messages before.")
+@click.option("--completion", is_flag=True, help="Measure until the sender's completion, not half of a round trip.")
 @of_lab
 @told_with_qps
 @click.pass_context
 def write_lat_command(
     context: click.Context, /, labdir: LabDir, output: Output, completion: bool, **given: Any
 ) -> None:
-    """Latency of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_lat.
+    """Measure latency of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_lat.
 
     A message goes to and fro, and half of that is its time. Exits with 5 when this machine did not keep up.
     """

@@ -33,10 +33,10 @@ MOST_BYTES = 1 << 30
 """Of a rank's memory (our choice: all ranks of a lab live in one machine)."""
 
 _HELP = {
-    Pattern.ALL_REDUCE: "Sums of float32 numbers of all hosts, around a ring; checked.",
-    Pattern.ALL_TO_ALL: "Every host sends a part of its memory to every other.",
-    Pattern.SENDRECV: "Every host sends to the next one, and receives from the one before.",
-    Pattern.INCAST: "All hosts send to the first one at once.",
+    Pattern.ALL_REDUCE: "Sum float32 numbers of all hosts around a ring; checked.",
+    Pattern.ALL_TO_ALL: "Send a part of every host's memory to every other host.",
+    Pattern.SENDRECV: "Send from every host to the next one in a ring.",
+    Pattern.INCAST: "Send from all hosts to the first one at once.",
 }
 
 _GROUP_HELP = {
@@ -57,19 +57,17 @@ def add_collectives(group: click.Group) -> None:
 
 def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> click.Command:
     @click.command(name, help=f"{text}\n\nExits with 1 when a number is wrong, 5 when this machine did not keep up.")
-    @click.option(
-        "--hosts", metavar="H0,H1,...", shell_complete=nodes_like, help="Which hosts, by rank.  [default: all]"
-    )
-    @click.option("-b", "--begin", type=SIZE, default="1KiB", show_default=True, help="Smallest size, in bytes.")
+    @click.option("--hosts", metavar="H0,H1,...", shell_complete=nodes_like, help="Hosts, by rank.  [default: all]")
+    @click.option("-b", "--begin", type=SIZE, default="1KiB", show_default=True, help="Smallest size in bytes.")
     @click.option("-e", "--end", type=SIZE, default="1MiB", show_default=True, help="Largest size.")
-    @click.option("-f", "--factor", type=Whole(2), default=4, show_default=True, help="From size to size.")
+    @click.option("-f", "--factor", type=Whole(2), default=4, show_default=True, help="Factor between sizes.")
     @click.option("-n", "--iters", "iterations", type=ITERATIONS, default=20, show_default=True,
                   help="Timed rounds.")  # fmt: skip
-    @click.option("-w", "--warmup", type=WARMUP, default=5, show_default=True, help="Rounds before them.")
+    @click.option("-w", "--warmup", type=WARMUP, default=5, show_default=True, help="Untimed rounds before.")
     @click.option("-c", "--check", type=Whole(0, 1), default=1, show_default=True,
-                  help="Compare all numbers of one more round.")  # fmt: skip
+                  help="1: check all numbers of one more round.")  # fmt: skip
     @click.option("-q", "--qp", "qps", type=Whole(1, 64), default=1, show_default=True,
-                  help="Queue pairs between two hosts; a message is spread over them.")  # fmt: skip
+                  help="Queue pairs per pair of hosts; they share each message.")  # fmt: skip
     @transport_options
     @of_lab
     @told_with_qps
@@ -96,7 +94,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
         context.exit(verdict_of(sum(row.wrong or 0 for row in rows), spent))
 
     if kind is not None:
-        size = click.option("--group-size", type=Whole(2), help="Hosts of a group.  [default: all]")
+        size = click.option("--group-size", type=Whole(2), help="Hosts per group.  [default: all]")
         command = size(command)
     return command
 

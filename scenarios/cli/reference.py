@@ -5,7 +5,7 @@ Pure text; a test holds the document equal to it.
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import click
@@ -47,14 +47,28 @@ def _lines() -> Iterator[str]:
     """Commands with the same options share their rows."""
     yield "| command | option | meaning |"
     yield "|---|---|---|"
-    alike = dict[tuple[str, ...], list[str]]()
+    alike = dict[tuple[str, ...], dict[str, str]]()
     for number, (name, command) in enumerate(commands()):
         options = tuple(map(_option, _own_options(command)))
         head = f"| `{_flat(f'{name} {_arguments(command)}'.strip())}` | | {_flat(command.get_short_help_str(200))} |"
-        alike.setdefault(options or (str(number),), []).append(head)
+        alike.setdefault(options or (str(number),), {})[name] = head
+    listed = dict[str, tuple[str, ...]]()
     for options, heads in alike.items():
-        yield from heads
-        yield from (row for row in options if row.startswith("|"))
+        yield from heads.values()
+        yield from _rows([row for row in options if row.startswith("|")], listed)
+        listed[next(iter(heads))] = options
+
+
+_MANY = 8
+"""A command with at least this many options of another one refers to it instead of listing them again."""
+
+
+def _rows(options: list[str], listed: Mapping[str, tuple[str, ...]]) -> list[str]:
+    """The rows of a command's options; a reference replaces those that an earlier command lists."""
+    for name, rows in listed.items():
+        if len(rows) >= _MANY and {*rows} <= {*options}:
+            return [f"| | | The options of `{name}`, and: |", *(row for row in options if row not in rows)]
+    return options
 
 
 def _own_options(command: click.Command) -> list[click.Option]:

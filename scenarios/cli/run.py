@@ -35,13 +35,13 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
 @click.command("run")
 @click.argument("scenario", required=False, metavar="SCENARIO", shell_complete=scenarios_like)
 @click.option("--attach", is_flag=True, help="Use the lab that is up instead of building one.")
-@click.option("--seed", type=Whole(0, 2**32 - 1), help="Instead of the scenario's.")
-@click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Where run folders go.")
+@click.option("--seed", type=Whole(0, 2**32 - 1), help="Replaces the scenario's seed.")
+@click.option("--runs", type=GivenPath(), default=Path("runs"), show_default=True, help="Folder for run folders.")
 @workers_option
 @engine_option
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf"]), default="auto", show_default=True,
-              help="What makes packets drop.")  # fmt: skip
-@click.option("--no-report", is_flag=True, help="Without report.html and figures/ in the run's folder.")
+              help="Mechanism that drops packets.")  # fmt: skip
+@click.option("--no-report", is_flag=True, help="Write no report.html and figures/.")
 @of_lab
 @told
 @click.pass_context
@@ -58,7 +58,7 @@ def command(
     mechanism: str,
     no_report: bool,
 ) -> None:
-    """Run SCENARIO, a name from the catalog or a file: build, break, send, detect, verify, judge, take down.
+    """Run SCENARIO, a catalog name or a file, from building the lab to taking it down.
 
     Exits with 0 when everything is as expected, 1 when a check failed, 5 when this machine did not keep up.
     The result is printed also where the run's folder could not be written whole; the exit code is 3 then.

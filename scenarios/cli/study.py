@@ -49,17 +49,19 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 
 @click.command("study")
 @click.argument("study", required=False, metavar="STUDY", shell_complete=_studies_like)
-@click.option("--simulate", is_flag=True, help="On a model of the network; the sender's and the leaves' own code.")
-@click.option("--folder", type=GivenPath(), help="Where results go.  [default: studies/NAME]")
-@click.option("--seeds", type=Whole(0), help="Runs of each point instead of the study's; healthy ones, too.")
-@click.option("--rate", "rates", multiple=True, help="Drop rate instead of the study's; can be repeated.")
-@click.option("--packets", multiple=True, type=Whole(), help="Packets per spine instead of the study's; repeatable.")
-@click.option("--spines", multiple=True, type=Whole(), help="Spines instead of the study's; can be repeated.")
-@click.option("--spray", multiple=True, type=click.Choice(SPRAYS), help="Spray policy instead of the study's.")
-@click.option("--expectation", multiple=True, type=click.Choice(EXPECTATIONS), help="Instead of the study's.")
-@click.option("--loss-policy", multiple=True, type=click.Choice(LOSS_POLICIES), help="Instead of the study's.")
-@click.option("--tables-only", is_flag=True, help="Run nothing: tables and figures of what is done.")
-@click.option("--no-figures", is_flag=True, help="Tables only at the end.")
+@click.option(
+    "--simulate", is_flag=True, help="Run on a model of the network, with the real code of senders and leaves."
+)
+@click.option("--folder", type=GivenPath(), help="Folder for results.  [default: studies/NAME]")
+@click.option("--seeds", type=Whole(0), help="Runs per point, with and without a failure; replaces the study's.")
+@click.option("--rate", "rates", multiple=True, help="Drop rate; replaces the study's; repeatable.")
+@click.option("--packets", multiple=True, type=Whole(), help="Packets per spine; replaces the study's; repeatable.")
+@click.option("--spines", multiple=True, type=Whole(), help="Spines; replaces the study's; repeatable.")
+@click.option("--spray", multiple=True, type=click.Choice(SPRAYS), help="Spray policy; replaces the study's.")
+@click.option("--expectation", multiple=True, type=click.Choice(EXPECTATIONS), help="Replaces the study's.")
+@click.option("--loss-policy", multiple=True, type=click.Choice(LOSS_POLICIES), help="Replaces the study's.")
+@click.option("--tables-only", is_flag=True, help="Run nothing; make tables and figures of finished runs.")
+@click.option("--no-figures", is_flag=True, help="Make tables only.")
 @of_lab
 @told
 def command(
@@ -72,7 +74,7 @@ def command(
     no_figures: bool,
     **given: Any,
 ) -> None:
-    """Run STUDY, a name from the catalog or a file, and tell its error rates with their 95 % intervals.
+    """Run STUDY, a catalog name or a file, and print error rates with 95 % intervals.
 
     Each finished run is a line of results.jsonl in the folder; the same command again goes on where it was broken off.
     """

@@ -26,13 +26,13 @@ if TYPE_CHECKING:
 
 @click.command("up")
 @click.argument("scenario", required=False, shell_complete=scenarios_like)
-@click.option("--planes", type=Whole(), help="Independent leaf/spine planes.  [default: 2]")
-@click.option("--leaves", type=Whole(), help="Leaves a plane.  [default: 8]")
-@click.option("--spines", type=Whole(), help="Spines a plane.  [default: 8]")
-@click.option("--hosts-per-leaf", type=Whole(), help="Hosts on each leaf.  [default: 1]")
+@click.option("--planes", type=Whole(), help="Planes: independent leaf/spine fabrics.  [default: 2]")
+@click.option("--leaves", type=Whole(), help="Leaves per plane.  [default: 8]")
+@click.option("--spines", type=Whole(), help="Spines per plane.  [default: 8]")
+@click.option("--hosts-per-leaf", type=Whole(), help="Hosts per leaf.  [default: 1]")
 @workers_option
 @engine_option
-@click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric, too; slower.")
+@click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric; slower.")
 @click.option("--cli", "open_cli", is_flag=True, help="Open Mininet's own CLI on the lab.")
 @of_lab
 @told
@@ -46,7 +46,7 @@ def command(
     open_cli: bool,
     **counts: int | None,
 ) -> None:
-    """Build a fabric and leave it up; with SCENARIO, the fabric that it asks for. Options go before the scenario."""
+    """Build a fabric and leave it up, by default 8x8x2 or that of SCENARIO. Options go before the scenario."""
     from scenarios.file.load import load_scenario
     from scenarios.file.model import Topology
     from scenarios.file.transport import Transport

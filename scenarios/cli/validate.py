@@ -14,7 +14,7 @@ from scenarios.file.scenario_files import find_scenario
 @told
 @click.pass_context
 def command(context: click.Context, file: str | None, output: Output) -> None:
-    """Check a scenario FILE (or catalog name), show what a run would do and whether it can show it. Starts nothing.
+    """Check a scenario FILE (or catalog name) and show what a run would do and detect. Starts nothing.
 
     Exits with 1 when a check of the run is sure to fail; warnings alone do not change the code.
     """

@@ -10,11 +10,11 @@ from scenarios.lab.lab_dir import LabDir
 
 
 @click.command("watch")
-@click.option("--once", is_flag=True, help="One frame, then end; so it is where stdout is no terminal.")
+@click.option("--once", is_flag=True, help="Print one frame and end; the default without a terminal.")
 @of_lab
 @told
 def command(labdir: LabDir, output: Output, once: bool) -> None:
-    """Show the lab that is up as it goes: losses of links, paths in use, goodput, faults, detections. q or Ctrl-C ends.
+    """Show losses of links, paths in use, goodput, faults and detections live, until q or Ctrl-C.
 
     For a second terminal, beside `run --attach` or a program; it changes nothing. --json prints an object a second.
     """
