@@ -1,4 +1,4 @@
-"""A lab with a process a host, one of which uses Scapy: a lossy run between both engines, `sniff`, the console."""
+"""A lab in which one host moves packets by Scapy: a lossy run between both engines, `sniff` and the console."""
 
 import json
 import subprocess
@@ -33,7 +33,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "mixed.yaml").write_text(SCENARIO)
     with own_lab(folder) as lab:
-        lab("up", "--engine", "scapy:h0", "--planes", "2", "--leaves", "3", "--spines", "2", "--workers", "per-host")
+        lab("up", "--engine", "scapy:h0", "--planes", "2", "--leaves", "3", "--spines", "2", "--workers", "2")
         yield lab
 
 
