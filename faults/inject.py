@@ -15,13 +15,12 @@ from typing import Self
 
 from faults.errors import FaultError, MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
-from faults.link import LinkMechanism
-from faults.mechanism import Applied, Arming, Mechanism, Switched, Tally, Target
-from faults.model import By, Fault
-from faults.packet import PacketMechanism
-from faults.queue import PortQueues, QueueMechanism
+from faults.kinds import By, Fault
+from faults.mechanisms.base import Applied, Arming, Mechanism, Switched, Tally, Target
+from faults.mechanisms.ebpf import PacketMechanism
+from faults.mechanisms.link import LinkMechanism
+from faults.mechanisms.port_queue import PortQueues, QueueMechanism
 from faults.records import FaultClear, FaultRecord, FaultSet, Moment
-from faults.traits import agrees, drop_rate_of, is_nothing, makers_of, name_of, only_of
 from testbed.errors import MissingFeatureError, TestbedError
 from testbed.kernel.comparison import Placed
 
@@ -99,8 +98,8 @@ class Injector:
         NotInForceError, KernelError, and then nothing of the new fault is left.
         """
         possible = self._possible(fault, mechanism)
-        cleared = self.clear(target.link, name_of(fault))
-        if is_nothing(fault):
+        cleared = self.clear(target.link, fault.name)
+        if fault.is_nothing:
             return cleared
         drawn = secrets.randbits(SEED_BITS) if seed is None else seed
         return (*cleared, self._set_first_free(possible, target, fault, drawn))
@@ -118,7 +117,7 @@ class Injector:
         done, where the mechanism that would be taken cannot. Raises as `set` does; nothing of the new fault is left
         then.
         """
-        by, keys = self.require(fault, mechanism), [(target.link, name_of(fault)) for target in targets]
+        by, keys = self.require(fault, mechanism), [(target.link, fault.name) for target in targets]
         maker = self._mechanisms[by]
         if not isinstance(maker, Arming):
             return None
@@ -145,7 +144,7 @@ class Injector:
             for key in keys:
                 armed = self._armed[key]
                 found = armed.applied.held()
-                if found is None or not agrees(armed.fault, found):
+                if found is None or not armed.fault.agrees(found):
                     raise NotInForceError(key[0], str(armed.fault), str(found) if found else "nothing")
                 self._armed[key] = replace(armed, found=found)
         except BaseException:
@@ -278,7 +277,7 @@ class Injector:
 
     def _possible(self, fault: Fault, asked: str | None) -> tuple[By, ...]:
         """Mechanisms of this machine that can make the fault, the preferred first."""
-        makers = [by for by in makers_of(fault) if by in self._mechanisms]
+        makers = [by for by in fault.makers if by in self._mechanisms]
         if asked is not None:
             if asked not in self._mechanisms:
                 raise MechanismError(asked, "there is no such mechanism", f"choose {' or '.join(self._mechanisms)}")
@@ -332,7 +331,7 @@ class Injector:
         found, seeded = self._read_back(applied, target, fault, mechanism.name)
         moment = self._note("in-force", target, fault, mechanism.name)
         kept = seed if seeded else None
-        self._standing[target.link, name_of(fault)] = _Standing(target, fault, mechanism.name, applied, moment, kept)
+        self._standing[target.link, fault.name] = _Standing(target, fault, mechanism.name, applied, moment, kept)
         return _set_record(target, fault, found, mechanism.name, moment, kept)
 
     def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:
@@ -342,7 +341,7 @@ class Injector:
         """
         try:
             found = applied.in_force()
-            if found is not None and agrees(fault, found):
+            if found is not None and fault.agrees(found):
                 return found, applied.is_seeded()
             raise NotInForceError(target.link, str(fault), str(found) if found else "nothing")
         except BaseException:
@@ -367,7 +366,7 @@ def _journal_line(moment: Moment, act: Act, target: Target, fault: Fault, mechan
         act=act,
         link=target.link,
         kind=fault.kind,
-        name=name_of(fault),
+        name=fault.name,
         requested=str(fault),
         mechanism=mechanism,
         namespace=target.namespace.name,
@@ -387,7 +386,7 @@ def _set_record(
         kind=fault.kind,
         fault=str(fault),
         fault_in_force=str(found),
-        only=str(only_of(fault)).removeprefix(" of "),
+        only=str(fault.only).removeprefix(" of "),
         requested=_drop_rate(fault),
         in_force=_drop_rate(found),
         mechanism=mechanism,
@@ -417,7 +416,7 @@ def _clear_record(standing: _Standing, tally: Tally, moment: Moment) -> FaultCle
 
 
 def _drop_rate(fault: Fault) -> float | None:
-    rate = drop_rate_of(fault)
+    rate = fault.drop_rate
     return None if rate is None else float(rate)
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from faults.model import By
+from faults.kinds import By
 
 CLSACT, ROOT = "clsact", "root"
 """What of a port comes with the first fault that needs it, and goes with the last."""

@@ -11,8 +11,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, TypeVar
 
 from faults.errors import TargetError, WordingError
-from faults.model import BlackHole, Fault, On
-from faults.traits import only_of
+from faults.kinds import Fault, On
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node, those_there_are
@@ -72,12 +71,12 @@ def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
 
 def require_fits(chosen: Chosen, fault: Fault, fabric: Fabric) -> None:
     """Raises TargetError when a kind makes no sense on a target, WordingError when no host is what packets go to."""
-    host = only_of(fault).host
+    host = fault.only.host
     if host is not None and host >= fabric.host_count:
-        word = fault.word if isinstance(fault, BlackHole) else "only-to"
+        word = "only-to" if fault.selects() else fault.word
         raise WordingError([(word, f"there is no host h{host}", those_there_are("host", "h", fabric.host_count))])
     switches = bool(chosen.nodes) and all(node.role is not Role.HOST for node in chosen.nodes)
-    if fault.on is On.SWITCH and not switches:
+    if fault.says.on is On.SWITCH and not switches:
         raise TargetError(chosen.text, f"{fault.word} is for whole switches", "name one, as p0-spine2 or any leaf")
 
 

@@ -1,7 +1,7 @@
 """A fault as people are told of it, wherever that is: in the words that set it, and what the kernel holds of it."""
 
 _WORDS = {"random-drop": "drop", "burst-drop": "gemodel", "counted-drop": "one-in"}
-"""Kinds whose word is not their name in records; `faults.model` has both, and a test compares."""
+"""Kinds whose word is not their name in records; `faults.kinds` has both, and a test compares."""
 
 GONE = ("nothing", "removed")
 """What stands for an amount where the kernel holds the fault no more."""

@@ -7,9 +7,9 @@ from typing import Any
 
 import click
 
+from faults.order import KIND_WORDS, WORDS, worded
 from faults.targets import chosen_of
-from faults.wording import worded
-from faults.words import DETAIL_WORDS, KIND_WORDS, ONLY_WORDS, TIMING_WORDS, Word
+from faults.words.word import Word
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, held, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
@@ -38,7 +38,7 @@ def _options(*words: Word) -> Callable[[Callable[..., Any]], Callable[..., Any]]
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for word in reversed(words):
             kinds = {"is_flag": True} if word.flag else {"metavar": word.metavar, "multiple": True, "callback": _once}
-            command = click.option(f"--{word.name}", word.name.replace("-", "_"), help=word.help, **kinds)(command)
+            command = click.option(f"--{word.name}", word.key, help=word.help, **kinds)(command)
         return command
 
     return decorated
@@ -51,7 +51,7 @@ def command() -> None:
 
 @command.command("set")
 @click.argument("target", shell_complete=targets_like)
-@_options(*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
+@_options(*WORDS)
 @click.option("--mechanism", type=click.Choice(["auto", "netem", "ebpf", "tbf", "link"]), default="auto",
               show_default=True, help="Mechanism that makes the fault.")  # fmt: skip
 @click.option("--seed", type=Whole(0), help="Repeat the choice of targets and packets; random when left out.")

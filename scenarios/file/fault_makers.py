@@ -6,7 +6,7 @@ from pathlib import Path
 
 from faults.errors import MechanismError
 from faults.inject import Injector, injector_of
-from faults.model import By
+from faults.kinds import By
 from scenarios.file.plan import PlannedFault
 from testbed.errors import MissingFeatureError
 from testbed.kernel.kernel_config import lacks_option

@@ -4,11 +4,14 @@ Says which values are allowed by themselves; whether they fit together is the bu
 Links and rates stay text here: a wildcard means something only on a fabric, and a rate is kept as written.
 """
 
-from typing import Annotated, Any, Literal
+from keyword import iskeyword
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, WithJsonSchema
+from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
+from faults.order import WORDS
+from faults.words.word import Takes, Word
 from scenarios.file.transport import Transport
 from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate
 from scenarios.file.written import written
@@ -27,17 +30,35 @@ Events = Annotated[Literal["off", "default", "detail"], OffIsAWord]
 _IS_TEXT = BeforeValidator(_text)
 
 
-def _written(kind: str, *types: str) -> WithJsonSchema:
-    """Schema of values that `faults.wording` reads; `kind` is what `scenarios.file.keys_table` says of them."""
-    return WithJsonSchema({"type": ["string", *types], "format": kind})
+def _written(takes: Takes, *types: str) -> Any:
+    """Type of values that `faults.order` reads; `scenarios.file.keys_table` says what the format means."""
+    return Annotated[str, _IS_TEXT, WithJsonSchema({"type": ["string", *types], "format": takes.value})]
 
 
-Text = Annotated[str, _IS_TEXT, _written("text", "number")]
-Settings = Annotated[str, _IS_TEXT, _written("settings", "object")]
-Time = Annotated[str, _IS_TEXT, _written("time", "number")]
-Count = Annotated[str, _IS_TEXT, _written("count", "number")]
-Rated = Annotated[str, _IS_TEXT, _written("bit-rate")]
-HostName = Annotated[str, _IS_TEXT, _written("host", "number")]
+_TYPES: dict[Takes, Any] = {
+    Takes.FLAG: Literal[True],
+    Takes.SHARE: Rate,
+    Takes.BIT_RATE: _written(Takes.BIT_RATE),
+    Takes.TIME: _written(Takes.TIME, "number"),
+    Takes.COUNT: _written(Takes.COUNT, "number"),
+    Takes.HOST: _written(Takes.HOST, "number"),
+    Takes.SETTINGS: _written(Takes.SETTINGS, "object"),
+    Takes.TEXT: _written(Takes.TEXT, "number"),
+}
+"""Of the values behind the words of faults."""
+
+
+def _field_name(word: Word) -> str:
+    """Of the key: `for` is Python's own."""
+    return f"{word.key}_" if iskeyword(word.key) else word.key
+
+
+def _key_of(word: Word) -> tuple[Any, Any]:
+    """A key of a scenario for a word of faults."""
+    alias = word.key if iskeyword(word.key) else None
+    return _TYPES[word.takes] | None, Field(default=None, alias=alias, description=word.meaning)
+
+
 Target = Annotated[str, Field(min_length=1)]
 Link = Annotated[
     str,
@@ -113,8 +134,8 @@ class Workload(Part):
     only warns."""
 
 
-class FaultEntry(Part):
-    """One target, one or more kinds, and when. The words are those of [`fault set`](faults.md)."""
+class _Put(Part):
+    """What every order of faults says beside its words."""
 
     link: Link | None = None
     """Link: `p0:leaf3>spine5` (one direction), `p0:leaf3-spine5` (both), `p*:leaf3>spine*` (many), `p0:h2>leaf2` (a
@@ -124,70 +145,16 @@ class FaultEntry(Part):
     link`."""
     mechanism: Literal["auto", "netem", "ebpf", "tbf", "link"] = "auto"
     """Mechanism; `run --mechanism` overrides it."""
-    drop: Rate | None = None
-    """Drop this share of packets at random."""
-    gemodel: Settings | None = None
-    """Drop in bursts (Gilbert-Elliott): `p=1%,r=10%`, also `bad=`, `good=`."""
-    one_in: Count | None = None
-    """Drop every Nth packet."""
-    black_hole: HostName | None = None
-    """Drop everything to this host."""
-    hang: Literal[True] | None = None
-    """The switch stays up and forwards nothing."""
-    corrupt: Rate | None = None
-    """Flip one bit in this share of packets."""
-    duplicate: Rate | None = None
-    """Send this share of packets twice."""
-    reorder: Rate | None = None
-    """Let this share of packets overtake others; needs `ahead`."""
-    delay: Time | None = None
-    """Delay every packet; with `jitter`, `distribution`."""
-    rate: Rated | None = None
-    """Limit the link's rate; with `queue`."""
-    down: Literal[True] | None = None
-    """Shut the port."""
-    flap: Settings | None = None
-    """Shut and open the port: `period=2s`, also `duty=`, `count=`, `jitter=`."""
-    reboot: Time | None = None
-    """Switch off the switch for this long."""
-    crash: Literal[True] | None = None
-    """Shut all ports of the switch."""
-    only_control: Literal[True] | None = None
-    """Only SACKs, NACKs and transport ACKs."""
-    only_qp: Text | None = None
-    """Only packets to this queue pair."""
-    only_ev: Text | None = None
-    """Only packets with this entropy value; `EV/MASK` compares some bits."""
-    only_dscp: Text | None = None
-    """Only packets of this class: a number or a name such as `CONTROL`."""
-    only_size: Text | None = None
-    """Only frames of these lengths: `100-300`."""
-    only_to: HostName | None = None
-    """Only packets to this host."""
-    only_first: Literal[True] | None = None
-    """Only writes that are not retransmissions."""
-    only_last: Count | None = None
-    """Only the last N packets of a message."""
-    jitter: Time | None = None
-    """Spread of the delay."""
-    distribution: Text | None = None
-    """Distribution of the delay: `uniform`, `normal`, `pareto`, `paretonormal`."""
-    ahead: Time | None = None
-    """Delay that reordered packets skip."""
-    queue: Text | None = None
-    """Queue of the rate limit, in bytes; left out, 50 ms worth."""
-    at: Time | None = None
-    """Start this long after the first packet; left out, before the first packet."""
-    for_: Time | None = Field(default=None, alias="for")
-    """Clear after this long; left out, after the last packet."""
-    every: Time | None = None
-    """Set again after each such period."""
-    times: Count | None = None
-    """Number of repetitions with `every`."""
-    until: Text | None = None
-    """Clear the fault on this event (only `detected`)."""
-    on: Text | None = None
-    """Event that `at` counts from: `traffic` or `detected`."""
+
+
+if TYPE_CHECKING:
+    _Worded = _Put
+else:
+    _Worded = create_model("_Worded", __base__=_Put, **{_field_name(word): _key_of(word) for word in WORDS})
+
+
+class FaultEntry(_Worded):
+    """One target, one or more kinds, and when. The words are those of [`fault set`](faults.md)."""
 
     @property
     def where(self) -> str:

@@ -13,11 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent.wire.constants import PSN_BITS, PSN_SPACE
 from faults.errors import TargetError, WordingError
+from faults.order import Worded, worded
 from faults.quantities import parse_bit_rate, parse_duration
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.traits import is_nothing, name_of
-from faults.wording import Worded, worded
-from faults.words import TIMING_WORDS
+from faults.words.timing import TIMING_WORDS
 from results.document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
@@ -365,7 +364,7 @@ def _fit_complaints(
 ) -> Iterator[Complaint]:
     for fault in said.faults:
         place = ("faults", at, _key(fault.word))
-        if is_nothing(fault):
+        if fault.is_nothing:
             verb = "drops" if fault.word == "drop" else "does"
             yield Complaint(place, f"0 {verb} nothing", "leave the fault out")
         try:
@@ -375,11 +374,11 @@ def _fit_complaints(
         except WordingError as error:
             yield from (Complaint(("faults", at, _key(word)), *told) for word, *told in error.problems)
         for way in chosen.ways:
-            if (way, name_of(fault)) in taken:
-                wrong = f"{way} already has the fault of faults.{taken[way, name_of(fault)]}"
+            if (way, fault.name) in taken:
+                wrong = f"{way} already has the fault of faults.{taken[way, fault.name]}"
                 yield Complaint(("faults", at, "link"), wrong, "one fault of a kind a direction")
                 break
-            taken[way, name_of(fault)] = at
+            taken[way, fault.name] = at
 
 
 def _worded(entry: FaultEntry) -> Worded | WordingError:

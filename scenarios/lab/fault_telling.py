@@ -5,10 +5,9 @@ import time
 import msgspec
 
 from faults.inject import FaultStatus
-from faults.model import Fault
+from faults.kinds import Fault
 from faults.records import FaultClear
-from faults.schedule import Next
-from faults.traits import agrees, amount_of, drop_rate_of, name_of
+from faults.timeline.schedule import Next
 from results.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned, FaultState
 from testbed.kernel.comparison import Difference
@@ -33,7 +32,7 @@ def standing(status: FaultStatus, by: str) -> FaultState:
         dropped_reverse=status.tally.dropped_reverse,
         overlimits=status.tally.overlimits,
         seed=status.seed,
-        requested_text=amount_of(status.fault),
+        requested_text=status.fault.amount,
         in_force_text=_in_force_text(status),
     )
 
@@ -66,8 +65,8 @@ def never_set(link: str, fault: Fault, by: str) -> FaultState:
         seen=0,
         dropped=0,
         dropped_writes=None,
-        fault=name_of(fault),
-        requested_text=amount_of(fault),
+        fault=fault.name,
+        requested_text=fault.amount,
         in_force_text="removed",
     )
 
@@ -81,8 +80,8 @@ def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> F
     return FaultPlanned(
         link=link,
         kind=fault.kind,
-        fault=name_of(fault),
-        requested_text=amount_of(fault),
+        fault=fault.name,
+        requested_text=fault.amount,
         act=following.act.value,
         in_s=in_s,
         at=at,
@@ -93,19 +92,19 @@ def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> F
 
 def still_there(status: FaultStatus) -> bool:
     """Whether the kernel holds a fault as it was set, up to the step of its numbers."""
-    return status.in_force is not None and agrees(status.fault, status.in_force)
+    return status.in_force is not None and status.fault.agrees(status.in_force)
 
 
 def removed(status: FaultStatus, way: DirectedLink) -> Difference:
     """A fault that somebody else has removed or changed."""
-    port, fault = way.egress, f"{status.fault.word} {amount_of(status.fault)}".rstrip()
-    found = "nothing" if status.in_force is None else amount_of(status.in_force)
+    port, fault = way.egress, f"{status.fault.word} {status.fault.amount}".rstrip()
+    found = "nothing" if status.in_force is None else status.in_force.amount
     words = f"was set to {fault} for {status.link}, and the kernel holds {found}"
     return Difference(str(port.node), port.interface, "fault", fault, found, words, (status.link,))
 
 
 def _rate(fault: Fault) -> float | None:
-    rate = drop_rate_of(fault)
+    rate = fault.drop_rate
     return None if rate is None else float(rate)
 
 
@@ -113,4 +112,4 @@ def _in_force_text(status: FaultStatus) -> str:
     """As asked for, if the kernel holds that up to the step of its numbers."""
     if status.in_force is None:
         return "nothing"
-    return amount_of(status.fault if still_there(status) else status.in_force)
+    return (status.fault if still_there(status) else status.in_force).amount

@@ -1,7 +1,7 @@
 """The faults of a lab as its owner keeps them: ordered by name, on a timeline, recorded in truth.jsonl.
 
 Which mechanism makes a fault, and whether it is in force, is the business of `faults.inject`; when, of
-`faults.schedule`.
+`faults.timeline.schedule`.
 """
 
 import logging
@@ -20,13 +20,13 @@ import numpy as np
 
 from faults.errors import FaultError, TargetError
 from faults.inject import FaultStatus, Injector
-from faults.mechanism import target_of
-from faults.model import Fault, Flap, Reboot
+from faults.kinds import Fault
+from faults.mechanisms.base import target_of
+from faults.order import worded
 from faults.records import FaultClear, FaultRecord
-from faults.schedule import Act, Due, Event, Schedule, Timing
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.traits import is_nothing, name_of
-from faults.wording import worded
+from faults.timeline.schedule import Due, Schedule
+from faults.timeline.timing import Act, Event, Timing
 from results.errors import RecordError
 from results.event_log import EventLog, Fields, Tail
 from results.wording import count_text
@@ -66,7 +66,7 @@ class _Ordered:
 
     @property
     def key(self) -> Key:
-        return str(self.way), name_of(self.fault)
+        return str(self.way), self.fault.name
 
 
 class Injections:
@@ -289,7 +289,7 @@ class Injections:
     def _arm(self, fault: Fault, wanted: Sequence[_Ordered], timing: Timing) -> tuple[FaultClear, ...]:
         """Make a fault with a timeline ready, where it can then come and go on all ports in one step; what went."""
         mine = [each for each in wanted if each.fault is fault]
-        if timing == Timing() or isinstance(fault, Flap | Reboot) or is_nothing(fault):
+        if timing == Timing() or fault.comes_and_goes() or fault.is_nothing:
             return ()
         targets = [target_of(self._labdir.lab, self._fabric, each.way) for each in mine]
         gone = self._injector.arm(targets, fault, mine[0].mechanism, [_seed_of(each, 0) for each in mine]) or ()
@@ -301,9 +301,9 @@ class Injections:
         self._ordered[ordered.key] = ordered
         self._failed.pop(ordered.key, None)
         self._windows.pop(ordered.key, None)
-        if is_nothing(ordered.fault):
+        if ordered.fault.is_nothing:
             return self._take_back(ordered.key)
-        if timing == Timing() and not isinstance(ordered.fault, Flap | Reboot):
+        if timing == Timing() and not ordered.fault.comes_and_goes():
             return self._apply(ordered)
         if Event.DETECTED in (timing.on, timing.until):
             self._look_for_detections()  # it does not wait for what was detected before

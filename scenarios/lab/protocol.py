@@ -29,7 +29,7 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
     """Put faults on every direction that `target` selects, zero takes them away: `Faults` that went for it, with their
     last counters, and those of the order that are now in force, with what its timelines will do next.
 
-    `words` are those of `faults.wording`. The same `seed` chooses and hits the same; None draws one. What is `leased`
+    `words` are those of `faults.order`. The same `seed` chooses and hits the same; None draws one. What is `leased`
     is cleared when the connection that asked for it ends.
     """
 

@@ -9,10 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from faults.accounting import SHUT
-from faults.model import Corrupt
-from faults.only import spares_first_sent
-from faults.traits import TOLERANCE
+from faults.kinds import TOLERANCE, Hit, kind_named
+from faults.selector import spares_first_sent
 from results.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.rejected import rejected_since
@@ -159,7 +157,7 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
 
     data = None if fault.dropped_writes is None else grown("dropped_writes")
     lost = grown("dropped") if data is None else data
-    spoilt = grown("hit") if fault.kind == Corrupt.kind else 0
+    spoilt = grown("hit") if kind_named(fault.kind).says.hits is Hit.SPOILT else 0
     return Injected(
         fault.link,
         fault.kind,
@@ -198,13 +196,13 @@ def lossy_access_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]
 def possibly_dropping(injected: Iterable[Injected], fabric: Fabric) -> frozenset[str]:
     """Links between switches that may have lost data uncounted: at a port that was shut, and the way back to it."""
     between = [way for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions]
-    shut = {each.link for each in injected if each.kind in SHUT}
+    shut = {each.link for each in injected if kind_named(each.kind).shuts_ports()}
     return frozenset(str(way.reverse) for way in between if str(way) in shut) | (shut & set(map(str, between)))
 
 
 def shut_ports(injected: Iterable[Injected], fabric: Fabric) -> frozenset[tuple[int, int]]:
     """Ports of hosts, as (host, plane), that a fault had shut for a while: their sends were refused on purpose."""
-    shut = {each.link for each in injected if each.kind in SHUT}
+    shut = {each.link for each in injected if kind_named(each.kind).shuts_ports()}
     ways = (way for link in fabric.links() for way in link.directions if str(way) in shut)
     return frozenset((way.sender.index, way.plane) for way in ways if way.sender.role is Role.HOST)
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 
 from agent.spraycheck.doubt import NOTHING_SENT
-from faults.accounting import why_uncounted
+from faults.kinds import kind_named
 from faults.outages import Outage
 from faults.quantities import parse_rate
 from results.collective_rows import CollectiveRow
@@ -479,7 +479,7 @@ def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: 
 
 def _uncounted(injected: tuple[Injected, ...]) -> str:
     """Why retransmissions cannot be held against the drops; empty if they can."""
-    found = ((fault, why_uncounted(fault.kind, fault.mechanism)) for fault in injected)
+    found = ((fault, kind_named(fault.kind).why_uncounted(fault.mechanism)) for fault in injected)
     return next(
         (
             f"{fault.link} {fault_text(fault.kind, fault.requested_text)}: {why}"

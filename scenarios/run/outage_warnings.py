@@ -2,10 +2,9 @@
 
 from collections.abc import Collection, Container, Iterator
 
-from faults.model import Fault
+from faults.kinds import Fault
 from faults.outages import swapped_by
-from faults.schedule import ALWAYS, Event, Timing
-from faults.traits import makers_of
+from faults.timeline.timing import ALWAYS, Event, Timing
 from scenarios.file.fault_makers import AUTO
 from scenarios.file.plan import Plan, PlannedFault
 from testbed.model.ids import DirectedLink, Role
@@ -40,7 +39,7 @@ def _acts_under_traffic(timing: Timing) -> str:
 
 
 def _possible(order: PlannedFault, fault: Fault) -> tuple[str, ...]:
-    return tuple(map(str, makers_of(fault))) if order.mechanism == AUTO else (order.mechanism,)
+    return tuple(map(str, fault.makers)) if order.mechanism == AUTO else (order.mechanism,)
 
 
 def _swapping(

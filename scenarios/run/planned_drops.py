@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from faults.model import Fault
-from faults.traits import drop_rate_of, only_of
+from faults.kinds import Fault
 from scenarios.file.plan import Plan
 from testbed.model.ids import DirectedLink, Role
 
@@ -18,12 +17,12 @@ def fabric_drops(plan: Plan) -> Iterator[tuple[DirectedLink, Fault, Fraction]]:
     """Every direction between switches with a fault that drops data, and what share of them."""
     for way, fault in dropping(plan):
         if is_between_switches(way):
-            yield way, fault, drop_rate_of(fault) or Fraction(0)
+            yield way, fault, fault.drop_rate or Fraction(0)
 
 
 def dropping(plan: Plan) -> Iterator[tuple[DirectedLink, Fault]]:
     """Every direction with a fault that drops data."""
     for order in plan.faults:
         for fault in order.worded.faults:
-            if drop_rate_of(fault) and not only_of(fault).spares_first_sent:
+            if fault.drop_rate and not fault.only.spares_first_sent:
                 yield from ((way, fault) for way in order.chosen.ways)

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from faults.accounting import SHUT
-from faults.model import BlackHole, Fault, Hang
+from faults.kinds import Fault
 from faults.quantities import parse_rate
-from faults.traits import drop_rate_of, only_of
 from results.wording import count_text, share_text
 from scenarios.file.plan import Flow, Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
@@ -294,8 +292,8 @@ def _localisation_failures(plan: Plan) -> Iterator[str]:
 
 
 def _hits_all_flows(fault: Fault) -> bool:
-    only = only_of(fault)
-    return not isinstance(fault, BlackHole) and only.qpn is None and only.ev is None and only.host is None
+    only = fault.only
+    return only.qpn is None and only.ev is None and only.host is None
 
 
 def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
@@ -315,7 +313,7 @@ def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
 
 def _spared_warnings(plan: Plan) -> Iterator[str]:
     """Faults that take no first transmission are none that leaves can see."""
-    spared = [order for order in plan.faults if any(only_of(fault).spares_first_sent for fault in order.worded.faults)]
+    spared = [order for order in plan.faults if any(fault.only.spares_first_sent for fault in order.worded.faults)]
     for order in spared:
         yield f"{order.chosen.text}: this fault takes no first transmissions, and SprayCheck counts no other packets"
 
@@ -347,7 +345,7 @@ def _carries(
 
 
 def _loses(fault: Fault) -> bool:
-    return fault.kind in SHUT | {Hang.kind} or bool(drop_rate_of(fault) and not only_of(fault).spares_first_sent)
+    return bool(fault.drop_rate and not fault.only.spares_first_sent)
 
 
 def _naming_failures(plan: Plan) -> Iterator[str]:

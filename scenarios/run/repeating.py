@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator
 
-from faults.accounting import SHUT
 from results.manifest import Repeating
 from scenarios.file.plan import Plan
 from testbed.model.ids import DirectedLink, Role
@@ -47,7 +46,7 @@ def _moves_paths(plan: Plan, attached: bool) -> Iterator[str]:
 def _shut_ports(plan: Plan) -> Iterator[tuple[str, DirectedLink]]:
     for order in plan.faults:
         for fault in order.worded.faults:
-            if fault.kind in SHUT:
+            if fault.shuts_ports():
                 yield from ((fault.kind, way) for way in order.chosen.ways)
 
 

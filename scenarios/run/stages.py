@@ -10,8 +10,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
-from faults.schedule import Event
-from faults.traits import amount_of, name_of
+from faults.timeline.timing import Event
 from results import run_dir
 from results.event_log import Fields, Tail, read_records
 from results.fault_text import fault_text
@@ -254,8 +253,8 @@ def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.Fa
     same = []
     for way in planned.chosen.ways:
         for fault in planned.worded.faults:
-            state = there.get((str(way), name_of(fault)))
-            if state is not None and state.requested_text != amount_of(fault):
+            state = there.get((str(way), fault.name))
+            if state is not None and state.requested_text != fault.amount:
                 has = f"{way} has {fault_text(state.kind, state.requested_text)} already"
                 raise LabStateError(f"{has}; `spraylab fault clear` it, or ask for the same")
             same.append(state is not None)

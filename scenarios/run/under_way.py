@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from faults.schedule import ALWAYS, Event, Timing
+from faults.timeline.timing import ALWAYS, Event, Timing
 from results.metrics import NS
 from results.wording import count_text
 from scenarios.file.plan import Flow, Plan, PlannedFault

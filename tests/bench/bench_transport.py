@@ -24,8 +24,8 @@ from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.wire.encode import write_frame_bytes
 from faults.inject import injector_of
-from faults.mechanism import Tally, target_of
-from faults.model import RandomDrop
+from faults.kinds import RandomDrop
+from faults.mechanisms.base import Tally, target_of
 from faults.quantities import parse_rate
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir

@@ -15,8 +15,8 @@ import pytest
 from scipy import stats
 
 from faults.inject import injector_of
-from faults.mechanism import Target
-from faults.model import Delay, Distribution, RandomDrop
+from faults.kinds import Delay, Distribution, RandomDrop
+from faults.mechanisms.base import Target
 from tests.support.namespaces import needs_root
 from tests.support.netem import needs_netem
 from tests.support.veth_pair import End, veth_pair

@@ -18,11 +18,10 @@ from scipy.stats import binom
 from agent.wire.constants import BTH_RETRANSMISSION, Dscp, Opcode
 from faults.inject import Injector, injector_of
 from faults.journal import outstanding
-from faults.mechanism import Target
-from faults.model import By, Fault
-from faults.packet import PRIORITY
-from faults.traits import name_of
-from faults.wording import worded
+from faults.kinds import By, Fault
+from faults.mechanisms.base import Target
+from faults.mechanisms.ebpf import PRIORITY
+from faults.order import worded
 from testbed.kernel import port_state
 from testbed.kernel.qdisc import Direction, attached_programs
 from testbed.kernel.rtnl import Rtnl
@@ -260,12 +259,12 @@ def test_faults_of_one_port_compose_in_the_order_they_were_set(tmp_path):
 @needs_clang
 def test_a_port_whose_faults_change_for_ever_does_not_run_out_of_places(tmp_path, monkeypatch):
     """One always stands while the other goes: the number behind it grows, up to the last that a filter can have."""
-    monkeypatch.setattr("faults.packet.MOST_PRIORITY", PRIORITY + 3)
+    monkeypatch.setattr("faults.mechanisms.ebpf.MOST_PRIORITY", PRIORITY + 3)
     first, second = fault(one_in=2), fault(duplicate="100%")
     with broken(tmp_path, first, mechanism="ebpf") as (a, b, injector):
         for turn in range(8):
             injector.set(target(a, far=b), (second, first)[turn % 2], "ebpf", 7)
-            injector.clear(LINK, name_of((first, second)[turn % 2]))
+            injector.clear(LINK, (first, second)[turn % 2].name)
             assert [status.in_force for status in injector.status()] == [(second, first)[turn % 2]]
             with Rtnl.inside(a.name, a.path) as rtnl:
                 (program,) = attached_programs(rtnl, a.ifindex(), Direction.EGRESS)
@@ -546,7 +545,7 @@ def test_faults_on_one_port_compose_in_every_order(tmp_path, order):
         assert all(status.in_force is not None for status in injector.status())
         up = set(range(4))
         for at in reversed(order[2:] + order[:2]):
-            injector.clear(LINK, name_of(fault(**kinds[at])))
+            injector.clear(LINK, fault(**kinds[at]).name)
             up.discard(at)
             if 3 not in up:
                 expected = {0: 50 if 0 in up else 0, 1: 25 if 1 in up else 0}

@@ -14,11 +14,11 @@ from agent.wire.constants import Opcode
 from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector, injector_of
 from faults.journal import Journal, outstanding
-from faults.mechanism import Target
-from faults.model import By, RandomDrop
-from faults.packet import PRIORITY, PacketMechanism
+from faults.kinds import By, RandomDrop
+from faults.mechanisms.base import Target
+from faults.mechanisms.ebpf import PRIORITY, PacketMechanism
+from faults.mechanisms.port_queue import PortQueues, QueueMechanism
 from faults.quantities import parse_rate
-from faults.queue import PortQueues, QueueMechanism
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel import qdisc
 from testbed.kernel.bpf import load

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 import pytest
 
 from faults.inject import Injector, injector_of
-from faults.mechanism import Target, target_of
-from faults.model import By, CountedDrop
+from faults.kinds import By, CountedDrop
+from faults.mechanisms.base import Target, target_of
 from testbed.emulation.network import FabricNet
 from testbed.kernel.netns import inside
 from testbed.model.fabric import FabricSpec

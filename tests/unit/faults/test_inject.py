@@ -10,8 +10,8 @@ import pytest
 from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector
 from faults.journal import Journal, outstanding
-from faults.mechanism import Tally, Target, target_of
-from faults.model import BlackHole, By, Delay, RandomDrop
+from faults.kinds import BlackHole, By, Delay, RandomDrop
+from faults.mechanisms.base import Tally, Target, target_of
 from faults.quantities import parse_rate
 from faults.records import FaultClear, FaultSet
 from testbed.errors import KernelError, MissingFeatureError

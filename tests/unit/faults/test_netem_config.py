@@ -6,9 +6,8 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.model import BurstDrop, Corrupt, Delay, Distribution, Duplicate, RandomDrop, Reorder
-from faults.netem_config import delay_of, held, netem_of, table_of
-from faults.traits import agrees
+from faults.kinds import BurstDrop, Corrupt, Delay, Distribution, Duplicate, RandomDrop, Reorder
+from faults.mechanisms.netem_config import delay_of, held, netem_of, table_of
 
 rates = st.fractions(Fraction(1, 10**6), 1)
 queue_faults = st.one_of(
@@ -28,10 +27,10 @@ def test_one_netem_makes_all_faults_of_a_port(faults):
     assert netem.seed == 3
     for fault in faults:
         others_ns = sum(delay_of(other) for other in faults if other is not fault)
-        assert agrees(fault, held(fault, netem, others_ns))
+        assert fault.agrees(held(fault, netem, others_ns))
         assert held(fault, replace(netem, limit_pkts=1000), others_ns) is None
         if delay_of(fault):
-            assert not agrees(fault, held(fault, replace(netem, delay_ns=netem.delay_ns + 1), others_ns))
+            assert not fault.agrees(held(fault, replace(netem, delay_ns=netem.delay_ns + 1), others_ns))
 
 
 def test_no_fault_no_netem():

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.model import Down, Flap, Reboot
-from faults.schedule import ALWAYS, Act, Due, Edge, Event, Next, Schedule, Timing, edges_of
+from faults.kinds import Down, Flap, Reboot
+from faults.timeline.schedule import Due, Next, Schedule, edges_of
+from faults.timeline.timing import ALWAYS, Act, Edge, Event, Timing
 
 S = 10**9
 

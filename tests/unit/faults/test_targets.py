@@ -5,8 +5,8 @@ from fractions import Fraction
 import pytest
 
 from faults.errors import TargetError, WordingError
-from faults.model import BlackHole, Crash, Down, Hang, RandomDrop
-from faults.only import Only
+from faults.kinds import BlackHole, Crash, Down, Hang, RandomDrop
+from faults.selector import Only
 from faults.targets import chosen_of, require_fits
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec

@@ -4,10 +4,9 @@ from fractions import Fraction
 
 import pytest
 
-from faults import model
-from faults.model import KINDS, Fault
-from faults.only import Only
-from faults.traits import amount_of
+from faults import kinds as model
+from faults.kinds import Fault, kinds
+from faults.selector import Only
 from results.fault_text import fault_text, held_text, in_force_text
 
 FAULTS: tuple[Fault, ...] = (
@@ -29,15 +28,15 @@ FAULTS: tuple[Fault, ...] = (
 
 
 def test_every_kind_is_looked_at() -> None:
-    assert tuple(map(type, FAULTS)) == KINDS
+    assert tuple(map(type, FAULTS)) == kinds()
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.kind)
 def test_kind_and_amount_of_records_are_the_words_that_set_the_fault(fault: Fault) -> None:
-    assert fault_text(fault.kind, amount_of(fault)) == str(fault)
+    assert fault_text(fault.kind, fault.amount) == str(fault)
     assert fault_text(fault.kind) == fault.word
-    assert held_text(fault.kind, amount_of(fault)) == str(fault)
-    assert in_force_text(fault.kind, amount_of(fault), amount_of(fault)) == "in force as asked"
+    assert held_text(fault.kind, fault.amount) == str(fault)
+    assert in_force_text(fault.kind, fault.amount, fault.amount) == "in force as asked"
 
 
 def test_what_the_kernel_holds_instead_is_told() -> None:

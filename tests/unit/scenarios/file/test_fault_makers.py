@@ -7,7 +7,7 @@ import pytest
 
 from faults.inject import Injector
 from faults.journal import Journal
-from faults.model import By
+from faults.kinds import By
 from scenarios.file.fault_makers import lacks_of_faults
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of

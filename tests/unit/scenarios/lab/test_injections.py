@@ -10,10 +10,9 @@ import pytest
 from faults.errors import MechanismError, TargetError
 from faults.inject import Injector
 from faults.journal import Journal
-from faults.mechanism import Applied, Tally, Target
-from faults.model import By, Fault, RandomDrop
-from faults.schedule import Event
-from faults.traits import name_of
+from faults.kinds import By, Fault, RandomDrop
+from faults.mechanisms.base import Applied, Tally, Target
+from faults.timeline.timing import Event
 from results.event_log import read_records
 from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
@@ -42,7 +41,7 @@ class Kernel:
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
         if target.link in self.refuses:
             raise KernelError(target.node, "attach", 16)
-        key = target.link, name_of(fault)
+        key = target.link, fault.name
         self.held[key] = fault
         return Held(self.held, key)
 
@@ -388,7 +387,7 @@ class ArmingKernel(Kernel):
 
     def arm(self, targets: Sequence[Target], fault: Fault, seeds: Sequence[int]) -> list[Gated]:
         self.gates.append(Gate())
-        keys = [(target.link, name_of(fault)) for target in targets]
+        keys = [(target.link, fault.name) for target in targets]
         self.held |= dict.fromkeys(keys, fault)
         return [Gated(self.held, key, self.gates[-1]) for key in keys]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from fractions import Fraction
 from statistics import NormalDist
 
-from faults.model import BurstDrop, Corrupt, Delay, Distribution, Duplicate, Fault, RandomDrop, Reorder
+from faults.kinds import BurstDrop, By, Corrupt, Delay, Distribution, Duplicate, Fault, RandomDrop, Reorder
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
 from testbed.kernel.shaping import NETEM_LIMIT_PKTS, GilbertElliott, Netem
 
@@ -32,6 +32,8 @@ def netem_of(faults: dict[str, Fault], seed: int) -> Netem | None:
                 netem = replace(netem, reorder_u32=chance_of(rate))
             case Delay(_, jitter_ns, distribution):
                 netem = replace(netem, jitter_ns=jitter_ns, table=table_of(distribution) if jitter_ns else ())
+            case _ if By.NETEM in fault.says.makers:
+                raise ValueError(f"nothing here makes {fault}")
     return None if netem == Netem() else netem
 
 

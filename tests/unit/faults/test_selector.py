@@ -3,7 +3,7 @@
 import pytest
 
 from agent.wire.constants import Dscp
-from faults.only import ALL, Only, spares_first_sent
+from faults.selector import ALL, Only, spares_first_sent
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,9 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from faults.errors import MechanismError
-from faults.mechanism import Applied, Tally, Target
-from faults.model import BurstDrop, By, Fault, RandomDrop, RateLimit
-from faults.netem_config import delay_of, held, netem_of
-from faults.traits import drop_rate_of
+from faults.kinds import BurstDrop, By, Fault, RandomDrop, RateLimit
+from faults.mechanisms.base import Applied, Tally, Target
+from faults.mechanisms.netem_config import delay_of, held, netem_of
 from testbed.kernel import shaping
 from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import in_nameless_namespace
@@ -110,7 +109,7 @@ class _PortQueue:
             raise MechanismError(
                 "netem" if place != "rate" else "tbf",
                 f"{self.target.link} has {self._faults[place]} there already",
-                "clear it first" + (", or choose ebpf" if By.EBPF in fault.makers else ""),
+                "clear it first" + (", or choose ebpf" if By.EBPF in fault.says.makers else ""),
             )
         if not self._faults:
             self._seed = seed
@@ -165,7 +164,7 @@ class _PortQueue:
     def _install(self, rtnl: Rtnl, faults: dict[str, Fault]) -> None:
         """From what is there to what `faults` ask for; the root changes kind only when it must."""
         ifindex = self.target.ifindex
-        netem, tbf = netem_of(faults, self._seed), _tbf_of(faults)
+        netem, tbf = netem_of(faults, self._seed), tbf_of(faults)
         has_netem, has_tbf = shaping.read_netem(rtnl, ifindex), shaping.read_tbf(rtnl, ifindex)
         if has_netem and not netem:
             self._empty_root(rtnl, Netem(), bool(has_tbf))
@@ -213,7 +212,7 @@ class _QueueFault:
     def in_force(self) -> Fault | None:
         netem, tbf = self._queue.found()
         if isinstance(self._fault, RateLimit):
-            return None if tbf is None else _limit_in(tbf)
+            return None if tbf is None else limit_in(tbf)
         return None if netem is None else held(self._fault, netem, self._queue.others_ns(self._fault))
 
     def is_seeded(self) -> bool:
@@ -238,7 +237,7 @@ class _QueueFault:
         if isinstance(self._fault, RateLimit):
             return Tally(since.limited_packets, since.limited_drops, None, None, overlimits=since.overlimits)
         drops = self._queue.drops_of(self._fault)
-        return Tally(since.packets, drops, None, drops if drop_rate_of(self._fault) is not None else None)
+        return Tally(since.packets, drops, None, drops if self._fault.drop_rate is not None else None)
 
 
 def _place_of(fault: Fault) -> str:
@@ -246,7 +245,8 @@ def _place_of(fault: Fault) -> str:
     return "loss" if isinstance(fault, RandomDrop | BurstDrop) else fault.word
 
 
-def _tbf_of(faults: dict[str, Fault]) -> Tbf | None:
+def tbf_of(faults: dict[str, Fault]) -> Tbf | None:
+    """The token bucket that makes a port's rate limit, None without one."""
     limit = faults.get("rate")
     if not isinstance(limit, RateLimit):
         return None
@@ -254,7 +254,7 @@ def _tbf_of(faults: dict[str, Fault]) -> Tbf | None:
     return Tbf(rate, _burst_bytes(rate), limit.queue_bytes)
 
 
-def _limit_in(tbf: Tbf) -> RateLimit | None:
+def limit_in(tbf: Tbf) -> RateLimit | None:
     """The limit that a token bucket makes; None if it lets other bursts pass than ours do."""
     wanted = _burst_bytes(tbf.bytes_per_s)
     if abs(tbf.burst_bytes - wanted) > wanted * BURST_STEP:

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.errors import FaultError, RateError
-from faults.model import RandomDrop
-from faults.netem_config import chance_of, rate_of_chance
+from faults.kinds import RandomDrop
+from faults.mechanisms.netem_config import chance_of, rate_of_chance
 from faults.quantities import CERTAIN, parse_rate, rate_of_threshold, render_rate
 
 

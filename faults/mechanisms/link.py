@@ -6,8 +6,8 @@ Several faults may shut one port; it opens with the last of them.
 from dataclasses import dataclass
 from pathlib import Path
 
-from faults.mechanism import Applied, Tally, Target
-from faults.model import By, Fault
+from faults.kinds import By, Fault
+from faults.mechanisms.base import Applied, Tally, Target
 from testbed.kernel import port_state
 from testbed.kernel.comparison import Placed
 from testbed.kernel.rtnl import Rtnl

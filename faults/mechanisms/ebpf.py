@@ -12,11 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from agent.wire.c_headers import wire_headers
-from faults import packet_config
-from faults.mechanism import Applied, Tally, Target
-from faults.model import By, Fault
-from faults.packet_config import COUNTS, config_of, fault_of, with_priority, with_seed
-from faults.traits import drop_rate_of
+from faults.kinds import By, Fault
+from faults.mechanisms import ebpf_config
+from faults.mechanisms.base import Applied, Tally, Target
+from faults.mechanisms.ebpf_config import COUNTS, config_of, fault_of, with_priority, with_seed
 from testbed.kernel.bpf import BpfMap, BpfObject, build, load
 from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import in_nameless_namespace
@@ -123,7 +122,7 @@ class PacketMechanism:
 
     @cached_property
     def _object_file(self) -> Path:
-        headers = {**wire_headers(), "fault.h": packet_config.c_header()}
+        headers = {**wire_headers(), "fault.h": ebpf_config.c_header()}
         return build(_SOURCE, headers, self._build_dir)
 
 
@@ -134,7 +133,7 @@ class _PacketFault:
         self, mechanism: PacketMechanism, target: Target, loaded: BpfObject, fault: Fault, priority: int
     ) -> None:
         self._mechanism, self._target, self._loaded, self._priority = mechanism, target, loaded, priority
-        self._drops = drop_rate_of(fault) is not None
+        self._drops = fault.drop_rate is not None
 
     @property
     def gate(self) -> BpfMap:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from faults.model import By, Fault
+from faults.kinds import By, Fault
 from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import namespace_path
 from testbed.model.addressing import ifindex_of

@@ -1,69 +1,22 @@
 """When faults are set and cleared: a timeline as a pure schedule that is told the time and what happened.
 
-Refuses to know clocks, links and kernels: time is an argument in nanoseconds, chance is a seed. A flap and a reboot are
-timelines too.
+Refuses to know clocks, links and kernels: time is an argument in nanoseconds, chance is a seed. What is due within one
+time in force, its kind says: a flap and a reboot are timelines too.
 """
 
 from collections import deque
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from dataclasses import dataclass
-from enum import StrEnum
-from fractions import Fraction
 from typing import Generic, TypeVar
 
-from faults.model import Fault, Flap, Reboot
-
-
-class Event(StrEnum):
-    """What a timeline can wait for."""
-
-    TRAFFIC = "traffic"
-    """The first packet of a run was sent."""
-    DETECTED = "detected"
-    """A detector has named a link: for `until` one of the fault's own, for `on` any."""
-
-
-class Act(StrEnum):
-    """What is due."""
-
-    SET = "set"
-    CLEAR = "clear"
-
-
-@dataclass(frozen=True, slots=True)
-class Timing:
-    """When a fault is in force; all None: from now on. `at_ns` counts from `on`, or from when it was ordered."""
-
-    at_ns: int | None = None
-    for_ns: int | None = None
-    every_ns: int | None = None
-    times: int | None = None
-    """Windows with `every_ns`; None for no end."""
-    on: Event | None = None
-    until: Event | None = None
-
-    @property
-    def at_once(self) -> bool:
-        """Whether the fault is in force as soon as it is ordered."""
-        return not self.at_ns and self.on is None
-
-
-ALWAYS = Timing()
-
-
-@dataclass(frozen=True, slots=True)
-class Edge:
-    """Something due, counted from the start of a timeline."""
-
-    after_ns: int
-    act: Act
+from faults.kinds import Fault
+from faults.timeline.timing import Act, Edge, Event, Timing
 
 
 def edges_of(fault: Fault, timing: Timing, seed: int) -> Iterator[Edge]:
     """Every edge of a timeline in the order of time, from its start; may never end."""
-    for window in _windows(timing):
-        start, length = window
-        yield from _inside(fault, start, length, seed)
+    for start, length in _windows(timing):
+        yield from fault.edges(start, length, seed)
 
 
 def _windows(timing: Timing) -> Iterator[tuple[int, int | None]]:
@@ -74,37 +27,6 @@ def _windows(timing: Timing) -> Iterator[tuple[int, int | None]]:
         turn += 1
         if timing.every_ns is None or (timing.times is not None and turn >= timing.times):
             return
-
-
-def _inside(fault: Fault, start: int, length: int | None, seed: int) -> Iterator[Edge]:
-    match fault:
-        case Flap():
-            yield from _flaps(fault, start, length, seed)
-        case Reboot():
-            yield Edge(start, Act.SET)
-            yield Edge(start + min(fault.down_ns, length or fault.down_ns), Act.CLEAR)
-        case _:
-            yield Edge(start, Act.SET)
-            if length is not None:
-                yield Edge(start + length, Act.CLEAR)
-
-
-def _flaps(flap: Flap, start: int, length: int | None, seed: int) -> Iterator[Edge]:
-    """Down first. What a window's end cuts off is cleared there."""
-    import numpy as np  # only flaps need it, and it is most of what importing this module would take
-
-    rng = np.random.default_rng(seed)
-    down_ns = int(flap.period_ns * Fraction(flap.duty))
-    turn = 0
-    while not flap.count or turn < flap.count:
-        moved = rng.integers(-flap.jitter_ns, flap.jitter_ns, size=2, endpoint=True)
-        begin = max(start, start + turn * flap.period_ns + int(moved[0]))
-        end = start + turn * flap.period_ns + down_ns + int(moved[1])
-        if length is not None and begin >= start + length:
-            return
-        yield Edge(begin, Act.SET)
-        yield Edge(end if length is None else min(end, start + length), Act.CLEAR)
-        turn += 1
 
 
 Name = TypeVar("Name", bound=Hashable)

@@ -5,7 +5,7 @@ from fractions import Fraction
 from hypothesis import given
 from hypothesis import strategies as st
 
-from faults.model import (
+from faults.kinds import (
     BlackHole,
     BurstDrop,
     By,
@@ -15,9 +15,8 @@ from faults.model import (
     Hang,
     RandomDrop,
 )
-from faults.only import Only
-from faults.packet_config import CONFIG, COUNTS, c_header, config_of, fault_of
-from faults.traits import agrees
+from faults.mechanisms.ebpf_config import CONFIG, COUNTS, c_header, config_of, fault_of
+from faults.selector import Only
 
 rates = st.fractions(Fraction(1, 10**6), 1)
 u32 = st.integers(0, 2**32 - 1)
@@ -47,14 +46,14 @@ packet_faults = st.one_of(
 def test_a_configuration_reads_back_as_its_fault(fault, seed):
     config = config_of(fault, seed, 100)
     assert len(config) == CONFIG.itemsize
-    assert agrees(fault, fault_of(config))
+    assert fault.agrees(fault_of(config))
     assert By.EBPF in fault.makers
 
 
 @given(packet_faults, packet_faults)
 def test_different_faults_do_not_agree(one, other):
-    if not agrees(one, other):
-        assert not agrees(one, fault_of(config_of(other, 1, 100)))
+    if not one.agrees(other):
+        assert not one.agrees(fault_of(config_of(other, 1, 100)))
 
 
 def test_the_header_states_the_layout():

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 
 from agent.wire.c_headers import c_struct
-from faults.model import KINDS, BlackHole, BurstDrop, Corrupt, CountedDrop, Duplicate, Fault, Hang, RandomDrop
-from faults.only import ALL, Only
+from faults.kinds import BlackHole, BurstDrop, Corrupt, CountedDrop, Duplicate, Fault, Hang, RandomDrop, kinds
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
-from faults.traits import only_of
+from faults.selector import ALL, Only
 from testbed.model.addressing import HOST_BLOCK, host_address
 
 COPY_MARK, COPY_MASK = 0x5F1B0000, 0xFFFF0000
@@ -78,7 +77,6 @@ CONFIG = np.dtype(
 COUNTS = np.dtype([("passed", "u8"), ("seen", "u8"), ("hit", "u8"), ("hit_writes", "u8")])
 """Packets of the port, those it looks at, those it hit, MRC writes among these."""
 
-_KIND = {kind: number for number, kind in enumerate(KINDS)}
 _EFFECTS = {Corrupt: Effect.CORRUPT, Duplicate: Effect.DUPLICATE}
 _MODES = {BurstDrop: Mode.BURST, CountedDrop: Mode.COUNTED}
 
@@ -86,7 +84,7 @@ _MODES = {BurstDrop: Mode.BURST, CountedDrop: Mode.COUNTED}
 def config_of(fault: Fault, seed: int, priority: int) -> bytes:
     """The program's configuration for a fault."""
     row: Any = np.zeros((), CONFIG)
-    row["kind"], row["seed"], row["priority"] = _KIND[type(fault)], seed, priority
+    row["kind"], row["seed"], row["priority"] = kinds().index(type(fault)), seed, priority
     row["mode"], row["effect"] = _MODES.get(type(fault), Mode.RANDOM), _EFFECTS.get(type(fault), Effect.DROP)
     match fault:
         case RandomDrop(rate) | Corrupt(rate) | Duplicate(rate):
@@ -100,7 +98,7 @@ def config_of(fault: Fault, seed: int, priority: int) -> bytes:
             row["threshold"] = CERTAIN
         case _:
             raise ValueError(f"no eBPF program makes {fault}")
-    _select(row, only_of(fault))
+    _select(row, fault.only)
     return bytes(row.tobytes())
 
 
@@ -118,10 +116,13 @@ def with_seed(config: bytes, seed: int) -> bytes:
     return bytes(row.tobytes())
 
 
-def fault_of(config: bytes) -> Fault:
-    """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate."""
+def fault_of(config: bytes) -> Fault | None:
+    """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate.
+
+    None if it makes none.
+    """
     row: Any = np.frombuffer(config, CONFIG)[0]
-    kind, only, rate = KINDS[int(row["kind"])], _selection(row), rate_of_threshold(int(row["threshold"]))
+    kind, only, rate = kinds()[int(row["kind"])], _selection(row), rate_of_threshold(int(row["threshold"]))
     if kind is BurstDrop:
         return BurstDrop(_rate(row, "to_bad"), _rate(row, "to_good"), _rate(row, "bad"), _rate(row, "good"), only)
     if kind is CountedDrop:
@@ -132,12 +133,14 @@ def fault_of(config: bytes) -> Fault:
         return Hang()
     if kind is Corrupt:
         return Corrupt(rate, only)
-    return Duplicate(rate, only) if kind is Duplicate else RandomDrop(rate, only)
+    if kind is Duplicate:
+        return Duplicate(rate, only)
+    return RandomDrop(rate, only) if kind is RandomDrop else None
 
 
 def c_header() -> str:
     """The C side of all this."""
-    lines = ["/* Generated from faults.packet_config; do not edit. */", "#include <linux/types.h>", ""]
+    lines = ["/* Generated from faults.mechanisms.ebpf_config; do not edit. */", "#include <linux/types.h>", ""]
     lines += [f"#define MODE_{mode.name} {int(mode)}" for mode in Mode]
     lines += [f"#define EFFECT_{effect.name} {int(effect)}" for effect in Effect]
     lines += [f"#define ONLY_{bit.name} {int(bit)}" for bit in Bit]

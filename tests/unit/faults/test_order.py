@@ -4,14 +4,13 @@ from fractions import Fraction
 
 import pytest
 
-from faults import model
+from faults import kinds as model
 from faults.errors import WordingError
-from faults.model import Distribution
-from faults.only import Only
-from faults.schedule import Event, Timing
-from faults.traits import amount_of, drop_rate_of, is_nothing, makers_of, name_of
-from faults.wording import worded
-from faults.words import KIND_WORDS, ONLY_WORDS
+from faults.kinds import Distribution
+from faults.order import KIND_WORDS, worded
+from faults.selector import Only
+from faults.timeline.timing import Event, Timing
+from faults.words.selecting import ONLY_WORDS
 
 SAYS = [
     ({"drop": "1%"}, model.RandomDrop(Fraction(1, 100)), "drop 1%"),
@@ -60,15 +59,15 @@ def test_words_make_faults_that_tell_themselves(words, fault, text):
     assert said.faults == (fault,)
     assert said.timing == Timing()
     assert str(fault) == text
-    assert name_of(fault).startswith(fault.word)
-    assert fault.word not in amount_of(fault).split()
-    assert makers_of(fault)
-    assert not is_nothing(fault)
+    assert fault.name.startswith(fault.word)
+    assert fault.word not in fault.amount.split()
+    assert fault.makers
+    assert not fault.is_nothing
 
 
 def test_every_kind_has_a_word_and_a_case_above():
-    assert {word.name for word in KIND_WORDS} == {kind.word for kind in model.KINDS}
-    assert {type(fault) for _, fault, _ in SAYS} == set(model.KINDS)
+    assert {word.name for word in KIND_WORDS} == {kind.word for kind in model.kinds()}
+    assert {type(fault) for _, fault, _ in SAYS} == set(model.kinds())
 
 
 def test_several_kinds_in_one_order_compose():
@@ -87,14 +86,14 @@ def test_when():
 ])  # fmt: skip
 def test_zero_is_nothing(words):
     (fault,) = worded(words).faults
-    assert is_nothing(fault)
+    assert fault.is_nothing
 
 
 def test_what_selects_is_made_by_ebpf_alone():
     for word in ONLY_WORDS:
         value = True if word.flag else {"only-to": "h1", "only-ev": "1", "only-size": "1-2"}.get(word.name, "1")
         (fault,) = worded({"drop": "1%", word.name: value}).faults
-        assert makers_of(fault) == ("ebpf",)
+        assert fault.makers == ("ebpf",)
 
 
 @pytest.mark.parametrize(("words", "problem"), [
@@ -151,7 +150,7 @@ def test_all_problems_are_told_at_once():
 
 def test_the_long_run_rate_of_bursts():
     (fault,) = worded({"gemodel": "p=1%,r=9%,bad=50%,good=0.1%"}).faults
-    assert drop_rate_of(fault) == Fraction(1, 10) / 2 + Fraction(9, 10) / 1000
+    assert fault.drop_rate == Fraction(1, 10) / 2 + Fraction(9, 10) / 1000
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,88 @@
+"""Kinds that change what a packet is without dropping it: turned bits, copies."""
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from faults.kinds.base import By, Fault, Hit, kind
+from faults.quantities import render_rate
+from faults.selector import ALL, Only
+from faults.words.reader import Reader
+from faults.words.selecting import selection
+from faults.words.word import Takes, Word
+
+
+@kind(
+    Word(
+        "corrupt",
+        "RATE",
+        "Flip one bit in a share of packets.",
+        "Flip one bit in this share of packets.",
+        Takes.SHARE,
+    ),
+    # eBPF first: netem turns bits of the headers that happen to lie in linear memory, so that most of its corrupt
+    # packets are simply lost on the way.
+    makers=(By.EBPF, By.NETEM),
+    hits=Hit.SPOILT,
+    example={"corrupt": "1%"},
+)
+@dataclass(frozen=True, slots=True)
+class Corrupt(Fault):
+    """One random bit of a packet is turned with probability `rate`."""
+
+    rate: Fraction
+    only: Only = ALL
+
+    @classmethod
+    def read(cls, words: Reader) -> Self:
+        return cls(words.rate("corrupt"), selection(words))
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.rate
+
+    @property
+    def drop_rate(self) -> None:
+        return None
+
+    @property
+    def text(self) -> str:
+        return render_rate(self.rate)
+
+    @classmethod
+    def why_uncounted(cls, mechanism: str) -> str | None:
+        return "netem does not count what it corrupts" if mechanism == By.NETEM else None
+
+
+@kind(
+    Word("duplicate", "RATE", "Send a share of packets twice.", "Send this share of packets twice.", Takes.SHARE),
+    makers=(By.NETEM, By.EBPF),
+    hits=Hit.ARRIVES,
+    example={"duplicate": "1%"},
+)
+@dataclass(frozen=True, slots=True)
+class Duplicate(Fault):
+    """A packet is sent twice with probability `rate`."""
+
+    rate: Fraction
+    only: Only = ALL
+
+    @classmethod
+    def read(cls, words: Reader) -> Self:
+        return cls(words.rate("duplicate"), selection(words))
+
+    @property
+    def is_nothing(self) -> bool:
+        return not self.rate
+
+    @property
+    def drop_rate(self) -> None:
+        return None
+
+    @property
+    def text(self) -> str:
+        return render_rate(self.rate)
+
+    @classmethod
+    def why_uncounted(cls, mechanism: str) -> None:
+        del mechanism

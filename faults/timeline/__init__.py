@@ -1,0 +1,1 @@
+"""When faults are set and cleared."""

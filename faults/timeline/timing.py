@@ -1,0 +1,49 @@
+"""When a fault is in force, and what that makes due: values alone."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Event(StrEnum):
+    """What a timeline can wait for."""
+
+    TRAFFIC = "traffic"
+    """The first packet of a run was sent."""
+    DETECTED = "detected"
+    """A detector has named a link: for `until` one of the fault's own, for `on` any."""
+
+
+class Act(StrEnum):
+    """What is due."""
+
+    SET = "set"
+    CLEAR = "clear"
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """When a fault is in force; all None: from now on. `at_ns` counts from `on`, or from when it was ordered."""
+
+    at_ns: int | None = None
+    for_ns: int | None = None
+    every_ns: int | None = None
+    times: int | None = None
+    """Windows with `every_ns`; None for no end."""
+    on: Event | None = None
+    until: Event | None = None
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the fault is in force as soon as it is ordered."""
+        return not self.at_ns and self.on is None
+
+
+ALWAYS = Timing()
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """Something due, counted from the start of a timeline."""
+
+    after_ns: int
+    act: Act
