@@ -20,8 +20,8 @@ from agent.wire.ranges import (
     Text,
     Version,
 )
-from results.reading import left_aside
-from results.records import CONTROLLER_RECORDS
+from results.files.reading import left_aside
+from results.records.agent_records import CONTROLLER_RECORDS
 
 
 class Said(Struct, kw_only=True, tag_field="event"):

@@ -21,12 +21,12 @@ from agent.wire.ranges import (
     Text,
     Version,
 )
-from results.collective_rows import HEADER, CollectiveRow, row_line
 from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals, totals_of
-from results.rejected import Rejected, rejected_lines
-from results.witnesses import Witness, witness_lines
-from results.wording import count_text, open_sets, share_text, untimely_text
+from results.numbers_text import count_text, open_sets, share_text, untimely_text
+from results.records.collective_rows import HEADER, CollectiveRow, row_line
+from results.records.rejected import Rejected, rejected_lines
+from results.records.witnesses import Witness, witness_lines
 
 _WITNESSES = {"spraycheck": "SprayCheck"}
 

@@ -7,7 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 from testbed.errors import MissingFeatureError
-from testbed.kernel.bpf import libbpf_version
+from testbed.kernel.bpf.programs import libbpf_version
 from testbed.kernel.features import probe_features
 from testbed.tools import find_tool
 

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from results.source_code import SourceCode, source_code
+from results.records.source_code import SourceCode, source_code
 from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES
 
 

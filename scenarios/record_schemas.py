@@ -12,8 +12,15 @@ import msgspec
 
 from agent.spraycheck.records import AddedUpRecord, Detect, LinkSumRecord, Localize, Select, Start, Unmeasured
 from faults.records import FaultClear, FaultSet
-from results.manifest import Manifest
-from results.records import AGENT_RECORDS, CONTROLLER_RECORDS, FaultCount, LoadRecord, ProgressRecord, Topology
+from results.records.agent_records import (
+    AGENT_RECORDS,
+    CONTROLLER_RECORDS,
+    FaultCount,
+    LoadRecord,
+    ProgressRecord,
+    Topology,
+)
+from results.records.manifest import Manifest
 from results.summary import Summary
 
 

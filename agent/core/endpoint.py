@@ -13,13 +13,13 @@ from agent.core.config import EvProfile
 from agent.core.ev.reverse import ReverseEvs
 from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
 from agent.core.port_status import PeerPorts, PortUpdates
-from agent.wire.constants import ENDPOINT_QPN, TX_TIMESTAMP_TICK_NS, EndpointOp
-from agent.wire.control_columns import (
+from agent.wire.array.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,
     EndpointResponseBatch,
     EndpointResponseColumns,
 )
+from agent.wire.constants import ENDPOINT_QPN, TX_TIMESTAMP_TICK_NS, EndpointOp
 
 _ID_MASK = 0xFFFF
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import RegionError
-from agent.wire.columns import FEW_ROWS, alike, rows_at, scatter_rows
+from agent.wire.array.columns import FEW_ROWS, alike, rows_at, scatter_rows
 
 
 @dataclass(frozen=True, slots=True, eq=False)

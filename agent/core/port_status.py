@@ -3,7 +3,7 @@
 Updates have request ids of their own, so that the later of two is known however many probes went between (our choice).
 """
 
-from agent.wire.control_columns import EndpointRequestColumns
+from agent.wire.array.control_columns import EndpointRequestColumns
 
 _ID_MASK = 0xFFFF
 _HALF = 0x8000

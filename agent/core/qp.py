@@ -42,9 +42,9 @@ from agent.core.receive.responder import Responder
 from agent.core.reports import Reports
 from agent.core.send.flow_shares import FlowShare
 from agent.core.send.requester import Requester
-from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
+from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
+from agent.wire.array.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 from agent.wire.constants import AETH_ACK, AETH_NAK, PSN_MASK, RCV_CWND_PEN_MAX, NackReason, NakCode
-from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 
 TRANSITIONS: dict[QpState, frozenset[QpState]] = {
     QpState.RESET: frozenset({QpState.INIT, QpState.ERROR}),

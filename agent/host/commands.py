@@ -28,7 +28,7 @@ from agent.host.wiring import Wiring
 from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
-from agent.wire.prefixes import forget_prefixes
+from agent.wire.array.prefixes import forget_prefixes
 
 Reply = dict[str, Any]
 

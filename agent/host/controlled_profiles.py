@@ -15,7 +15,7 @@ from agent.core.ev.controlled_profile import ControlledProfile
 from agent.core.ev.state import EvState
 from agent.host.errors import RequestError
 from agent.io.runtime import Channel
-from agent.wire.template import FlowTemplate
+from agent.wire.array.template import FlowTemplate
 
 
 @dataclass(slots=True)

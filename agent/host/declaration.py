@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from agent.core.psn import psn_of
 from agent.core.send.flow_shares import FlowShare
 from agent.io.runtime import Channel, HostRuntime
-from agent.wire.columns import Announcement
+from agent.wire.array.columns import Announcement
+from agent.wire.array.template import HostAddress
 from agent.wire.constants import AnnounceKind
 from agent.wire.ev import EvCodec
-from agent.wire.template import HostAddress
 
 CLOSING_COPIES = 3
 """Of every closing announcement on every path, a turn apart (a control period, 5 ms). Our choice: a path that drops a

@@ -9,8 +9,8 @@ from agent.io.engine import Engine
 from agent.io.packet_ring import open_packet_ring
 from agent.io.port import FramePort
 from agent.io.runtime import HostRuntime
-from agent.io.scapy_home import leave_home
-from agent.wire.encode import write_frame_bytes
+from agent.io.scapy.home import leave_home
+from agent.wire.array.encode import write_frame_bytes
 
 
 @contextmanager
@@ -51,8 +51,8 @@ def _open_scapy_ports(
 ) -> tuple[list[FramePort], Codec]:
     """Scapy is loaded only by a worker that has such a host."""
     leave_home()
-    from agent.io.scapy_codec import SCAPY
-    from agent.io.scapy_port import open_scapy_port
+    from agent.io.scapy.codec import SCAPY
+    from agent.io.scapy.port import open_scapy_port
 
     ports: list[FramePort] = []
     for port in host.ports:

@@ -7,8 +7,8 @@ from typing import Literal
 import msgspec
 
 from agent.host.errors import SettingsError
+from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import UDP_PORT_MRC
-from agent.wire.template import HostAddress, PortAddress
 
 RX_SLOTS = 2048
 TX_SLOTS = 1024

@@ -30,9 +30,9 @@ from agent.host.requests import EvSettings, QpSettings
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
+from agent.wire.array.template import FlowTemplate, HostAddress
 from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
-from agent.wire.template import FlowTemplate, HostAddress
 
 _QPN_BITS = 12
 """A QP number is host << 12 | n: 4095 QPs at a time on each of 4096 hosts. Our choice; SprayCheck keys by it."""

@@ -1,6 +1,6 @@
 """The seam between columns and frames: who encodes and decodes, and how many frames that may take at a time.
 
-`FAST` is numpy's, batch by batch; `agent.io.scapy_codec.SCAPY` builds and dissects each packet by Scapy's layers. Both
+`FAST` is numpy's, batch by batch; `agent.io.scapy.codec.SCAPY` builds and dissects each packet by Scapy's layers. Both
 give the same bytes and the same columns.
 """
 
@@ -11,21 +11,21 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.wire.columns import Announcement
+from agent.wire.array.columns import Announcement
+from agent.wire.array.control import encode_control
+from agent.wire.array.decode import Decoded, decode
+from agent.wire.array.encode import encode_announcements, encode_sacks, encode_writes
+from agent.wire.array.icrc import Runs
+from agent.wire.array.template import FlowTemplate, HostAddress
 from agent.wire.constants import AnnounceKind
-from agent.wire.control import encode_control
-from agent.wire.decode import Decoded, decode
-from agent.wire.encode import encode_announcements, encode_sacks, encode_writes
 from agent.wire.ev import EvCodec
-from agent.wire.icrc import Runs
-from agent.wire.template import FlowTemplate, HostAddress
 
 Encode = Callable[[FlowTemplate, Any, NDArray[np.uint8], Runs | None], NDArray[np.uint32]]
 """Rows of a batch into rows of memory; the frames' lengths."""
 
 
 class Decode(Protocol):
-    """As `agent.wire.decode.decode`."""
+    """As `agent.wire.array.decode.decode`."""
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class Decode(Protocol):
 
 
 class Announce(Protocol):
-    """As `agent.wire.encode.encode_announcements`."""
+    """As `agent.wire.array.encode.encode_announcements`."""
 
     def __call__(
         self,

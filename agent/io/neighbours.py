@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EvProbeAnswer
 from agent.core.ev.reverse import Ways
-from agent.wire.constants import ENDPOINT_QPN
-from agent.wire.control_columns import (
+from agent.wire.array.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,
     EndpointResponseBatch,
     EndpointResponseColumns,
 )
-from agent.wire.template import FlowTemplate
+from agent.wire.array.template import FlowTemplate
+from agent.wire.constants import ENDPOINT_QPN
 
 _NEVER_NS = 1 << 62
 

@@ -21,7 +21,7 @@ from agent.io.netns import inside
 from agent.io.packet_socket import REFUSALS, has_carrier, newly_dropped
 from agent.io.port import FrameBlock, FrameSpace, PortCounters
 from agent.io.runs import RowRuns
-from agent.wire.icrc import Runs
+from agent.wire.array.icrc import Runs
 
 _SOL_PACKET = 263
 _PACKET_RX_RING, _PACKET_VERSION = 5, 10

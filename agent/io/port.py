@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.wire.icrc import Runs
+from agent.wire.array.icrc import Runs
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,11 +18,11 @@ from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec, Encode
 from agent.io.neighbours import Neighbour, Neighbours
 from agent.io.port import FramePort
-from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
+from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, alike
+from agent.wire.array.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
+from agent.wire.array.decode import Decoded, RejectReason
+from agent.wire.array.template import FlowTemplate, HostAddress
 from agent.wire.constants import ENDPOINT_QPN
-from agent.wire.control_columns import AckColumns, ControlBatch, NackColumns, ProbeColumns
-from agent.wire.decode import Decoded, RejectReason
-from agent.wire.template import FlowTemplate, HostAddress
 
 _CARRIER_PERIOD_NS = 10_000_000
 """How often carriers are looked at. Our choice: 1 us a port, and a fallen port is out a sixth of a timeout later."""

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.wire.c_headers import wire_headers
+from agent.wire.generated.c_headers import wire_headers
 from faults.kinds import By, Fault
 from faults.mechanisms import ebpf_config
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.mechanisms.ebpf_config import COUNTS, config_of, fault_of, with_priority, with_seed
-from testbed.kernel.bpf import BpfMap, BpfObject, build, load
+from testbed.kernel.bpf.programs import BpfMap, BpfObject, build, load
 from testbed.kernel.comparison import Placed
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
-from testbed.kernel.qdisc import (
+from testbed.kernel.ports.qdisc import (
     Direction,
     attach_program,
     attached_programs,
@@ -27,7 +28,6 @@ from testbed.kernel.qdisc import (
     qdisc_kinds,
     remove_clsact,
 )
-from testbed.kernel.rtnl import Rtnl
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 PRIORITY = 100

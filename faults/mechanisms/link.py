@@ -8,9 +8,9 @@ from pathlib import Path
 
 from faults.kinds import By, Fault
 from faults.mechanisms.base import Applied, Tally, Target
-from testbed.kernel import port_state
 from testbed.kernel.comparison import Placed
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.netlink.rtnl import Rtnl
+from testbed.kernel.ports import state as port_state
 
 
 class LinkMechanism:

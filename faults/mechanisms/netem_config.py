@@ -9,7 +9,7 @@ from statistics import NormalDist
 
 from faults.kinds import BurstDrop, By, Corrupt, Delay, Distribution, Duplicate, Fault, RandomDrop, Reorder
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
-from testbed.kernel.shaping import NETEM_LIMIT_PKTS, GilbertElliott, Netem
+from testbed.kernel.ports.shaping import NETEM_LIMIT_PKTS, GilbertElliott, Netem
 
 _TABLE_SIZE, _TABLE_SCALE = 4096, 8192  # NETEM_DIST_SCALE of linux/pkt_sched.h
 _MOST_16_BITS = 32767

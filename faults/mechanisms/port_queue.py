@@ -13,11 +13,11 @@ from faults.errors import MechanismError
 from faults.kinds import BurstDrop, By, Fault, RandomDrop, RateLimit
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.mechanisms.netem_config import delay_of, held, netem_of
-from testbed.kernel import shaping
 from testbed.kernel.comparison import Placed
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import Netem, Tbf
+from testbed.kernel.ports import shaping
+from testbed.kernel.ports.shaping import Netem, Tbf
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 LARGEST_FRAME_BYTES = 10_000

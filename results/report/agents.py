@@ -7,8 +7,8 @@ from typing import Union
 import numpy as np
 
 from agent.wire.ev import EvCodec
-from results.reading import Lines, event_of
-from results.records import AGENT_RECORDS, EvState, OfPackets, Port, QpError
+from results.files.reading import Lines, event_of
+from results.records.agent_records import AGENT_RECORDS, EvState, OfPackets, Port, QpError
 
 BIN_NS = 10_000_000
 """Losses and the like are summed over this time (our choice: a figure has some hundred columns)."""

@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text
+from results.records.collective_rows import GB, CollectiveRow
 from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
 from results.report.style import BESIDE_IN, COLUMN_IN, Drawn

@@ -6,8 +6,8 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from results.reading import Lines
-from results.records import LoadRecord, ProgressRecord, Record
+from results.files.reading import Lines
+from results.records.agent_records import LoadRecord, ProgressRecord, Record
 
 T = TypeVar("T", bound=Record)
 

@@ -8,6 +8,8 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
+from results.files.run_dir import RunDir
+from results.files.user_files import write_file
 from results.report import (
     arrivals_figure,
     fabric_figure,
@@ -19,8 +21,6 @@ from results.report import (
     words,
 )
 from results.report.run_data import RunData, read_run
-from results.run_dir import RunDir
-from results.user_files import write_file
 
 FIGURES = (
     fabric_figure.NAME,

@@ -9,16 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire.ranges import Count, Version
-from results import document
 from results.errors import RecordError, TooLargeError
-from results.manifest import Manifest
+from results.files import yaml_document as document
+from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, Lines, read_limited
+from results.files.run_dir import RunDir
 from results.metrics import NS
-from results.reading import MOST_DOCUMENT_BYTES, Decoder, Lines, read_limited
+from results.records.manifest import Manifest
 from results.report.agents import AgentEvents, read_agents
 from results.report.counters import Load, Progress, read_counters
 from results.report.truth import FaultSpan, read_truth
 from results.report.verdicts import Accusation, Verdicts, read_detect
-from results.run_dir import RunDir
 from results.summary import Summary
 from testbed.errors import FabricError, UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec

@@ -25,7 +25,7 @@ from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
 from results.drawing import own_settings
-from results.user_files import make_folder, replacing, write_file
+from results.files.user_files import make_folder, replacing, write_file
 
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
 FAULT, ACCUSED, GOOD, WARN = "#c1440e", "#0a62a8", "#16775a", "#8a5a00"

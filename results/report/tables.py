@@ -4,10 +4,20 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.collective_rows import GB, CollectiveRow
 from results.fault_text import fault_text, held_text
 from results.metrics import Totals
-from results.rejected import rejected_lines
+from results.numbers_text import count_text
+from results.records.collective_rows import GB, CollectiveRow
+from results.records.rejected import rejected_lines
+from results.records.witnesses import (
+    Witness,
+    named_links,
+    named_text,
+    packets_text,
+    paths_text,
+    seconds_text,
+    share_text,
+)
 from results.report.run_data import RunData
 from results.report.truth import FaultSpan
 from results.summary import (
@@ -21,8 +31,6 @@ from results.summary import (
     rightness_of,
     size_text,
 )
-from results.witnesses import Witness, named_links, named_text, packets_text, paths_text, seconds_text, share_text
-from results.wording import count_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 """Of the intervals beside measured rates (our choice), and the two-sided quantile of the normal distribution."""

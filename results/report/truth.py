@@ -6,7 +6,7 @@ from typing import Any, Union
 import msgspec
 
 from agent.wire.ranges import VERSION, Count, Name, Nanoseconds, Text, Version
-from results.reading import Lines, left_aside
+from results.files.reading import Lines, left_aside
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from results.detect_lines import DETECT_LINES, Detect, Localize
-from results.reading import Lines
+from results.files.reading import Lines
 
 
 class Verdict(IntEnum):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from results import run_dir
+from results.captures.tcpdump import SNAPLEN_BYTES
 from results.errors import ResultsError
-from results.pcap import SNAPLEN_BYTES
-from results.user_files import invoker
-from results.wording import count_text
+from results.files import run_dir
+from results.files.user_files import invoker
+from results.numbers_text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
@@ -97,7 +97,7 @@ def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Out
 
 def flaw_of(capture: CaptureState) -> str | None:
     """Why the file of a capture that has ended is not what it should be; tcpdump itself does not notice a full disk."""
-    from results.capture_file import packets_in
+    from results.captures.any_format import packets_in
 
     end, file = f"{capture.link} at {capture.node}", Path(capture.file)
     if not file.exists():

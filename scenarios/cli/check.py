@@ -2,7 +2,7 @@
 
 import click
 
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from results.errors import RunFolderError
-from results.run_dir import RunDir
-from results.user_files import write_file
+from results.files.run_dir import RunDir
+from results.files.user_files import write_file
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output

@@ -6,7 +6,7 @@ import pwd
 
 import click
 
-from results.user_files import invoker
+from results.files.user_files import invoker
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import told
 from scenarios.cli.output import Output

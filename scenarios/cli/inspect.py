@@ -6,8 +6,8 @@ import click
 import msgspec
 
 from agent.host.requests import Counters
-from results.rejected import Rejected, reason_text, rejected_rows
-from results.wording import count_text
+from results.numbers_text import count_text
+from results.records.rejected import Rejected, reason_text, rejected_rows
 from scenarios.cli.fault_table import COLUMNS, fault_rows
 from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told

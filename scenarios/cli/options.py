@@ -8,7 +8,7 @@ from typing import Any, Literal
 import click
 from click.shell_completion import CompletionItem
 
-from results.user_files import invoker_flaw
+from results.files.user_files import invoker_flaw
 from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import EnvironmentLackingError, UsageError
 from scenarios.file.scenario_files import catalog_names

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import click
 
+from results.numbers_text import count_text
 from results.summary import size_text
-from results.wording import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
@@ -45,7 +45,7 @@ def merge_command(context: click.Context, output: Output, what: tuple[str, ...],
     Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
     at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
     """
-    from results.pcap_merge import merge
+    from results.captures.merge import merge
 
     files = _files(what, runs)
     target = resolved_folder(out or files[0].parent / MERGED)

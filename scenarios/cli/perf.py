@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from results.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
-from results.wording import count_text
+from results.numbers_text import count_text
+from results.records.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps

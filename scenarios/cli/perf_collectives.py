@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.host.programs.patterns import Pattern
-from results.collective_rows import HEADER, end_lines, row_line
-from results.wording import count_text
+from results.numbers_text import count_text
+from results.records.collective_rows import HEADER, end_lines, row_line
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
 from scenarios.cli.perf_session import (

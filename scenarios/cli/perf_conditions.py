@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.cli.fault_table import fault_rows, planned_rows
 from scenarios.lab.client import Owner
 from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 from agent.host.programs.patterns import ELEMENT_BYTES
 from faults.quantities import render_rate
+from results.numbers_text import count_text, share_text
 from results.summary import size_text
-from results.wording import count_text, share_text
 from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.fault_makers import missing_here
 from scenarios.file.plan import Plan

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from results.run_dir import RunDir
+from results.files.run_dir import RunDir
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.cli.runs import find_run, require_run, runs_like, runs_option

@@ -8,9 +8,9 @@ from typing import Literal
 
 import click
 
-from results.run_dir import RunDir
+from results.files.run_dir import RunDir
+from results.numbers_text import count_text
 from results.summary import Summary, size_text, summary_text
-from results.wording import count_text
 from scenarios.cli.drawing import draw_aside
 from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.exit_codes import ExitCode

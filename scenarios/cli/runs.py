@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from results.run_dir import LATEST, RunDir
+from results.files.run_dir import LATEST, RunDir
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.printable import printable_name
 from scenarios.errors import UsageError

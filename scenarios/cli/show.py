@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from results.errors import RunFolderError
-from results.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
+from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
 from results.summary import Summary, summary_text
 from scenarios.cli.options import told
 from scenarios.cli.output import Output

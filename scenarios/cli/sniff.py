@@ -5,11 +5,11 @@ from pathlib import Path
 
 import click
 
-from agent.io.scapy_home import leave_home
-from results.pcapng import PcapngWriter
-from results.pcapng_file import SECTION
-from results.user_files import replacing
-from results.wording import count_text
+from agent.io.scapy.home import leave_home
+from results.captures.pcapng_reader import SECTION
+from results.captures.pcapng_writer import PcapngWriter
+from results.files.user_files import replacing
+from results.numbers_text import count_text
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output

@@ -9,8 +9,8 @@ from typing import Any
 from scapy.layers.l2 import Ether
 
 from agent.wire.constants import ETHERNET_BYTES
-from results.captured import Captured, Direction, Interface
-from results.pcapng import PcapngWriter
+from results.captures.packets import Captured, Direction, Interface
+from results.captures.pcapng_writer import PcapngWriter
 from scenarios.cli.output import Output
 from scenarios.lab.packet_words import Filter, PacketWords, line_of
 from scenarios.lab.sniffing import Heard, Listening

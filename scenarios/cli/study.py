@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from agent.core.spray_policy import SprayPolicy
 from agent.spraycheck.expectation import Expectation
-from results.wording import count_text, share_text
+from results.numbers_text import count_text, share_text
 from scenarios.cli.drawing import draw_aside
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, told
@@ -198,7 +198,7 @@ _LEGEND = (
 
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
-    from results.study_table import telling
+    from results.study.tables import telling
 
     policy = ("loss_policy",) if any(cell["loss_policy"] != NO_POLICY for cell in cells) else ()
     more = telling(cells, SHOWN)

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from faults.errors import QuantityError
-from results.document import Document, Place, read_document
+from results.files.yaml_document import Document, Place, read_document
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Complaint, complaints_of, parts_of

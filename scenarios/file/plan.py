@@ -17,7 +17,7 @@ from faults.order import Worded, worded
 from faults.quantities import parse_bit_rate, parse_duration
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.words.timing import TIMING_WORDS
-from results.document import Place
+from results.files.yaml_document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
 from scenarios.file.collective_plan import misfits_on as collective_misfits_on

@@ -7,9 +7,9 @@ from itertools import takewhile
 from pathlib import Path
 from stat import S_ISDIR, S_ISREG
 
-from results.document import MOST_BYTES
 from results.errors import TooLargeError
-from results.reading import read_limited
+from results.files.reading import read_limited
+from results.files.yaml_document import MOST_BYTES
 from scenarios.errors import EnvironmentLackingError, UsageError
 
 CATALOG = Path(__file__).parents[1] / "catalog"

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
 from agent.core.ev.config import RANGES
 from agent.wire.constants import MPR_UNIT_PSNS
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.file.ev_profile_checks import profile_misfits
 from scenarios.file.misfit import Misfit
 from scenarios.file.transport import MS, Congestion, EvTreatment, Transport

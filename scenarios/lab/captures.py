@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from results.pcap import (
+from results.captures.tcpdump import (
     LISTENING,
     MOST_BYTES,
     SNAPLEN_BYTES,
@@ -21,7 +21,7 @@ from results.pcap import (
     most_packets,
     tcpdump_command,
 )
-from results.user_files import Invoker, make_folder, new_file, rights_of
+from results.files.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.disk_room import full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir

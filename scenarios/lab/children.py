@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from results.naming import naming
+from results.files.naming import naming
 from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
 from scenarios.lab.disk_room import full_disk_text

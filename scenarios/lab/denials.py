@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agent.host.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
-from results.event_log import EventLog, Fields, Tail, timestamp
+from results.files.event_log import EventLog, Fields, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError, WorkerFailedError
 from scenarios.lab.client import Worker
 from scenarios.lab.deploy import worker_name

@@ -17,16 +17,17 @@ from agent.spraycheck import dataplane
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
-from testbed.kernel import bpf, tcx
+from testbed.kernel.bpf import programs as bpf
+from testbed.kernel.bpf import tcx
+from testbed.kernel.bpf.grace_period import short_grace_periods
 from testbed.kernel.comparison import Placed
-from testbed.kernel.grace import short_grace_periods
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside, namespace_path
-from testbed.kernel.priority import FIRST_CLASS, remove_priority, set_priority
-from testbed.kernel.qdisc import Direction, attach_program
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports.priority import FIRST_CLASS, remove_priority, set_priority
+from testbed.kernel.ports.qdisc import Direction, attach_program
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, PortId, Role, namespace_name

@@ -11,7 +11,7 @@ from scenarios.lab import protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
 from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, wait_gone
-from testbed.kernel.grace import put_back
+from testbed.kernel.bpf.grace_period import put_back
 
 END_TIMEOUT_S = 60.0
 """Taking a lab down takes far less; after this the owner is given up and the marks are used."""

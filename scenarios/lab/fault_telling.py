@@ -8,7 +8,7 @@ from faults.inject import FaultStatus
 from faults.kinds import Fault
 from faults.records import FaultClear
 from faults.timeline.schedule import Next
-from results.event_log import timestamp
+from results.files.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned, FaultState
 from testbed.kernel.comparison import Difference
 from testbed.model.ids import DirectedLink

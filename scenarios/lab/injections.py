@@ -28,8 +28,8 @@ from faults.targets import Chosen, chosen_of, require_fits
 from faults.timeline.schedule import Due, Schedule
 from faults.timeline.timing import Act, Event, Timing
 from results.errors import RecordError
-from results.event_log import EventLog, Fields, Tail
-from results.wording import count_text
+from results.files.event_log import EventLog, Fields, Tail
+from results.numbers_text import count_text
 from scenarios.lab.fault_telling import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState

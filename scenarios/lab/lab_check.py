@@ -4,10 +4,10 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
 
 from testbed.kernel.comparison import Difference, Placed, compare, gone
-from testbed.kernel.found_ports import found_ports
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.node_state import read_state
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports.found import found_ports
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name
 from testbed.model.node_config import node_config

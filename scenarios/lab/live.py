@@ -12,9 +12,9 @@ from typing import Any
 
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.inject import injector_of
-from results.event_log import timestamp
-from results.pcap import ends_of
-from results.wording import count_text
+from results.captures.tcpdump import ends_of
+from results.files.event_log import timestamp
+from results.numbers_text import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
 from scenarios.lab import deploy

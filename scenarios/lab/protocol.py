@@ -8,9 +8,9 @@ from enum import StrEnum
 import msgspec
 
 from agent.spraycheck.run_tests import LEAST_TESTS
-from results.pcap import MOST_BYTES, SNAPLEN_BYTES
-from results.source_code import SourceCode
-from results.user_files import Invoker
+from results.captures.tcpdump import MOST_BYTES, SNAPLEN_BYTES
+from results.files.user_files import Invoker
+from results.records.source_code import SourceCode
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.shape import LabShape

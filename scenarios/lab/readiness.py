@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
-from results.user_files import in_whose_name, invoker, rights_of
-from results.wording import count_text
+from results.files.user_files import in_whose_name, invoker, rights_of
+from results.numbers_text import count_text
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario

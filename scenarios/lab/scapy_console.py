@@ -13,17 +13,18 @@ from operator import truediv
 from types import TracebackType
 from typing import Any
 
-from agent.io.scapy_home import leave_home
+from agent.io.scapy.home import leave_home
 
 leave_home()
 
 import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
 from scapy.main import interact  # noqa: E402
 
-from agent.wire import layers, scapy_build  # noqa: E402
+from agent.wire import layers  # noqa: E402
+from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402
 from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
 from agent.wire.ev import EvCodec  # noqa: E402
-from agent.wire.template import FlowEnds, class_octet  # noqa: E402
+from agent.wire.scapy import build  # noqa: E402
 from scenarios.errors import LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
 from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
@@ -109,7 +110,7 @@ class Console:
         ev = self._codec.ev_of(plane, None if here.leaf == there.leaf else spine, here.leaf, copy)
         octet = class_octet(dscp, Ecn.ECT0)
         flow = FlowEnds(here, there, layers.MRC_PORTS[0], octet, self._codec)
-        return reduce(truediv, scapy_build.tunnel(flow, ev, octet))
+        return reduce(truediv, build.tunnel(flow, ev, octet))
 
     def transmit(self, packet: Any) -> None:
         """Send a packet made with `path` by the port of its plane; only from the host that it is from."""

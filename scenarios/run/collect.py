@@ -11,9 +11,9 @@ import msgspec
 
 from faults.kinds import TOLERANCE, Hit, kind_named
 from faults.selector import spares_first_sent
-from results.event_log import Fields
+from results.files.event_log import Fields
 from results.metrics import NS, per_second, seconds
-from results.rejected import rejected_since
+from results.records.rejected import rejected_since
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.lab.protocol import FaultState
 from scenarios.run.expect import MachineCounts

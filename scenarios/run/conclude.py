@@ -9,9 +9,9 @@ from collections.abc import Collection, Mapping, Sequence
 import msgspec
 
 from agent.spraycheck.doubt import DoubtKind
-from results.event_log import Fields
+from results.files.event_log import Fields
 from results.metrics import NS
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.run.collect import by_expectation, unmeasured
 from scenarios.run.expect import NOT_ADDED_UP, SHORT_ALIKE, Accused, Conclusion
 from testbed.model.ids import DirectedLink, NodeId

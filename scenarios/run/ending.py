@@ -10,13 +10,13 @@ import msgspec
 import yaml
 
 from results.errors import RecordError
-from results.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
-from results.manifest import manifest
-from results.run_dir import RunDir, point_latest
-from results.source_code import SourceCode
+from results.files.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
+from results.files.run_dir import RunDir, point_latest
+from results.files.user_files import make_folder, write_file
+from results.records.manifest import manifest
+from results.records.source_code import SourceCode
+from results.records.topology import topology_document
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
-from results.topology import topology_document
-from results.user_files import make_folder, write_file
 from scenarios.file.plan import Plan
 from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.own_code import own_code

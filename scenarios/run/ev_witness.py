@@ -17,7 +17,7 @@ from agent.spraycheck.detector import Asked, Verdict
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.span import LossTime, Span, share_needed
-from results.event_log import Fields
+from results.files.event_log import Fields
 from scenarios.run.expect import Accused, Conclusion
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric

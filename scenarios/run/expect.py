@@ -8,10 +8,11 @@ from agent.spraycheck.doubt import NOTHING_SENT
 from faults.kinds import kind_named
 from faults.outages import Outage
 from faults.quantities import parse_rate
-from results.collective_rows import CollectiveRow
 from results.fault_text import fault_text
 from results.metrics import precision, recall
-from results.rejected import Rejected
+from results.numbers_text import count_text, open_sets
+from results.records.collective_rows import CollectiveRow
+from results.records.rejected import Rejected
 from results.summary import (
     Accusation,
     Check,
@@ -23,7 +24,6 @@ from results.summary import (
     data_flows,
     flows_text,
 )
-from results.wording import count_text, open_sets
 from scenarios.file.model import Expectation
 from scenarios.run.changes import changes_text, links_of
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from faults.quantities import parse_bit_rate
-from results.event_log import Fields
+from results.files.event_log import Fields
 from results.summary import Check, FlowResult
 from scenarios.file.model import Expectation
 from scenarios.run.expect import KEEPS_GOODPUT

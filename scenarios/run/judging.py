@@ -8,11 +8,11 @@ import msgspec
 
 from agent.wire.ranges import VERSION
 from faults.outages import Outage, outages_of
-from results.event_log import read_records
+from results.files.event_log import read_records
+from results.files.run_dir import RunDir
 from results.metrics import span_ns, totals_of
-from results.run_dir import RunDir
+from results.records.witnesses import DECLARED, MRC, UNIFORM, Witness
 from results.summary import Check, Detected, FlowResult, Injected, LabChange, Load, StageTime, Summary
-from results.witnesses import DECLARED, MRC, UNIFORM, Witness
 from scenarios.file.plan import Plan
 from scenarios.run import collect
 from scenarios.run.asked import asked_of

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from faults.quantities import parse_bit_rate
-from results.event_log import Fields
+from results.files.event_log import Fields
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan
 from scenarios.lab.protocol import Measuring

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from results.event_log import Fields
-from results.source_code import SourceCode
+from results.files.event_log import Fields
+from results.records.source_code import SourceCode
 from results.summary import CaptureResult
 from scenarios.file.model import Scenario
 from scenarios.lab.client import Owner, Worker

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from results.event_log import Fields
+from results.files.event_log import Fields
 from results.summary import Check
 from scenarios.file.model import Expectation
 from scenarios.workload.traffic import OpenFlow, WorkerCounts

@@ -11,7 +11,7 @@ from math import ceil
 
 from faults.kinds import Fault
 from faults.quantities import parse_rate
-from results.wording import count_text, share_text
+from results.numbers_text import count_text, share_text
 from scenarios.file.plan import Flow, Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
 from scenarios.run.announcing import (

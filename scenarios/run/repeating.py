@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from results.manifest import Repeating
+from results.records.manifest import Repeating
 from scenarios.file.plan import Plan
 from testbed.model.ids import DirectedLink, Role
 

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from results.event_log import EventLog, Fields, stamped
-from results.rejected import rejected_rows
+from results.files.event_log import EventLog, Fields, stamped
+from results.records.rejected import rejected_rows
 from scenarios.lab.protocol import FaultState
 from scenarios.run.collect import rejected_counts, softnet_drops
 from scenarios.run.unwritten import Unwritten

@@ -11,14 +11,14 @@ from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
 from faults.timeline.timing import Event
-from results import run_dir
-from results.event_log import Fields, Tail, read_records
 from results.fault_text import fault_text
-from results.run_dir import RunDir
-from results.source_code import SourceCode
+from results.files import run_dir
+from results.files.event_log import Fields, Tail, read_records
+from results.files.run_dir import RunDir
+from results.files.user_files import invoker
+from results.numbers_text import count_text
+from results.records.source_code import SourceCode
 from results.summary import CaptureResult
-from results.user_files import invoker
-from results.wording import count_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, missing_here
 from scenarios.file.model import Scenario

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from faults.timeline.timing import ALWAYS, Event, Timing
 from results.metrics import NS
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.file.plan import Flow, Plan, PlannedFault
 from scenarios.run.crossing import crosses
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from results.errors import RunFolderError
-from results.naming import naming
+from results.files.naming import naming
+from results.files.user_files import new_file, open_to_change, remove_file
 from results.summary import Summary
-from results.user_files import new_file, open_to_change, remove_file
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.disk_room import KEPT_BYTES, no_room_for_results
 

@@ -6,7 +6,7 @@ Pure: what workers told in, a sentence out.
 from collections.abc import Collection, Sequence
 
 from agent.wire.ev import EvCodec
-from results.wording import count_text
+from results.numbers_text import count_text
 from scenarios.workload.traffic import FlowProgress
 
 WAITS_AFTER_S = 1.0

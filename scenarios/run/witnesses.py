@@ -6,9 +6,9 @@ SprayCheck's words are taken from its records, by both expectations; MRC's from 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from results.event_log import Fields
+from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
-from results.witnesses import Witness, WitnessedLink
+from results.records.witnesses import Witness, WitnessedLink
 from scenarios.file.model import Scenario
 from scenarios.run.expect import Accused, Conclusion, unmeasured_text
 from testbed.errors import UnknownNameError

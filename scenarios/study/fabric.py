@@ -9,8 +9,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from results.event_log import read_records
-from results.run_dir import RunDir
+from results.files.event_log import read_records
+from results.files.run_dir import RunDir
 from results.summary import Summary
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario

@@ -8,12 +8,12 @@ from typing import Any
 import msgspec
 import yaml
 
-from results.document import MOST_BYTES, read_document
 from results.errors import RecordError, RecordsError, TooLargeError
-from results.reading import read_limited
-from results.regular_file import open_regular
-from results.study_table import cells_table, roc_table, runs_table, write_csv
-from results.user_files import invoker, open_to_append, open_to_change, rights_of, write_file
+from results.files.reading import read_limited
+from results.files.regular_file import open_regular
+from results.files.user_files import invoker, open_to_append, open_to_change, rights_of, write_file
+from results.files.yaml_document import MOST_BYTES, read_document
+from results.study.tables import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
 from scenarios.own_files import require_no_link
 from scenarios.study.calibration import calibrations_of
@@ -114,7 +114,7 @@ class StudyFolder:
     def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
         """Every figure the tables have something for; matplotlib is loaded here. Raises OSError."""
         import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
-        from results.figures import draw_figures
+        from results.study.figures import draw_figures
 
         return draw_figures(cells, roc, self._place / "figures")
 

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from results.document import Document, read_document
+from results.files.yaml_document import Document, read_document
 from scenarios.errors import Problem, ScenarioRefusedError, UsageError
 from scenarios.file.load import RANGES, is_echo
 from scenarios.file.plan import Complaint

@@ -17,7 +17,7 @@ from agent.spraycheck.detector import FALSE_ALARM, MAX_PACKETS, MISS
 from agent.spraycheck.expectation import Expectation
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
-from results.document import Place
+from results.files.yaml_document import Place
 from scenarios.file.plan import Complaint
 from scenarios.file.values import OffIsAWord, Part, Rate
 from scenarios.study.words import LossPolicy

@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from agent.host import requests as ask
-from results.event_log import Tail, timestamp
+from results.files.event_log import Tail, timestamp
 from scenarios.errors import LabStateError, OwnerFailedError, WorkerFailedError
 from scenarios.lab.client import Owner, Worker, not_up
 from scenarios.lab.deploy import worker_name

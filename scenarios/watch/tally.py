@@ -6,8 +6,8 @@ No clock and no files: a reading says when it was made.
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
-from results.event_log import Fields
-from results.wording import open_sets
+from results.files.event_log import Fields
+from results.numbers_text import open_sets
 from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
 from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.states import StateChanges, place_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from results.event_log import Fields
+from results.files.event_log import Fields
 from scenarios.lab.protocol import LabStatus
 
 

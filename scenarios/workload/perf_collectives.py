@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from agent.host import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of
 from agent.host.programs.requests import CollectiveOrder
-from results.collective_rows import CollectiveRow, Times, bus_factor
-from results.perf_rows import Cost
+from results.records.collective_rows import CollectiveRow, Times, bus_factor
+from results.records.perf_rows import Cost
 from scenarios.errors import ScenariosError
 from scenarios.file.collective_plan import PARTED
 from scenarios.file.groups import Group

@@ -9,7 +9,7 @@ from typing import Literal
 from agent.host import requests as ask
 from agent.host.programs import requests as program
 from agent.host.programs.write_bw import buffer_bytes
-from results.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
+from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
 from scenarios.errors import ScenariosError
 from scenarios.workload.jobs import Asked, Job, JobShape, Report, look_later, wait_for
 from scenarios.workload.perf_counts import PerfCounts, perf_counts

@@ -8,8 +8,8 @@ import msgspec
 from agent.host import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES
 from agent.host.programs.requests import CollectiveOrder
-from results.collective_rows import CollectiveRow
-from results.perf_rows import Cost
+from results.records.collective_rows import CollectiveRow
+from results.records.perf_rows import Cost
 from scenarios.errors import WorkerFailedError
 from scenarios.file.collective_plan import PlannedCollective, Sending
 from scenarios.workload.jobs import Asked, Job, Report, Way

@@ -21,9 +21,9 @@ from testbed.emulation.outages import KernelOutages, Outages
 from testbed.emulation.topo import FabricTopo
 from testbed.errors import LabStateError, NotOfferedError, ReadBackError
 from testbed.kernel.features import require_fabric_features
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import delete_namespaces, namespace_path, namespaces
 from testbed.kernel.node_state import pending, read_state
-from testbed.kernel.rtnl import Rtnl
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name, namespace_prefix
 

@@ -15,11 +15,11 @@ from mininet.node import Node
 
 from testbed.emulation.outages import KernelOutages, Outages
 from testbed.errors import KernelError, NotOfferedError, ReadBackError
-from testbed.kernel import requests
+from testbed.kernel.netlink import requests
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import command_inside, create_namespaces, delete_namespaces, namespace_path
 from testbed.kernel.node_state import NodeState, configure, differences, read_state
-from testbed.kernel.port_state import is_shut
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports.state import is_shut
 from testbed.kernel.sysctl import write_sysctls
 from testbed.marks import marked_environment
 from testbed.model.fabric import Fabric

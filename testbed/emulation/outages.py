@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from contextlib import AbstractContextManager
 from typing import Protocol
 
-from testbed.kernel import port_state
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import namespace_path
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports import state as port_state
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, namespace_name

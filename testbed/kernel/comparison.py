@@ -19,8 +19,8 @@ from testbed.model.node_config import (
 )
 
 if TYPE_CHECKING:  # both load pyroute2, which those who only read a difference do without
-    from testbed.kernel.found_ports import FoundPort
     from testbed.kernel.node_state import NodeState
+    from testbed.kernel.ports.found import FoundPort
 
 NONE = "none"
 

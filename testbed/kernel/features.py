@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address, IPv6Network
 
 from testbed.errors import MissingFeatureError, TestbedError
-from testbed.kernel import dumps, qdisc, requests, shaping, tcx
-from testbed.kernel.bpf_syscall import load_smallest_program
+from testbed.kernel.bpf import tcx
+from testbed.kernel.bpf.syscall import load_smallest_program
+from testbed.kernel.netlink import dumps, requests
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
-from testbed.kernel.qdisc import Direction
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import Netem, Tbf
+from testbed.kernel.ports import qdisc, shaping
+from testbed.kernel.ports.qdisc import Direction
+from testbed.kernel.ports.shaping import Netem, Tbf
 from testbed.model.ids import NodeId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 
-from testbed.kernel import dumps, requests
-from testbed.kernel.rtnl import Request, Rtnl
+from testbed.kernel.netlink import dumps, requests
+from testbed.kernel.netlink.rtnl import Request, Rtnl
 from testbed.kernel.sysctl import read_sysctls, write_sysctls
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,

@@ -24,7 +24,7 @@ import numpy as np
 from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.spraycheck import dataplane
-from agent.wire.encode import write_frame_bytes
+from agent.wire.array.encode import write_frame_bytes
 from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring

@@ -22,7 +22,7 @@ import msgspec
 
 from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
-from agent.wire.encode import write_frame_bytes
+from agent.wire.array.encode import write_frame_bytes
 from faults.inject import injector_of
 from faults.kinds import RandomDrop
 from faults.mechanisms.base import Tally, target_of

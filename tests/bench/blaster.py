@@ -12,9 +12,9 @@ from agent.host.settings import WorkerSettings
 from agent.host.wiring import Wiring
 from agent.io.netns import inside
 from agent.io.runtime import HostRuntime
-from agent.wire.columns import WriteBatch
+from agent.wire.array.columns import WriteBatch
+from agent.wire.array.encode import encode_writes, write_frame_bytes
 from agent.wire.constants import Opcode
-from agent.wire.encode import encode_writes, write_frame_bytes
 
 _FRAMES = 512
 """Distinct frames, sent round and round: every EV many times."""

@@ -23,8 +23,9 @@ from agent.io.codec import FAST
 from agent.io.engine import Engine
 from agent.io.packet_ring import PacketRingPort
 from agent.io.runtime import HostRuntime
-from agent.wire import decode, encode, verdicts
-from agent.wire.encode import write_frame_bytes
+from agent.wire.array import decode, encode
+from agent.wire.array.encode import write_frame_bytes
+from agent.wire.validate import blocks as verdicts
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import FabricNet

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from agent.host.requests import LinkProbesAsked
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.file.scenario_files import CATALOG
 from scenarios.lab.client import Worker
 from tests.support.namespaces import needs_root, wait_until

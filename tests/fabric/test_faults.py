@@ -12,15 +12,15 @@ import pytest
 from faults.inject import Injector, injector_of
 from faults.journal import outstanding
 from faults.targets import chosen_of
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultSet
 from testbed.emulation.network import FabricNet
 from testbed.errors import MissingFeatureError
 from testbed.kernel.node_state import read_state
-from testbed.kernel.qdisc import Direction, attached_programs, qdisc_kinds
-from testbed.kernel.shaping import Netem, set_netem
+from testbed.kernel.ports.qdisc import Direction, attached_programs, qdisc_kinds
+from testbed.kernel.ports.shaping import Netem, set_netem
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.file.scenario_files import CATALOG
 from tests.support.namespaces import needs_root
 from tests.support.run_schemas import problems_of

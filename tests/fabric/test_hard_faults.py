@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted

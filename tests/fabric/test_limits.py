@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from results.event_log import read_records
-from results.pcap_file import PcapFile
+from results.captures.pcap_reader import PcapFile
+from results.files.event_log import read_records
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import own_lab
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from mininet.cli import CLI
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from tests.support.documents import ROOT
 from tests.support.namespaces import needs_root
 from tests.support.pty_session import PtySession, pty_session

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from testbed.kernel.netns import namespace_path
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted

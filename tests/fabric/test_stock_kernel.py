@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mininet.link import TCLink
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from testbed.emulation.network import FabricNet
 from testbed.emulation.topo import FabricTopo
 from testbed.kernel.features import probe_features

@@ -19,7 +19,7 @@ from agent.core.memory import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.memory import PathRule
 from agent.io.port import FrameBlock, FramePort, FrameSpace, PortCounters
-from agent.wire.decode import RejectReason, decode
+from agent.wire.array.decode import RejectReason, decode
 from tests.fuzz.hostile_frames import Corpus, Frames, Lengths, Target, hostile_frames
 from tests.unit.agent.io.memory_lab import STEP_NS, Flow, Lab, build
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.wire import constants as c
+from agent.wire.array.icrc import flat_bytes, icrcs_of
 from agent.wire.constants import Dscp, NackReason, Opcode
 from agent.wire.dtypes import (
     ACK_FRAME,
@@ -26,8 +27,7 @@ from agent.wire.dtypes import (
     offset_of,
     records,
 )
-from agent.wire.icrc import flat_bytes, icrcs_of
-from agent.wire.rules import CONTROL_FRAMES, FIELD_RULES, KIND_OF_OPCODE, Kind
+from agent.wire.validate.rules import CONTROL_FRAMES, FIELD_RULES, KIND_OF_OPCODE, Kind
 
 Frames = NDArray[np.uint8]
 Lengths = NDArray[np.uint32]

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from testbed.errors import MissingFeatureError
-from testbed.kernel import bpf
+from testbed.kernel.bpf import programs as bpf
 
 pytestmark = [
     pytest.mark.root,

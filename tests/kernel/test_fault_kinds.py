@@ -22,10 +22,10 @@ from faults.kinds import By, Fault
 from faults.mechanisms.base import Target
 from faults.mechanisms.ebpf import PRIORITY
 from faults.order import worded
-from testbed.kernel import port_state
-from testbed.kernel.qdisc import Direction, attached_programs
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import read_tbf, set_tbf
+from testbed.kernel.netlink.rtnl import Rtnl
+from testbed.kernel.ports import state as port_state
+from testbed.kernel.ports.qdisc import Direction, attached_programs
+from testbed.kernel.ports.shaping import read_tbf, set_tbf
 from tests.support.netem import HAS_NETEM, WITHOUT_NETEM, needs_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import DQPN, DST, ev, write_frame, write_frames

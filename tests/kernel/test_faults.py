@@ -20,11 +20,11 @@ from faults.mechanisms.ebpf import PRIORITY, PacketMechanism
 from faults.mechanisms.port_queue import PortQueues, QueueMechanism
 from faults.quantities import parse_rate
 from testbed.errors import KernelError, MissingFeatureError
-from testbed.kernel import qdisc
-from testbed.kernel.bpf import load
-from testbed.kernel.qdisc import Direction, detach_program
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import read_netem, remove_netem
+from testbed.kernel.bpf.programs import load
+from testbed.kernel.netlink.rtnl import Rtnl
+from testbed.kernel.ports import qdisc
+from testbed.kernel.ports.qdisc import Direction, detach_program
+from testbed.kernel.ports.shaping import read_netem, remove_netem
 from tests.support.netem import needs_netem
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import write_frame

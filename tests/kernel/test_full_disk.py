@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from agent.host.event_log import EventLog
+from results.files.user_files import write_file
 from results.summary import Summary
-from results.user_files import write_file
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError
 from scenarios.lab import disk_room
 from scenarios.lab.captures import CapturePlace, Captures
@@ -24,7 +24,7 @@ from scenarios.lab.readiness import lacks_of_folder
 from scenarios.run import stages
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten
-from testbed.kernel import bpf
+from testbed.kernel.bpf import programs as bpf
 from tests.support.namespaces import needs_root
 from tests.support.own_mounts import in_own_mounts, mount_tmpfs
 from tests.support.run_folder import write_run

@@ -12,9 +12,10 @@ import pytest
 from agent.spraycheck import dataplane
 from agent.spraycheck.dataplane import SELECTED
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
-from testbed.kernel import bpf, priority, qdisc
-from testbed.kernel.qdisc import Direction
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.bpf import programs as bpf
+from testbed.kernel.netlink.rtnl import Rtnl
+from testbed.kernel.ports import priority, qdisc
+from testbed.kernel.ports.qdisc import Direction
 from tests.support.veth_pair import End, veth_pair
 from tests.support.wire_frames import DQPN, announcement, write_frames
 

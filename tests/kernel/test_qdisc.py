@@ -6,12 +6,14 @@ import socket
 import pytest
 
 from testbed.errors import KernelError, MissingFeatureError
-from testbed.kernel import features, qdisc, requests, shaping
-from testbed.kernel.bpf_syscall import load_smallest_program
+from testbed.kernel import features
+from testbed.kernel.bpf.syscall import load_smallest_program
+from testbed.kernel.netlink import requests
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, inside, namespace_path
-from testbed.kernel.qdisc import Direction
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import GilbertElliott, Netem, Tbf
+from testbed.kernel.ports import qdisc, shaping
+from testbed.kernel.ports.qdisc import Direction
+from testbed.kernel.ports.shaping import GilbertElliott, Netem, Tbf
 from testbed.kernel.sysctl import write_sysctls
 from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import Cable, Interface, Sysctl

@@ -7,10 +7,10 @@ import subprocess
 import pytest
 
 from testbed.errors import KernelError
-from testbed.kernel import requests
+from testbed.kernel.netlink import requests
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, namespace_path
 from testbed.kernel.node_state import configure, differences, pending, read_state
-from testbed.kernel.rtnl import Rtnl
 from testbed.kernel.sysctl import write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_prefix

@@ -21,15 +21,17 @@ from agent.spraycheck.counters import HashMap, KernelCounters
 from agent.spraycheck.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
 from agent.spraycheck.errors import CountersError
 from agent.spraycheck.expectation import Expectation
+from agent.wire.array.decode import decode
+from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, AnnounceKind, Dscp, Opcode
-from agent.wire.decode import decode
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
-from agent.wire.rules import RejectReason
-from agent.wire.template import HostAddress, PortAddress
-from testbed.kernel import bpf, qdisc, tcx
+from agent.wire.validate.rules import RejectReason
+from testbed.kernel.bpf import programs as bpf
+from testbed.kernel.bpf import tcx
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside
-from testbed.kernel.qdisc import Direction
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports import qdisc
+from testbed.kernel.ports.qdisc import Direction
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, PortId, Role

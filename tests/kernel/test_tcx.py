@@ -11,12 +11,13 @@ from scenarios.lab import deploy
 from scenarios.lab.lab_dir import LabDir
 from testbed.emulation.network import FabricNet
 from testbed.errors import KernelError
-from testbed.kernel import qdisc, tcx
-from testbed.kernel.bpf_syscall import load_smallest_program, program_id
+from testbed.kernel.bpf import tcx
+from testbed.kernel.bpf.syscall import load_smallest_program, program_id
 from testbed.kernel.features import probe_features
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside
-from testbed.kernel.qdisc import Direction
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports import qdisc
+from testbed.kernel.ports.qdisc import Direction
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId, PortId

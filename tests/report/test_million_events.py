@@ -16,7 +16,7 @@ SCRIPT = """
 import json, resource, sys
 from pathlib import Path
 from results.report.page import write_report
-from results.run_dir import RunDir
+from results.files.run_dir import RunDir
 data = write_report(RunDir(Path(sys.argv[1])))
 used = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, sum(data.agents.events.values())]))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from results.files.run_dir import RunDir
 from results.report.comparison import comparison_page
 from results.report.run_data import read_run
-from results.run_dir import RunDir
 from tests.report.layout import CUT, OVERLAPS, SEEN, TOO_WIDE
 from tests.support.chromium import BROWSER, page
 from tests.support.namespaces import needs_root

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agent.host import requests as ask
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.file.model import Scenario, Topology, Workload
 from scenarios.file.plan import plan_of
 from scenarios.file.transport import Transport

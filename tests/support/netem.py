@@ -5,9 +5,9 @@ import os
 import pytest
 
 from testbed.errors import MissingFeatureError
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
-from testbed.kernel.rtnl import Rtnl
-from testbed.kernel.shaping import Netem, set_netem
+from testbed.kernel.ports.shaping import Netem, set_netem
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 

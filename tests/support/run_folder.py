@@ -5,12 +5,14 @@ from typing import Any
 
 import msgspec
 
-from results.collective_rows import CollectiveRow, Times
-from results.event_log import timestamp, write_records
-from results.manifest import Manifest, Repeating, manifest
+from results.files.event_log import timestamp, write_records
+from results.files.run_dir import RunDir
 from results.metrics import totals_of
-from results.perf_rows import Cost
-from results.run_dir import RunDir
+from results.records.collective_rows import CollectiveRow, Times
+from results.records.manifest import Manifest, Repeating, manifest
+from results.records.perf_rows import Cost
+from results.records.topology import topology_document
+from results.records.witnesses import MRC, UNIFORM, Witness, WitnessedLink
 from results.summary import (
     Accusation,
     Check,
@@ -24,8 +26,6 @@ from results.summary import (
     summary_json,
     summary_text,
 )
-from results.topology import topology_document
-from results.witnesses import MRC, UNIFORM, Witness, WitnessedLink
 from scenarios.own_code import own_code
 from testbed.model.fabric import Fabric, FabricSpec
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from results.run_dir import RunDir
-from results.user_files import Invoker
+from results.files.run_dir import RunDir
+from results.files.user_files import Invoker
 
 USER = Invoker(12345, 23456)
 """Nobody's numbers."""

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, delete_namespaces, inside, namespace_path
-from testbed.kernel.qdisc import Direction, attached_programs, qdisc_kinds
-from testbed.kernel.rtnl import Rtnl
+from testbed.kernel.ports.qdisc import Direction, attached_programs, qdisc_kinds
 from tests.support.backlog import until_delivered
 
 ETH_P_ALL = 0x0003

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from agent.wire.columns import Announcement, WriteBatch
+from agent.wire.array.columns import Announcement, WriteBatch
+from agent.wire.array.encode import encode_announcements, encode_writes, write_frame_bytes
+from agent.wire.array.template import FlowTemplate, HostAddress, PortAddress
 from agent.wire.constants import AnnounceKind, Opcode, SprayPolicyCode
-from agent.wire.encode import encode_announcements, encode_writes, write_frame_bytes
 from agent.wire.ev import EvCodec
-from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
 SRC, DST, DQPN = 3, 4, 0x4001
 PAYLOAD_BYTES = 24

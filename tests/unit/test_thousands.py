@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from results.collective_rows import row_line
+from results.records.collective_rows import row_line
 from results.report.comparison import compare, comparison_page
 from results.report.page import page_of
 from results.report.run_data import RunData, read_run
 from results.report.style import Drawn
-from results.study_table import write_csv
+from results.study.tables import write_csv
 from results.summary import CaptureResult, Summary, summary_json, summary_text
 from scenarios.cli import detect, inspect_host, study
 from scenarios.cli.capture import print_captures

@@ -12,9 +12,9 @@ from agent.core.config import QpConfig
 from agent.core.events import QpErrorReason
 from agent.core.psn import psn_of
 from agent.core.ring import read_run, write_run
-from agent.wire.columns import Rows, WriteColumns
+from agent.wire.array.columns import Rows, WriteColumns
+from agent.wire.array.control_columns import AckBatch
 from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, NakCode, Opcode
-from agent.wire.control_columns import AckBatch
 
 _MSN_MASK = 0xFFFFFF
 _RQMSN_MASK = 0xFFFF

@@ -7,9 +7,9 @@ this responder never runs out of bitmap, buffers or resources.
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.wire.columns import Rows, WriteColumns
+from agent.wire.array.columns import Rows, WriteColumns
+from agent.wire.array.control_columns import NackBatch
 from agent.wire.constants import NackReason
-from agent.wire.control_columns import NackBatch
 
 _OOR_PER_BATCH = 1
 """Out-of-window NACKs told at a time (rate-limited: our choice)."""

@@ -21,9 +21,9 @@ from agent.core.receive.reordering import Reordering
 from agent.core.receive.ring import ReceiveRing
 from agent.core.receive.sack_writer import SackWriter
 from agent.core.receive.sequence import Sequence
-from agent.wire.columns import Rows, SackBatch, WriteColumns, total
+from agent.wire.array.columns import Rows, SackBatch, WriteColumns, total
+from agent.wire.array.control_columns import AckBatch, NackBatch, ProbeColumns
 from agent.wire.constants import NackReason, NakCode
-from agent.wire.control_columns import AckBatch, NackBatch, ProbeColumns
 
 _NAK_CODES = {
     QpErrorReason.LOCAL_ACCESS_ERROR: NakCode.REMOTE_ACCESS_ERROR,

@@ -13,9 +13,9 @@ from agent.core.config import QpConfig
 from agent.core.psn import psn_of
 from agent.core.receive.ring import ReceiveRing
 from agent.core.receive.sack import Bitmaps
-from agent.wire.columns import Rows, SackBatch, WriteColumns, filled, total
+from agent.wire.array.columns import Rows, SackBatch, WriteColumns, filled, total
+from agent.wire.array.control_columns import ProbeColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
-from agent.wire.control_columns import ProbeColumns
 
 _NEXT = np.array(1, np.int64)
 _INT16_MIN = -(1 << 15)

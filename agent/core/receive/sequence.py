@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.ring import read_run
-from agent.wire.columns import FEW_ROWS, Rows, WriteColumns
+from agent.wire.array.columns import FEW_ROWS, Rows, WriteColumns
 from agent.wire.constants import Opcode
 
 _STARTS, _ENDS = np.zeros((2, 256), np.uint16)

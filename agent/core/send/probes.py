@@ -14,8 +14,8 @@ from agent.core.ev.config import EvConfig
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.state import EvState
 from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
+from agent.wire.array.control_columns import ProbeBatch
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EcnVerdict
-from agent.wire.control_columns import ProbeBatch
 
 _NEVER = 1 << 62
 _JITTER = 0.2

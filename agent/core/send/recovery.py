@@ -24,7 +24,7 @@ from agent.core.send.sack_reader import SackNews
 from agent.core.send.silent_paths import ENOUGH, WITNESSES, SilentPaths
 from agent.core.send.smoothed_rtt import RoundTrip, RoundTrips
 from agent.core.send.window import SendWindow
-from agent.wire.columns import SackColumns
+from agent.wire.array.columns import SackColumns
 from agent.wire.constants import NackReason
 
 _TIMEOUT_RESENDS = 4

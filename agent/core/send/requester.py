@@ -26,7 +26,8 @@ from agent.core.send.retry import RetryTimer
 from agent.core.send.rtt_samples import is_valid, samples_of
 from agent.core.send.sack_reader import SackNews, SackReader
 from agent.core.send.window import SendWindow
-from agent.wire.columns import SackColumns, WriteBatch
+from agent.wire.array.columns import SackColumns, WriteBatch
+from agent.wire.array.control_columns import AckColumns, NackColumns, ProbeBatch
 from agent.wire.constants import (
     BTH_ACK_REQUEST,
     BTH_RETRANSMISSION,
@@ -34,7 +35,6 @@ from agent.wire.constants import (
     TX_TIMESTAMP_TICK_NS,
     NackReason,
 )
-from agent.wire.control_columns import AckColumns, NackColumns, ProbeBatch
 
 
 class Requester:

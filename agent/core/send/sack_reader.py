@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.psn import offset_of
 from agent.core.receive.sack import bits_of, spread
-from agent.wire.columns import SackColumns
+from agent.wire.array.columns import SackColumns
 
 _Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """SACK bitmaps: first positions (r,) and bits (r, 64)."""

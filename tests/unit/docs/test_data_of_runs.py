@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from results.event_log import read_records, write_records
+from results.files.event_log import read_records, write_records
 from tests.support.run_folder import write_run
 
 API = Path(__file__).parents[3] / "docs" / "api.md"

@@ -13,7 +13,7 @@ from agent.host.programs import requests as program_requests
 from agent.spraycheck.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.detector import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
-from results.study_table import cells_table, roc_table
+from results.study.tables import cells_table, roc_table
 from scenarios import api
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.reference import options_list, with_list

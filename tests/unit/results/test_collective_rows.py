@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from results.collective_rows import HEADER, CollectiveRow, Times, bus_factor, end_lines, row_line
-from results.perf_rows import Cost
+from results.records.collective_rows import HEADER, CollectiveRow, Times, bus_factor, end_lines, row_line
+from results.records.perf_rows import Cost
 
 GOLDEN = Path(__file__).parents[2] / "golden/perf/all-reduce.txt"
 TIMES = Times(1.0, 2.0, 2.5, 9.0, 9.5)

@@ -9,17 +9,17 @@ from pathlib import Path
 import pytest
 
 from results import drawing
+from results.files.run_dir import RunDir
 from results.report.page import write_report
-from results.run_dir import RunDir
 from tests.support.run_folder import write_run
 
 SCRIPT = """
 import sys
 from pathlib import Path
 import results.drawing
-from results.figures import draw_figures
+from results.study.figures import draw_figures
 from results.report.page import write_report
-from results.run_dir import RunDir
+from results.files.run_dir import RunDir
 write_report(RunDir(Path(sys.argv[1])), for_paper=False)
 assert "matplotlib.pyplot" not in sys.modules
 """

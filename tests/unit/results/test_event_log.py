@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from results.errors import RecordError
-from results.event_log import EventLog, Tail, merge_records, read_records, stamped, timestamp, write_records
+from results.files.event_log import EventLog, Tail, merge_records, read_records, stamped, timestamp, write_records
 
 
 def record(mono_ns: int, event: str) -> dict[str, Any]:

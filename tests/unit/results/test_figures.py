@@ -7,9 +7,9 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from results.figures import draw_figures, misses_figure, roc_figure, time_figure
 from results.report.style import COLUMN_IN
-from results.study_table import cells_table, roc_table
+from results.study.figures import draw_figures, misses_figure, roc_figure, time_figure
+from results.study.tables import cells_table, roc_table
 from tests.unit.results.test_study_table import row
 
 

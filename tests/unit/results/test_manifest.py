@@ -4,7 +4,7 @@ import platform
 
 import msgspec
 
-from results.manifest import Manifest, Repeating, manifest
+from results.records.manifest import Manifest, Repeating, manifest
 
 
 def test_manifest_tells_kernel_versions_and_command() -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from results.naming import naming
+from results.files.naming import naming
 
 
 def test_a_full_disk_is_told_with_the_file() -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.pcap import CaptureCounts, counts_from, ends_of, most_packets, tcpdump_command
+from results.captures.tcpdump import CaptureCounts, counts_from, ends_of, most_packets, tcpdump_command
 from testbed.model.ids import LinkId, NodeId
 
 

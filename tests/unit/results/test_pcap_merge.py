@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 from scapy.utils import PcapNgReader
 
+from results.captures.merge import Merged, merge
+from results.captures.tcpdump import CaptureEnd, ends_of
 from results.errors import CaptureError
-from results.pcap import CaptureEnd, ends_of
-from results.pcap_merge import Merged, merge
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import LinkId, NodeId, PortId

@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from results.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow, cost_line, write_header, write_line
+from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow, cost_line, write_header, write_line
 
 GOLDEN = Path(__file__).parents[2] / "golden/perf"
 HOSTS = ("h0", "h3")

@@ -8,10 +8,10 @@ from agent.spraycheck import records as written_detect
 from faults import records as written_truth
 from results import detect_lines
 from results.detect_lines import DETECT_LINES
-from results.document import MOST_BYTES
 from results.errors import RecordError, RecordsError, TooLargeError
-from results.reading import MOST_LINE_BYTES, Decoder, Lines, checked_records, read_document, read_limited
-from results.records import Loss, Topology
+from results.files.reading import MOST_LINE_BYTES, Decoder, Lines, checked_records, read_document, read_limited
+from results.files.yaml_document import MOST_BYTES
+from results.records.agent_records import Loss, Topology
 from results.report import truth
 from results.summary import Summary
 from scenarios.record_schemas import SPRAYCHECK_RECORDS

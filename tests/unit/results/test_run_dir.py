@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from results.errors import RunFolderError
-from results.run_dir import create, point_latest
+from results.files.run_dir import create, point_latest
 from tests.support.run_folder import LINK, write_run
 from tests.support.sudo_user import USER, needs_root
 

@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import fields
 from scipy.stats import binomtest
 
-from results.study_table import CELL, ROC, cells_table, interval, roc_table, runs_table, telling, write_csv
+from results.study.tables import CELL, ROC, cells_table, interval, roc_table, runs_table, telling, write_csv
 from scenarios.study.model import Point
 
 

@@ -4,7 +4,7 @@ import msgspec
 from msgspec import structs
 
 from results.metrics import totals_of
-from results.rejected import Rejected
+from results.records.rejected import Rejected
 from results.summary import (
     SHOWN_FLOWS,
     SHOWN_REASONS,

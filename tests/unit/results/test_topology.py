@@ -1,6 +1,6 @@
 """The fabric as a document."""
 
-from results.topology import topology_document
+from results.records.topology import topology_document
 from testbed.model.addressing import ifindex_of, mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, PortId

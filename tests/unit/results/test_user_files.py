@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from results import user_files
-from results.event_log import EventLog, merge_records, write_records
-from results.reading import read_limited
-from results.regular_file import open_regular
-from results.run_dir import RunDir, create, point_latest
-from results.user_files import (
+from results.files import user_files
+from results.files.event_log import EventLog, merge_records, write_records
+from results.files.reading import read_limited
+from results.files.regular_file import open_regular
+from results.files.run_dir import RunDir, create, point_latest
+from results.files.user_files import (
     Invoker,
     invoker,
     make_folder,

@@ -1,6 +1,6 @@
 """The table of witnesses for people."""
 
-from results.witnesses import CLOCK, DECLARED, MRC, UNIFORM, Witness, WitnessedLink, named_links, witness_lines
+from results.records.witnesses import CLOCK, DECLARED, MRC, UNIFORM, Witness, WitnessedLink, named_links, witness_lines
 
 UP = "p0:leaf3>spine5"
 

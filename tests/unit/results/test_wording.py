@@ -2,7 +2,7 @@
 
 import pytest
 
-from results.wording import count_text, share_text
+from results.numbers_text import count_text, share_text
 
 
 @pytest.mark.parametrize(

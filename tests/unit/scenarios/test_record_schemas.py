@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from results.event_log import EventLog
-from results.run_dir import RunDir
+from results.files.event_log import EventLog
+from results.files.run_dir import RunDir
 from scenarios.record_schemas import TYPES, schema_name, schema_text
 from tests.support.run_folder import write_run
 from tests.support.run_schemas import problems_in, problems_of, read_file

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from results.event_log import timestamp
+from results.files.event_log import timestamp
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import ChildStatus, FaultState, LabStatus
 from scenarios.watch.view import (

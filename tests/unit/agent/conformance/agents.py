@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
+from agent.wire.array.decode import Decoded, decode
 from agent.wire.constants import Dscp, Opcode
-from agent.wire.decode import Decoded, decode
 from agent.wire.dtypes import BASE_FRAME, BTH_OFFSET, INNER_OFFSET, PAYLOAD_OFFSET, offset_of
 from tests.unit.agent.io.memory_lab import STEP_NS, Flow, Lab
 

@@ -6,10 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire import constants as c
+from agent.wire.array.decode import decode
+from agent.wire.array.encode import encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.constants import Opcode
-from agent.wire.decode import decode
 from agent.wire.dtypes import BTH_OFFSET
-from agent.wire.encode import encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.layers import BTH
 from tests.unit.agent.wire.test_control import KINDS, each_kind, encoded, plain_row
 from tests.unit.agent.wire.wire_frames import (

@@ -15,8 +15,8 @@ from agent.core.events import Event, QpState
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of
 from agent.core.qp import QueuePair
-from agent.wire.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, windows
-from agent.wire.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
+from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, windows
+from agent.wire.array.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns
 
 LOCAL_VA, REMOTE_VA = 0x10_0000, 0x7000_0000
 RKEY = 0xBEEF

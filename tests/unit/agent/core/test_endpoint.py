@@ -5,8 +5,8 @@ import pytest
 
 from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EndpointSettings, EvProbeAnswer
+from agent.wire.array.control_columns import EndpointRequestColumns, EndpointResponseColumns
 from agent.wire.constants import EndpointOp
-from agent.wire.control_columns import EndpointRequestColumns, EndpointResponseColumns
 
 PROFILE = EvProfile(np.arange(8, dtype=np.uint32), np.repeat(np.arange(4, dtype=np.uint8), 2))
 SETTINGS = EndpointSettings(probe_timeout_ns=1000, update_interval_ns=100, most_updates=10)

@@ -12,9 +12,9 @@ from agent.core.errors import StateError
 from agent.core.events import QpState
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.qp import TRANSITIONS, QueuePair
-from agent.wire.columns import WriteColumns
+from agent.wire.array.columns import WriteColumns
+from agent.wire.array.control_columns import AckColumns, NackColumns, ProbeColumns
 from agent.wire.constants import AETH_NAK, NackReason, NakCode, Opcode
-from agent.wire.control_columns import AckColumns, NackColumns, ProbeColumns
 from tests.unit.agent.core.qp_pair import profile_of
 from tests.unit.agent.core.test_requester import sacks_of
 

@@ -7,8 +7,8 @@ from agent.core.ev.replacements import Replacements
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged
 from agent.io.memory import PathRule
+from agent.wire.array.template import FlowTemplate
 from agent.wire.ev import EvCodec
-from agent.wire.template import FlowTemplate
 from tests.unit.agent.conformance.agents import DATA, PAPER, states_of, step_for
 from tests.unit.agent.io.memory_lab import Flow, Lab, build
 

@@ -6,7 +6,7 @@ import pytest
 from agent.core.config import EvProfile, QpConfig
 from agent.core.events import MessagesCompleted, PacketsLost, PacketsTimedOut
 from agent.core.send.requester import Requester
-from agent.wire.columns import SackColumns
+from agent.wire.array.columns import SackColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, Opcode
 
 START_PSN = (1 << 24) - 3

@@ -6,7 +6,7 @@ import pytest
 from agent.core.config import EvProfile, QpConfig
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.receive.responder import Responder
-from agent.wire.columns import WriteColumns
+from agent.wire.array.columns import WriteColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict
 
 START_PSN = (1 << 24) - 5

@@ -24,11 +24,11 @@ from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
+from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import AnnounceKind, Opcode
 from agent.wire.dtypes import ANNOUNCE_FRAME
 from agent.wire.ev import EvCodec
 from agent.wire.layers import BTH, METH, Announce
-from agent.wire.template import HostAddress, PortAddress
 
 PORT = PortAddress(bytes(6), bytes(6))
 ADDRESSES = {

@@ -11,8 +11,8 @@ from agent.core.events import QpState
 from agent.host import requests as rq
 from agent.host.errors import RequestError
 from agent.io.memory import PathRule
+from agent.wire.array.template import CONTROL_ROW, DATA_ROW
 from agent.wire.constants import Dscp, EndpointOp, Opcode
-from agent.wire.template import CONTROL_ROW, DATA_ROW
 from tests.unit.agent.core.test_endpoint import requests
 from tests.unit.agent.host.test_commands import ADDRESSES, Worker
 

@@ -16,9 +16,9 @@ from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime, QpEvent
+from agent.wire.array.template import FlowTemplate, HostAddress, PortAddress
 from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
-from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
 CODECS: ContextVar[tuple[Codec, ...]] = ContextVar("codecs", default=(FAST,))
 """What hosts speak by, one after the other: a fixture may say otherwise for all labs of a test."""

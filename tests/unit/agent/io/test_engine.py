@@ -8,9 +8,9 @@ from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory import PathRule
 from agent.io.runtime import HostRuntime
+from agent.wire.array.decode import RejectReason
+from agent.wire.array.encode import encode_writes
 from agent.wire.constants import WRITE_OPCODES, Opcode
-from agent.wire.decode import RejectReason
-from agent.wire.encode import encode_writes
 from tests.unit.agent.io.memory_lab import build
 
 DATA = tuple(WRITE_OPCODES)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agent.wire.decode import RejectReason
+from agent.wire.array.decode import RejectReason
 from tests.fuzz.fuzz_host import KINDS, Fuzz
 
 

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from agent.core.events import QpState
-from agent.wire.columns import SackBatch
+from agent.wire.array.columns import SackBatch
+from agent.wire.array.control import encode_control
+from agent.wire.array.control_columns import AckBatch, NackBatch, ProbeBatch
+from agent.wire.array.encode import encode_sacks, encode_writes
+from agent.wire.array.template import FlowTemplate
 from agent.wire.constants import AETH_ACK, AETH_NAK, NackReason, NakCode
-from agent.wire.control import encode_control
-from agent.wire.control_columns import AckBatch, NackBatch, ProbeBatch
-from agent.wire.encode import encode_sacks, encode_writes
-from agent.wire.template import FlowTemplate
 from tests.unit.agent.conformance.agents import step_for
 from tests.unit.agent.io.memory_lab import Lab, build
 

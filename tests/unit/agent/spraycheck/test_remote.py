@@ -20,7 +20,7 @@ from agent.spraycheck.records import Stamp
 from agent.spraycheck.remote import RemoteLeaves
 from agent.spraycheck.serve import listening, serve
 from agent.spraycheck.unheard import Unheard
-from results.event_log import read_records
+from results.files.event_log import read_records
 from tests.unit.agent.spraycheck.test_leaf import LAMBDA, RULES, SECOND, flow
 from tests.unit.agent.spraycheck.test_unheard import KEY, Leaf, elsewhere
 

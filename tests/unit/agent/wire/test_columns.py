@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.wire.columns import even_views, gather_rows, rows_at, scatter_rows, windows
+from agent.wire.array.columns import even_views, gather_rows, rows_at, scatter_rows, windows
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, write_batch
 
 NAMES = ("psn", "opcode", "flags", "ev_index", "msn", "rqmsn", "va", "rkey", "dmalen", "imm", "source_offset")

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 from scapy.packet import Packet
 
 from agent.wire import constants as c
-from agent.wire.constants import Dscp, EndpointOp, NackReason, NakCode, Opcode
-from agent.wire.control import encode_control
-from agent.wire.control_columns import (
+from agent.wire.array.control import encode_control
+from agent.wire.array.control_columns import (
     AckBatch,
     ControlBatch,
     EndpointRequestBatch,
@@ -20,10 +19,11 @@ from agent.wire.control_columns import (
     NackBatch,
     ProbeBatch,
 )
-from agent.wire.decode import decode
+from agent.wire.array.decode import decode
+from agent.wire.array.template import FlowTemplate
+from agent.wire.constants import Dscp, EndpointOp, NackReason, NakCode, Opcode
 from agent.wire.ev import EvCodec, EvOrder
 from agent.wire.layers import AETH, BTH, EETH, ERTH, NETH, PETH
-from agent.wire.template import FlowTemplate
 from tests.unit.agent.wire.wire_frames import (
     DQPN,
     EVS,

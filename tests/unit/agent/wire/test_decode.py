@@ -10,10 +10,10 @@ from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Packet, Raw
 
 from agent.wire import constants as c
-from agent.wire.columns import Announcement
+from agent.wire.array.columns import Announcement
+from agent.wire.array.decode import Decoded, RejectReason, decode
+from agent.wire.array.encode import encode_announcements
 from agent.wire.constants import Dscp, Opcode
-from agent.wire.decode import Decoded, RejectReason, decode
-from agent.wire.encode import encode_announcements
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, PETH, RETH, SETH
 from tests.unit.agent.wire.wire_frames import (
     DQPN,

@@ -11,14 +11,14 @@ from scapy.layers.l2 import Ether
 
 from agent.io.runs import RowRuns
 from agent.wire import constants as c
-from agent.wire.columns import Announcement
+from agent.wire.array.columns import Announcement
+from agent.wire.array.encode import encode_announcements, encode_sacks, encode_writes, write_frame_bytes
+from agent.wire.array.template import FlowTemplate
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.dtypes import SACK_FRAME, SACK_MASK_FRAME
-from agent.wire.encode import encode_announcements, encode_sacks, encode_writes, write_frame_bytes
 from agent.wire.errors import EvError
 from agent.wire.ev import EvCodec, EvOrder
 from agent.wire.layers import Announce
-from agent.wire.template import FlowTemplate
 from tests.unit.agent.wire.wire_frames import (
     CODEC,
     DQPN,

@@ -8,14 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire import constants as c
-from agent.wire.columns import FEW_ROWS, Columns, WriteColumns
+from agent.wire.array.columns import FEW_ROWS, Columns, WriteColumns
+from agent.wire.array.control import encode_control
+from agent.wire.array.control_columns import AckBatch, NackBatch, ProbeBatch
+from agent.wire.array.decode import Decoded, decode
+from agent.wire.array.encode import encode_sacks, encode_writes
+from agent.wire.array.read_few import read_few
 from agent.wire.constants import Dscp, NackReason
-from agent.wire.control import encode_control
-from agent.wire.control_columns import AckBatch, NackBatch, ProbeBatch
-from agent.wire.decode import Decoded, decode
-from agent.wire.encode import encode_sacks, encode_writes
 from agent.wire.ev import EvCodec, EvOrder
-from agent.wire.read_few import read_few
 from tests.unit.agent.wire.test_verdicts import FRAMES, HEADER_BITS, frames_of
 from tests.unit.agent.wire.wire_frames import (
     EVS,

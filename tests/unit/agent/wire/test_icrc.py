@@ -13,7 +13,7 @@ from scapy.layers.inet import UDP
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Raw
 
-from agent.wire.icrc import HEADER_BYTES, RESIDUE, are_right, carried, icrc_of, icrcs_alike, icrcs_of
+from agent.wire.array.icrc import HEADER_BYTES, RESIDUE, are_right, carried, icrc_of, icrcs_alike, icrcs_of
 from tests.unit.agent.wire.wire_frames import SOURCE_MEMORY, scapy_write
 
 PACKETS = st.binary(min_size=HEADER_BYTES, max_size=600)

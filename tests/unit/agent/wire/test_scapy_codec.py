@@ -8,12 +8,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire import constants as c
-from agent.wire import control, decode, encode, scapy_build, scapy_read
-from agent.wire.columns import Announcement
+from agent.wire.array import control, decode, encode
+from agent.wire.array.columns import Announcement
+from agent.wire.array.decode import Decoded
 from agent.wire.constants import AnnounceKind, Dscp
-from agent.wire.decode import Decoded
 from agent.wire.layers import BTH
-from agent.wire.rules import RejectReason
+from agent.wire.scapy import build as scapy_build
+from agent.wire.scapy import read as scapy_read
+from agent.wire.validate.rules import RejectReason
 from tests.unit.agent.wire.test_control import KINDS
 from tests.unit.agent.wire.test_decode import (
     BAD_FRAMES,

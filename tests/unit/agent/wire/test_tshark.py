@@ -19,7 +19,7 @@ from scapy.packet import Raw
 from scapy.utils import wrpcap
 
 from agent.wire import constants as c
-from agent.wire.encode import encode_sacks, encode_writes
+from agent.wire.array.encode import encode_sacks, encode_writes
 from agent.wire.layers import BTH, RETH
 from tests.unit.agent.wire.wire_frames import (
     DQPN,

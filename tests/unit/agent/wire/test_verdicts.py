@@ -6,9 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.wire import constants as c
-from agent.wire.constants import Dscp, EndpointOp, NackReason, Opcode
-from agent.wire.control import encode_control
-from agent.wire.control_columns import (
+from agent.wire.array.control import encode_control
+from agent.wire.array.control_columns import (
     AckBatch,
     ControlBatch,
     EndpointRequestBatch,
@@ -16,11 +15,12 @@ from agent.wire.control_columns import (
     NackBatch,
     ProbeBatch,
 )
-from agent.wire.encode import encode_sacks, encode_writes
-from agent.wire.judge import headers_of, judge_headers
-from agent.wire.rules import FIELD_RULES, KIND_OF_OPCODE, FieldRule, Kind, RejectReason
-from agent.wire.template import FlowTemplate
-from agent.wire.verdicts import judge
+from agent.wire.array.encode import encode_sacks, encode_writes
+from agent.wire.array.template import FlowTemplate
+from agent.wire.constants import Dscp, EndpointOp, NackReason, Opcode
+from agent.wire.validate.blocks import judge
+from agent.wire.validate.frames import headers_of, judge_headers
+from agent.wire.validate.rules import FIELD_RULES, KIND_OF_OPCODE, FieldRule, Kind, RejectReason
 from tests.unit.agent.wire.wire_frames import (
     EVS,
     PEER,

@@ -11,11 +11,11 @@ from scapy.layers.l2 import Ether
 from scapy.packet import Raw
 
 from agent.wire import constants as c
-from agent.wire.columns import SackBatch, WriteBatch
+from agent.wire.array.columns import SackBatch, WriteBatch
+from agent.wire.array.template import FlowTemplate, HostAddress, PortAddress
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.ev import EvCodec
 from agent.wire.layers import BTH, CC_STATE, METH, RETH, SETH, TSETH, ImmDt, PortMask
-from agent.wire.template import FlowTemplate, HostAddress, PortAddress
 
 PLANES, SPINES = 2, 4
 CODEC = EvCodec()

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from results.event_log import write_records
+from results.files.event_log import write_records
+from results.files.run_dir import RunDir
 from results.metrics import totals_of
 from results.report import arrivals_figure, fabric_figure, reordering_figure, timeline_figure
 from results.report.page import FILES as FILES_OF_FIGURES
@@ -21,7 +22,6 @@ from results.report.run_data import RunData, read_run
 from results.report.scales import Reach
 from results.report.style import BESIDE_IN, COLUMN_IN, WIDTH_IN, Drawn, save
 from results.report.words import sentence_of
-from results.run_dir import RunDir
 from results.summary import CaptureResult, LabChange, Summary, summary_json
 from tests.support.run_folder import FABRIC, LINK, ROUNDS, detect_records, write_collective_run, write_run
 

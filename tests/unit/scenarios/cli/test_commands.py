@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from results.user_files import invoker
+from results.files.user_files import invoker
 from scenarios import doctor
 from scenarios.cli.exit_codes import ExitCode, exit_code_of
 from scenarios.cli.main import main

@@ -9,7 +9,7 @@ from click.testing import CliRunner, Result
 
 from agent.host import requests as ask
 from agent.host.requests import QpSettings
-from results.perf_rows import Cost, LatencyRow
+from results.records.perf_rows import Cost, LatencyRow
 from scenarios import memory_room
 from scenarios.cli import perf, perf_collectives, perf_progress
 from scenarios.cli.main import main

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from results.run_dir import RunDir
+from results.files.run_dir import RunDir
 from results.summary import Summary, summary_text
 from scenarios.cli import run
 from scenarios.cli.main import main

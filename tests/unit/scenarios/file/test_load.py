@@ -7,7 +7,7 @@ import jsonschema
 import pytest
 import yaml
 
-from results.document import read_document
+from results.files.yaml_document import read_document
 from scenarios.errors import EnvironmentLackingError, ScenarioRefusedError, UsageError
 from scenarios.file.json_schema import schema_text
 from scenarios.file.load import load_scenario, scenario_from

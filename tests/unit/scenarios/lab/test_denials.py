@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import asdict
 
 from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
-from results.event_log import EventLog, read_records
+from results.files.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
 from scenarios.lab import denials
 from scenarios.lab.denials import Acting, Denials, leaves_too_few

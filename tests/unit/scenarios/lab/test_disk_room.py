@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.pcap import ends_of
+from results.captures.tcpdump import ends_of
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab import disk_room
 from scenarios.lab.captures import CapturePlace, Captures

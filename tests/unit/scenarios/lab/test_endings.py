@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from results.pcap import ends_of
+from results.captures.tcpdump import ends_of
 from scenarios.errors import OwnerFailedError
 from scenarios.lab import captures
 from scenarios.lab.launch import Launched

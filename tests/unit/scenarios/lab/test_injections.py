@@ -13,7 +13,7 @@ from faults.journal import Journal
 from faults.kinds import By, Fault, RandomDrop
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.timeline.timing import Event
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultSet

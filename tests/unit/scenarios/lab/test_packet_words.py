@@ -5,12 +5,12 @@ import pytest
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
 
-from agent.wire.columns import Announcement
-from agent.wire.encode import encode_announcements
+from agent.wire.array.columns import Announcement
+from agent.wire.array.encode import encode_announcements
+from agent.wire.array.template import FlowEnds
 from agent.wire.ev import EvCodec
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
-from agent.wire.scapy_build import stacked, tunnel
-from agent.wire.template import FlowEnds
+from agent.wire.scapy.build import stacked, tunnel
 from scenarios.errors import UsageError
 from scenarios.lab.deploy import host_settings
 from scenarios.lab.packet_words import Filter, PacketWords, line_of

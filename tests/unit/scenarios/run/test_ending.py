@@ -16,8 +16,8 @@ from agent.host.event_log import EventLog as AgentLog
 from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
 from agent.wire.constants import NackReason
-from results.event_log import EventLog, Fields, read_records, stamped
-from results.run_dir import RunDir
+from results.files.event_log import EventLog, Fields, read_records, stamped
+from results.files.run_dir import RunDir
 from scenarios.file.plan import Flow
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultState

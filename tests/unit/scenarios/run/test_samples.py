@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from results.event_log import read_records
+from results.files.event_log import read_records
 from scenarios.run.samples import PROGRESS_EVERY_S, Samples, waits
 from scenarios.workload.traffic import FlowProgress, PortCounts, RejectedCount, WorkerCounts
 from tests.support.run_schemas import problems_in

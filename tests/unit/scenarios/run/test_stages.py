@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.source_code import SourceCode
+from results.records.source_code import SourceCode
 from scenarios.errors import OwnerFailedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of

@@ -11,7 +11,7 @@ import pytest
 
 from agent.host import requests as ask
 from agent.host.control import ControlServer
-from results.event_log import EventLog
+from results.files.event_log import EventLog
 from scenarios.errors import LabStateError
 from scenarios.lab import protocol
 from scenarios.lab.lab_dir import LabDir

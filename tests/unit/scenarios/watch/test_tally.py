@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from results.event_log import timestamp
+from results.files.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned
 from scenarios.watch.frame import whole_frame
 from scenarios.watch.tables import fault_lines, flow_lines

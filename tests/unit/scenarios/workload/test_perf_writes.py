@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from agent.host.requests import QpSettings
-from results.perf_rows import BandwidthRow, LatencyRow
+from results.records.perf_rows import BandwidthRow, LatencyRow
 from scenarios.workload.perf_writes import SIZES, VOLUME_BYTES, WriteTest, write_rows
 from tests.unit.agent.host.programs.job_in_memory import Lab
 

@@ -7,8 +7,8 @@ from ipaddress import IPv6Network
 import pytest
 
 from testbed.kernel.comparison import Difference, Placed, compare, gone
-from testbed.kernel.found_ports import FoundPort, FoundProgram
 from testbed.kernel.node_state import NodeState
+from testbed.kernel.ports.found import FoundPort, FoundProgram
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId
 from testbed.model.node_config import LOOPBACK_IFINDEX, USUAL_RULES, Route, Rule, Sysctl, UnknownAction, node_config

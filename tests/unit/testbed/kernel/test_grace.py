@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from testbed.kernel import grace
-from testbed.kernel.grace import put_back, short_grace_periods
+from testbed.kernel.bpf import grace_period as grace
+from testbed.kernel.bpf.grace_period import put_back, short_grace_periods
 
 
 @pytest.fixture

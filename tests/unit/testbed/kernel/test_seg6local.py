@@ -3,8 +3,8 @@
 import socket
 from ipaddress import IPv6Address
 
-from testbed.kernel import seg6local
-from testbed.kernel.seg6local import RouteMessage
+from testbed.kernel.netlink import seg6local
+from testbed.kernel.netlink.seg6local import RouteMessage
 
 NESTED = 0x8000
 

@@ -1,0 +1,1 @@
+"""Ports and codec of a host whose every packet passes through Scapy."""

@@ -1,0 +1,1 @@
+"""Frames in batches: numpy columns to bytes and back, with the ICRC."""

@@ -1,0 +1,208 @@
+"""What is the same in every packet of a QP on one path: a table of frame prefixes, one row an EV.
+
+Holds addresses as given; knows nothing of PSNs, windows or sockets. Mapping from EV to outer address: MRC paper 2.3.
+"""
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.wire import constants as c
+from agent.wire.array.icrc import HEADER_BYTES, mask_effect
+from agent.wire.constants import Dscp, Ecn
+from agent.wire.dtypes import BTH_OFFSET, INNER_OFFSET, SACK_FRAME, SACK_MASK_FRAME, UDP_OFFSET, WRITE_FRAME, Record
+from agent.wire.errors import EvError
+from agent.wire.ev import EvCodec
+
+IPV6_VERSION = 6 << 28
+
+DATA_ROW, CONTROL_ROW = 0, 1
+"""Rows of `FlowTemplate.tunnel_prefix`."""
+
+
+@dataclass(frozen=True, slots=True)
+class PortAddress:
+    """One port of a host: its own MAC and that of the leaf port it is wired to, 6 bytes each."""
+
+    mac: bytes
+    leaf_mac: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class HostAddress:
+    """Where a host is: its own (inner) IPv6 address, 16 bytes, and its place, the same in every plane."""
+
+    address: bytes
+    leaf: int
+    slot: int
+    ports: tuple[PortAddress, ...]
+    """Index = plane."""
+
+
+@dataclass(frozen=True, slots=True)
+class FlowEnds:
+    """What the prefixes of a flow are made of: between whom it goes, and in which class its first transmissions do."""
+
+    source: HostAddress
+    peer: HostAddress
+    udp_port: int
+    data_class: int
+    """Traffic class octet."""
+    codec: EvCodec
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FlowTemplate:
+    """Prefixes of all packets one QP sends, by EV.
+
+    `ev_index` of a batch selects the row. A QP's SACKs use a template towards the same peer QP over its reverse EVs.
+    """
+
+    evs: NDArray[np.uint32]
+    """(E,)"""
+    planes: NDArray[np.uint8]
+    """(E,): the port row e leaves by."""
+    dqpn: int
+    peer: NDArray[np.uint32]
+    """(4,): words of the inner address it leads to."""
+    ends: FlowEnds = field(repr=False)
+    write_prefix: NDArray[np.uint8] = field(repr=False)
+    """(E, 138): Ethernet to RETH of a write; fields that differ from packet to packet are zero."""
+    write_icrc_effect: NDArray[np.uint32] = field(repr=False)
+    """(E,): what the ICRC's masking changes at the end of the headers (icrc.mask_effect)."""
+    retransmission_class: int | None
+    """Traffic class octet of retransmissions where it is another than that of first transmissions."""
+    sack_frame: NDArray[np.uint8] = field(repr=False)
+    """(E, 154): a whole SACK frame in class CONTROL, likewise."""
+    sack_mask_frame: NDArray[np.uint8] = field(repr=False)
+    """(E, 158): a whole SACK with a port mask."""
+    sack_icrc_effect: NDArray[np.uint32] = field(repr=False)
+    """(E,)"""
+    tunnel_prefix: NDArray[np.uint8] = field(repr=False)
+    """(2, E, 102): Ethernet to UDP, lengths aside, in the class of first transmissions and in CONTROL."""
+    tunnel_icrc_effect: NDArray[np.uint32] = field(repr=False)
+    """(2, E)"""
+
+    @classmethod
+    def for_peer(
+        cls,
+        source: HostAddress,
+        peer: HostAddress,
+        dqpn: int,
+        evs: NDArray[np.uint32],
+        *,
+        dscp: Dscp = Dscp.NO_TRIM,
+        retransmission_dscp: Dscp | None = None,
+        udp_port: int = c.UDP_PORT_MRC,
+        codec: EvCodec | None = None,
+    ) -> "FlowTemplate":
+        """Prefixes from `source` to QP `dqpn` of `peer` over `evs`.
+
+        Data is ECN-capable (ECT(0)), control is not. Raises EvError for an EV that names no path between the two.
+        """
+        codec = codec or EvCodec()
+        data_class = class_octet(dscp, Ecn.ECT0)
+        again_class = data_class if retransmission_dscp is None else class_octet(retransmission_dscp, Ecn.ECT0)
+        writes = tunnel_frames(source, peer, evs, codec, WRITE_FRAME, data_class)
+        sacks = tunnel_frames(source, peer, evs, codec, SACK_MASK_FRAME, CONTROL_CLASS)
+        for frames in (writes, sacks):
+            frames["udp"]["dport"] = udp_port
+            frames["bth"]["pkey"] = c.PKEY
+            frames["bth"]["dqp_word"] = dqpn
+        writes["tseth"]["tsr_ftype"] = c.TSETH_TSR | c.TSETH_FTYPE
+        sacks["bth"]["opcode"] = c.Opcode.SACK
+        prefixes = (_as_bytes(writes), _as_bytes(sacks))
+        effects = (_icrc_effect(writes), _icrc_effect(sacks))
+        return cls(
+            evs=evs.astype(np.uint32),
+            planes=codec.plane_of(evs),
+            dqpn=dqpn,
+            peer=np.frombuffer(peer.address, ">u4").astype(np.uint32),
+            ends=FlowEnds(source, peer, udp_port, data_class, codec),
+            write_prefix=prefixes[DATA_ROW],
+            write_icrc_effect=effects[DATA_ROW],
+            retransmission_class=None if again_class == data_class else again_class,
+            sack_frame=_with_lengths(sacks, SACK_FRAME.itemsize),
+            sack_mask_frame=_with_lengths(sacks, SACK_MASK_FRAME.itemsize),
+            sack_icrc_effect=effects[CONTROL_ROW],
+            tunnel_prefix=np.stack([prefix[:, :BTH_OFFSET] for prefix in prefixes]),
+            tunnel_icrc_effect=np.stack(effects),
+        )
+
+    def with_row(self, row: int, one: "FlowTemplate") -> "FlowTemplate":
+        """The same with another EV to the same QP in a row: the only one of `one`."""
+        changed: dict[str, Any] = {}
+        for name in _BY_EV:
+            changed[name] = getattr(self, name).copy()
+            changed[name][..., row, :] = getattr(one, name)[..., 0, :]
+        for name in _NUMBER_BY_EV:
+            changed[name] = getattr(self, name).copy()
+            changed[name][..., row] = getattr(one, name)[..., 0]
+        return replace(self, **changed)
+
+
+_BY_EV = ("write_prefix", "sack_frame", "sack_mask_frame", "tunnel_prefix")
+_NUMBER_BY_EV = ("evs", "planes", "write_icrc_effect", "sack_icrc_effect", "tunnel_icrc_effect")
+
+
+def class_octet(dscp: Dscp, ecn: Ecn) -> int:
+    """IPv6 traffic class, 8 bits."""
+    return dscp << 2 | ecn
+
+
+CONTROL_CLASS = class_octet(Dscp.CONTROL, Ecn.NOT_ECT)
+
+
+def tunnel_frames(
+    source: HostAddress,
+    peer: HostAddress,
+    evs: NDArray[np.uint32],
+    codec: EvCodec,
+    layout: Record,
+    traffic_class: int,
+) -> NDArray[np.void]:
+    """One frame of a layout for each EV, Ethernet to UDP filled in but for lengths and port, zero behind, `(E,)`.
+
+    Both IPv6 headers carry the same class and flow label. Raises EvError.
+    """
+    frames = np.zeros(len(evs), layout)
+    frames["eth"]["type"] = c.ETHERTYPE_IPV6
+    for row, ev in enumerate(evs.tolist()):
+        plane = codec.path_of(ev).plane
+        if plane >= len(source.ports):
+            raise EvError(ev, f"leaves by plane {plane}, but the host has {len(source.ports)} ports")
+        port = source.ports[plane]
+        frames["eth"]["src"][row] = _octets(port.mac)
+        frames["eth"]["dst"][row] = _octets(port.leaf_mac)
+        frames["outer"]["dst"][row] = _octets(codec.carrier_of(ev, source.leaf, peer.leaf, peer.slot))
+    frames["inner"]["dst"] = _octets(peer.address)
+    for header, next_header in (("outer", c.NEXT_HEADER_IPV6), ("inner", c.NEXT_HEADER_UDP)):
+        frames[header]["class_word"] = IPV6_VERSION | traffic_class << 20 | codec.flow_label(evs).astype(np.uint32)
+        frames[header]["nh"] = next_header
+        frames[header]["hlim"] = c.HOP_LIMIT
+        frames[header]["src"] = _octets(source.address)
+    frames["udp"]["sport"] = codec.sport(evs)
+    return frames
+
+
+def _with_lengths(frames: NDArray[np.void], length: int) -> NDArray[np.uint8]:
+    """The frames cut to so many bytes, their headers saying so; a copy."""
+    cut = frames.copy()
+    cut["outer"]["plen"] = length - INNER_OFFSET
+    cut["inner"]["plen"] = cut["udp"]["len"] = length - UDP_OFFSET
+    return _as_bytes(cut)[:, :length].copy()
+
+
+def _icrc_effect(frames: NDArray[np.void]) -> NDArray[np.uint32]:
+    """Per EV: the masked bytes are the same in every frame sent, whatever its length."""
+    return mask_effect(_as_bytes(frames)[:, INNER_OFFSET : INNER_OFFSET + HEADER_BYTES])
+
+
+def _as_bytes(frames: NDArray[np.void]) -> NDArray[np.uint8]:
+    return frames.view(np.uint8).reshape(len(frames), frames.dtype.itemsize)
+
+
+def _octets(address: bytes) -> NDArray[np.uint8]:
+    return np.frombuffer(address, np.uint8)

@@ -1,0 +1,1 @@
+"""The wire's layouts and numbers for programs in C and Lua."""

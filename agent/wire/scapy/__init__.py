@@ -1,0 +1,1 @@
+"""Frames one by one through Scapy's layers: built to be read, dissected to be read."""

@@ -1,0 +1,1 @@
+"""Which received frames may be read, and why the others are refused."""

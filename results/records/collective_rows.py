@@ -1,0 +1,97 @@
+"""What collectives measure: one record a size, for programs, and the same as nccl-tests' tables.
+
+Bandwidths are 10^9 bytes a second. Bus bandwidth makes patterns and group sizes comparable (nccl-tests,
+doc/PERFORMANCE.md): what each rank has to send or receive at least. Rates are those of an emulator.
+"""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from agent.wire.ranges import Amount, Count, Difference, Text
+from results.records.perf_rows import Cost
+
+GB = 1e9
+
+
+def bus_factor(pattern: str, ranks: int) -> float:
+    """Bus bandwidth by algorithm bandwidth, of so many ranks; incast is nccl-tests' gather."""
+    others = (ranks - 1) / ranks
+    return {"all-reduce": 2 * others, "all-to-all": others, "incast": others, "sendrecv": 1.0}[pattern]
+
+
+class Times(msgspec.Struct, frozen=True):
+    """Microseconds of single rounds, of the rank that was slowest on average."""
+
+    min_us: Amount
+    median_us: Amount
+    average_us: Amount
+    p99_us: Amount
+    max_us: Amount
+
+
+class CollectiveRow(msgspec.Struct, frozen=True):
+    """Rounds of one size."""
+
+    test: Text
+    """The pattern."""
+    group: Text | None
+    """`tp`, `dp`, `pp`, `ep`, or None."""
+    hosts: tuple[tuple[Text, ...], ...]
+    """By group and rank; groups go at the same time."""
+    qps: Count
+    """Queue pairs between two hosts."""
+    size_bytes: Count
+    count: Count
+    """Elements as nccl-tests counts them: of the sum, of the message, or of one rank's part."""
+    type: Text
+    redop: Text
+    root: Difference
+    """-1 where a pattern has none."""
+    iterations: Count
+    time_us: Amount
+    """Of a round: the time of all by their number, on average over ranks."""
+    algbw_bytes_per_s: Amount
+    busbw_bytes_per_s: Amount
+    wrong: Count | None
+    """Elements of the checked round that are not what they must be; None without one."""
+    checked: Count | None
+    times: Times
+    cost: Cost
+
+    @property
+    def name(self) -> str:
+        """As flows name the workload that they are a part of: `all-reduce`, or `tp (all-reduce)`."""
+        return self.test if self.group is None else f"{self.group} ({self.test})"
+
+
+HEADER = (
+    "#       size         count      type   redop    root     time   algbw   busbw #wrong    median\n"
+    "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)"
+)
+"""Of nccl-tests, and behind it the median of single rounds."""
+
+
+def row_line(row: CollectiveRow) -> str:
+    """One row below the header."""
+    wrong = "N/A" if row.wrong is None else str(row.wrong)
+    rates = f"{row.algbw_bytes_per_s / GB:7.4f} {row.busbw_bytes_per_s / GB:7.4f}"
+    what = f"{row.type:>9} {row.redop:>7} {row.root:>7}"
+    measured = f"{row.time_us:>8.1f} {rates} {wrong:>6} {row.times.median_us:>9.1f}"
+    return f"{row.size_bytes:>12}  {row.count:>12} {what} {measured}"
+
+
+def end_lines(rows: Sequence[CollectiveRow]) -> str:
+    """What nccl-tests says below a table, and what it cost."""
+    wrong = sum(row.wrong or 0 for row in rows)
+    average = sum(row.busbw_bytes_per_s for row in rows) / len(rows) / GB
+    packets, resent, lost = (
+        sum(getattr(row.cost, name) for row in rows) for name in ("packets", "retransmissions", "lost_here")
+    )
+    return "\n".join(
+        (
+            f"# Out of bounds values : {wrong} {'FAILED' if wrong else 'OK'}",
+            f"# Avg bus bandwidth    : {average:.4f}",
+            f"# {packets} packets, {resent} of them sent again; {lost} frames lost by this machine itself",
+        )
+    )

@@ -1,0 +1,1 @@
+"""The runs of a study as tidy tables, and their figures."""

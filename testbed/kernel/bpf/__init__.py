@@ -1,0 +1,1 @@
+"""eBPF: compile, load and attach programs, and read their maps."""
