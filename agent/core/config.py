@@ -4,17 +4,22 @@ Frozen, complete and checked on construction; no defaults are looked up anywhere
 follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argued in docs/transport.md.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
+from agent.core.settings import Range, Settings
 from agent.core.spray_policy import SprayPolicy as SprayPolicy
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS
+
+LEAST_MPR = 8
+"""Endpoints should support a window of 1024 PSNs (MRC API headers)."""
 
 EXP_CNT_INFINITE = 25
 """`exp_cnt` of this value never gives up (MRC API)."""
@@ -33,55 +38,56 @@ class LossRule(Enum):
     """Either: also a path on which nothing arrives any more is found out without a timeout."""
 
 
-@dataclass(frozen=True, slots=True)
-class QpConfig:
+class QpConfig(Settings, frozen=True):
     """One queue pair's settings; immutable for its life."""
 
-    pmtu: int = 4096
-    """Payload bytes of a full packet, 1..8192 (256..4096 in the specification; smaller ones for tests)."""
+    pmtu: Annotated[int, Range(1, 8192)] = 4096
+    """Payload bytes of a full packet (256..4096 in the specification; smaller ones for tests)."""
 
-    window_pkts: int = 2048
+    window_pkts: Annotated[int, Range(1, 255 * MPR_UNIT_PSNS)] = 2048
     """Most packets between the oldest unacknowledged one and the newest sent, before `mpr_dest` is applied."""
 
-    mpr: int = 16
-    """Receive window we offer, unit 128 PSNs, 1..255; sizes the responder's ring."""
+    mpr: Annotated[int, Range(1, 255)] | None = None
+    """Receive window we offer, unit 128 PSNs; sizes the responder's ring. None: what `window_pkts` needs, at least
+    LEAST_MPR."""
 
-    mpr_dest: int = 16
-    """Receive window the peer offers, unit 128 PSNs; the send window is min(window_pkts, 128 * mpr_dest)."""
+    mpr_dest: Annotated[int, Range(1, 255)] | None = None
+    """Receive window the peer offers, unit 128 PSNs; the send window is min(window_pkts, 128 * mpr_dest). None: as
+    many as `window_pkts` asks for."""
 
     dynamic_mpr: bool = False
     """Advertise `mpr` in every SACK and follow the peer's; both ends must agree."""
 
-    start_psn: int | None = None
+    start_psn: Annotated[int, Range(0, (1 << 24) - 1)] | None = None
     """First PSN we send, 24 bits; None draws one from the queue pair's generator."""
 
     policy: SprayPolicy = SprayPolicy.ROTATION
     """How EVs are chosen for first transmissions."""
 
-    seed: int = 0
+    seed: Annotated[int, Range(0, 2**64 - 1)] = 0
     """Seed of the spray schedule, which is a pure function of (policy, seed, EV set, packet index)."""
 
-    rotations_per_order: int = 16
+    rotations_per_order: Annotated[int, Range(1, 4096)] = 16
     """Rotations before the order is redrawn. Our choice: rare enough to be cheap, and QPs do not stay in step."""
 
-    sack_gen_threshold_bytes: int | None = None
+    sack_gen_threshold_bytes: Annotated[int, Range(0, 2**40)] | None = None
     """SACK when the bytes since the last one exceed this (trigger 1); None: 64 * max(pmtu, 1024), because one
     SACK shows 64 packets."""
 
-    sack_delay_ns: int = 300_000
+    sack_delay_ns: Annotated[int, Range(0, 10**10)] = 300_000
     """News is never kept longer than this. Our choice, from measurements of the data path."""
 
     transport_ack: bool = True
     """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends alike."""
 
-    ack_coalesce_ns: int = 5_000_000
+    ack_coalesce_ns: Annotated[int, Range(0, 10**10)] = 5_000_000
     """Transport ACKs keep this distance while more data follows: about a round trip under load, and an ACK in every
     turn costs 5 % of the goodput (measured: make bench). A message end that asks for an answer gets it at once."""
 
-    max_wimm: int = 128
-    """Write-with-Immediates the peer may have in flight, 1..65535; the API's example."""
+    max_wimm: Annotated[int, Range(1, 65535)] = 128
+    """Write-with-Immediates the peer may have in flight; the API's example."""
 
-    max_wimm_dest: int = 128
+    max_wimm_dest: Annotated[int, Range(1, 65535)] = 128
     """As many the peer allows us."""
 
     nack_out_of_window: bool = False
@@ -90,32 +96,26 @@ class QpConfig:
     loss_rule: LossRule = LossRule.SAME_EV
     """What proves a packet lost."""
 
-    reorder_pkts: int = 3
+    reorder_pkts: Annotated[int, Range(1, 1 << 16)] = 3
     """Arrivals of packets sent later that prove a loss under GENERIC, if also time has passed (our choice)."""
 
-    reorder_floor_ns: int = 100_000
+    reorder_floor_ns: Annotated[int, Range(0, 10**10)] = 100_000
     """Least time of it; otherwise 1.25 smoothed round trips and the spread of the round trips. Our choice."""
 
-    ack_timeout_ns: int = 67_108_864
+    ack_timeout_ns: Annotated[int, Range(1000, 2**35)] = 67_108_864
     """A packet without any answer for this long is resent; 1.024 µs * 2^16. Our choice of n."""
 
-    linear_cnt: int = 3
-    """Timeouts at the fixed interval before it starts doubling, 0..7."""
+    linear_cnt: Annotated[int, Range(0, 7)] = 3
+    """Timeouts at the fixed interval before it starts doubling."""
 
-    exp_cnt: int = 7
-    """Doublings before the queue pair fails, 0..24; 25 never gives up."""
+    exp_cnt: Annotated[int, Range(0, EXP_CNT_INFINITE)] = 7
+    """Doublings before the queue pair fails; 25 never gives up."""
 
-    packet_interval_ns: int = 0
+    packet_interval_ns: Annotated[int, Range(0, 10**10)] = 0
     """Time from packet to packet that is kept on average, resent ones included; 0: as fast as windows allow."""
 
-    ev: EvConfig = field(default_factory=EvConfig)
+    ev: EvConfig = EvConfig()
     """What becomes of EVs that lose, are marked or answer probes."""
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError with everything that is out of range."""
-        problems = tuple(_problems_of(self))
-        if problems:
-            raise ConfigError(problems)
 
     @property
     def sack_threshold_bytes(self) -> int:
@@ -127,45 +127,17 @@ class QpConfig:
     @property
     def receive_window_psns(self) -> int:
         """PSNs beyond the cumulative point that the responder accepts."""
-        return self.mpr * MPR_UNIT_PSNS
+        return self.offered_mpr * MPR_UNIT_PSNS
+
+    @property
+    def offered_mpr(self) -> int:
+        """`mpr` with its default resolved."""
+        return max(LEAST_MPR, -(-self.window_pkts // MPR_UNIT_PSNS)) if self.mpr is None else self.mpr
 
     @property
     def send_window_psns(self) -> int:
         """PSNs beyond the cumulative point that the requester may send."""
-        return min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
-
-
-RANGES = {
-    "pmtu": (1, 8192),
-    "window_pkts": (1, 255 * MPR_UNIT_PSNS),
-    "mpr": (1, 255),
-    "mpr_dest": (1, 255),
-    "seed": (0, 2**64 - 1),
-    "rotations_per_order": (1, 4096),
-    "sack_delay_ns": (0, 10**10),
-    "ack_timeout_ns": (1000, 2**35),
-    "ack_coalesce_ns": (0, 10**10),
-    "max_wimm": (1, 65535),
-    "max_wimm_dest": (1, 65535),
-    "reorder_pkts": (1, 1 << 16),
-    "reorder_floor_ns": (0, 10**10),
-    "packet_interval_ns": (0, 10**10),
-    "linear_cnt": (0, 7),
-    "exp_cnt": (0, EXP_CNT_INFINITE),
-}
-
-
-def _problems_of(config: QpConfig) -> list[str]:
-    found = [
-        f"{name} is {getattr(config, name)}, must be {low}..{high}"
-        for name, (low, high) in RANGES.items()
-        if not low <= getattr(config, name) <= high
-    ]
-    if config.start_psn is not None and not 0 <= config.start_psn < 1 << 24:
-        found.append(f"start_psn is {config.start_psn}, must be 0..{(1 << 24) - 1}")
-    if config.sack_gen_threshold_bytes is not None and config.sack_gen_threshold_bytes < 0:
-        found.append(f"sack_gen_threshold_bytes is {config.sack_gen_threshold_bytes}, must not be negative")
-    return found
+        return self.window_pkts if self.mpr_dest is None else min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

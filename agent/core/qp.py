@@ -161,7 +161,7 @@ class QueuePair:
         return PeerQp(
             self.qpn,
             self.start_psn,
-            config.mpr,
+            config.offered_mpr,
             config.max_wimm,
             config.dynamic_mpr,
             port_mask=config.ev.port_mask,

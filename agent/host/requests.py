@@ -1,9 +1,11 @@
 """The requests a worker understands, as records; `op` says which, the reply's fields stand in braces."""
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
+from agent.core.config import QpConfig
+from agent.core.congestion.config import NsccConfig
 from agent.host.profile_requests import GenFieldSettings as GenFieldSettings
 from agent.host.profile_requests import ProfileRequest
 from agent.host.programs.requests import ProgramRequest
@@ -42,32 +44,6 @@ class ShareRegion(_Request, frozen=True, tag="share_region"):
     """Whether it goes when the connection that asked for it ends."""
 
 
-class EvSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Treatment of EVs and probes; names and units are those of `agent.core.ev.config.EvConfig`, None its default."""
-
-    loss_policy: Literal["off", "paper", "threshold"] | None = None
-    bad_after: int | None = None
-    bad_window_ns: int | None = None
-    active: int | None = None
-    min_active: int | None = None
-    skip_ns: int | None = None
-    skip_share: float | None = None
-    swap_after: int | None = None
-    swap_memory_ns: int | None = None
-    plane_silent_after: int | None = None
-    leave_lossy_planes: bool | None = None
-    plane_retry_ns: int | None = None
-    start_rotations: int | None = None
-    probe_interval_ns: int | None = None
-    probe_max_interval_ns: int | None = None
-    probe_timeout_ns: int | None = None
-    revive_after: int | None = None
-    revive_ns: int | None = None
-    tail_probe_ns: int | None = None
-    reverse_probe_ns: int | None = None
-    port_mask: bool | None = None
-
-
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """Where a queue pair's EVs come from (MRC API, EV modes)."""
 
@@ -80,55 +56,23 @@ class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """GEN."""
 
 
-class NsccSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Congestion control; names and units are those of `NsccConfig`, None its default."""
+class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """How a queue pair is made: the core's own settings, and what its host does around it."""
 
-    base_rtt_ns: int | None = None
-    base_rtt_floor_ns: int | None = None
-    port_bps: int | None = None
-    target_delay_ns: int | None = None
-    max_cwnd_bytes: int | None = None
-    shared: bool = False
-    """One window for all queue pairs from this host to that peer; else one each."""
-    fi_bytes: float | None = None
-    fi_scale: float | None = None
-    eta_bytes: float | None = None
-    gamma: float | None = None
-    max_md_jump: float | None = None
-    qa_gate: int | None = None
-    qa_threshold_ns: int | None = None
-    disable_qa: bool | None = None
-    adjust_bytes_threshold_bytes: int | None = None
-    adjust_period_threshold_ns: int | None = None
-
-
-class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of a queue pair; names and units are those of `agent.core.config.QpConfig`."""
-
-    pmtu: int = 4096
-    window_pkts: int = 1024
-    policy: Literal["rotation", "random"] = "rotation"
-    seed: int = 0
+    core: QpConfig = QpConfig()
     copies: int = 1
     """EVs that name the same path."""
-    start_psn: int | None = None
-    sack_delay_ns: int | None = None
-    ack_timeout_ns: int | None = None
-    packet_interval_ns: int | None = None
-    linear_cnt: int | None = None
-    exp_cnt: int | None = None
-    mpr: int | None = None
-    dynamic_mpr: bool | None = None
-    max_wimm: int | None = None
-    transport_ack: bool | None = None
-    nack_out_of_window: bool | None = None
-    loss_rule: Literal["same-ev", "generic", "both"] | None = None
     trimming: bool = False
     """Data may be trimmed by switches: it goes out in the classes TRIMMABLE and TRIMMABLE_RETX."""
     profile: ProfileSettings = ProfileSettings()
-    ev: EvSettings = EvSettings()
-    nscc: NsccSettings | None = None
-    """None: congestion control off, only PSN windows limit."""
+    nscc: NsccConfig | None = None
+    """None: congestion control off, only PSN windows limit. Its `trimming` is the one above."""
+    shared_window: bool = False
+    """One window of `nscc` for all queue pairs from this host to that peer; else one each."""
+
+    def with_core(self, **changes: Any) -> "QpSettings":
+        """The same with other settings of the core. Raises ConfigError."""
+        return msgspec.structs.replace(self, core=msgspec.structs.replace(self.core, **changes))
 
 
 class CreateQp(_Request, frozen=True, tag="create_qp"):

@@ -12,11 +12,9 @@ import msgspec
 import numpy as np
 
 from agent.core.completion import CompletionQueue
-from agent.core.config import MPR_UNIT_PSNS, EvProfile, LossRule, PeerQp, QpConfig, SprayPolicy
+from agent.core.config import EvProfile, PeerQp
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
-from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.controlled_profile import ControlledProfile
 from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
@@ -26,7 +24,7 @@ from agent.host.denylist import Denylist
 from agent.host.errors import RequestError
 from agent.host.link_probes import LinkProbes
 from agent.host.profiles import Paths
-from agent.host.requests import EvSettings, QpSettings
+from agent.host.requests import QpSettings
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
@@ -45,9 +43,6 @@ _REGION_ALIGN = 1 << 21
 
 _PICKING = 1
 """Keeps the choice of EVs apart from the queue pair's own chance."""
-
-_LEAST_MPR = 8
-"""Endpoints should support a window of 1024 PSNs (MRC API headers)."""
 
 _EV_COLUMNS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
 
@@ -119,9 +114,10 @@ class Wiring:
         qpn = _next_free(self._last_qpn, runtime.host, _QPN_BITS, runtime.channels, "queue pairs")
         mine = None if controlled is None else self._controlled(runtime, peer_host, controlled)
         profile = self._profile(runtime, peer_host, settings, qpn) if mine is None else mine.control.profile()
-        config = _config_of(settings)
+        config = settings.core
         if mine is not None:
-            config = replace(config, ev=replace(config.ev, min_active=mine.control.attributes.min_active))
+            own_least = msgspec.structs.replace(config.ev, min_active=mine.control.attributes.min_active)
+            config = msgspec.structs.replace(config, ev=own_least)
         rng = np.random.default_rng((self.seed, runtime.host, qpn))
         control = self._control(runtime, peer_host, settings)
         qp = QueuePair(qpn, config, profile, runtime.regions, rng, completions, control)
@@ -218,16 +214,14 @@ class Wiring:
 
     def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
         """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""
-        nscc = settings.nscc
-        if nscc is None:
+        if settings.nscc is None:
             return None
         pair = runtime.host, peer_host
-        if nscc.shared and pair in self._shared:
+        if settings.shared_window and pair in self._shared:
             return self._shared[pair]
-        given = _given(nscc, _NSCC)
-        config = NsccConfig(trimming=settings.trimming, **given)
-        control = Nscc(config, settings.pmtu + NOMINAL_HEADER_BYTES, self.fabric.planes)
-        if nscc.shared:
+        config = msgspec.structs.replace(settings.nscc, trimming=settings.trimming)
+        control = Nscc(config, settings.core.pmtu + NOMINAL_HEADER_BYTES, self.fabric.planes)
+        if settings.shared_window:
             self._shared[pair] = control
         return control
 
@@ -258,65 +252,3 @@ def _next_free(last: dict[int, int], host: int, bits: int, used: Container[int],
             last[host] = number
             return whole
     raise RequestError(f"h{host} has {most} {what} already")
-
-
-def _config_of(settings: QpSettings) -> QpConfig:
-    """With what the request leaves open taken from QpConfig's defaults; both ends offer a window's worth of PSNs."""
-    mpr = max(_LEAST_MPR, -(-settings.window_pkts // MPR_UNIT_PSNS))
-    given = _given(settings, _OPTIONAL)
-    if settings.loss_rule is not None:
-        given["loss_rule"] = LossRule(settings.loss_rule)
-    return QpConfig(
-        pmtu=settings.pmtu,
-        window_pkts=settings.window_pkts,
-        mpr_dest=mpr,
-        policy=SprayPolicy(settings.policy),
-        seed=settings.seed,
-        ev=_ev_config_of(settings.ev),
-        **{"mpr": mpr, **given},
-    )
-
-
-def _ev_config_of(settings: EvSettings) -> EvConfig:
-    given = _given(settings, settings.__struct_fields__)
-    if settings.loss_policy is not None:
-        given["loss_policy"] = LossPolicy(settings.loss_policy)
-    return EvConfig(**given)
-
-
-_NSCC = (
-    "base_rtt_ns",
-    "base_rtt_floor_ns",
-    "port_bps",
-    "target_delay_ns",
-    "max_cwnd_bytes",
-    "fi_bytes",
-    "fi_scale",
-    "eta_bytes",
-    "gamma",
-    "max_md_jump",
-    "qa_gate",
-    "qa_threshold_ns",
-    "disable_qa",
-    "adjust_bytes_threshold_bytes",
-    "adjust_period_threshold_ns",
-)
-
-_OPTIONAL = (
-    "start_psn",
-    "sack_delay_ns",
-    "ack_timeout_ns",
-    "packet_interval_ns",
-    "linear_cnt",
-    "exp_cnt",
-    "mpr",
-    "dynamic_mpr",
-    "max_wimm",
-    "transport_ack",
-    "nack_out_of_window",
-)
-
-
-def _given(settings: msgspec.Struct, names: tuple[str, ...]) -> dict[str, Any]:
-    """Those of the named settings that are not left open."""
-    return {name: value for name in names if (value := getattr(settings, name)) is not None}

@@ -101,7 +101,8 @@ def print_rows(
 
     printed: list[R] = []
     spec, before, hindered = lab.fabric.spec, perf_counts(lab.workers), hindrances(lab.owner)
-    sent = f"PMTU {config.pmtu}, window {count_text(config.window_pkts, 'packet')}, spraying by {config.policy}"
+    core = config.core
+    sent = f"PMTU {core.pmtu}, window {count_text(core.window_pkts, 'packet')}, spraying by {core.policy.value}"
     paths = f"{count_text(spec.planes, 'plane')} of {count_text(spec.spines, 'spine')}"
     told = (head[0], f"{sent} over {paths}; an emulator's numbers", *head[1:])
     if not output.as_json:

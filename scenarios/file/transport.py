@@ -3,14 +3,18 @@
 Defaults and ranges are those of `agent.core`, where each is argued.
 """
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from agent.core import config as core
-from agent.core.congestion import config as nscc_config
-from agent.core.ev.config import RANGES as EV_RANGES
+from agent.core.config import QpConfig
+from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig
+from agent.core.settings import Range, Settings, ranges_of
 from faults.quantities import parse_bit_rate, render_bit_rate
 from scenarios.file.values import BitRate, Bytes, OffIsAWord, Part
 
@@ -18,29 +22,72 @@ MS = 1_000_000
 """Nanoseconds."""
 US = 1_000
 
-_QP, _EV, _NSCC = core.QpConfig(), EvConfig(), nscc_config.NsccConfig()
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """What a key sets in the core: the record of settings, its field, and how it gets there from what is written."""
+
+    record: type[Settings]
+    name: str
+    converted: Callable[[Any], Any]
+
+    def __call__(self, schema: dict[str, Any]) -> None:
+        """Nothing for the JSON Schema."""
 
 
-def _ev(name: str, unit: int = 1) -> Any:
-    """A field with default and range of a setting of `EvConfig`, counted in `unit`s of its own."""
-    return _field(getattr(_EV, name), EV_RANGES[name], unit)
+def _sets(
+    record: type[Settings],
+    name: str,
+    unit: int = 1,
+    *,
+    default: Any = ...,
+    within: tuple[float | None, float | None] | None = None,
+    parse: Callable[[Any], Any] | None = None,
+    render: Callable[[Any], Any] | None = None,
+) -> Any:
+    """A key that sets a field of the core's, with its default and range there, counted in `unit`s of its own.
+
+    `default` and `within` where a scenario's are others; `parse` and `render` for values that are written otherwise.
+    """
+    own = getattr(record(), name)
+    if isinstance(own, Enum):
+        parse, render = type(own), lambda policy: policy.value
+    parse = parse or (_whole(unit) if unit > 1 else _same)
+    if default is ...:
+        default = None if own is None else render(own) if render else own / unit if unit > 1 else own
+    low, high = within or _limits(None if render else ranges_of(record).get(name), unit)
+    return Field(default=default, ge=low, le=high, json_schema_extra=Sets(record, name, parse))
 
 
-def _qp(name: str, unit: int = 1) -> Any:
-    return _field(getattr(_QP, name), core.RANGES[name], unit)
-
-
-def _nscc(name: str, unit: int = 1) -> Any:
-    return _field(getattr(_NSCC, name), nscc_config.RANGES[name], unit)
-
-
-def _field(default: Any, allowed: tuple[float, float], unit: int) -> Any:
-    low, high = allowed
+def _limits(allowed: Range | None, unit: int) -> tuple[float | None, float | None]:
+    if allowed is None:
+        return None, None
     if unit == 1:
-        return Field(default=default, ge=low, le=high)
+        return allowed.low, allowed.high
     # A thousandth of a unit is as little as anybody writes, and JSON and YAML agree on its digits.
-    least = max(low / unit, 0.001) if low else 0
-    return Field(default=None if default is None else default / unit, ge=least, le=high / unit)
+    return max(allowed.low / unit, 0.001) if allowed.low else 0, allowed.high / unit
+
+
+def _whole(unit: int) -> Callable[[float], int]:
+    """From so many units to whole ones."""
+    return lambda value: round(value * unit)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def set_by(record: type[Settings], *parts: Part) -> dict[str, Any]:
+    """The fields of a record of the core's that keys of these parts set, in its own units."""
+    return {
+        sets.name: None if (value := getattr(part, key)) is None else sets.converted(value)
+        for part in parts
+        for key, field in type(part).model_fields.items()
+        if isinstance(sets := field.json_schema_extra, Sets) and sets.record is record
+    }
+
+
+_qp, _ev, _nscc = (partial(_sets, record) for record in (QpConfig, EvConfig, NsccConfig))
 
 
 class Retries(Part):
@@ -93,7 +140,7 @@ class EvTreatment(Part):
 
     profile: EvProfile = EvProfile()
     """Where EVs come from."""
-    loss_policy: Annotated[Literal["off", "paper", "threshold"], OffIsAWord] = "off"
+    loss_policy: Annotated[Literal["off", "paper", "threshold"], OffIsAWord] = _ev("loss_policy")
     """`off`: losses retire no EV (oblivious spraying, as SprayCheck needs it); `paper`: one loss retires it;
     `threshold`: `bad_after` losses within `bad_window_ms`. A spare of the same plane replaces a retired EV, and probes
     may bring it back."""
@@ -115,7 +162,7 @@ class EvTreatment(Part):
     """Longest gap between marks in a row."""
     plane_silent_after: int = _ev("plane_silent_after")
     """Losses in a plane, with no arrivals meanwhile, that retire all its EVs."""
-    leave_lossy_planes: bool = _EV.leave_lossy_planes
+    leave_lossy_planes: bool = _ev("leave_lossy_planes")
     """Leave a plane for `plane_retry_ms` if it loses far more than the others on all its paths, as over a lossy host
     link. Otherwise it is only reported (`PLANE_LOSSY`)."""
     plane_retry_ms: float = _ev("plane_retry_ns", MS)
@@ -143,11 +190,11 @@ class Congestion(Part):
     """Round trip of the empty fabric."""
     base_rtt_floor_us: float = _nscc("base_rtt_floor_ns", US)
     """Lower bound of the measured base round trip."""
-    link_rate: BitRate = render_bit_rate(_NSCC.port_bps)
+    link_rate: BitRate = _nscc("port_bps", parse=parse_bit_rate, render=render_bit_rate)
     """Rate of one port; with `base_rtt_us` it gives the largest window. Set it to the rate that links are shaped to."""
     target_delay_us: float | None = _nscc("target_delay_ns", US)
     """Target queueing delay; left out, one `base_rtt_us` (0.75 with `trimming`)."""
-    max_window: Bytes | None = None
+    max_window: Bytes | None = _nscc("max_cwnd_bytes", within=(None, None))
     """Largest window with headers; left out, 1.5 times rate and round trip."""
     fi_bytes: float | None = _nscc("fi_bytes")
     """Fair increase per round trip at and above the target; left out, 5 full packets, scaled to the BDP."""
@@ -163,9 +210,9 @@ class Congestion(Part):
     """Quick adapt acts if a period achieved less than the largest window halved this many times."""
     qa_threshold_us: float | None = _nscc("qa_threshold_ns", US)
     """Queueing delay that triggers quick adapt without a trim; left out, 4 times the target."""
-    disable_qa: bool = _NSCC.disable_qa
+    disable_qa: bool = _nscc("disable_qa")
     """No quick adapt."""
-    adjust_bytes: Bytes | None = None
+    adjust_bytes: Bytes | None = _nscc("adjust_bytes_threshold_bytes", within=(None, None))
     """Received bytes after which increases take effect; left out, 8 full packets."""
     adjust_period_us: float | None = _nscc("adjust_period_threshold_ns", US)
     """Time after which increases take effect; left out, one `base_rtt_us`."""
@@ -181,42 +228,42 @@ class Transport(Part):
     ([Scapy](scapy.md))."""
     engine_hosts: tuple[Annotated[int, Field(ge=0)], ...] | None = Field(default=None, min_length=1)
     """Hosts that use `engine: scapy`; left out, all."""
-    pmtu: Literal[256, 512, 1024, 2048, 4096] = 256
+    pmtu: Literal[256, 512, 1024, 2048, 4096] = _qp("pmtu", default=256, within=(None, None))
     """Payload bytes of a full packet."""
-    window_pkts: int = Field(default=256, ge=1, le=16384)
+    window_pkts: int = _qp("window_pkts", default=256, within=(1, 16384))
     """Packets in flight per queue pair. They wait in this machine's rings, about 6 µs per packet, so a large window
     makes long round trips, not speed."""
-    ack_timeout_ms: int = Field(default=500, ge=1, le=34_000)
+    ack_timeout_ms: int = _qp("ack_timeout_ns", MS, default=500, within=(1, 34_000))
     """Timeout after which an unanswered packet is sent again. MRC's default is 67 ms; here an engine may wait for its
     core, and packets that wait in a ring are not lost."""
     retries: Retries = Retries()
     """Timeouts before a queue pair fails."""
-    spray: Literal["rotation", "random"] = "rotation"
+    spray: Literal["rotation", "random"] = _qp("policy")
     """Order of entropy values: each once per turn in pseudo-random order, or drawn independently."""
     copies: int = Field(default=1, ge=1, le=16)
     """Entropy values per path."""
-    start_psn: int | None = Field(default=None, ge=0, lt=1 << 24)
+    start_psn: int | None = _qp("start_psn")
     """First packet sequence number of every queue pair; left out, random."""
-    loss_rule: Literal["same-ev", "generic", "both"] = "same-ev"
+    loss_rule: Literal["same-ev", "generic", "both"] = _qp("loss_rule")
     """What proves a loss: a later arrival on the same EV (paths keep order), several later arrivals and some time
     (paths reorder), or [either](transport.md#loss)."""
     tail_probe_ms: float | None = Field(default=None, ge=0, le=60_000)
     """Time without a SACK before paths are probed; left out, a quarter of `ack_timeout_ms`; 0 never."""
     reverse_probe_ms: float | None = _ev("reverse_probe_ns", MS)
     """How often a receive-only host probes a random EV to find working return paths; left out, never."""
-    port_mask: bool = False
+    port_mask: bool = _ev("port_mask")
     """SACKs carry the state of their sender's ports, beside Port Status Updates."""
-    mpr: int | None = Field(default=None, ge=1, le=255)
+    mpr: int | None = _qp("mpr")
     """Receive window offered, in units of 128 packets; left out, enough for `window_pkts`."""
-    dynamic_mpr: bool = _QP.dynamic_mpr
+    dynamic_mpr: bool = _qp("dynamic_mpr")
     """SACKs update the receive window."""
     max_wimm: int = _qp("max_wimm")
     """Most writes with immediate data in flight."""
-    transport_ack: bool = _QP.transport_ack
+    transport_ack: bool = _qp("transport_ack")
     """Messages complete by a transport ACK; otherwise when SACKs cover all their packets."""
     sack_delay_us: float = _qp("sack_delay_ns", US)
     """Longest delay before a SACK is sent."""
-    nack_out_of_window: bool = _QP.nack_out_of_window
+    nack_out_of_window: bool = _qp("nack_out_of_window")
     """Refuse packets beyond the receive window by a NACK instead of dropping them silently."""
     trimming: bool = False
     """Send data in the classes that switches may trim."""
@@ -242,8 +289,3 @@ class Transport(Part):
 TAIL_PROBES_A_TIMEOUT = 4
 """A silent path is probed after this part of the timeout: a lost acknowledgement then costs a probe, and not packets
 sent twice. Our choice: long enough that an engine waiting for its core is no silence."""
-
-
-def port_bps(congestion: Congestion) -> int:
-    """`link_rate` in bit/s."""
-    return parse_bit_rate(congestion.link_rate)

@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
-from agent.core.ev.config import RANGES
+from agent.core.ev.config import EvConfig
+from agent.core.settings import ranges_of
 from agent.wire.constants import MPR_UNIT_PSNS
 from results.numbers_text import count_text
 from scenarios.file.ev_profile_checks import profile_misfits
@@ -23,8 +24,9 @@ def misfits(transport: Transport) -> Iterator[Misfit]:
     if transport.tail_probe_ms is not None and transport.tail_probe_ms >= transport.ack_timeout_ms:
         wrong = f"{transport.tail_probe_ms:g} is not before the timeout, {transport.ack_timeout_ms}"
         yield Misfit(("tail_probe_ms",), wrong, "less than ack_timeout_ms, or 0 for never")
-    if transport.tail_probe_ms and transport.tail_probe_ms * MS < RANGES["tail_probe_ns"][0]:
-        wrong, least = f"{transport.tail_probe_ms:g} is too small", RANGES["tail_probe_ns"][0] / MS
+    least = ranges_of(EvConfig)["tail_probe_ns"].low / MS
+    if transport.tail_probe_ms and transport.tail_probe_ms < least:
+        wrong = f"{transport.tail_probe_ms:g} is too small"
         yield Misfit(("tail_probe_ms",), wrong, f"at least {least:g}, or 0 for never")
     if transport.mpr is not None and transport.window_pkts > transport.mpr * MPR_UNIT_PSNS:
         most = transport.mpr * MPR_UNIT_PSNS

@@ -12,7 +12,7 @@ from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.client import Worker
 from testbed.model.ids import NodeId
 
-PMTU = ask.QpSettings().pmtu
+PMTU = ask.QpSettings().core.pmtu
 """The most bytes that a packet may carry to a queue pair with the agent's own settings."""
 
 

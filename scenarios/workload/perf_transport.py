@@ -1,7 +1,5 @@
 """How the queue pairs of a performance test send: as a scenario's, with a window that fits the rings."""
 
-import msgspec
-
 from agent.host import requests as ask
 from scenarios.file.transport import Transport
 from scenarios.file.windows import fitting_window
@@ -12,4 +10,4 @@ from testbed.model.fabric import Fabric
 def fitting_settings(transport: Transport, seed: int, queue_pairs: int, fabric: Fabric) -> ask.QpSettings:
     """Settings for queue pairs of which so many lead to one host."""
     window = fitting_window(transport.window_pkts, queue_pairs, fabric.spec.planes)
-    return msgspec.structs.replace(qp_settings_of(transport, seed), window_pkts=window)
+    return qp_settings_of(transport, seed).with_core(window_pkts=window)

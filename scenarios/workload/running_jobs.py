@@ -3,8 +3,6 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-import msgspec
-
 from agent.host import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES
 from agent.host.programs.requests import CollectiveOrder
@@ -55,13 +53,13 @@ class RunningJobs:
         """Memory and queue pairs. Raises `WorkerFailedError`."""
         for number, each in enumerate(planned):
             own = (seed + 2 * number) & 0xFFFFFFFF
-            settings = msgspec.structs.replace(config, seed=own)
+            settings = config.with_core(seed=own)
             size = each.count * ELEMENT_BYTES
             test = CollectiveTest(
                 each.pattern, each.groups, (size,), each.iterations, 0, True, each.qps, settings, each.group, own
             )
             jobs = jobs_of(self._workers, test, each.count)
-            sendings = {(sent.source, sent.destination, sent.place): sent for sent in each.sendings(config.pmtu)}
+            sendings = {(sent.source, sent.destination, sent.place): sent for sent in each.sendings(config.core.pmtu)}
             self._running.append(_Running(each, test, jobs, [None] * len(jobs), sendings, {}, set()))
             for job in jobs:
                 job.open()

@@ -164,9 +164,7 @@ class Traffic:
         """
         scenario = plan.scenario
         self._tell_events(scenario.events, scenario.limits.events)
-        settings = msgspec.structs.replace(
-            qp_settings_of(scenario.transport, scenario.seed), window_pkts=plan.window_pkts
-        )
+        settings = qp_settings_of(scenario.transport, scenario.seed).with_core(window_pkts=plan.window_pkts)
         numbered = list(enumerate(plan.flows))
         for start in range(0, len(numbered), AT_ONCE):
             told(start, len(numbered))
@@ -268,7 +266,7 @@ class Traffic:
         memory: list[ask.RegisterRegion] = []
         pairs: list[ask.CreateQp] = []
         for flow, own in zip(flows, owns, strict=True):
-            config = paced(msgspec.structs.replace(settings, seed=own), flow.rate_bps)
+            config = paced(settings.with_core(seed=own), flow.rate_bps)
             source, destination, size = flow.source, flow.destination, flow.payload_bytes
             memory += [
                 ask.RegisterRegion(source, size, own, "source", leased=True),

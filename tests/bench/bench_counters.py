@@ -21,7 +21,6 @@ import click
 import msgspec
 import numpy as np
 
-from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.spraycheck import dataplane
 from agent.wire.array.encode import write_frame_bytes
@@ -31,6 +30,7 @@ from scenarios.lab.protocol import Measuring
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.bench.subject import Goodput, measure
+from tests.support.queue_pairs import qp_settings
 
 PLAIN_LAB, COUNTING_LAB = "benchplain", "benchcount"
 SPEC = FabricSpec(planes=1, leaves=2, spines=4, hosts_per_leaf=1)
@@ -72,7 +72,7 @@ class Bench:
 
     def one_round(self, payload_bytes: int, seconds: float) -> Round:
         """Without, with, without."""
-        qp = QpSettings(pmtu=payload_bytes, window_pkts=2048)
+        qp = qp_settings(pmtu=payload_bytes, window_pkts=2048)
         plain, counting = (
             msgspec.structs.replace(each, max_payload_bytes=payload_bytes) for each in (self.plain, self.counting)
         )

@@ -37,6 +37,7 @@ from tests.bench.latency import Latency, measure_latency
 from tests.bench.subject import Goodput, measure
 from tests.bench.two_engines import measure_together
 from tests.bench.worker import everything_on
+from tests.support.queue_pairs import qp_settings
 
 LAB = "bench"
 SPEC = FabricSpec(planes=2, leaves=4, spines=8, hosts_per_leaf=1)
@@ -63,7 +64,7 @@ class Case:
         """What the queue pair is to do."""
         if self.name == "all on":
             return everything_on(self.payload_bytes, window_pkts)
-        return QpSettings(pmtu=self.payload_bytes, window_pkts=window_pkts)
+        return qp_settings(pmtu=self.payload_bytes, window_pkts=window_pkts)
 
 
 CASES = (

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.host.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.host.wiring import Wiring
 from agent.io.netns import inside
@@ -15,6 +14,7 @@ from agent.io.runtime import HostRuntime
 from agent.wire.array.columns import WriteBatch
 from agent.wire.array.encode import encode_writes, write_frame_bytes
 from agent.wire.constants import Opcode
+from tests.support.queue_pairs import qp_settings
 
 _FRAMES = 512
 """Distinct frames, sent round and round: every EV many times."""
@@ -70,7 +70,7 @@ def _frames_of(settings: WorkerSettings, payload_bytes: int) -> np.ndarray:
     source = settings.hosts[0]
     runtime = HostRuntime(source.host, source.wire_address(), ())
     wiring = Wiring(settings.fabric, settings.peer_addresses(), 0, settings.udp_port)
-    channel = wiring.create(runtime, settings.hosts[1].host, QpSettings(pmtu=payload_bytes))
+    channel = wiring.create(runtime, settings.hosts[1].host, qp_settings(pmtu=payload_bytes))
     rows = np.arange(_FRAMES)
     evs = np.flatnonzero(channel.profile.planes == settings.hosts[0].ports[0].plane)
     batch = WriteBatch(

@@ -44,10 +44,10 @@ class Subject:
         self._worker = worker
         self._epochs = itertools.count(1) if announced else itertools.repeat(None)
         self._hosts = source_host, target_host = self._pair()
-        self._pmtu = qp.pmtu
+        self._pmtu = qp.core.pmtu
         qpn, _ = worker.connect(self._hosts, qp)
         self._qp = worker.qp(source_host, qpn)
-        size = _REGION_PACKETS * qp.pmtu
+        size = _REGION_PACKETS * qp.core.pmtu
         source = worker.request(ask.RegisterRegion(source_host, size, _SEED, "source"))
         self._target = worker.request(ask.RegisterRegion(target_host, size, _SEED, "target"))
         self._write = ask.PostWrite(
@@ -58,7 +58,7 @@ class Subject:
             bytes=size,
             remote_va=self._target["va"],
             remote_rkey=self._target["rkey"],
-            message_bytes=_MESSAGE_PACKETS * qp.pmtu,
+            message_bytes=_MESSAGE_PACKETS * qp.core.pmtu,
         )
         self._acked_pps = self._waited = 0.0
 

@@ -9,6 +9,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from agent.core.congestion.config import NsccConfig
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.qp import QueuePair
 from agent.host import requests as ask
 from agent.host.commands import Commands
@@ -23,6 +25,7 @@ from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from agent.io.ending import Ending
 from agent.io.engine import Engine
+from tests.support.queue_pairs import qp_settings
 
 Load = Iterator[None]
 
@@ -92,9 +95,11 @@ class BenchWorker:
 
 def everything_on(pmtu: int, window_pkts: int) -> ask.QpSettings:
     """A queue pair with all that the transport can do: NSCC, EV states, probes of all kinds, port masks."""
-    ev = ask.EvSettings(loss_policy="threshold", tail_probe_ns=20_000_000, reverse_probe_ns=20_000_000, port_mask=True)
-    nscc = ask.NsccSettings(base_rtt_ns=_LOADED_RTT_NS)
-    return ask.QpSettings(pmtu=pmtu, window_pkts=window_pkts, ev=ev, nscc=nscc)
+    ev = EvConfig(
+        loss_policy=LossPolicy.THRESHOLD, tail_probe_ns=20_000_000, reverse_probe_ns=20_000_000, port_mask=True
+    )
+    nscc = NsccConfig(base_rtt_ns=_LOADED_RTT_NS)
+    return qp_settings(pmtu=pmtu, window_pkts=window_pkts, ev=ev, nscc=nscc)
 
 
 _LOADED_RTT_NS = 12_000_000

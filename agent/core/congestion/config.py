@@ -5,93 +5,65 @@ stated against ours (our choice), so that a network K times slower behaves the s
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from agent.core.errors import ConfigError
+from agent.core.settings import Range, Settings
 
 _REFERENCE_BDP_MTUS = 36.6
 """150000 bytes at an MTU of 4096 (our choice)."""
 
 
-@dataclass(frozen=True, slots=True)
-class NsccConfig:
+class NsccConfig(Settings, frozen=True):
     """Settings of one controller. None takes the default of UEC 1.0.3 as given, scaled to our network."""
 
-    base_rtt_ns: int = 1_000_000
+    base_rtt_ns: Annotated[int, Range(1_000, 10**10)] = 1_000_000
     """Round trip of one full packet over the longest path of the empty network. Our choice: an emulated one."""
 
-    base_rtt_floor_ns: int = 250_000
+    base_rtt_floor_ns: Annotated[int, Range(0, 10**10)] = 250_000
     """Measured round trips lower the base no further. Our choice: a host answers in turns, and one that idles answers
     many times sooner than one at work; its round trip would leave too small a window. 0 is UET's rule."""
 
-    port_bps: int = 10_000_000_000
+    port_bps: Annotated[int, Range(1_000, 10**13)] = 10_000_000_000
     """Rate of one port, bit/s. Our choice: more than a kernel fabric forwards; set it where links are shaped."""
 
     trimming: bool = False
     """Whether switches trim; sets the default target."""
 
-    target_delay_ns: int | None = None
+    target_delay_ns: Annotated[int, Range(1, 10**10)] | None = None
     """Queueing delay aimed at: 0.75 base RTT with trimming, 1 without."""
 
-    max_cwnd_bytes: int | None = None
+    max_cwnd_bytes: Annotated[int, Range(1, 2**40)] | None = None
     """Largest window and the first one: 1.5 BDP, which follows base RTT and ports."""
 
-    fi_bytes: float | None = None
+    fi_bytes: Annotated[float, Range(0, 2**40)] | None = None
     """Fair increase a round trip: 5 MTU * scaling_a."""
 
-    fi_scale: float | None = None
+    fi_scale: Annotated[float, Range(0, 1000)] | None = None
     """Fast increase, share of what is received: 0.25 * scaling_a."""
 
-    eta_bytes: float | None = None
+    eta_bytes: Annotated[float, Range(0, 2**40)] | None = None
     """Increase every adjust period, whatever the signals: 0.15 MTU * scaling_a."""
 
-    gamma: float = 0.8
+    gamma: Annotated[float, Range(0, 1)] = 0.8
     """Strength of the decrease."""
 
-    max_md_jump: float = 0.5
+    max_md_jump: Annotated[float, Range(0, 1)] = 0.5
     """Least factor of one decrease."""
 
-    qa_gate: int = 3
+    qa_gate: Annotated[int, Range(0, 31)] = 3
     """Quick adapt fires if less than max_cwnd >> qa_gate was achieved in a period."""
 
-    qa_threshold_ns: int | None = None
+    qa_threshold_ns: Annotated[int, Range(1, 10**11)] | None = None
     """Delay that fires it without loss: 4 times the target."""
 
     disable_qa: bool = False
     """No quick adapt."""
 
-    adjust_bytes_threshold_bytes: int | None = None
+    adjust_bytes_threshold_bytes: Annotated[int, Range(1, 2**40)] | None = None
     """Collected increases take effect after so much is received: 8 MTU."""
 
-    adjust_period_threshold_ns: int | None = None
+    adjust_period_threshold_ns: Annotated[int, Range(1, 10**10)] | None = None
     """Or after so long: 1 base RTT."""
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError with everything that is out of range."""
-        problems = tuple(
-            f"{name} is {getattr(self, name)}, must be {low}..{high}"
-            for name, (low, high) in RANGES.items()
-            if getattr(self, name) is not None and not low <= getattr(self, name) <= high
-        )
-        if problems:
-            raise ConfigError(problems)
-
-
-RANGES: dict[str, tuple[float, float]] = {
-    "base_rtt_ns": (1_000, 10**10),
-    "base_rtt_floor_ns": (0, 10**10),
-    "port_bps": (1_000, 10**13),
-    "target_delay_ns": (1, 10**10),
-    "max_cwnd_bytes": (1, 2**40),
-    "fi_bytes": (0, 2**40),
-    "fi_scale": (0, 1000),
-    "eta_bytes": (0, 2**40),
-    "gamma": (0, 1),
-    "max_md_jump": (0, 1),
-    "qa_gate": (0, 31),
-    "qa_threshold_ns": (1, 10**11),
-    "adjust_bytes_threshold_bytes": (1, 2**40),
-    "adjust_period_threshold_ns": (1, 10**10),
-}
 
 
 @dataclass(frozen=True, slots=True)

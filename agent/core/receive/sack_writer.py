@@ -88,7 +88,7 @@ class SackWriter:
     """One responder's SACKs."""
 
     def __init__(self, config: QpConfig, qpn: int) -> None:
-        self._mpr = config.mpr if config.dynamic_mpr else 0
+        self._mpr = config.offered_mpr if config.dynamic_mpr else 0
         self._threshold_bytes = config.sack_threshold_bytes
         self._delay_ns = config.sack_delay_ns
         self._qpn = qpn

@@ -20,6 +20,7 @@ from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec
 from testbed.model.ids import NodeId, PortId
 from tests.support.namespaces import Tap, built, counters
+from tests.support.queue_pairs import qp_settings
 
 PLANES, SPINES, PMTU = 2, 4, 256
 SOURCE, TARGET = 0, 3
@@ -47,7 +48,7 @@ class Agents:
         """Send full packets from SOURCE to TARGET on a queue pair of its own; the row of what it counted."""
         serve, config = (
             self.commands.serve,
-            ask.QpSettings(pmtu=PMTU, window_pkts=128, policy=policy, ack_timeout_ns=5_000_000_000),
+            qp_settings(pmtu=PMTU, window_pkts=128, policy=policy, ack_timeout_ns=5_000_000_000),
         )
         ends = [
             {"host": host, **serve(ask.CreateQp(host, peer, config))}

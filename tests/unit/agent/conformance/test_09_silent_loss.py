@@ -1,9 +1,8 @@
 """A single silent loss: ASSUMED_BAD, same-plane replacement, retransmission with rtx=1 on another EV."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState

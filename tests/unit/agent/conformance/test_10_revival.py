@@ -1,9 +1,8 @@
 """Reviving by probes; the ev_min_active floor; when all are bad one is kept."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agent.core.config import LossRule
 from agent.core.ev.config import LossPolicy

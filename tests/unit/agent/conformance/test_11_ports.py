@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from agent.core.ev.state import EvState
 from agent.core.events import QpErrorReason, QpFailed, QpState
@@ -13,7 +14,7 @@ from tests.unit.agent.conformance.agents import DATA, PAPER, states_of, step_for
 from tests.unit.agent.core.test_requester import sacks_of
 from tests.unit.agent.io.memory_lab import build
 
-MASKED = replace(PAPER, port_mask=True)
+MASKED = structs.replace(PAPER, port_mask=True)
 PLANE = 1
 
 
@@ -137,7 +138,7 @@ def test_ev_probes_find_a_reverse_path_when_only_receiving():
     """The first EV of each plane is dead towards the sender: SACKs get through once a probe has found another."""
     rules = (PathRule(source=1, spine=0, loss=1.0),)
     lab = build(rules=rules)
-    flow = lab.flow(0, 1, 4000 * 256, ev=replace(PAPER, reverse_probe_ns=100_000), window_pkts=64)
+    flow = lab.flow(0, 1, 4000 * 256, ev=structs.replace(PAPER, reverse_probe_ns=100_000), window_pkts=64)
     lab.run(flow)
     assert flow.is_right()
     (neighbour,) = lab.engine.hosts[1].neighbours
@@ -148,7 +149,7 @@ def test_ev_probes_find_a_reverse_path_when_only_receiving():
 def packets_acked_in_20_ms(*rules):
     """By a sender whose window is small, once start and detection are over."""
     lab = build(planes=4, spines=2, rules=rules)
-    ev = replace(PAPER, reverse_probe_ns=300_000)
+    ev = structs.replace(PAPER, reverse_probe_ns=300_000)
     flow = lab.flow(0, 1, 40_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
     step_for(lab, 40_000_000)
     before = flow.source.qp.ev_counters().acked.sum()
@@ -168,7 +169,7 @@ def test_a_plane_dead_from_the_start_does_not_slow_the_rest():
 
 def test_a_silent_plane_carries_sacks_again_once_it_is_mended():
     lab = build(planes=4, spines=2, rules=(PathRule(plane=3, loss=1.0, end_ns=50_000_000),))
-    ev = replace(PAPER, reverse_probe_ns=300_000)
+    ev = structs.replace(PAPER, reverse_probe_ns=300_000)
     flow = lab.flow(0, 1, 80_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
     step_for(lab, 50_000_000)
     assert len(flow.target.qp.reverse_rows()) == 3
@@ -191,7 +192,7 @@ def test_who_only_sends_answers_probes_where_its_data_gets_through():
     watched = (replace(answers, plane=3), replace(answers, plane=1, spine=0), answers)
     dead = (PathRule(plane=3, loss=1.0), PathRule(plane=1, spine=0, source=0, loss=1.0))
     lab = build(planes=4, spines=2, rules=(*watched, *dead))
-    ev = replace(PAPER, reverse_probe_ns=300_000)
+    ev = structs.replace(PAPER, reverse_probe_ns=300_000)
     flow = lab.flow(0, 1, 60_000 * 16, ev=ev, window_pkts=32, pmtu=16, ack_timeout_ns=10_000_000)
     step_for(lab, 40_000_000)
     assert not flow.is_complete()

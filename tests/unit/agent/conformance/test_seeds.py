@@ -1,9 +1,10 @@
 """Two agents under seeded trouble of every kind at once: all data right, exactly once, in bounded time."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agent.core.config import LossRule, SprayPolicy
 from agent.core.congestion.config import NsccConfig

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
+from msgspec import structs
 
 from agent.core.completion import CompletionQueue
 from agent.core.config import EvProfile, QpConfig
@@ -225,7 +226,7 @@ class QpPair:
             sink = MemoryRegion(REMOTE_VA, RKEY, np.zeros(memory_bytes, np.uint8))
             regions = RegionTable()
             regions.register(sink)
-            config_here = replace(config, seed=seed + number)
+            config_here = structs.replace(config, seed=seed + number)
             window = control() if control else None
             qp = QueuePair(100 + number, config_here, self.profile, regions, rng.spawn(1)[0], queue, window)
             ways = [Direction(w or Weather(), evs, rng.spawn(1)[0]) for w in (writes, sacks)]

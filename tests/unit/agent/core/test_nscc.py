@@ -1,12 +1,12 @@
 """NSCC with made-up signals, and in a loop with a queue that marks."""
 
 from collections import deque
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, NoControl, RttSamples
 from agent.core.congestion.config import NsccConfig, NsccNumbers

@@ -1,9 +1,8 @@
 """Which planes lose far more than the others, and what a queue pair does about them."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from agent.core.config import EvProfile, LossRule
 from agent.core.congestion.base import NoControl

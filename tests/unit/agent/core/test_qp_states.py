@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from agent.core.completion import CompletionQueue
 from agent.core.config import PeerQp, QpConfig
@@ -183,7 +184,7 @@ def test_a_fatal_nack_counts_beside_another_of_the_same_packet():
 @pytest.mark.parametrize("theirs", [True, False, None])
 def test_extensions_are_used_only_if_both_ends_agree(ours, theirs):
     """A port mask in SACKs is neither obeyed nor written, a window not advertised, unless it was agreed."""
-    config = replace(CONFIG, dynamic_mpr=ours, ev=replace(CONFIG.ev, port_mask=ours))
+    config = structs.replace(CONFIG, dynamic_mpr=ours, ev=structs.replace(CONFIG.ev, port_mask=ours))
     qp = QueuePair(3, config, PROFILE, RegionTable(), np.random.default_rng(1))
     qp.connect(PeerQp(4, 0, dynamic_mpr=theirs, port_mask=theirs), 0)
     qp.post_write(MemoryRegion(0, 1, MEMORY), 0, 16, VA, RKEY)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from agent.core.config import EvProfile, QpConfig
 from agent.core.events import MessagesCompleted, PacketsLost, PacketsTimedOut
@@ -148,7 +149,7 @@ def test_a_stale_sack_tells_what_arrived_but_not_what_is_missing():
 
 
 def test_positive_news_of_a_stale_sack_counts():
-    config = replace(CONFIG, window_pkts=300, mpr_dest=3)
+    config = structs.replace(CONFIG, window_pkts=300, mpr_dest=3)
     sender = Sender(config, packets=300)
     sender.transmit(300)
     sender.hear({0, 200, 201}, starts=[1])
@@ -161,7 +162,7 @@ def test_positive_news_of_a_stale_sack_counts():
 
 def test_without_all_news_only_shown_gaps_are_lost():
     """The SACK that showed arrivals 128 and on was lost; only what another bitmap shows missing is taken as such."""
-    config = replace(CONFIG, window_pkts=300, mpr_dest=3)
+    config = structs.replace(CONFIG, window_pkts=300, mpr_dest=3)
     sender = Sender(config, packets=300)
     sender.transmit(300)
     arrived = set(range(290)) - {5, 70, 150}
@@ -232,7 +233,7 @@ def test_unanswered_timeouts_exhaust_the_retries():
 
 def test_a_packet_resent_for_a_reason_waits_the_default_interval_however_often_others_timed_out():
     """Table 7-1: the timer is the packet's own; the interval of the queue pair is 16 default ones by then."""
-    sender = Sender(replace(CONFIG, linear_cnt=0, exp_cnt=8))
+    sender = Sender(structs.replace(CONFIG, linear_cnt=0, exp_cnt=8))
     sender.transmit(now_ns=0)
     now_ns = 0
     for _ in range(5):
@@ -263,7 +264,7 @@ def test_an_early_timer_is_armed_again_at_the_oldest_packet():
 
 @pytest.mark.parametrize(("dynamic", "window"), [(True, 128), (False, 250)])
 def test_a_dynamic_window_follows_the_newest_sack(dynamic, window):
-    config = replace(CONFIG, window_pkts=250, dynamic_mpr=dynamic)
+    config = structs.replace(CONFIG, window_pkts=250, dynamic_mpr=dynamic)
     sender = Sender(config, packets=600)
     assert len(sender.transmit(600)) == 250
     sender.hear(set(range(250)), mpr=1)
@@ -271,7 +272,7 @@ def test_a_dynamic_window_follows_the_newest_sack(dynamic, window):
 
 
 def test_a_shrunken_window_holds_resends_back_until_they_fit():
-    config = replace(CONFIG, window_pkts=250, dynamic_mpr=True)
+    config = structs.replace(CONFIG, window_pkts=250, dynamic_mpr=True)
     sender = Sender(config, packets=250)
     sender.transmit(250)
     sender.hear(set(range(250)) - {0, 60, 160}, mpr=1)

@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from agent.core.config import EvProfile, QpConfig
 from agent.core.memory import MemoryRegion, RegionTable
@@ -145,7 +146,7 @@ def test_an_access_error_is_not_received():
 
 
 def test_news_waits_for_the_threshold_or_the_delay():
-    receiver = Receiver(replace(CONFIG, sack_gen_threshold_bytes=4 * 1024))
+    receiver = Receiver(structs.replace(CONFIG, sack_gen_threshold_bytes=4 * 1024))
     assert receiver.take(0, 1, now_ns=100) is None
     assert receiver.take(2, 3, now_ns=200) is None
     assert receiver.responder.sack_deadline_ns == 1100
@@ -223,7 +224,7 @@ def test_received_bytes_count_the_nominal_size_of_new_packets():
 
 
 def test_ids_and_window_go_out_with_every_sack():
-    batch = Receiver(replace(CONFIG, dynamic_mpr=True)).take(0, asking=[0])
+    batch = Receiver(structs.replace(CONFIG, dynamic_mpr=True)).take(0, asking=[0])
     assert (batch.spdcid[0], batch.dpdcid[0], batch.mpr[0]) == (0x4321, 0x2345, 2)
     assert Receiver().take(0, asking=[0]).mpr[0] == 0
 
@@ -254,7 +255,7 @@ def test_an_old_duplicate_leaves_what_is_due_as_it_is():
 
 
 def test_what_a_sack_can_no_longer_name_is_left_out():
-    receiver = Receiver(replace(CONFIG, mpr=255))
+    receiver = Receiver(structs.replace(CONFIG, mpr=255))
     receiver.responder.receive_writes(writes_of([0], marked=[0]), 0)
     for first in range(1, 32_801, 200):
         receiver.responder.receive_writes(writes_of(range(first, first + 200)), 0)
@@ -269,7 +270,7 @@ def test_a_lone_arrival_far_ahead_is_one_sack():
 
 
 def test_no_window_is_advertised_to_who_does_not_follow_it():
-    receiver = Receiver(replace(CONFIG, dynamic_mpr=True))
+    receiver = Receiver(structs.replace(CONFIG, dynamic_mpr=True))
     receiver.responder.expect(0x54321, START_PSN, follows_mpr=False)
     assert receiver.take(0, asking=[0]).mpr[0] == 0
 
@@ -295,7 +296,7 @@ def test_any_order_with_duplicates_is_received_exactly_once(seed):
 
 
 def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked():
-    receiver = Receiver(replace(CONFIG, ack_coalesce_ns=1000))
+    receiver = Receiver(structs.replace(CONFIG, ack_coalesce_ns=1000))
     ends = {"message_pkts": 1}
     receiver.take(0, now_ns=10, **ends)
     assert receiver.acked(10) == 1, "the first at once"
@@ -309,7 +310,7 @@ def test_in_a_stream_messages_are_acknowledged_together_and_at_once_when_asked()
 
 
 def test_a_message_completed_by_an_overtaken_packet_is_told_at_once():
-    receiver = Receiver(replace(CONFIG, sack_delay_ns=1_000_000))
+    receiver = Receiver(structs.replace(CONFIG, sack_delay_ns=1_000_000))
     assert receiver.take(1, asking=[1], message_pkts=2) is not None, "whoever asks is answered"
     sack = receiver.take(0, now_ns=10, message_pkts=2)
     assert (cack(sack), receiver.acked(10)) == (1, 1), "the SACK goes along with the transport ACK"

@@ -10,7 +10,9 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
+from agent.core.congestion.config import NsccConfig
 from agent.core.errors import CoreError
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host import requests as rq
 from agent.host.commands import Commands, packets_of
 from agent.host.declaration import CLOSING_COPIES
@@ -29,6 +31,7 @@ from agent.wire.constants import AnnounceKind, Opcode
 from agent.wire.dtypes import ANNOUNCE_FRAME
 from agent.wire.ev import EvCodec
 from agent.wire.layers import BTH, METH, Announce
+from tests.support.queue_pairs import qp_settings
 
 PORT = PortAddress(bytes(6), bytes(6))
 ADDRESSES = {
@@ -53,7 +56,7 @@ class Worker:
 
     def connect(self, source: int, target: int, **config) -> tuple[dict, dict]:
         ends = [
-            {"host": host, **self.ask(rq.CreateQp(host, peer, rq.QpSettings(pmtu=256, **config)))}
+            {"host": host, **self.ask(rq.CreateQp(host, peer, qp_settings(pmtu=256, **config)))}
             for host, peer in ((source, target), (target, source))
         ]
         for end, other in (ends, ends[::-1]):
@@ -144,7 +147,11 @@ def test_a_flow_with_an_epoch_is_announced_on_every_path_before_its_data():
 
 @pytest.mark.parametrize(
     ("config", "loss"),
-    [({}, 0.0), ({"policy": "random", "copies": 3}, 0.0), ({"ev": rq.EvSettings(loss_policy="paper")}, 0.05)],
+    [
+        ({}, 0.0),
+        ({"policy": "random", "copies": 3}, 0.0),
+        ({"ev": EvConfig(LossPolicy.PAPER), "window_pkts": 1024}, 0.05),
+    ],
 )
 def test_a_flow_is_closed_on_every_path_after_its_last_first_transmission(config, loss):
     """The closing announcement tells what left by each spine, whatever happened to EVs meanwhile."""
@@ -280,7 +287,7 @@ def test_what_is_destroyed_is_gone():
     [
         {},
         {"policy": "random", "copies": 2, "trimming": True},
-        {"nscc": rq.NsccSettings(), "ev": rq.EvSettings(loss_policy="threshold")},
+        {"nscc": NsccConfig(), "ev": EvConfig(loss_policy=LossPolicy.THRESHOLD)},
         {"packet_interval_ns": 1000, "loss_rule": "both"},
     ],
     ids=["plain", "random", "congestion control", "paced"],
@@ -314,8 +321,7 @@ def test_what_is_destroyed_leaves_the_garbage_collector_nothing_to_do(config, tu
         (rq.CreateQp(7, 0), "h7 is not driven by this worker"),
         (rq.CreateQp(0, 7), "h7 is not a host of this lab"),
         (rq.CreateQp(0, 0), "h0 cannot be its own peer"),
-        (rq.CreateQp(0, 1, rq.QpSettings(pmtu=0)), "pmtu is 0"),
-        (rq.CreateQp(0, 1, rq.QpSettings(copies=0)), "copies is 0"),
+        (rq.CreateQp(0, 1, qp_settings(copies=0)), "copies is 0"),
         (rq.RegisterRegion(0, 0, 1, "source"), "region of 0 bytes"),
         (rq.ConnectQp(0, 5, rq.PeerEnd(1, 1, 1)), "h0 has no queue pair 0x5"),
     ],

@@ -53,12 +53,18 @@ def test_requests_are_answered_in_order_however_they_are_cut(server):
     assert replies == [{"ok": True, "pid": 1, "hosts": [0]}, {"ok": False, "error": "no region 7"}]
 
 
+CREATE = b'{"op":"create_qp","host":0,"peer_host":1,"config":{"core":{%b}}}\n'
+
+
 @pytest.mark.parametrize(
     ("line", "error"),
     [
         (b"nonsense\n", "JSON is malformed"),
         (b'{"op":"fly"}\n', "Invalid value 'fly'"),
         (b'{"op":"hello","x":1}\n', "unknown field `x`"),
+        (CREATE % b'"pmtu":0,"mpr":256', "pmtu is 0, must be 1..8192; mpr is 256, must be 1..255"),
+        (CREATE % b'"pmtux":1', "unknown field `pmtux`"),
+        (CREATE % b'"loss_rule":"none"', "Invalid enum value 'none' - at `$.config.core.loss_rule`"),
         (b'{"op":"verify","host":0,"rkey":"a","seed":1}\n', "Expected `int`, got `str` - at `$.rkey`"),
     ],
 )

@@ -1,9 +1,9 @@
 """The agent's event records: their shape, and the summing of crowds."""
 
 import json
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from agent.core import events as core
 from agent.core.congestion.config import NsccConfig

@@ -9,6 +9,7 @@ from agent.host.errors import RequestError
 from agent.host.leases import Leases
 from agent.host.requests import DeniedLink
 from agent.wire.ev import EvCodec
+from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.test_commands import Worker
 
 SIZE = 400_000
@@ -32,7 +33,7 @@ def online(worker: Worker, *evs: int, peer: int = 2, modify_online: bool = True)
 
 def made(worker: Worker, profile: int, peer: int = 2) -> tuple[dict, dict]:
     """A queue pair of h0 over the profile and its peer, not connected yet."""
-    settings = rq.QpSettings(pmtu=256)
+    settings = qp_settings(pmtu=256)
     end = {"host": 0, **worker.ask(rq.CreateQp(0, peer, settings, controlled=profile))}
     return end, {"host": peer, **worker.ask(rq.CreateQp(peer, 0, settings))}
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev.config import LossPolicy
+from agent.core.congestion.config import NsccConfig
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import QpState
 from agent.host import requests as rq
@@ -13,6 +14,7 @@ from agent.host.errors import RequestError
 from agent.io.memory import PathRule
 from agent.wire.array.template import CONTROL_ROW, DATA_ROW
 from agent.wire.constants import Dscp, EndpointOp, Opcode
+from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.core.test_endpoint import requests
 from tests.unit.agent.host.test_commands import ADDRESSES, Worker
 
@@ -23,7 +25,7 @@ def channel_of(worker, host, qpn):
 
 def test_ev_settings_reach_the_queue_pair():
     worker = Worker()
-    end, _ = worker.connect(0, 2, ev=rq.EvSettings(loss_policy="paper", active=4), loss_rule="both")
+    end, _ = worker.connect(0, 2, ev=EvConfig(loss_policy=LossPolicy.PAPER, active=4), loss_rule="both")
     channel = channel_of(worker, 0, end["qpn"])
     assert channel.qp.config.ev.loss_policy is LossPolicy.PAPER
     states, active = channel.qp.ev_states()
@@ -35,7 +37,7 @@ def test_ev_settings_reach_the_queue_pair():
 
 def test_windows_are_one_each_or_one_for_a_pair():
     worker = Worker()
-    ends = [worker.connect(0, 2, nscc=rq.NsccSettings(shared=shared))[0] for shared in (False, True, True)]
+    ends = [worker.connect(0, 2, nscc=NsccConfig(), shared_window=shared)[0] for shared in (False, True, True)]
     controls = [channel_of(worker, 0, end["qpn"]).qp._congestion for end in ends]
     assert controls[1] is controls[2] is not controls[0]
     assert channel_of(worker, 0, worker.connect(0, 2)[0]["qpn"]).qp._congestion is None
@@ -62,8 +64,8 @@ def test_ev_probes_go_in_the_class_of_the_data():
 
 def test_a_write_goes_through_with_everything_on():
     worker = Worker()
-    ev = rq.EvSettings(loss_policy="paper", port_mask=True, tail_probe_ns=500_000, reverse_probe_ns=100_000)
-    write = worker.write(0, 2, 300_000, ev=ev, nscc=rq.NsccSettings(), trimming=True, dynamic_mpr=True)
+    ev = EvConfig(loss_policy=LossPolicy.PAPER, port_mask=True, tail_probe_ns=500_000, reverse_probe_ns=100_000)
+    write = worker.write(0, 2, 300_000, ev=ev, nscc=NsccConfig(), trimming=True, dynamic_mpr=True)
     worker.run(1500)
     assert worker.ask(rq.Verify(2, write["rkey"], 11))["wrong"] == 0
 
@@ -93,7 +95,7 @@ def test_a_held_port_is_left_by_both_ends_and_taken_back():
         assert [bool(qp._requester.ev_set.plane_up[1]) for qp in qps] == [up, up]
     with pytest.raises(RequestError, match="no port in plane 7"):
         worker.ask(rq.PortState(0, 7, False))
-    assert end["mpr"] == 8
+    assert end["mpr"] == 16
 
 
 def test_who_has_no_queue_pair_with_us_is_answered_and_what_it_says_of_its_ports_is_kept():
@@ -102,7 +104,7 @@ def test_who_has_no_queue_pair_with_us_is_answered_and_what_it_says_of_its_ports
     worker = Worker(answers)
     hosts = worker.commands.engine.hosts
     worker.ask(rq.PortState(0, 1, False))
-    end, peer = (worker.ask(rq.CreateQp(*pair, rq.QpSettings(pmtu=256))) for pair in ((0, 2), (2, 0)))
+    end, peer = (worker.ask(rq.CreateQp(*pair, qp_settings(pmtu=256))) for pair in ((0, 2), (2, 0)))
     worker.ask(rq.ConnectQp(0, end["qpn"], rq.PeerEnd(host=2, **peer)))
     hosts[0].neighbours.check(2, int(channel_of(worker, 0, end["qpn"]).profile.evs[0]))
     worker.run(1000)

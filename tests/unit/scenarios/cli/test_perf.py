@@ -8,7 +8,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from agent.host import requests as ask
-from agent.host.requests import QpSettings
 from results.records.perf_rows import Cost, LatencyRow
 from scenarios import memory_room
 from scenarios.cli import perf, perf_collectives, perf_progress
@@ -18,6 +17,7 @@ from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned,
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_writes import WriteTest
 from testbed.model.fabric import Fabric, FabricSpec
+from tests.support.queue_pairs import qp_settings
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ def test_a_long_test_says_how_far_it_is_and_a_short_one_nothing(
 ) -> None:
     now = [100.0]
     monkeypatch.setattr(perf_progress.time, "monotonic", lambda: now[-1])
-    long = WriteTest("write-bw", (0, 1), (3 << 30,), None, None, 1, QpSettings(pmtu=4096, window_pkts=256))
+    long = WriteTest("write-bw", (0, 1), (3 << 30,), None, None, 1, qp_settings(pmtu=4096, window_pkts=256))
     progress = perf_progress.Progress(Output(), long)
     for second in range(6):
         now.append(100.0 + second)

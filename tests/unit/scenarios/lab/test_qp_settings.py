@@ -36,50 +36,60 @@ UNLIKE = {
 }  # fmt: skip
 
 
-def settings(record: msgspec.Struct) -> dict[str, object]:
-    return {name: getattr(record, name) for name in record.__struct_fields__}
-
-
-def test_every_setting_of_a_worker_has_a_key() -> None:
-    plain = qp_settings_of(Transport(), 1)
+def test_every_setting_of_a_request_has_a_key() -> None:
+    plain = qp_settings_of(Transport.model_validate({"congestion": {"algorithm": "nscc"}}), 1)
     changed = paced(qp_settings_of(Transport.model_validate(UNLIKE), 2), 8_000_000)
-    assert changed.nscc is not None
-    pairs = [(plain, changed), (plain.ev, changed.ev), (ask.NsccSettings(port_bps=10**10), changed.nscc)]
-    for before, after in pairs:
-        assert [name for name, value in settings(after).items() if value == getattr(before, name)] == []
+    pairs = [(plain, changed), (plain.core, changed.core), (plain.core.ev, changed.core.ev), (plain.nscc, changed.nscc)]
+    same = [
+        name for one, other in pairs for name in one.__struct_fields__ if getattr(one, name) == getattr(other, name)
+    ]
+    assert set(same) == set(OF_THE_CORE_ALONE)
 
 
-def test_units_are_those_of_the_worker() -> None:
+OF_THE_CORE_ALONE = {
+    "mpr_dest": "the peer offers it",
+    "max_wimm_dest": "the peer offers it",
+    "rotations_per_order": "no experiment asks for it",
+    "sack_gen_threshold_bytes": "no experiment asks for it",
+    "ack_coalesce_ns": "no experiment asks for it",
+    "reorder_pkts": "no experiment asks for it",
+    "reorder_floor_ns": "no experiment asks for it",
+    "trimming": "of a congestion control: it follows `trimming` of the queue pair",
+}
+"""Settings that no key sets, and why."""
+
+
+def test_units_are_those_of_the_core() -> None:
     changed = qp_settings_of(Transport.model_validate(UNLIKE), 2)
-    assert (changed.ack_timeout_ns, changed.sack_delay_ns) == (70_000_000, 50_000)
-    assert (changed.ev.bad_window_ns, changed.ev.tail_probe_ns, changed.ev.revive_ns) == (
-        2 * 10**7,
-        7_500_000,
-        3 * 10**7,
-    )
-    assert changed.nscc == ask.NsccSettings(
-        500_000, 100_000, 100_000_000, 400_000, 1 << 20, True, 7.0, 0.5, 3.0, 0.5, 0.25, 2, 900_000, True, 9216, 300_000
-    )
+    core, ev = changed.core, changed.core.ev
+    assert (core.ack_timeout_ns, core.sack_delay_ns, core.policy) == (70_000_000, 50_000, SprayPolicy.RANDOM)
+    assert (ev.bad_window_ns, ev.tail_probe_ns, ev.revive_ns) == (20_000_000, 7_500_000, 30_000_000)
+    assert (ev.loss_policy, core.loss_rule) == (LossPolicy.THRESHOLD, LossRule.BOTH)
+    assert changed.shared_window
+    assert changed.nscc == NsccConfig(
+        base_rtt_ns=500_000, base_rtt_floor_ns=100_000, port_bps=100_000_000, target_delay_ns=400_000,
+        max_cwnd_bytes=1 << 20, fi_bytes=7.0, fi_scale=0.5, eta_bytes=3.0, gamma=0.5, max_md_jump=0.25, qa_gate=2,
+        qa_threshold_ns=900_000, disable_qa=True, adjust_bytes_threshold_bytes=9216, adjust_period_threshold_ns=300_000,
+    )  # fmt: skip
 
 
 def test_what_is_left_out_is_what_the_core_does_by_default() -> None:
     plain = qp_settings_of(Transport(), 1)
-    assert plain.nscc is None
-    own = {"tail_probe_ns": 125_000_000, "loss_policy": "off"}
-    assert settings(plain.ev) == {name: getattr(EvConfig(), name) for name in settings(plain.ev)} | own
-    core = QpConfig()
-    same = ("sack_delay_ns", "linear_cnt", "exp_cnt", "dynamic_mpr", "max_wimm", "transport_ack", "nack_out_of_window")
-    assert [name for name in same if getattr(plain, name) != getattr(core, name)] == []
-    assert (plain.loss_rule, plain.ack_timeout_ns, plain.mpr) == (core.loss_rule.value, 500_000_000, None)
+    own = {"pmtu": 256, "window_pkts": 256, "ack_timeout_ns": 500_000_000}
+    assert plain == ask.QpSettings(QpConfig(seed=1, ev=EvConfig(tail_probe_ns=125_000_000), **own))
     nscc = qp_settings_of(Transport.model_validate({"congestion": {"algorithm": "nscc"}}), 1).nscc
-    assert nscc is not None
-    default = NsccConfig()
-    assert settings(nscc) == {name: getattr(default, name, False) for name in settings(nscc)}
+    assert nscc == NsccConfig()
+
+
+def test_a_request_arrives_as_it_was_made() -> None:
+    settings = qp_settings_of(Transport.model_validate(UNLIKE), 2)
+    request = ask.CreateQp(0, 1, settings)
+    assert msgspec.json.decode(msgspec.json.encode(request), type=ask.Request) == request
 
 
 @pytest.mark.parametrize(("given", "ns"), [(None, 125_000_000), (0, None), (10, 10_000_000)])
 def test_tail_probes_follow_the_timeout_unless_told(given: float | None, ns: int | None) -> None:
-    assert qp_settings_of(Transport(tail_probe_ms=given), 1).ev.tail_probe_ns == ns
+    assert qp_settings_of(Transport(tail_probe_ms=given), 1).core.ev.tail_probe_ns == ns
 
 
 @pytest.mark.parametrize(
@@ -89,9 +99,6 @@ def test_tail_probes_follow_the_timeout_unless_told(given: float | None, ns: int
         (Transport, "loss_rule", LossRule),
         (EvTreatment, "loss_policy", LossPolicy),
         (Detector, "expectation", Expectation),
-        (ask.QpSettings, "policy", SprayPolicy),
-        (ask.QpSettings, "loss_rule", LossRule),
-        (ask.EvSettings, "loss_policy", LossPolicy),
     ],
 )
 def test_the_words_of_a_choice_are_the_cores(part, key, words):

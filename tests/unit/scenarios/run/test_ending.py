@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 
 from agent.core import events as core
+from agent.core.congestion.config import NsccConfig
+from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvSignal, EvState
 from agent.host import requests as rq
 from agent.host.event_log import EventDetail
@@ -108,8 +110,8 @@ def traffic(log: AgentLog) -> tuple[list[tuple[int, dict[str, Any]]], WorkerCoun
     """Two writes of one worker, below a leaf and across over a path that loses, with all that is told; its counters."""
     worker = Worker(PathRule(plane=1, spine=3, source=0, loss=0.2), PathRule(alter=trimmer(0.05, 1)))
     log.choose(EventDetail.DETAIL, worker.commands.engine.hosts.values())
-    settings = {"ev": rq.EvSettings("paper", port_mask=True, tail_probe_ns=50_000, reverse_probe_ns=100_000)}
-    settings |= {"nscc": rq.NsccSettings(base_rtt_ns=100_000, port_bps=10**10), "transport_ack": True, "trimming": True}
+    settings = {"ev": EvConfig(LossPolicy.PAPER, port_mask=True, tail_probe_ns=50_000, reverse_probe_ns=100_000)}
+    settings |= {"nscc": NsccConfig(base_rtt_ns=100_000, port_bps=10**10), "transport_ack": True, "trimming": True}
     writes = [(target, worker.write(0, target, 400_000, **settings)) for target in (1, 2)]
     for turn in range(60):
         if turn == 30:

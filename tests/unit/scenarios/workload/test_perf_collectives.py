@@ -5,13 +5,13 @@ from contextlib import ExitStack
 import pytest
 
 from agent.host.programs.patterns import Pattern
-from agent.host.requests import QpSettings
 from agent.io.memory import PathRule
 from scenarios.file.groups import Group
 from scenarios.workload.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
+from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.programs.job_in_memory import Lab
 
-CONFIG = QpSettings(pmtu=256, window_pkts=64, ack_timeout_ns=5_000_000)
+CONFIG = qp_settings(pmtu=256, window_pkts=64, ack_timeout_ns=5_000_000)
 
 
 def rows_of(pattern: Pattern, groups: tuple[tuple[int, ...], ...], *rules: PathRule, **more) -> list:

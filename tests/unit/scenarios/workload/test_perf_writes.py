@@ -4,12 +4,12 @@ from contextlib import ExitStack
 
 import pytest
 
-from agent.host.requests import QpSettings
 from results.records.perf_rows import BandwidthRow, LatencyRow
 from scenarios.workload.perf_writes import SIZES, VOLUME_BYTES, WriteTest, write_rows
+from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.programs.job_in_memory import Lab
 
-CONFIG = QpSettings(pmtu=256, window_pkts=128, ack_timeout_ns=5_000_000)
+CONFIG = qp_settings(pmtu=256, window_pkts=128, ack_timeout_ns=5_000_000)
 
 
 def order(test: str, *sizes: int, iterations: int | None = None, duration_s: float | None = None, **more) -> WriteTest:

@@ -8,6 +8,7 @@ from typing import Any
 
 from agent.host import requests as ask
 from scenarios.workload.jobs import Job, JobShape, Report
+from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.test_commands import Worker
 
 PAIR = frozenset({(0, 1)})
@@ -49,7 +50,7 @@ class Lab:
     @contextmanager
     def job(self, hosts: tuple[int, ...], pairs: frozenset[tuple[int, int]] = PAIR, **shape: Any) -> Iterator[Job]:
         """A job that is open; once it is closed, its memory must be free without the garbage collector."""
-        config = ask.QpSettings(pmtu=256, window_pkts=128, ack_timeout_ns=5_000_000)
+        config = qp_settings(pmtu=256, window_pkts=128, ack_timeout_ns=5_000_000)
         job = Job([self], JobShape(hosts, pairs, **{"qps": 1, "config": config, **shape}))
         job.open()
         yield job
