@@ -5,7 +5,6 @@ The one owner of the faults of a lab. What it reports as in force has been read 
 
 import itertools
 import secrets
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agent.base.moment import Moment, now
 from faults.errors import FaultError, MechanismError, NotInForceError
 from faults.journal import Act, Journal, JournalLine
 from faults.kinds import By, Fault
@@ -20,7 +20,7 @@ from faults.mechanisms.base import Applied, Arming, Mechanism, Switched, Tally, 
 from faults.mechanisms.ebpf import PacketMechanism
 from faults.mechanisms.link import LinkMechanism
 from faults.mechanisms.port_queue import PortQueues, QueueMechanism
-from faults.records import FaultClear, FaultRecord, FaultSet, Moment
+from faults.records import FaultClear, FaultRecord, FaultSet
 from testbed.errors import MissingFeatureError, TestbedError
 from testbed.kernel.comparison import Placed
 
@@ -167,7 +167,7 @@ class Injector:
         armed = [self._armed[key] for key in keys]
         cleared = self._clear([key for key in keys if key in self._standing])
         armed[0].applied.switch(True)
-        moment = Moment(time.time_ns(), time.monotonic_ns())
+        moment = now()
         if not armed[0].applied.is_on():
             raise NotInForceError(armed[0].target.link, str(armed[0].fault), "nothing")
         records = []
@@ -186,7 +186,7 @@ class Injector:
         if not standing:
             return ()
         self._armed[standing[0]].applied.switch(False)
-        moment = Moment(time.time_ns(), time.monotonic_ns())
+        moment = now()
         gone = [self._standing.pop(key) for key in standing]
         records = [_clear_record(was, was.applied.tally(), moment) for was in gone]
         self._note_all("cleared", [(was.target, was.fault, was.mechanism) for was in gone])
@@ -355,7 +355,7 @@ class Injector:
 
     def _note_all(self, act: Act, faults: Sequence[tuple[Target, Fault, By]]) -> Moment:
         """Into the journal, with when that was."""
-        moment = Moment(time.time_ns(), time.monotonic_ns())
+        moment = now()
         self._journal.write(*(_journal_line(moment, act, *each) for each in faults))
         return moment
 

@@ -1,24 +1,8 @@
 """The lines of truth.jsonl: what was broken, when, and what the kernel says it dropped."""
 
-from datetime import UTC, datetime
-
 from msgspec import Struct
 
 from agent.wire.ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
-
-
-class Moment(Struct, frozen=True):
-    """When something happened, by both clocks."""
-
-    utc_ns: int
-    mono_ns: int
-
-    @property
-    def text(self) -> str:
-        """RFC 3339, UTC, microseconds."""
-        seconds, ns = divmod(self.utc_ns, 10**9)
-        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000, tzinfo=None)
-        return moment.isoformat(timespec="microseconds") + "Z"
 
 
 class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_SET"):

@@ -5,13 +5,13 @@ Exit codes: 0 asked to end, 2 bad settings, 3 a port or socket could not be open
 """
 
 import contextlib
-import ctypes
 import logging
 import os
 import signal
 import sys
 from pathlib import Path
 
+from agent.base.parent_death import signal_at_death_of
 from agent.host.commands import Commands
 from agent.host.control import ControlServer
 from agent.host.errors import SettingsError
@@ -24,8 +24,6 @@ from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from agent.io.ending import Ending
 from agent.io.errors import PortError
-
-_PR_SET_PDEATHSIG = 1
 
 
 def main(arguments: list[str]) -> int:
@@ -51,7 +49,8 @@ def run(settings: WorkerSettings) -> None:
         os.sched_setaffinity(0, {settings.cpu})
     with contextlib.ExitStack() as undo:
         stop = undo.enter_context(Ending())
-        _stop_on_signals(stop)
+        stop.on_signals()
+        signal_at_death_of(os.getppid(), signal.SIGTERM)
         engine = undo.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
         wiring.introduce(engine.hosts.values())
@@ -61,14 +60,6 @@ def run(settings: WorkerSettings) -> None:
         control = undo.enter_context(ControlServer(Path(settings.control_socket), leases.serve, leases.left))
         settle()
         drive(engine, commands.programs, control, wiring, log, stop)
-
-
-def _stop_on_signals(stop: Ending) -> None:
-    stop.on_signals()
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    if os.getppid() != parent:  # it died before we asked to be told
-        stop.set()
 
 
 if __name__ == "__main__":

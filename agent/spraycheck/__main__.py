@@ -3,7 +3,6 @@
 One for all leaves and the monitor; or one for the monitor, and one for each leaf inside its namespace.
 """
 
-import ctypes
 import logging
 import os
 import signal
@@ -11,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from agent.base.parent_death import signal_at_death_of
 from agent.io.ending import Ending
 from agent.spraycheck.counters import KernelCounters
 from agent.spraycheck.detect_log import DetectLog
@@ -23,8 +23,6 @@ from agent.spraycheck.remote import RemoteLeaves
 from agent.spraycheck.serve import listening, serve
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 
-_PR_SET_PDEATHSIG = 1  # linux/prctl.h
-
 
 def main(arguments: list[str]) -> int:
     """Run until SIGTERM or SIGINT; the exit status."""
@@ -32,7 +30,7 @@ def main(arguments: list[str]) -> int:
     if len(arguments) != 1:
         print("usage: python -m agent.spraycheck SETTINGS.json", file=sys.stderr)
         return 2
-    _die_with_parent()
+    signal_at_death_of(os.getppid(), signal.SIGKILL)
     try:
         with Ending() as stop:
             stop.on_signals()
@@ -74,14 +72,6 @@ def _detector(settings: Settings, leaf: LeafSettings, held: ExitStack) -> LeafDe
     maps = leaf.flows_map, *ended
     counters = held.enter_context(KernelCounters(*maps, settings.counting))
     return LeafDetector(settings.rules_of(leaf), counters)
-
-
-def _die_with_parent() -> None:
-    """Have the kernel kill us when the parent dies, however it dies; also if that happened just before."""
-    parent = os.getppid()
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 if __name__ == "__main__":

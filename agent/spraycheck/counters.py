@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.base.libbpf import MISSING, libbpf
 from agent.spraycheck.dataplane import ELSEWHERE_KEY, MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
 from agent.spraycheck.errors import CountersError
 
-_SONAMES = ("libbpf.so.1", "libbpf.so.0")
 _BATCH = 64  # entries asked for at a time; a flow has 248 bytes with 8 spines, 5,480 with 256
 _DQPN = np.dtype("u4")
 
@@ -226,15 +226,11 @@ class HashMap:
 
 @cache
 def _library() -> ctypes.CDLL:
-    for name in _SONAMES:
-        try:
-            lib = ctypes.CDLL(name, use_errno=True)
-        except OSError:
-            continue
-        lib.libbpf_set_strict_mode(0x02)  # LIBBPF_STRICT_DIRECT_ERRS: makes 0.x report errors as 1.x does
-        lib.bpf_map_lookup_elem.argtypes = (c_int, c_char_p, c_void_p)
-        lib.bpf_map_delete_elem.argtypes = (c_int, c_char_p)
-        lib.bpf_map_update_elem.argtypes = (c_int, c_char_p, c_char_p, ctypes.c_uint64)
-        lib.bpf_map_lookup_batch.argtypes = (c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
-        return lib
-    raise CountersError(0, f"none of {', '.join(_SONAMES)} is here; install libbpf1 (libbpf0 on Ubuntu 22.04)")
+    lib = libbpf()
+    if lib is None:
+        raise CountersError(0, MISSING)
+    lib.bpf_map_lookup_elem.argtypes = (c_int, c_char_p, c_void_p)
+    lib.bpf_map_delete_elem.argtypes = (c_int, c_char_p)
+    lib.bpf_map_update_elem.argtypes = (c_int, c_char_p, c_char_p, ctypes.c_uint64)
+    lib.bpf_map_lookup_batch.argtypes = (c_int, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p, c_void_p)
+    return lib

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from click.shell_completion import CompletionItem
 
+from agent.base.parent_death import signal_at_death_of
 from agent.core.spray_policy import SprayPolicy
 from agent.spraycheck.expectation import Expectation
 from results.numbers_text import count_text, share_text
@@ -23,7 +24,6 @@ from scenarios.errors import UsageError
 from scenarios.file.scenario_files import study_names
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.processes import die_with
 from scenarios.study.words import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -136,7 +136,7 @@ def _simulate(study: "Study", folder: "StudyFolder", _labdir: LabDir, output: Ou
 
 def _begin_worker(parent: int) -> None:
     """Ctrl-C reaches the whole process group; the parent ends the workers by itself, and they end with it."""
-    die_with(parent)
+    signal_at_death_of(parent, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_DFL)

@@ -4,7 +4,6 @@ The mark is an environment variable, so children inherit it and `down` finds the
 boot's id, which nobody writes by accident, and counts only where root alone can have put it.
 """
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
+from agent.base.parent_death import signal_at_death_of
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.marks import MARK, mark_of, marked_environment
@@ -31,11 +31,6 @@ _LAST_BYTES = 4096
 
 _STAYS_S = 0.02
 """A tracer stops a process for less than this to look at it (our choice, with room)."""
-
-_PR_SET_PDEATHSIG = 1
-"""From linux/prctl.h."""
-
-_libc = ctypes.CDLL(None, use_errno=True)
 
 
 class ProcessId(msgspec.Struct, frozen=True):
@@ -133,7 +128,7 @@ def spawn(
             stderr=stderr if stderr is not None else (log or subprocess.DEVNULL),
             env=marked_environment(lab, clean_environment()),
             cwd="/",
-            preexec_fn=partial(die_with, os.getpid()),
+            preexec_fn=partial(signal_at_death_of, os.getpid(), signal.SIGKILL),
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
         )
     except FileNotFoundError as error:
@@ -141,13 +136,6 @@ def spawn(
     finally:
         if log is not None:
             log.close()
-
-
-def die_with(parent: int) -> None:
-    """Let the kernel end this process when its parent has ended, however that was. To be called in the child."""
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-    if os.getppid() != parent:  # it died before the line above
-        os.kill(os.getpid(), signal.SIGKILL)
 
 
 def marked(lab: str) -> tuple[ProcessId, ...]:

@@ -9,6 +9,7 @@ from typing import Self
 import msgspec
 import yaml
 
+from agent.base.moment import Moment
 from results.errors import RecordError
 from results.files.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
 from results.files.run_dir import RunDir, point_latest
@@ -22,7 +23,7 @@ from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.judging import Judged, summary_of
-from scenarios.run.order import LabInUse, Listener, Moment, Recorded, RunOrder
+from scenarios.run.order import LabInUse, Listener, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
 from scenarios.run.unwritten import TRUTH_BYTES, KeptRoom, Unwritten
 from scenarios.workload.traffic import FlowEnd, ReorderCounts

@@ -59,14 +59,6 @@ class LabInUse:
 
 
 @dataclass(frozen=True)
-class Moment:
-    """When a run began."""
-
-    utc_ns: int
-    mono_ns: int
-
-
-@dataclass(frozen=True)
 class Readings:
     """Counters of one moment."""
 

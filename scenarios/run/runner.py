@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
+from agent.base.moment import now
 from results.summary import StageTime, Summary
 from scenarios.interrupts import undoing
 from scenarios.run import ending, stages
@@ -43,7 +44,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
     judged but not all is written, `FolderIncompleteError`; in each case what was made is undone first.
     """
     stage = Stages(listener)
-    started, unwritten = stages.moment(), Unwritten()
+    started, unwritten = now(), Unwritten()
     with undoing() as undo:
         plan = stage("plan", stages.plan_for, order)
         lab = stage("lab", stages.lab_for, order, plan, listener, undo)

@@ -46,7 +46,7 @@ from scenarios.run.attached import attached, idle_processes
 from scenarios.run.changes import changes_text
 from scenarios.run.expect import unmeasured_text
 from scenarios.run.measuring import measuring_of, verdicts_wanted
-from scenarios.run.order import LabInUse, Listener, Moment, Readings, RunOrder
+from scenarios.run.order import LabInUse, Listener, Readings, RunOrder
 from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import Unwritten
@@ -72,11 +72,6 @@ LOOK_EVERY_S = 1.0
 
 FIRST_PACKET_POLL_S = 0.005
 """Until the first packet has left, from which timelines count: an edge that is due at once is late by as much."""
-
-
-def moment() -> Moment:
-    """Now, by both clocks."""
-    return Moment(time.time_ns(), time.monotonic_ns())
 
 
 def plan_for(order: RunOrder) -> Plan:

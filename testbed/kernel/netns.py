@@ -7,11 +7,12 @@ import ctypes
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
+from agent.base import namespace
 from testbed.errors import KernelError
 
 NETNS_DIR = Path("/run/netns")
@@ -66,14 +67,14 @@ def inside(path: Path) -> Iterator[None]:
 
     Raises FileNotFoundError when there is no such namespace, KernelError when it cannot be entered.
     """
-    home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _enter(path)
+    with ExitStack() as entered:
+        try:
+            entered.enter_context(namespace.inside(path))
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise KernelError(path.name, "enter the namespace", error.errno or 0) from error
         yield
-    finally:
-        returned = _libc.setns(home, _CLONE_NEWNET)
-        os.close(home)
-        _check(returned, "this thread", "return to its own namespace")
 
 
 def in_nameless_namespace(work: Callable[[], Result]) -> Result:
@@ -90,14 +91,6 @@ def in_thread(work: Callable[[], Result]) -> Result:
 def command_inside(name: str, command: Sequence[str]) -> list[str]:
     """`command` as it must be started to run inside the namespace `name`, with a /sys that shows it."""
     return ["ip", "netns", "exec", name, *command]
-
-
-def _enter(path: Path) -> None:
-    target = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        _check(_libc.setns(target, _CLONE_NEWNET), path.name, "enter the namespace")
-    finally:
-        os.close(target)
 
 
 def _create(names: Sequence[str], made: list[str]) -> None:

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 
+from agent.base.namespace import inside
 from agent.host.settings import WorkerSettings
 from agent.host.wiring import Wiring
-from agent.io.netns import inside
 from agent.io.runtime import HostRuntime
 from agent.wire.array.columns import WriteBatch
 from agent.wire.array.encode import encode_writes, write_frame_bytes

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.base import libbpf
 from testbed.errors import MissingFeatureError
 from testbed.kernel.bpf import programs as bpf
 
@@ -139,10 +140,12 @@ def test_without_the_compiler_the_package_is_named(tmp_path, monkeypatch):
 
 def test_without_the_library_the_package_is_named(monkeypatch, tmp_path):
     path = object_file(tmp_path)
-    monkeypatch.setattr(bpf, "_SONAMES", ("libabsent.so.9",))
-    bpf._library.cache_clear()
+    monkeypatch.setattr(libbpf, "SONAMES", ("libabsent.so.9",))
+    for loaded in (libbpf.libbpf, bpf._library):
+        loaded.cache_clear()
     try:
         with pytest.raises(MissingFeatureError, match="install libbpf1"):
             bpf.load(path)
     finally:
-        bpf._library.cache_clear()
+        for loaded in (libbpf.libbpf, bpf._library):
+            loaded.cache_clear()

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from agent.base.namespace import inside
 from agent.io.errors import PortOpenError
-from agent.io.netns import inside
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from tests.support.backlog import until_delivered
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scapy.arch.linux import L2Socket
 
+from agent.base.namespace import inside
 from agent.io.errors import PortOpenError
-from agent.io.netns import inside
 from agent.io.packet_socket import REFUSALS, has_carrier, newly_dropped
 from agent.io.port import FrameBlock, FrameSpace, PortCounters
 

@@ -19,12 +19,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from agent.base.libbpf import MISSING, libbpf
 from testbed.errors import MissingFeatureError, TestbedError
 from testbed.tools import clean_environment, find_tool
 
-_SONAMES = ("libbpf.so.1", "libbpf.so.0")  # Debian 12/13 and Ubuntu 24.04; Ubuntu 22.04
 _LOG_BYTES = 1 << 18  # a verifier log longer than this is cut; its end, which holds the reason, is kept by libbpf
-_STRICT = 0x01 | 0x02  # LIBBPF_STRICT_CLEAN_PTRS, _DIRECT_ERRS: makes 0.x report errors as 1.x does
 _SCHED_CLS = 3  # BPF_PROG_TYPE_SCHED_CLS
 _ANY = 0  # BPF_ANY
 _PERCPU_TYPES = frozenset({5, 6, 10})  # BPF_MAP_TYPE_PERCPU_HASH, _PERCPU_ARRAY, _LRU_PERCPU_HASH
@@ -246,16 +245,13 @@ def _diagnostics() -> Iterator[list[str]]:
 
 @cache
 def _library() -> ctypes.CDLL:
-    for name in _SONAMES:
-        with contextlib.suppress(OSError):
-            return _declared(ctypes.CDLL(name, use_errno=True))
-    raise MissingFeatureError(
-        "libbpf", f"none of {', '.join(_SONAMES)} is here; install libbpf1 (libbpf0 on Ubuntu 22.04)"
-    )
+    if (lib := libbpf()) is None:
+        raise MissingFeatureError("libbpf", MISSING)
+    return _declared(lib)
 
 
 def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with pointer types declared, strict errors on and its messages taken to us."""
+    """The library with pointer types declared and its messages taken to us."""
     for name in ("open", "find_program_by_name", "find_map_by_name"):
         getattr(lib, f"bpf_object__{name}").restype = c_void_p
     lib.bpf_object__open.argtypes = (c_char_p,)
@@ -268,7 +264,6 @@ def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
     lib.bpf_obj_get_info_by_fd.argtypes = (c_int, c_void_p, POINTER(c_uint32))
     if hasattr(lib, "libbpf_version_string"):  # since 0.6
         lib.libbpf_version_string.restype = c_char_p
-    lib.libbpf_set_strict_mode(_STRICT)
     lib.libbpf_set_print(_print)
     return lib
 

@@ -8,6 +8,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from agent.base.moment import Moment
 from agent.core import events as core
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
@@ -24,7 +25,6 @@ from scenarios.file.plan import Flow
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultState
 from scenarios.run.ending import Unfinished, collect_records
-from scenarios.run.order import Moment
 from scenarios.run.unwritten import Unwritten
 from scenarios.workload.traffic import OpenFlow, WorkerCounts
 from tests.support.run_schemas import events_of, problems_in

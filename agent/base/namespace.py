@@ -1,29 +1,27 @@
-"""Enter a network namespace given by path, for as long as it takes to open a socket there.
-
-Knows nothing of fabrics: a path is what the settings say.  Source: setns(2).
-"""
+"""Enter a network namespace given by path, for as long as it takes to open a socket there. Source: setns(2)."""
 
 import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 _CLONE_NEWNET = 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 @contextmanager
-def inside(netns: str | None) -> Iterator[None]:
-    """Run the body in the network namespace at path `netns`; None stays where we are.
+def inside(path: str | Path | None) -> Iterator[None]:
+    """Run the body in the network namespace at `path`; None stays where we are.
 
     Moves the calling thread only. Raises OSError if the path or the right to enter it is missing.
     """
-    if netns is None:
+    if path is None:
         yield
         return
     home = os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
     try:
-        _enter(netns)
+        _enter(path)
         try:
             yield
         finally:
@@ -32,8 +30,8 @@ def inside(netns: str | None) -> Iterator[None]:
         os.close(home)
 
 
-def _enter(netns: str) -> None:
-    target = os.open(netns, os.O_RDONLY | os.O_CLOEXEC)
+def _enter(path: str | Path) -> None:
+    target = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         _set(target)
     finally:
