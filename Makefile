@@ -2,11 +2,9 @@
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
 UNIT := $(PYTEST) -q -n 2 tests/unit
-# Root's tests that judge no time run two at a time; those on whole fabrics, and of delays, have the machine to themselves.
-SIDE_BY_SIDE := tests/fabric/test_hostile_surroundings.py
-TIMED := tests/kernel/test_delay_distributions.py
-TWO := $(PYTEST) -q -n 2 --dist loadscope tests/kernel tests/report $(SIDE_BY_SIDE) --ignore=$(TIMED)
-ALONE := $(PYTEST) -q tests/fabric $(TIMED) --ignore=$(SIDE_BY_SIDE)
+# Root's tests run two at a time, but for those that depend on the pace of the machine.
+TWO := $(PYTEST) -q -n 2 --dist loadscope -m not(alone) --ignore=tests/unit
+ALONE := $(PYTEST) -q -m alone --ignore=tests/unit
 
 .PHONY: help demo test check unit pythons test-debian study bench seeds fuzz mutate test-vm install schema setup
 

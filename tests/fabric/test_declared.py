@@ -15,7 +15,7 @@ from scenarios.lab.client import Worker
 from tests.support.namespaces import needs_root, wait_until
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 DROPPING = "p0:leaf2>spine1"
 PATHS = 2 * 4

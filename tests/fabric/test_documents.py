@@ -21,7 +21,7 @@ from tests.support.documents import PAGES, ROOT, Block, blocks_of, name_of
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 QUICKSTART = "docs/quickstart.md"
 ONE_PACKET = "docs/one-lost-packet.md"

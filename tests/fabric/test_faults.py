@@ -30,7 +30,7 @@ from tests.support.backlog import until_delivered
 from tests.support.namespaces import Tap, built, counters, needs_root, wait_until
 from tests.support.probe_frames import frame_for
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 SPEC = FabricSpec(planes=2, leaves=2, spines=2)
 PROGRAMS = 100

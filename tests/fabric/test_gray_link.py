@@ -14,7 +14,7 @@ from tests.support.namespaces import needs_root
 from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 DROPPING = "p0:leaf2>spine1"
 

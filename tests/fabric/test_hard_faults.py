@@ -17,7 +17,7 @@ from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 LINK, BACK = "p0:leaf2>spine1", "p0:spine1>leaf2"
 SPINES = 4

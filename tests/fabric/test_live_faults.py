@@ -9,7 +9,7 @@ import pytest
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import own_lab
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 SCENARIO = """
 version: 1

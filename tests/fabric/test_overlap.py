@@ -9,7 +9,7 @@ import yaml
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 RATE = "20Mbit"
 """Of an uplink: four of them take some 25,000 packets a second, so that two flows of one leaf queue for them."""

@@ -10,7 +10,7 @@ from results.files.event_log import read_records
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 RATE = "20Mbit"
 """Of an uplink. Two flows of one leaf, each spread over its four uplinks, want several times as much."""

@@ -14,7 +14,7 @@ from testbed.kernel.netns import namespace_path
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 SCENARIO = """version: 1
 name: processes

@@ -12,7 +12,7 @@ from testbed.kernel.features import probe_features
 from tests.support.namespaces import needs_root, removed_lab
 from tests.support.spraylab_command import own_lab, trusted
 
-pytestmark = [pytest.mark.root, pytest.mark.slow, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, pytest.mark.slow, needs_root]
 
 
 def require_netem() -> None:

@@ -15,7 +15,7 @@ from scenarios.study.model import Point
 from scenarios.study.simulate import simulate
 from tests.support.namespaces import needs_root
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 PACKETS, RATE, SPINES = 2000, 0.03, 4
 FILE = f"""version: 1

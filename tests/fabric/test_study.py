@@ -6,7 +6,7 @@ from click.testing import CliRunner
 from tests.study.gray_links import main
 from tests.support.namespaces import needs_root
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 
 def test_random_links_are_named_and_nobody_is_accused_without_a_fault() -> None:

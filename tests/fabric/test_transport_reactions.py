@@ -13,7 +13,7 @@ from tests.support.live_traffic import Live, Sample, live, patiently
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 PLANES = range(4)
 TO_RECEIVER, SHAPE = "p*:leaf1>h3", "20Mbit"

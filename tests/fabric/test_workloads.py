@@ -11,7 +11,7 @@ from tests.support.namespaces import needs_root
 from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 COLLECTIVES = {"all-reduce": 8, "all-to-all": 8, "sendrecv": 8, "incast": 1}
 """Hosts that receive, of eight."""

@@ -21,7 +21,7 @@ from tests.support.namespaces import needs_root
 from tests.support.netem import needs_netem
 from tests.support.veth_pair import End, veth_pair
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 SO_SNDBUFFORCE, SO_RCVBUFFORCE, SO_TIMESTAMPNS = 32, 33, 35  # asm-generic/socket.h
 HEAD = b"\x02" * 12 + b"\x88\xb5"  # local experimental EtherType, IEEE 802

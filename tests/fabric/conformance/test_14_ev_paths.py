@@ -10,7 +10,7 @@ from testbed.model.paths import Path, paths_of
 from tests.fabric.conformance.conftest import PLANES, SOURCE, SPINES, TARGET, Agents, Counts
 from tests.support.namespaces import needs_root
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 PATHS = [(plane, spine) for plane in range(PLANES) for spine in range(SPINES)]
 PACKETS = 96

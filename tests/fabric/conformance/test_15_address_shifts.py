@@ -10,7 +10,7 @@ from testbed.model.ids import NodeId, PortId
 from tests.fabric.conformance.conftest import PLANES, SOURCE, SPINES, TARGET, Agents
 from tests.support.namespaces import needs_root
 
-pytestmark = [pytest.mark.root, needs_root]
+pytestmark = [pytest.mark.alone, pytest.mark.root, needs_root]
 
 DESTINATION = slice(offset_of(BASE_FRAME, "outer", "dst"), offset_of(BASE_FRAME, "outer", "dst") + 16)
 SOURCE_PORT = slice(BTH_OFFSET - 8, BTH_OFFSET - 6)
