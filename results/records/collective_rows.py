@@ -14,12 +14,6 @@ from results.records.perf_rows import Cost
 GB = 1e9
 
 
-def bus_factor(pattern: str, ranks: int) -> float:
-    """Bus bandwidth by algorithm bandwidth, of so many ranks; incast is nccl-tests' gather."""
-    others = (ranks - 1) / ranks
-    return {"all-reduce": 2 * others, "all-to-all": others, "incast": others, "sendrecv": 1.0}[pattern]
-
-
 class Times(msgspec.Struct, frozen=True):
     """Microseconds of single rounds, of the rank that was slowest on average."""
 

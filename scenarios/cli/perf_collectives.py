@@ -32,13 +32,6 @@ if TYPE_CHECKING:
 MOST_BYTES = 1 << 30
 """Of a rank's memory (our choice: all ranks of a lab live in one machine)."""
 
-_HELP = {
-    Pattern.ALL_REDUCE: "Sum float32 numbers of all hosts around a ring; checked.",
-    Pattern.ALL_TO_ALL: "Send a part of every host's memory to every other host.",
-    Pattern.SENDRECV: "Send from every host to the next one in a ring.",
-    Pattern.INCAST: "Send from all hosts to the first one at once.",
-}
-
 _GROUP_HELP = {
     Group.TP: "Tensor parallelism: all-reduce in groups of neighbouring hosts.",
     Group.DP: "Data parallelism: all-reduce in groups of hosts that lie apart.",
@@ -50,7 +43,7 @@ _GROUP_HELP = {
 def add_collectives(group: click.Group) -> None:
     """Put a command for every pattern and every group of a training job into `perf`."""
     for pattern in Pattern:
-        group.add_command(_command(pattern.value, _HELP[pattern], pattern, None))
+        group.add_command(_command(pattern.value, pattern.shape.help, pattern, None))
     for kind in Group:
         group.add_command(_command(kind.value, _GROUP_HELP[kind], PATTERN_OF[kind], kind))
 

@@ -16,9 +16,6 @@ ITERATIONS = 10
 BARRIERS = 5
 """Of a program that checks; a packet each between rank 0 and every other."""
 
-PARTED = (Pattern.ALL_TO_ALL, Pattern.INCAST)
-"""Patterns whose memory is as many parts as there are ranks."""
-
 
 class Misfit(NamedTuple):
     """A key of a workload, and what is wrong with it."""
@@ -114,7 +111,7 @@ def pattern_of(work: Workload) -> Pattern | None:
     """What the hosts of a workload do; None: writes."""
     if work.group is not None:
         return PATTERN_OF[Group(work.group)]
-    return None if work.type in (None, "write") else Pattern(work.type)
+    return next((pattern for pattern in Pattern if pattern.value == work.type), None)
 
 
 def misfits_of(work: Workload) -> Iterator[Misfit]:
@@ -159,9 +156,9 @@ def misfits_on(work: Workload, hosts: int) -> Iterator[Misfit]:
 
 
 def _size_misfits(size: int, pattern: Pattern, ranks: int) -> Iterator[Misfit]:
-    unit = ELEMENT_BYTES * (ranks if pattern in PARTED else 1)
+    unit = ELEMENT_BYTES * (ranks if pattern.shape.parted else 1)
     if size % unit:
-        what = f"float32 numbers for {ranks} hosts" if pattern in PARTED else "float32 numbers"
+        what = f"float32 numbers for {ranks} hosts" if pattern.shape.parted else "float32 numbers"
         yield Misfit("bytes", f"{size} are no whole {what}", f"a multiple of {unit}")
     elif size < ELEMENT_BYTES * ranks:
         yield Misfit("bytes", f"{size} are less than a number for each host", f"at least {ELEMENT_BYTES * ranks}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
+from agent.host.programs.patterns import Pattern
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.order import WORDS
 from faults.words.word import Takes, Word
@@ -73,6 +74,11 @@ LONGEST_S = 86_400
 MOST_BYTES = 1 << 40
 """A TiB of records or captures: more than a laptop keeps (our choice)."""
 
+if TYPE_CHECKING:
+    WorkloadType = str
+else:
+    WorkloadType = Literal[("write", *(pattern.value for pattern in Pattern))]
+
 HostPair = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
 
 
@@ -102,7 +108,7 @@ class Topology(Part):
 class Workload(Part):
     """One kind of traffic: writes (`strides` or `pairs`, `packets` or `bytes`), or rounds of a collective (`bytes`)."""
 
-    type: Literal["write", "all-reduce", "all-to-all", "sendrecv", "incast"] | None = None
+    type: WorkloadType | None = None
     """`write`: writes to the receiver's memory, verified there; else a collective ([workloads](workloads.md)). Left
     out: the group's pattern, or `write`."""
     group: Literal["tp", "dp", "pp", "ep"] | None = None

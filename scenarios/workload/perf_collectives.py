@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from agent.host import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of
 from agent.host.programs.requests import CollectiveOrder
-from results.records.collective_rows import CollectiveRow, Times, bus_factor
+from results.records.collective_rows import CollectiveRow, Times
 from results.records.perf_rows import Cost
 from scenarios.errors import ScenariosError
-from scenarios.file.collective_plan import PARTED
 from scenarios.file.groups import Group
 from scenarios.workload.jobs import Asked, Job, JobShape, Report, look_later, wait_for
 from scenarios.workload.perf_counts import perf_counts
@@ -48,7 +47,7 @@ class CollectiveTest:
     def count_of(self, size: int) -> int:
         """Elements of a rank's memory at a size: full parts for every rank, at least one element each."""
         whole = size // ELEMENT_BYTES
-        return whole // self.ranks * self.ranks if self.pattern in PARTED else whole
+        return whole // self.ranks * self.ranks if self.pattern.shape.parted else whole
 
 
 def queue_pairs_to_a_host(pattern: Pattern, ranks: int, qps: int) -> int:
@@ -102,7 +101,7 @@ def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]]
     told = [report for group in reports for report in group]
     seconds = sum(report.elapsed_ns for report in told) / len(told) / test.iterations / NS
     used = count * ELEMENT_BYTES
-    algbw = used / seconds
+    algbw, shape = used / seconds, test.pattern.shape
     checked = [report.checked for report in told if report.checked is not None]
     return CollectiveRow(
         test=test.pattern.value,
@@ -110,14 +109,14 @@ def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]]
         hosts=tuple(tuple(str(NodeId.host(host)) for host in hosts) for hosts in test.groups),
         qps=test.qps,
         size_bytes=used,
-        count=count // test.ranks if test.pattern in PARTED else count,
+        count=count // test.ranks if shape.parted else count,
         type="float",
-        redop="sum" if test.pattern is Pattern.ALL_REDUCE else "none",
-        root=0 if test.pattern is Pattern.INCAST else -1,
+        redop="sum" if shape.sums else "none",
+        root=-1 if shape.root is None else shape.root,
         iterations=test.iterations,
         time_us=seconds * 1e6,
         algbw_bytes_per_s=algbw,
-        busbw_bytes_per_s=algbw * bus_factor(test.pattern.value, test.ranks),
+        busbw_bytes_per_s=algbw * shape.bus_factor(test.ranks),
         wrong=sum(report.wrong or 0 for report in told) if checked else None,
         checked=sum(checked) if checked else None,
         times=_times(told),

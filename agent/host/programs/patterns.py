@@ -7,7 +7,7 @@ together: the k-th message that a rank sends to a peer is the k-th that the peer
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import Self
 
 ELEMENT_BYTES = 4
 
@@ -17,19 +17,6 @@ def shares_of(size: int, queue_pairs: int, pmtu: int) -> Iterator[tuple[int, int
     share = -(-size // (queue_pairs * pmtu)) * pmtu
     for start in range(0, size, share or 1):
         yield start, min(share, size - start)
-
-
-class Pattern(Enum):
-    """Who sends what to whom."""
-
-    ALL_REDUCE = "all-reduce"
-    """Everybody gets the sum of all, around a ring: reduce-scatter, then all-gather."""
-    ALL_TO_ALL = "all-to-all"
-    """Everybody sends a part of its own to everybody else."""
-    SENDRECV = "sendrecv"
-    """Everybody sends to the next and receives from the one before, around a ring."""
-    INCAST = "incast"
-    """All others send to rank 0 at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,29 +67,26 @@ class Part:
     start: int
 
 
-def steps_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Step, ...]:
-    """What one rank does in one round on memory of `count` elements; empty messages are left out."""
-    return tuple(_without_empty(step) for step in _SHAPES[pattern].steps(rank, ranks, count))
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """All that a pattern says of itself."""
 
-
-def parts_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Part, ...]:
-    """What a rank holds after a round."""
-    return _SHAPES[pattern].parts(rank, ranks, count)
-
-
-def pairs_of(pattern: Pattern, ranks: int) -> frozenset[tuple[int, int]]:
-    """Ranks that need queue pairs to one another, the lower first; all to rank 0, for barriers."""
-    steps = {rank: _SHAPES[pattern].steps(rank, ranks, ranks) for rank in range(ranks)}
-    talk = {tuple(sorted((rank, send.peer))) for rank in steps for step in steps[rank] for send in step.sends}
-    return frozenset((low, high) for low, high in talk) | {(0, rank) for rank in range(1, ranks)}
-
-
-def elements_of(pattern: Pattern, ranks: int, count: int) -> dict[str, int]:
-    """Elements of each memory of a rank."""
-    sizes = {"send": count, "recv": count}
-    if pattern is Pattern.ALL_REDUCE:
-        sizes["scratch"] = (ranks - 1) * -(-count // ranks)
-    return sizes
+    help: str
+    """For the command line, one sentence."""
+    steps: Callable[[int, int, int], Iterator[Step]]
+    """What a rank does in one round, by (its number, ranks, elements of `send`)."""
+    parts: Callable[[int, int, int], tuple[Part, ...]]
+    """What it holds after a round, by the same."""
+    bus_factor: Callable[[int], float]
+    """Bus bandwidth by algorithm bandwidth, by ranks, as nccl-tests has it (doc/PERFORMANCE.md)."""
+    scratch: Callable[[int, int], int] | None = None
+    """Elements of memory for partial sums, by (ranks, elements of `send`); None without any."""
+    parted: bool = False
+    """Whether memory is as many parts as there are ranks."""
+    sums: bool = False
+    """Whether numbers are added up."""
+    root: int | None = None
+    """The rank that all others send to; None without one."""
 
 
 def _ring_all_reduce(rank: int, ranks: int, count: int) -> Iterator[Step]:
@@ -166,17 +150,87 @@ def _at_the_root(rank: int, ranks: int, count: int) -> tuple[Part, ...]:
     return () if rank else tuple(Part(peer * size, size, (peer,), peer * size) for peer in range(ranks))
 
 
-class _Shape(NamedTuple):
-    steps: Callable[[int, int, int], Iterator[Step]]
-    parts: Callable[[int, int, int], tuple[Part, ...]]
+class Pattern(Enum):
+    """Who sends what to whom; the value is the word of users, and each has a `Shape`."""
+
+    shape: Shape
+
+    def __new__(cls, word: str, shape: Shape) -> Self:
+        """The word is the value."""
+        member = object.__new__(cls)
+        member._value_, member.shape = word, shape
+        return member
+
+    ALL_REDUCE = (
+        "all-reduce",
+        Shape(
+            help="Sum float32 numbers of all hosts around a ring; checked.",
+            steps=_ring_all_reduce,
+            parts=_summed,
+            bus_factor=lambda ranks: 2 * (ranks - 1) / ranks,
+            scratch=lambda ranks, count: (ranks - 1) * -(-count // ranks),
+            sums=True,
+        ),
+    )
+    """Everybody gets the sum of all, around a ring: reduce-scatter, then all-gather."""
+    ALL_TO_ALL = (
+        "all-to-all",
+        Shape(
+            help="Send a part of every host's memory to every other host.",
+            steps=_all_to_all,
+            parts=_from_everybody,
+            bus_factor=lambda ranks: (ranks - 1) / ranks,
+            parted=True,
+        ),
+    )
+    """Everybody sends a part of its own to everybody else."""
+    SENDRECV = (
+        "sendrecv",
+        Shape(
+            help="Send from every host to the next one in a ring.",
+            steps=_sendrecv,
+            parts=_from_the_left,
+            bus_factor=lambda _: 1.0,
+        ),
+    )
+    """Everybody sends to the next and receives from the one before, around a ring."""
+    INCAST = (
+        "incast",
+        Shape(
+            help="Send from all hosts to the first one at once.",
+            steps=_incast,
+            parts=_at_the_root,
+            bus_factor=lambda ranks: (ranks - 1) / ranks,  # nccl-tests' gather
+            parted=True,
+            root=0,
+        ),
+    )
+    """All others send to rank 0 at once."""
 
 
-_SHAPES = {
-    Pattern.ALL_REDUCE: _Shape(_ring_all_reduce, _summed),
-    Pattern.ALL_TO_ALL: _Shape(_all_to_all, _from_everybody),
-    Pattern.SENDRECV: _Shape(_sendrecv, _from_the_left),
-    Pattern.INCAST: _Shape(_incast, _at_the_root),
-}
+def steps_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Step, ...]:
+    """What one rank does in one round on memory of `count` elements; empty messages are left out."""
+    return tuple(_without_empty(step) for step in pattern.shape.steps(rank, ranks, count))
+
+
+def parts_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Part, ...]:
+    """What a rank holds after a round."""
+    return pattern.shape.parts(rank, ranks, count)
+
+
+def pairs_of(pattern: Pattern, ranks: int) -> frozenset[tuple[int, int]]:
+    """Ranks that need queue pairs to one another, the lower first; all to rank 0, for barriers."""
+    steps = {rank: pattern.shape.steps(rank, ranks, ranks) for rank in range(ranks)}
+    talk = {tuple(sorted((rank, send.peer))) for rank in steps for step in steps[rank] for send in step.sends}
+    return frozenset((low, high) for low, high in talk) | {(0, rank) for rank in range(1, ranks)}
+
+
+def elements_of(pattern: Pattern, ranks: int, count: int) -> dict[str, int]:
+    """Elements of each memory of a rank."""
+    sizes = {"send": count, "recv": count}
+    if pattern.shape.scratch is not None:
+        sizes["scratch"] = pattern.shape.scratch(ranks, count)
+    return sizes
 
 
 def _without_empty(step: Step) -> Step:

@@ -3,6 +3,7 @@
 from collections import defaultdict, deque
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -96,3 +97,18 @@ def test_sums_are_exact_in_any_order(ranks: int, order: list[int]) -> None:
     chosen = tuple(rank for rank in order if rank < ranks)
     exact = sum(values(rank, 1, 5, 200, ranks).astype(np.float64) for rank in range(ranks))
     assert np.array_equal(total(chosen, 1, 5, 200, ranks).astype(np.float64), exact)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "ranks", "factor"),
+    [
+        ("all-reduce", 2, 1.0),
+        ("all-reduce", 8, 1.75),
+        ("all-to-all", 4, 0.75),
+        ("sendrecv", 9, 1.0),
+        ("incast", 5, 0.8),
+    ],
+)
+def test_bus_bandwidth_has_nccl_tests_factors(pattern, ranks, factor):
+    (found,) = (each for each in Pattern if each.value == pattern)
+    assert found.shape.bus_factor(ranks) == pytest.approx(factor)
