@@ -23,7 +23,7 @@ _KEPT = ("TERM", "COLUMNS", "LINES", "NO_COLOR")
 @click.command("scapy")
 @of_lab
 @click.argument("node", shell_complete=nodes_like)
-@click.option("-c", "--command", "line", metavar="PYTHON", help="Run this in the console and end.")
+@click.option("-c", "--command", "line", metavar="PYTHON", help="Run this line in the console and end.")
 def command(labdir: LabDir, node: str, line: str | None) -> None:
     """Open Scapy inside NODE. On a host, `mrc_write(h5)` sends a write and shows the answers; `lab()` tells what else.
 

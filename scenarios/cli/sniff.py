@@ -27,9 +27,9 @@ MOST_PACKETS = 10**9
 @click.command("sniff")
 @click.argument("place", metavar="LINK|NODE", shell_complete=targets_like)
 @click.argument("words", metavar="[FILTER]...", nargs=-1)
-@click.option("-c", "--count", type=Whole(1, MOST_PACKETS), help="End after so many packets.")
-@click.option("-w", "--write", type=GivenPath(), help="Also write them into this pcapng file.")
-@click.option("--seconds", type=Whole(1, 86_400), help="End after so long.")
+@click.option("-c", "--count", type=Whole(1, MOST_PACKETS), help="End after N packets.")
+@click.option("-w", "--write", type=GivenPath(), help="Also write packets to this pcapng file.")
+@click.option("--seconds", type=Whole(1, 86_400), help="End after N seconds.")
 @of_lab
 @told
 def command(
