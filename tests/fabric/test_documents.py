@@ -55,7 +55,7 @@ class Reader:
     def _follow(self, block: Block) -> None:
         if (name := block.marked("file")) is not None:
             (self.folder / name).write_text(self._on_this_lab(block.text))
-        elif block.language == "python":
+        elif block.language == "python" and block.marked("into") is None:
             self._run(block, [sys.executable, "-c", self._on_this_lab(block.text)])
         elif block.language == "sh" and block.marked("skip") is None and block.marked("as in") is None:
             for line in block.lines:
