@@ -13,7 +13,7 @@ from scenarios.cli.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError, WorkerFailedError
-from scenarios.lab.client import Owner, Worker, not_up
+from scenarios.lab.client import WORKER_LOOK_S, Owner, Worker, not_up
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import RUNNING, LabStatus, Status
 
@@ -92,7 +92,7 @@ def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
     running = {child.name for child in status.children if child.state == RUNNING}
     for index in range(status.workers):
         if worker_name(index) in running:
-            with suppress(WorkerFailedError), Worker(labdir.worker_socket(index)) as worker:
+            with suppress(WorkerFailedError), Worker(labdir.worker_socket(index), WORKER_LOOK_S) as worker:
                 counts |= rejected_counts([msgspec.convert(worker.ask(Counters()), WorkerCounts)])
     return rejected_rows(counts)
 

@@ -5,7 +5,7 @@ from typing import Any
 from agent.host import requests as ask
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError
-from scenarios.lab.client import Worker, not_up
+from scenarios.lab.client import WORKER_LOOK_S, Worker, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role, parse_node
@@ -81,5 +81,5 @@ def _ask(labdir: LabDir, host: NodeId, request: ask.Request) -> Row:
     state = read_state(labdir)
     if state is None:
         raise LabStateError(not_up(labdir))
-    with Worker(labdir.worker_socket(worker_of(host.index, state.workers))) as worker:
+    with Worker(labdir.worker_socket(worker_of(host.index, state.workers)), WORKER_LOOK_S) as worker:
         return worker.ask(request)

@@ -54,14 +54,13 @@ def command(
     state = read_state(labdir)
     if state is None:
         raise LabStateError(not_up(labdir))
-    fabric = state.fabric()
-    ways = ways_of(place, fabric)
+    ways = ways_of(place, state.fabric())
     leave_home()
     from scenarios.cli.sniff_loop import Sniffing
 
     with ExitStack() as held:
         writer = None if target is None else PcapngWriter(held.enter_context(replacing(target)))
-        sniffing = Sniffing(labdir.lab, fabric, ways, words, writer)
+        sniffing = Sniffing(labdir, state, ways, words, writer)
         sniffing.run(output, count, seconds)
     said = count_text(sniffing.shown, "packet")
     lost = f", {count_text(sniffing.lost, 'more')} found no room here and were not seen" if sniffing.lost else ""

@@ -12,9 +12,9 @@ from agent.wire.constants import ETHERNET_BYTES
 from results.captures.packets import Captured, Direction, Interface
 from results.captures.pcapng_writer import PcapngWriter
 from scenarios.cli.output import Output
+from scenarios.lab.lab_dir import LabDir, LabState
 from scenarios.lab.packet_words import Filter, PacketWords, line_of
 from scenarios.lab.sniffing import Heard, Listening
-from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
 
 _LINKTYPE_ETHERNET = 1
@@ -25,12 +25,18 @@ class Sniffing:
     """One call of the command."""
 
     def __init__(
-        self, lab: str, fabric: Fabric, ways: Sequence[DirectedLink], words: Sequence[str], writer: PcapngWriter | None
+        self,
+        labdir: LabDir,
+        state: LabState,
+        ways: Sequence[DirectedLink],
+        words: Sequence[str],
+        writer: PcapngWriter | None,
     ) -> None:
         """Raises `UsageError` for words that are no filter."""
+        fabric = state.fabric()
         self._filter = Filter(words)
         self._speaker = PacketWords(fabric)
-        self._listening = Listening(lab, ways, fabric.spec.mtu + ETHERNET_BYTES)
+        self._listening = Listening(labdir, state.owner, ways, fabric.spec.mtu + ETHERNET_BYTES)
         self._numbers = {way: number for number, way in enumerate(ways)}
         self._writer = writer
         self._stopped = False

@@ -5,9 +5,8 @@ One request at a time, one line each way; an error reply becomes an exception of
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
-from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -30,6 +29,9 @@ QUICK_TIMEOUT_S = 20.0
 WORKER_PATIENCE_S = 1.0
 """A worker answers within some turns of its engine, each of milliseconds; after this, and as often as it passes, one
 that is stopped is not waited for any longer (our choice)."""
+
+WORKER_LOOK_S = 5.0
+"""For a look at what a worker counts: one that has not answered by then hangs (our choice)."""
 
 _ENDING_S = 1.0
 """Within this a process that has closed its connections is gone (our choice)."""
@@ -144,14 +146,11 @@ class Worker:
     One that is stopped, as by SIGSTOP, is not waited for: that is an error which names the process.
     """
 
-    def __init__(
-        self, path: Path, timeout_s: float = ANSWER_TIMEOUT_S, state_of: Callable[[str], str] | None = None
-    ) -> None:
-        """`state_of` tells by name how a process of the lab is; by default its owner does."""
+    def __init__(self, path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
+        """It has `timeout_s` to answer."""
         self._path = path
         self._labdir = LabDir(path.parent.name, path.parent.parent)
         self._timeout_s = timeout_s
-        self._state_of = state_of or partial(_state_of, self._labdir)
         self._line = LineSocket(path, self._gone, WORKER_PATIENCE_S)
         self._was_stopped = False
 
@@ -200,7 +199,7 @@ class Worker:
         labdir, name = self._labdir, self._path.stem
         try:
             self._require_going()
-            state = self._state_of(name)
+            state = _state_of(labdir, name)
         except WorkerFailedError as stopped:
             return stopped
         except ScenariosError:

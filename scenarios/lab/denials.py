@@ -5,31 +5,28 @@ Owns the list; the engine workers know which entropy values cross a link. Every 
 
 import logging
 import time
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeVar
 
-from agent.host.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
+from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
 from results.files.event_log import EventLog, Fields, Tail, timestamp
-from scenarios.errors import ScenariosError, UsageError, WorkerFailedError
-from scenarios.lab.client import Worker
+from scenarios.errors import ScenariosError, UsageError
+from scenarios.lab.asking import StatusOf, replies_of, require_running
 from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.link_trials import Trials
-from scenarios.lab.processes import stopped_text
-from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus, DenialState
+from scenarios.lab.pending import STEP_S, Pending, Steps, Works
+from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role, parse_link
+
+R = TypeVar("R")
 
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.05
 """How often SprayCheck's records are read while it may deny (our choice)."""
-
-WORKERS_WITHIN_S = 10.0
-"""All workers together answer within this, or the request fails: everybody else waits for the owner meanwhile. Half of
-what its other clients wait (`QUICK_TIMEOUT_S`); one that is stopped is not asked at all."""
 
 AGAIN_S = 1.0
 """Between two tries to tell a worker what it may not have heard (our choice)."""
@@ -50,10 +47,9 @@ class Acting:
 
 
 class Denials:
-    """Links denied now."""
+    """Links denied now. What is asked of workers is pending work: `run` goes on with it."""
 
-    def __init__(self, labdir: LabDir, fabric: Fabric, workers: int, status_of: Callable[[str], ChildStatus]) -> None:
-        """`status_of` tells by name how a process of the lab is."""
+    def __init__(self, labdir: LabDir, fabric: Fabric, workers: int, status_of: StatusOf) -> None:
         self._labdir = labdir
         self._fabric = fabric
         self._workers = range(workers)
@@ -61,6 +57,8 @@ class Denials:
         self._unsure = set[int]()
         """Workers that may have another list: one did not answer, and the change was taken back."""
         self._again_s = 0.0
+        self._works = Works()
+        """Changes, one at a time: each begins from what the one before has left."""
         self._denied: dict[DirectedLink, DenialState] = {}
         self._acting: Acting | None = None
         self._records = Tail(labdir.detect, labdir.older_detect)
@@ -74,142 +72,153 @@ class Denials:
         """All that is denied."""
         return tuple(self._denied.values())
 
-    def act_on(self, acting: Acting | None) -> None:
-        """Deny what SprayCheck accuses from here on, or leave that be."""
+    def act_on(self, acting: Acting | None) -> Pending[None]:
+        """Deny what SprayCheck accuses from here on, or leave that be; over when the workers know what to probe."""
         self._records.skip()
         self._acting = acting
         self._lifted.clear()
-        if self._denied:
-            self._put(self._denied)
+        return self._begun(self._acting_on())
 
-    def deny(self, target: str, by: str) -> tuple[DenialState, ...]:
+    def _acting_on(self) -> Steps[None]:
+        if self._denied:
+            yield from self._put(self._denied)
+
+    def deny(self, target: str, by: str) -> Pending[tuple[DenialState, ...]]:
         """Deny every direction that `target` selects; all that is denied then.
 
-        Raises `UnknownNameError`, `UsageError` for links to hosts, `WorkerFailedError`.
+        Raises `UnknownNameError`, `UsageError` for links to hosts; the work raises `WorkerFailedError`.
         """
         ways = parse_link(target, self._fabric)
         for way in ways:
             if Role.HOST in (way.sender.role, way.receiver.role):
                 raise UsageError(f"{way} is a host's own link: take its port down instead (fault set {way} --down)")
+        return self._begun(self._deny(ways, by))
+
+    def _deny(self, ways: Sequence[DirectedLink], by: str) -> Steps[tuple[DenialState, ...]]:
         fresh = [way for way in ways if way not in self._denied]
         now = timestamp(time.time_ns())
-        self._put(self._denied | {way: DenialState(str(way), by, now) for way in fresh})
+        yield from self._put(self._denied | {way: DenialState(str(way), by, now) for way in fresh})
         for way in fresh:
             self._note("DENY", way, by)
         return self.states()
 
-    def allow(self, target: str | None, by: str) -> tuple[DenialState, ...]:
+    def allow(self, target: str | None, by: str) -> Pending[tuple[DenialState, ...]]:
         """Allow what `target` selects again, or (None) everything; what is still denied then. Raises as `deny`."""
-        ways = list(self._denied) if target is None else parse_link(target, self._fabric)
-        gone = [way for way in ways if way in self._denied]
-        self._put({way: state for way, state in self._denied.items() if way not in gone})
+        return self._begun(self._allow(None if target is None else parse_link(target, self._fabric), by))
+
+    def _allow(self, ways: Sequence[DirectedLink] | None, by: str) -> Steps[tuple[DenialState, ...]]:
+        gone = [way for way in self._denied if ways is None or way in ways]
+        yield from self._put({way: state for way, state in self._denied.items() if way not in gone})
         for way in gone:
             self._note("ALLOW", way, by)
         return self.states()
 
+    def _begun(self, steps: Steps[R]) -> Pending[R]:
+        work = self._works.ask(steps)
+        self._works.run()
+        return work
+
     def due_in_s(self) -> float | None:
         """Seconds until `run` has something to do; None when nothing is planned."""
+        if self._works:
+            return STEP_S
         if self._acting is not None:
             return LOOK_EVERY_S
         return AGAIN_S if self._unsure else None
 
     def run(self) -> None:
         """Deny what has been accused since, allow what has proved itself; failures are logged, none is raised."""
-        self._assure()
-        if self._acting is None:
-            return
-        for record in self._records.fresh():
-            if record.get("event") == "LOCALIZE" and _is_meant(record, self._acting):
-                for link in record["links"]:
-                    self._follow(link)
-        if self._acting.lift_after and self._probed():
-            self._try(self._acting.lift_after)
+        if self._acting is not None:
+            for record in self._records.fresh():
+                if record.get("event") == "LOCALIZE" and _is_meant(record, self._acting):
+                    for link in record["links"]:
+                        self._works.add(self._follow(link, self._acting))
+        if not self._works:
+            self._works.add(self._assure())
+            self._works.add(self._try())
+        self._works.run()
 
-    def _try(self, lift_after: int) -> None:
+    def _try(self) -> Steps[None]:
         """Allow links again over which enough probes in a row were answered."""
-        if any(self._status(index).state != RUNNING for index in self._workers):
+        lift_after = self._acting.lift_after if self._acting else 0
+        if not (lift_after and self._probed()) or any(self._status(i).state != RUNNING for i in self._workers):
             return
         try:
-            told = [row for reply in self._ask(self._workers, LinkProbesAsked()) for row in reply["links"]]
-            for link in self._trials.passed(told, lift_after):
+            asking = replies_of(self._labdir, self._workers, LinkProbesAsked(), self._status_of)
+            replies = yield from self._works.aside(asking)
+            rows = [row for reply in replies or () for row in reply["links"]]
+            for link in self._trials.passed(rows, lift_after):
                 way = next(way for way in self._denied if _denied_link(way) == link)
                 self._lifted.add(str(way))
-                self.allow(str(way), BY_PROBES)
+                yield from self._allow((way,), BY_PROBES)
         except ScenariosError as error:
             _log.error("probes of denied links: %s", error)
 
-    def _follow(self, link: str) -> None:
+    def _follow(self, link: str, acting: Acting) -> Steps[None]:
         """Deny an accused link unless that would cost its leaf more than half of its links in that direction."""
         try:
             (way,) = parse_link(link, self._fabric)
-            if way in self._denied or link in self._lifted:
+            if way in self._denied or link in self._lifted or acting is not self._acting:
                 return
             if leaves_too_few(way, set(self._denied), self._fabric.spec.spines):
                 self._note("DENY_REFUSED", way, BY_DETECTOR)
                 return
-            self.deny(link, BY_DETECTOR)
+            yield from self._deny((way,), BY_DETECTOR)
         except (ScenariosError, ValueError) as error:
             _log.error("deny %s: %s", link, error)
 
-    def _put(self, wanted: dict[DirectedLink, DenialState]) -> None:
+    def _put(self, wanted: dict[DirectedLink, DenialState]) -> Steps[None]:
         """Tell all workers, then believe it; a worker that fails ends its runs by itself.
 
         Raises `WorkerFailedError`; then what was denied before holds, and those that have heard otherwise hear that.
         """
         for index in self._workers:
-            _require_running(self._status(index))
-        before, self._denied = self._denied, wanted
+            require_running(self._status(index))
         try:
-            probed = self._probed()
-            self._trials.keep(probed)
-            self._ask(self._workers, self._order(probed))
+            order = self._order(wanted)
+            self._trials.keep(order.probed)
+            yield from replies_of(self._labdir, self._workers, order, self._status_of)
         except ScenariosError:
-            self._denied, self._unsure = before, {*self._workers}
+            self._unsure = {*self._workers}
             raise
+        self._denied = wanted
         self._unsure.clear()
 
-    def _assure(self) -> None:
+    def _assure(self) -> Steps[None]:
         """Tell workers that may have another list what is denied, as soon as they run."""
         if not self._unsure or time.monotonic() < self._again_s:
             return
         self._again_s = time.monotonic() + AGAIN_S
         for index in sorted(self._unsure):
             if self._status(index).state == RUNNING:
-                with suppress(ScenariosError):
-                    self._ask((index,), self._order(self._probed()))
+                telling = replies_of(self._labdir, (index,), self._order(self._denied), self._status_of)
+                try:
+                    if (yield from self._works.aside(telling)) is None:
+                        return
                     self._unsure.discard(index)
+                except ScenariosError as error:
+                    _log.error("tell what is denied: %s", error)
 
     def _status(self, index: int) -> ChildStatus:
         return self._status_of(worker_name(index))
 
-    def _order(self, probed: tuple[DeniedLink, ...]) -> SetDenied:
-        return SetDenied(tuple(map(_denied_link, self._denied)), probed)
+    def _order(self, denied: Mapping[DirectedLink, DenialState]) -> SetDenied:
+        return SetDenied(tuple(map(_denied_link, denied)), self._probed(denied))
 
-    def _probed(self) -> tuple[DeniedLink, ...]:
-        """Denied links over which probes are sent: what hands have denied, hands allow again."""
+    def _probed(self, denied: Mapping[DirectedLink, DenialState] | None = None) -> tuple[DeniedLink, ...]:
+        """Those of denied links (by default now) that are probed: what hands have denied, hands allow again."""
         if self._acting is None or not self._acting.lift_after:
             return ()
-        return tuple(_denied_link(way) for way, state in self._denied.items() if state.by == BY_DETECTOR)
-
-    def _ask(self, indexes: Iterable[int], request: Request) -> list[dict[str, Any]]:
-        """The workers' replies, which come soon or not at all. Raises `WorkerFailedError`."""
-        until, replies = time.monotonic() + WORKERS_WITHIN_S, list[dict[str, Any]]()
-        for index in indexes:
-            left_s = max(0.1, until - time.monotonic())
-            with Worker(self._labdir.worker_socket(index), left_s, lambda of: self._status_of(of).state) as worker:
-                replies.append(worker.ask(request))
-        return replies
+        links = self._denied if denied is None else denied
+        return tuple(_denied_link(way) for way, state in links.items() if state.by == BY_DETECTOR)
 
     def _note(self, event: str, way: DirectedLink, by: str) -> None:
-        with EventLog(self._labdir.detect) as log:
-            log.write(event, "controller", {"epoch": self.epoch, "link": str(way), "by": by})
-
-
-def _require_running(worker: ChildStatus) -> None:
-    if worker.state == STOPPED:
-        raise WorkerFailedError(stopped_text(worker.name, worker.process))
-    if worker.state != RUNNING:
-        raise WorkerFailedError(f"{worker.name} has ended: {worker.state}")
+        """Write a change down; without room it is in force all the same."""
+        try:
+            with EventLog(self._labdir.detect) as log:
+                log.write(event, "controller", {"epoch": self.epoch, "link": str(way), "by": by})
+        except OSError as error:
+            _log.error("%s of %s is in force, but not written down: %s", event, way, error)
 
 
 def leaves_too_few(way: DirectedLink, denied: set[DirectedLink], spines: int) -> bool:

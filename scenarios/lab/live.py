@@ -25,8 +25,9 @@ from scenarios.lab.injections import Injections
 from scenarios.lab.lab_check import PutOn, differences_of
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.launch import OwnerSettings
+from scenarios.lab.pending import Later
 from scenarios.lab.processes import ProcessId
-from scenarios.lab.protocol import CaptureState, Checked, LabStatus, Measuring
+from scenarios.lab.protocol import CaptureState, Checked, Epoch, LabStatus, Measuring
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
@@ -101,10 +102,11 @@ class Lab:
         self.captures.left(client)
         self.injections.left(client)
 
-    def new_epoch(self, wanted: Measuring) -> int:
-        """Make SprayCheck ready for a run that asks for this; a number that no earlier run has had.
+    def new_epoch(self, wanted: Measuring) -> Later:
+        """Make SprayCheck ready for a run that asks for this; an `Epoch` with a number that no earlier run has had.
 
-        Raises `LabStateError` when there is none left, or this lab cannot be made ready.
+        Over when workers know which links to probe. Raises `LabStateError` when no number is left, or this lab cannot
+        be made ready.
         """
         if self.epoch == MOST_EPOCHS:
             raise LabStateError(
@@ -114,8 +116,9 @@ class Lab:
         self.measure(wanted)
         self.epoch += 1
         self.denials.epoch = self.epoch
-        self.denials.act_on(Acting(self.epoch, wanted.expectation, wanted.lift_after) if wanted.act else None)
-        return self.epoch
+        acting = Acting(self.epoch, wanted.expectation, wanted.lift_after) if wanted.act else None
+        told = Epoch(self.epoch)
+        return Later(self.denials.act_on(acting), lambda _: told)
 
     def measure(self, wanted: Measuring) -> None:
         """Start SprayCheck, anew if it was started for something else or has said enough for one file.

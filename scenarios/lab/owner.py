@@ -33,9 +33,10 @@ from scenarios.lab.captures import CapturePlace, CaptureSize
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
 from scenarios.lab.launch import Notice, OwnerSettings
 from scenarios.lab.live import Lab, lab_up
+from scenarios.lab.pending import Later
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.lab.serve import listening, serve
+from scenarios.lab.serve import LaterAnswer, listening, serve
 from scenarios.own_code import own_code
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError
@@ -138,14 +139,20 @@ def _keep_records_in(labdir: LabDir) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
 
 
-def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer:
+def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer | LaterAnswer:
     """Do what is asked; an expected error is an answer, too."""
     lab.take_back = None
+    return _answered(type(request).__name__, lambda: _SERVE[type(request)](lab, request, client))
+
+
+def _answered(asked: str, serving: Callable[[], Any]) -> Answer | LaterAnswer:
     try:
-        result = _SERVE[type(request)](lab, request, client)
+        result = serving()
     except _EXPECTED as error:
-        _log.warning("%s: %s", type(request).__name__, error)
+        _log.warning("%s: %s", asked, error)
         return Answer(refusal=Refusal(_text(error), blame_of(error)))
+    if isinstance(result, Later):
+        return partial(_later, asked, result) if not result.work.is_over else _answered(asked, result.result)
     return Answer(result=msgspec.Raw(msgspec.json.encode(result)))
 
 
@@ -160,6 +167,11 @@ def _text(error: Exception) -> str:
     if type(error).__module__ == "builtins" and isinstance(error, OSError) and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error) if isinstance(error, _EXPECTED) else f"{type(error).__name__}: {error}"
+
+
+def _later(asked: str, result: Later) -> Answer | None:
+    answer = _answered(asked, result.result) if result.work.is_over else None
+    return answer if isinstance(answer, Answer) else None
 
 
 def _fault_set(lab: Lab, request: protocol.FaultSet, client: int) -> protocol.Faults:
@@ -197,10 +209,6 @@ def _capture_stop(lab: Lab, request: protocol.CaptureStop, _: int) -> protocol.C
     return protocol.Captures(ended, lab.captures.states())
 
 
-def _new_epoch(lab: Lab, request: protocol.NewEpoch, _: int) -> protocol.Epoch:
-    return protocol.Epoch(lab.new_epoch(request.measuring))
-
-
 _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
     protocol.Status: lambda lab, *_: lab.status(),
     protocol.FaultSet: _fault_set,
@@ -209,9 +217,9 @@ _SERVE: dict[type[Any], Callable[[Lab, Any, int], Any]] = {
     protocol.FaultEvent: _fault_event,
     protocol.CaptureStart: _capture_start,
     protocol.CaptureStop: _capture_stop,
-    protocol.NewEpoch: _new_epoch,
-    protocol.Deny: lambda lab, request, _: protocol.Denials(lab.denials.deny(request.target, "hand")),
-    protocol.Allow: lambda lab, request, _: protocol.Denials(lab.denials.allow(request.target, "hand")),
+    protocol.NewEpoch: lambda lab, request, _: lab.new_epoch(request.measuring),
+    protocol.Deny: lambda lab, request, _: Later(lab.denials.deny(request.target, "hand"), protocol.Denials),
+    protocol.Allow: lambda lab, request, _: Later(lab.denials.allow(request.target, "hand"), protocol.Denials),
     protocol.DenyShow: lambda lab, *_: protocol.Denials(lab.denials.states()),
     protocol.Check: lambda lab, *_: lab.check(),
     protocol.Shutdown: lambda *_: protocol.Done(),

@@ -1,33 +1,46 @@
 """The owner's loop: answers requests over a unix socket, one at a time, until it is told to end.
 
-Knows sockets and lines; what a request does is decided by who passes `handle`.
+Knows sockets and lines; what a request does is decided by who passes `handle`. Nobody waits for another client: each
+has one request served a turn, and an answer that is not there yet comes later.
 """
 
 import itertools
-import os
 import selectors
 import socket
+from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from enum import Enum
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Protocol
 
 import msgspec
 
+from agent.io.listening import listen_at
+from scenarios.lab.pending import STEP_S
 from scenarios.lab.protocol import Answer, Blame, Refusal, Request, Shutdown
 
 _LONGEST_LINE = 1 << 20
 """No request is nearly as long (our choice)."""
 
-_PATIENCE_S = 5.0
-"""A client that does not take its answer for so long is left (our choice): it must not stop everybody else."""
+_PATIENCE_S = 0.5
+"""A client that does not take its answer for so long, while `_ANSWER_BYTES` are on the way to it, is left (our choice):
+it must not stop everybody else."""
 
-Handle = Callable[[Request, int], Answer]
+_ANSWER_BYTES = 8 << 20
+"""Kept by the kernel for a client that does not read (our choice): more than the longest answer."""
+
+_SO_SNDBUFFORCE = 32
+"""From asm-generic/socket.h; root may go beyond the machine's limit."""
+
+LaterAnswer = Callable[[], Answer | None]
+"""The answer once it is there, looked for at every turn."""
+
+Handle = Callable[[Request, int], Answer | LaterAnswer]
 """Answers a request of a client; clients are told apart by a number, which is never used again."""
 
 Left = Callable[[int, bool], None]
-"""Hears that a client is gone; True: it did not hear the answer to the last request that was handled, which was its."""
+"""Hears that a client is gone; True: it did not hear the answer to the last request that was handled, which was its
+and was answered at once."""
 
 
 class Chore(Protocol):
@@ -42,41 +55,125 @@ class Chore(Protocol):
         ...
 
 
-class _Attended(Enum):
-    """What became of a client."""
-
-    WAITS = "it may ask again"
-    GONE = "it has left"
-    UNHEARD = "it has left before its answer"
-    ENDS = "it asked for the end of the lab"
-
-
 class _Client:
     def __init__(self, link: socket.socket, number: int) -> None:
         self.link = link
         self.number = number
         self.received = b""
+        self.lines = deque[bytes]()
+        """Requests that are not begun yet."""
+        self.later: LaterAnswer | None = None
+        """Gives the answer to the one that was begun and is not answered yet."""
+        self.is_ending = False
+        """It asked for the end of the lab."""
+        self.is_gone = False
+        self.is_unheard = False
+        """It is gone and did not hear the answer to what it asked last."""
 
-    def lines(self) -> list[bytes] | None:
-        """Whole lines that have come; None when the other side is gone."""
+    def take_in(self) -> None:
+        """Receive what has come."""
         try:
             data = self.link.recv(1 << 16)
         except OSError:
-            return None
-        self.received += data
-        if not data or len(self.received) > _LONGEST_LINE:
-            return None
-        *lines, self.received = self.received.split(b"\n")
-        return lines
+            data = b""
+        *lines, self.received = (self.received + data).split(b"\n")
+        self.lines += filter(None, lines)
+        self.is_gone = not data or len(self.received) > _LONGEST_LINE
+
+    def send(self, answer: Answer) -> bool:
+        """Send it; whether it went."""
+        try:
+            self.link.sendall(msgspec.json.encode(answer) + b"\n")
+        except OSError:
+            self.is_gone = True
+            return False
+        return True
+
+
+class _Server:
+    """Clients, and what is to be answered to each."""
+
+    def __init__(self, handle: Handle, left: Left | None) -> None:
+        self._handle = handle
+        self._left = left
+        self._decoder = msgspec.json.Decoder(Request)
+        self._numbers = itertools.count(1)
+        self._clients: list[_Client] = []
+        self.selector = selectors.DefaultSelector()
+
+    def close(self) -> None:
+        """Close the connections of all clients that are left."""
+        for client in self._clients:
+            client.link.close()
+        self.selector.close()
+
+    def accept(self, listener: socket.socket) -> None:
+        """Take in a client."""
+        link = listener.accept()[0]
+        link.settimeout(_PATIENCE_S)
+        with suppress(OSError):  # as when it is not root who serves
+            link.setsockopt(socket.SOL_SOCKET, _SO_SNDBUFFORCE, _ANSWER_BYTES)
+        self._clients.append(_Client(link, next(self._numbers)))
+        self._watch(self._clients[-1])
+
+    def due_in_s(self) -> float | None:
+        """Seconds until `turn` has something to do that no socket shows; None when there is nothing."""
+        if any(client.lines and client.later is None for client in self._clients):
+            return 0.0
+        return STEP_S if any(client.later for client in self._clients) else None
+
+    def turn(self) -> bool:
+        """Serve one request of each client; whether one asked for the end of the lab."""
+        for client in list(self._clients):
+            self._attend(client)
+            if client.is_ending:
+                return True
+            self._watch(client)
+            if client.is_gone and (client.is_unheard or not (client.lines or client.later)):
+                self._forget(client)
+        return False
+
+    def _watch(self, client: _Client) -> None:
+        """Listen to a client that has no request left to be served, and to no other: it fills no memory here."""
+        wanted, is_watched = not (client.is_gone or client.lines), client.link in self.selector.get_map()
+        if wanted and not is_watched:
+            self.selector.register(client.link, selectors.EVENT_READ, client)
+        if is_watched and not wanted:
+            self.selector.unregister(client.link)
+
+    def _attend(self, client: _Client) -> None:
+        if client.later is not None:
+            if (answer := client.later()) is not None:
+                client.later = None
+                client.send(answer)
+        elif client.lines:
+            self._serve(client, client.lines.popleft())
+
+    def _serve(self, client: _Client, line: bytes) -> None:
+        try:
+            request = self._decoder.decode(line)
+        except msgspec.DecodeError as error:
+            client.send(Answer(refusal=Refusal(f"not a request: {error}", Blame.USAGE)))
+            return
+        answer = self._handle(request, client.number)
+        if not isinstance(answer, Answer):
+            client.later = answer
+            return
+        client.is_unheard = not client.send(answer)
+        client.is_ending = isinstance(request, Shutdown)
+
+    def _forget(self, client: _Client) -> None:
+        client.link.close()
+        self._clients.remove(client)
+        if self._left is not None:
+            self._left(client.number, client.is_unheard)
 
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
     """A socket at which root, and nobody else, can ask."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(os.fspath(path))
-        path.chmod(0o600)
-        listener.listen(16)
+        listen_at(path, listener, 16)
         yield listener
 
 
@@ -88,59 +185,21 @@ def serve(
     left: Left | None = None,
 ) -> None:
     """Serve until a `Shutdown` request, or until the other end of `lease` is gone."""
-    decoder, numbers = msgspec.json.Decoder(Request), itertools.count(1)
-    with ExitStack() as held:
-        selector = held.enter_context(selectors.DefaultSelector())
-        held.callback(_hang_up, selector)
-        selector.register(listener, selectors.EVENT_READ)
+    with closing(_Server(handle, left)) as server:
+        server.selector.register(listener, selectors.EVENT_READ)
         if lease is not None:
-            selector.register(lease, selectors.EVENT_READ)
+            server.selector.register(lease, selectors.EVENT_READ)
         while True:
-            events = selector.select(chore.due_in_s() if chore else None)
+            times = (server.due_in_s(), chore.due_in_s() if chore else None)
+            events = server.selector.select(min((each for each in times if each is not None), default=None))
             if chore:
                 chore.run()
             for key, _ in events:
                 if key.fileobj is lease:
                     return
                 if key.fileobj is listener:
-                    link = listener.accept()[0]
-                    link.settimeout(_PATIENCE_S)
-                    selector.register(link, selectors.EVENT_READ, _Client(link, next(numbers)))
-                    continue
-                match _attend(key.data, decoder, handle):
-                    case _Attended.ENDS:
-                        return
-                    case _Attended.GONE | _Attended.UNHEARD as how:
-                        selector.unregister(key.fileobj)
-                        key.data.link.close()
-                        if left is not None:
-                            left(key.data.number, how is _Attended.UNHEARD)
-
-
-def _hang_up(selector: selectors.BaseSelector) -> None:
-    """Close the connections of all clients that are left."""
-    for key in selector.get_map().values():
-        if isinstance(key.data, _Client):
-            key.data.link.close()
-
-
-def _attend(client: _Client, decoder: msgspec.json.Decoder[Request], handle: Handle) -> _Attended:
-    """Answer one client's lines."""
-    lines = client.lines()
-    for line in filter(None, lines or ()):
-        reply, ends = _answered(decoder, line, handle, client.number)
-        try:
-            client.link.sendall(reply + b"\n")
-        except OSError:
-            return _Attended.ENDS if ends else _Attended.UNHEARD
-        if ends:
-            return _Attended.ENDS
-    return _Attended.GONE if lines is None else _Attended.WAITS
-
-
-def _answered(decoder: msgspec.json.Decoder[Request], line: bytes, handle: Handle, client: int) -> tuple[bytes, bool]:
-    try:
-        request = decoder.decode(line)
-    except msgspec.DecodeError as error:
-        return msgspec.json.encode(Answer(refusal=Refusal(f"not a request: {error}", Blame.USAGE))), False
-    return msgspec.json.encode(handle(request, client)), isinstance(request, Shutdown)
+                    server.accept(listener)
+                else:
+                    key.data.take_in()
+            if server.turn():
+                return

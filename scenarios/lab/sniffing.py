@@ -15,6 +15,9 @@ from typing import NamedTuple
 from agent.io.errors import PortOpenError
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from scenarios.errors import LabStateError
+from scenarios.lab.client import lab_end
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import ProcessId, is_alive
 from testbed.kernel.netns import namespace_path
 from testbed.model.ids import DirectedLink, namespace_name
 
@@ -37,9 +40,11 @@ class Heard(NamedTuple):
 class Listening:
     """Open rings on directions of links. Use in a `with`."""
 
-    def __init__(self, lab: str, ways: Iterable[DirectedLink], frame_bytes: int) -> None:
-        """`frame_bytes`: the longest frame that is heard whole."""
-        self._lab = lab
+    def __init__(self, labdir: LabDir, owner: ProcessId, ways: Iterable[DirectedLink], frame_bytes: int) -> None:
+        """`owner`: without it the lab is gone; `frame_bytes`: the longest frame that is heard whole."""
+        self._labdir = labdir
+        self._lab = labdir.lab
+        self._owner = owner
         self._ways = tuple(ways)
         self._frame_bytes = frame_bytes
         self._open = ExitStack()
@@ -65,7 +70,11 @@ class Listening:
         Raises `LabStateError` when the lab is gone. A link that goes down is silent until it is up again.
         """
         held: list[Heard] = []
+        look_s = 0.0
         while True:
+            if time.monotonic() > look_s:
+                self._require_owner()
+                look_s = time.monotonic() + _LOOK_EVERY_S
             due_ns = time.time_ns()  # what came before is in the rings by now; what comes later may come in any order
             ready, _, _ = select.select(list(self._ports), [], [], 0 if held else _LOOK_EVERY_S)
             for port in ready:
@@ -84,6 +93,11 @@ class Listening:
     def _require_node(self, way: DirectedLink) -> None:
         if not namespace_path(namespace_name(self._lab, way.receiver)).exists():
             raise LabStateError(f"{way}: {way.receiver} is gone, since the lab {self._lab} was taken down")
+
+    def _require_owner(self) -> None:
+        """Open rings keep the ports of both ends in being: nothing is heard of their lab's end."""
+        if not is_alive(self._owner):
+            raise LabStateError(lab_end(self._labdir) or f"lab {self._lab!r} was taken down; another has its name now")
 
     def lost(self) -> int:
         """Frames that found no room in a ring."""

@@ -118,13 +118,14 @@ def test_the_console_reads_no_file_of_a_user(lab: Lab, tmp_path: Path):
 
 
 def test_listening_ends_with_its_lab_and_goes_on_when_a_link_comes_back(lab: Lab):  # the last test: no lab after it
-    hearing = listening(lab, "p1:leaf0>spine1")
+    hearing, of_host = listening(lab, "p1:leaf0>spine1"), listening(lab, "h2", "nack")
     lab("fault", "set", "p1:leaf0-spine1", "--down")
     lab("fault", "clear", "--all")
     lab("scapy", "h0", "-c", "mrc_write(h1, b'up again', 1, 1)")
     assert hearing.stdout is not None
     assert "h0 > h1 WRITE_ONLY" in hearing.stdout.readline()
     lab("down")
-    stderr = hearing.communicate(timeout=20)[1]
-    assert hearing.returncode == 4
-    assert "was taken down" in stderr
+    for each in (hearing, of_host):  # of a host both ends of each link are held open
+        stderr = each.communicate(timeout=20)[1]
+        assert each.returncode == 4
+        assert "taken down" in stderr

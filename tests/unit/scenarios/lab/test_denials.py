@@ -1,17 +1,22 @@
 """The controller's denylist: what it tells the workers and writes down, and what it will not deny by itself."""
 
+import time
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, TypeVar
 
+import msgspec
 import pytest
 from msgspec.structs import asdict
 
-from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
+from agent.host.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
 from results.files.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
-from scenarios.lab import denials
+from scenarios.lab import asking
 from scenarios.lab.denials import Acting, Denials, leaves_too_few
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.pending import Pending
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec
@@ -19,6 +24,9 @@ from testbed.model.ids import parse_link
 from tests.support.run_schemas import problems_in
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=4))
+
+
+R = TypeVar("R")
 
 
 class Workers:
@@ -35,30 +43,27 @@ class Workers:
     def status(self, name: str) -> ChildStatus:
         return ChildStatus(name, ProcessId(123, 1), self.states[name])
 
-    def __call__(self, path: Path, *_: object) -> "Workers":
-        self.path = path
-        return self
+    def __call__(self, path: Path, line: bytes) -> AbstractContextManager[Any]:
+        answers = iter((self._answer(path, msgspec.json.decode(line, type=Request)),))
+        return nullcontext(SimpleNamespace(reply=lambda: next(answers, None)))
 
-    def __enter__(self) -> "Workers":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def ask(self, request: SetDenied | LinkProbesAsked) -> dict[str, Any]:
+    def _answer(self, path: Path, request: Request) -> bytes | None:
         if isinstance(request, LinkProbesAsked):
             told = self.counts.items()
-            return {"links": [{**asdict(link), "answered": each[0], "lost": each[1]} for link, each in told]}
-        if self.path.stem == self.deaf:
-            raise WorkerFailedError(f"{self.deaf} did not answer for 10 s")
-        self.told.append((self.path.name, request))
-        return {"evs": 1}
+            rows = [{**asdict(link), "answered": each[0], "lost": each[1]} for link, each in told]
+            return msgspec.json.encode({"ok": True, "links": rows})
+        if path.stem == self.deaf:
+            return None
+        assert isinstance(request, SetDenied)
+        self.told.append((path.name, request))
+        return b'{"ok": true, "evs": 1}'
 
 
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     made = Workers()
-    monkeypatch.setattr(denials, "Worker", made)
+    monkeypatch.setattr(asking, "Exchange", made)
+    monkeypatch.setattr(asking, "WORKERS_WITHIN_S", 0.05)
     return made
 
 
@@ -69,6 +74,15 @@ def denylist(tmp_path: Path, workers: Workers) -> Denials:
     return Denials(labdir, FABRIC, 2, workers.status)
 
 
+def over(denylist: Denials, work: Pending[R]) -> R:
+    """What came of work that is gone on with."""
+    until = time.monotonic() + 5
+    while not work.is_over:
+        assert time.monotonic() < until
+        denylist.run()
+    return work.result()
+
+
 def noted(denylist: Denials) -> list[tuple[str, str, str]]:
     found = read_records(denylist._labdir.detect)
     mine = [each for each in found if each["event"] != "LOCALIZE"]
@@ -77,33 +91,35 @@ def noted(denylist: Denials) -> list[tuple[str, str, str]]:
 
 
 def test_every_worker_hears_the_whole_list_and_changes_are_written_down(denylist: Denials, workers: Workers) -> None:
-    denylist.deny("p0:leaf2-spine1", "hand")
+    over(denylist, denylist.deny("p0:leaf2-spine1", "hand"))
     both = {DeniedLink(0, 2, 1, True), DeniedLink(0, 2, 1, False)}
     assert [(name, set(request.links)) for name, request in workers.told] == [
         ("worker0.sock", both),
         ("worker1.sock", both),
     ]
-    left = denylist.allow("p0:spine1>leaf2", "hand")
+    left = over(denylist, denylist.allow("p0:spine1>leaf2", "hand"))
     assert [each.link for each in left] == ["p0:leaf2>spine1"]
     assert set(workers.told[-1][1].links) == {DeniedLink(0, 2, 1, True)}
-    assert denylist.allow(None, "hand") == ()
+    assert over(denylist, denylist.allow(None, "hand")) == ()
     assert [event for event, *_ in noted(denylist)] == ["DENY", "DENY", "ALLOW", "ALLOW"]
 
 
 def test_a_worker_that_is_stopped_is_named_and_nobody_is_asked(denylist: Denials, workers: Workers) -> None:
     workers.states["worker1"] = STOPPED
     with pytest.raises(WorkerFailedError, match=r"^worker1 \(process 123\) is stopped and does not answer"):
-        denylist.deny("p0:leaf2>spine1", "hand")
+        over(denylist, denylist.deny("p0:leaf2>spine1", "hand"))
     workers.states["worker1"] = "killed by SIGKILL"
     with pytest.raises(WorkerFailedError, match=r"^worker1 has ended: killed by SIGKILL$"):
-        denylist.deny("p0:leaf2>spine1", "hand")
+        over(denylist, denylist.deny("p0:leaf2>spine1", "hand"))
     assert (workers.told, denylist.states(), denylist.due_in_s()) == ([], (), None)
 
 
 def test_a_change_that_one_worker_did_not_hear_is_taken_back_at_all(denylist: Denials, workers: Workers) -> None:
     workers.deaf = "worker1"
-    with pytest.raises(WorkerFailedError, match="did not answer"):
-        denylist.deny("p0:leaf2>spine1", "hand")
+    with pytest.raises(
+        WorkerFailedError, match=r"^worker1 \(process 123\) has not answered for 0 s; it runs, but may hang$"
+    ):
+        over(denylist, denylist.deny("p0:leaf2>spine1", "hand"))
     assert denylist.states() == ()
     assert denylist.due_in_s() is not None
     workers.states["worker1"] = STOPPED
@@ -117,7 +133,7 @@ def test_a_change_that_one_worker_did_not_hear_is_taken_back_at_all(denylist: De
 
 def test_a_hosts_link_is_refused(denylist: Denials, workers: Workers) -> None:
     with pytest.raises(UsageError, match="host's own link"):
-        denylist.deny("p0:h1>leaf1", "hand")
+        over(denylist, denylist.deny("p0:h1>leaf1", "hand"))
     assert workers.told == []
 
 
@@ -161,7 +177,7 @@ NAMED = DeniedLink(0, 1, 3, up=True)
 
 def test_a_link_that_was_named_is_allowed_again_after_so_many_clean_probes(denylist: Denials, workers: Workers) -> None:
     denylist.act_on(Acting(3, "uniform", lift_after=100))
-    denylist.deny("p1:leaf2>spine2", "hand")
+    over(denylist, denylist.deny("p1:leaf2>spine2", "hand"))
     accuse(denylist, "p0:leaf1>spine3")
     denylist.run()
     assert workers.told[-1][1].probed == (NAMED,), "what a hand has denied a hand allows"

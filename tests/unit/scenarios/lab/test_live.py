@@ -47,7 +47,7 @@ class CounterProcess:
 def lab(tmp_path: Path) -> Lab:
     labdir = LabDir("x", tmp_path)
     labdir.path.mkdir()
-    denials = SimpleNamespace(epoch=0, act_on=lambda acting: None)
+    denials = SimpleNamespace(epoch=0, act_on=lambda acting: SimpleNamespace(result=lambda: None))
     children: Any = CounterProcess(labdir.detect)
     unused: Any = None
     return Lab(
@@ -56,9 +56,14 @@ def lab(tmp_path: Path) -> Lab:
     )  # fmt: skip
 
 
+def epoch_of(lab: Lab, **asked: Any) -> int:
+    number: int = lab.new_epoch(Measuring(**asked)).result().epoch
+    return number
+
+
 def test_spraycheck_goes_on_for_runs_that_ask_for_the_same(lab: Lab) -> None:
-    assert [lab.new_epoch(Measuring()) for _ in range(3)] == [1, 2, 3]
-    assert lab.new_epoch(Measuring(min_rate="2%")) == 4
+    assert [epoch_of(lab) for _ in range(3)] == [1, 2, 3]
+    assert epoch_of(lab, min_rate="2%") == 4
     assert lab.children.starts == 2  # type: ignore[attr-defined]
 
 
@@ -76,6 +81,6 @@ def test_verdicts_of_many_runs_are_kept_as_long_as_there_is_room(lab: Lab, monke
 
 def test_a_lab_that_has_had_as_many_runs_as_can_be_told_apart_says_so(lab: Lab) -> None:
     lab.epoch = MOST_EPOCHS - 1
-    assert lab.new_epoch(Measuring()) == MOST_EPOCHS
+    assert epoch_of(lab) == MOST_EPOCHS
     with pytest.raises(LabStateError, match="has had 65,535 runs"):
         lab.new_epoch(Measuring())

@@ -6,6 +6,7 @@ import queue
 import signal
 import socket
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owned
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.lab.serve import Handle, Left, listening, serve
+from scenarios.lab.serve import Handle, LaterAnswer, Left, listening, serve
 
 
 def handle(request: protocol.Request, _client: int) -> Answer:
@@ -213,3 +214,42 @@ def test_an_owner_that_is_busy_is_waited_for_with_a_line(
     with owned(labdir), listening(labdir.socket), Owner(labdir) as owner, pytest.raises(OwnerFailedError, match=told):
         owner.ask(protocol.Status(), protocol.LabStatus)
     assert [record.message for record in caplog.records] == ["the owner of lab 'x' has not answered for 5 s; waiting"]
+
+
+def test_a_client_that_takes_no_answers_holds_up_nobody(tmp_path: Path) -> None:
+    def long(request: protocol.Request, client: int) -> Answer:
+        return Answer(result=msgspec.Raw(b'"%s"' % (b"x" * 300_000))) if client == 1 else handle(request, client)
+
+    with serving(tmp_path, handling=long) as (labdir, _):
+        with socket.socket(socket.AF_UNIX) as deaf:
+            deaf.connect(str(labdir.socket))
+            deaf.sendall(b'{"op":"status"}\n' * 1000)
+            began = time.monotonic()
+            with Owner(labdir) as owner:
+                for _ in range(20):
+                    owner.ask(protocol.FaultShow(), protocol.Done)
+            assert time.monotonic() - began < 2
+        stop(labdir)
+
+
+def test_an_answer_may_come_later_and_others_are_served_meanwhile(tmp_path: Path) -> None:
+    ready, gone = threading.Event(), queue.SimpleQueue[tuple[int, bool]]()
+
+    def later(request: protocol.Request, client: int) -> Answer | LaterAnswer:
+        return (lambda: Answer() if ready.is_set() else None) if client <= 2 else handle(request, client)
+
+    with serving(tmp_path, handling=later, left=lambda *how: gone.put(how)) as (labdir, _):
+        with socket.socket(socket.AF_UNIX) as waits, socket.socket(socket.AF_UNIX) as leaves:
+            for link in (waits, leaves):
+                link.connect(str(labdir.socket))
+                link.sendall(b'{"op":"status"}\n{"op":"status"}\n')
+            leaves.close()
+            with Owner(labdir) as owner:
+                assert owner.ask(protocol.NewEpoch(protocol.Measuring("1%", 4)), protocol.Epoch).epoch == 4
+            assert gone.get(timeout=5) == (3, False)
+            ready.set()
+            assert gone.get(timeout=5)[0] == 2
+            answers = b""
+            while answers.count(b"\n") < 2:
+                answers += waits.recv(1 << 16)
+        stop(labdir)
