@@ -217,7 +217,7 @@ class Congestion(Part):
     adjust_period_us: float | None = _nscc("adjust_period_threshold_ns", US)
     """Time after which increases take effect; left out, one `base_rtt_us`."""
     shared: bool = False
-    """One window for all flows between two hosts, instead of one per flow."""
+    """One window for all flows from one host to another, instead of one per flow."""
 
 
 class Transport(Part):
