@@ -41,11 +41,18 @@ def command(
     write: Path | None,
     seconds: int | None,
 ) -> None:
-    """Print packets as they arrive over LINK, or over all links of NODE, until Ctrl-C. FILTER is words, as below.
+    """Print packets as they arrive over LINK, or over all links of NODE, until Ctrl-C.
 
     \b
-    spraylab sniff p0:leaf0-spine1 sack nack
-    spraylab sniff h5 write spine=3 psn=0-99 -c 20
+    spraylab sniff h5 sack nack
+    spraylab sniff p0:leaf0-spine3 write psn=0-99 -c 20
+
+    \b
+    FILTER is any of these kinds
+      write  sack  nack  ack  probe  endpoint  announce
+    and all of these conditions:
+      rtx  trimmed  plane=0  spine=5  psn=10-20
+      qp=0x3001  ev=0xc0001105  from=h0  to=h5
     """
     target = None if write is None else resolved_folder(write)
     if target is not None:

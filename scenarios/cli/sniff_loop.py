@@ -34,7 +34,7 @@ class Sniffing:
     ) -> None:
         """Raises `UsageError` for words that are no filter."""
         fabric = state.fabric()
-        self._filter = Filter(words)
+        self._filter = Filter(words, fabric)
         self._speaker = PacketWords(fabric)
         self._listening = Listening(labdir, state.owner, ways, fabric.spec.mtu + ETHERNET_BYTES)
         self._numbers = {way: number for number, way in enumerate(ways)}

@@ -104,7 +104,7 @@ def find_scenario(text: str | None) -> Path:
         raise UsageError(f"there is no file {text}")
     if text in study_names():
         raise UsageError(f"{text} is a study, not a scenario; run it by `spraylab study {text}`")
-    near = difflib.get_close_matches(text, catalog_names(), n=3, cutoff=0.4)
+    near = difflib.get_close_matches(text, catalog_names(), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(catalog_names())}"
     raise UsageError(f"there is no scenario {text!r}; {hint}")
 

@@ -37,6 +37,7 @@ from agent.wire.layers import (
 from scenarios.errors import UsageError
 from testbed.model.addressing import host_address
 from testbed.model.fabric import Fabric
+from testbed.model.ids import those_there_are
 
 Record = dict[str, Any]
 
@@ -49,6 +50,12 @@ KINDS = {
     "probe": (0xDE,),
 }
 """Words of a filter, and the opcodes they stand for."""
+
+WORDS = (
+    *KINDS, "announce", "rtx", "trimmed",
+    "plane=0", "spine=5", "psn=10-20", "qp=0x3001", "ev=0xc0001105", "from=h0", "to=h5",
+)  # fmt: skip
+"""Every word of a filter, with an example of its value."""
 
 
 class PacketWords:
@@ -169,12 +176,17 @@ def _time_text(time_s: float) -> str:
 class Filter:
     """Which packets are asked for: any of the kinds, and all else that is said."""
 
-    def __init__(self, words: Sequence[str]) -> None:
-        """Raises `UsageError` for words that are none."""
+    def __init__(self, words: Sequence[str], fabric: Fabric) -> None:
+        """Raises `UsageError` with all words that are none, or that name what the fabric does not have."""
         self._kinds: list[str] = []
         self._rules: list[Callable[[Record], bool]] = []
-        for word in words:
-            self._add(word.lower())
+        self._fabric = fabric
+        wrong = [word[:40] for word in words if not self._add(word.lower())]
+        if wrong:
+            raise UsageError(f"{_no_words(wrong)} of a filter; these are {', '.join(WORDS)}")
+        absent = [found for word in words if (found := self._absent(*word.lower().partition("=")[::2]))]
+        if absent:
+            raise UsageError("; ".join(absent))
 
     def takes(self, record: Record) -> bool:
         """Whether a record is asked for."""
@@ -183,7 +195,8 @@ class Filter:
             return False
         return all(rule(record) for rule in self._rules)
 
-    def _add(self, word: str) -> None:
+    def _add(self, word: str) -> bool:
+        """Whether it is a word of a filter."""
         name, mark, value = word.partition("=")
         if not mark and (name in KINDS or name == "announce"):
             self._kinds.append(name)
@@ -195,10 +208,27 @@ class Filter:
         elif mark and (limits := _range(name, value)) is not None:
             self._rules.append(lambda record: _is_within(record.get(name), limits))
         else:
-            raise UsageError(
-                f"{word[:40]!r} is no word of a filter; these are {', '.join((*KINDS, 'announce', 'rtx', 'trimmed'))}, "
-                "plane=0, spine=5, psn=10-20, qp=0x3001, ev=0xc0001105, from=h0, to=h5"
-            )
+            return False
+        return True
+
+    def _absent(self, name: str, value: str) -> str | None:
+        """A complaint about a host, plane or spine that no packet can name here; it would wait without end."""
+        spec = self._fabric.spec
+        counts = {"from": self._fabric.host_count, "to": self._fabric.host_count}
+        counts |= {"plane": spec.planes, "spine": spec.spines}
+        if name not in counts:
+            return None
+        limits = _range("psn", value.removeprefix("h"))
+        if limits is None or limits[0] < counts[name]:
+            return None
+        kind, letter = ("host", "h") if name in ("from", "to") else (name, "")
+        return f"'{name}={value}': no such {kind} ({those_there_are(kind, letter, counts[name])})"
+
+
+def _no_words(wrong: Sequence[str]) -> str:
+    """As `'a' is no word`, `'a' and 'b' are no words`."""
+    *others, last = map(repr, wrong)
+    return f"{', '.join(others)} and {last} are no words" if others else f"{last} is no word"
 
 
 def _range(name: str, value: str) -> tuple[int, int] | None:

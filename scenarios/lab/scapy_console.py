@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from functools import reduce
 from operator import truediv
 from types import TracebackType
@@ -20,6 +20,7 @@ leave_home()
 import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
 from scapy.main import interact  # noqa: E402
 
+from agent.io.runtime import by_hand_qpn  # noqa: E402
 from agent.wire import layers  # noqa: E402
 from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402
 from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
@@ -36,8 +37,6 @@ from testbed.model.ids import NodeId, Role, parse_node, those_there_are  # noqa:
 
 _ANSWERS_S = 0.5
 """Answers are waited for so long; a round trip takes a few milliseconds (our choice)."""
-_OWN_QP = 0xFFF
-"""The last number that an agent would give a queue pair of its own."""
 _TICK_NS = 8192
 _CANNOT_WRITE, _PIPE_CLOSED = 3, 141
 """Exit codes, as `scenarios.cli.exit_codes` has them."""
@@ -52,7 +51,7 @@ class Console:
         self.workers = state.workers
         self.node = node
         self._codec = EvCodec()
-        self._own_qp = node.index << 12 | _OWN_QP
+        self._own_qp = by_hand_qpn(node.index)
         self._far = ExitStack()
         """The memory that is open, if there is one."""
 
@@ -85,9 +84,13 @@ class Console:
                 "  exchange(packet, ...)                     send packets that you built, and what answers",
                 "  BTH METH RETH SETH ... ls(SETH)           MRC's headers; packet.show2(), packet.summary()",
                 "  sniff(iface='plane0', count=5)            Scapy's own functions, here",
-                "Files without a folder go to /.",
+                f"Answers come to queue pair {self._own_qp:#x}, which is this console. Files without a folder go to /.",
             )
         )
+
+    def close(self) -> None:
+        """Give back the memory that is open."""
+        self._far.close()
 
     def path(
         self, source: NodeId | str | int, target: NodeId | str | int, plane: int = 0, spine: int = 0, copy: int = 0,
@@ -230,12 +233,13 @@ def main(arguments: list[str]) -> int:
     console = Console(labdir, state, parse_node(arguments[1], state.fabric()))
     names = vars(scapy) | console.names()
     sys.excepthook = _told
-    if len(arguments) > 2:
-        exec(compile(arguments[2], "<-c>", "single"), names)
-        return _flushed()
-    scapy.conf.interactive_shell = "python"
-    console.lab()
-    interact(names, ["scapy", "-P", "-C", "-H"])
+    with closing(console):
+        if len(arguments) > 2:
+            exec(compile(arguments[2], "<-c>", "single"), names)
+            return _flushed()
+        scapy.conf.interactive_shell = "python"
+        console.lab()
+        interact(names, ["scapy", "-P", "-C", "-H"])
     return 0
 
 

@@ -40,7 +40,7 @@ def find_study(text: str | None) -> Path:
         raise UsageError(f"{text} {is_a_folder(Path(text), 'a study')}")
     if text in catalog_names():
         raise UsageError(f"{text} is a scenario, not a study; run it by `spraylab run {text}`")
-    near = difflib.get_close_matches(text, study_names(), n=3, cutoff=0.4)
+    near = difflib.get_close_matches(text, study_names(), n=3)
     hint = f"did you mean {' or '.join(near)}?" if near else f"the catalog has {', '.join(study_names())}"
     raise UsageError(f"there is no study {text!r} and no such file; {hint}")
 

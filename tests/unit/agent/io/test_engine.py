@@ -1,5 +1,7 @@
 """The whole transport over the fabric in memory: real bytes, virtual time, trouble by seed. All data must be right."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -7,9 +9,10 @@ from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory import PathRule
-from agent.io.runtime import HostRuntime
+from agent.io.runtime import HostRuntime, by_hand_qpn
 from agent.wire.array.decode import RejectReason
 from agent.wire.array.encode import encode_writes
+from agent.wire.array.template import FlowTemplate
 from agent.wire.constants import WRITE_OPCODES, Opcode
 from tests.unit.agent.io.memory_lab import build
 
@@ -216,6 +219,19 @@ def test_packets_for_unknown_queue_pairs_are_counted():
     lab.fabric.advance(100_000)
     lab.engine.step(100_000)
     assert lab.engine.hosts[1].unknown_qp == 10
+
+
+@pytest.mark.parametrize(("target", "counted"), [(by_hand_qpn(0), 0), (by_hand_qpn(1), 1), (0x77, 1)])
+def test_answers_to_packets_built_by_hand_on_this_host_are_not_unknown(target, counted):
+    lab = build()
+    flow = lab.flow(1, 0, 256)
+    there, here = lab.engine.hosts[0], lab.engine.hosts[1]
+    elsewhere = FlowTemplate.for_peer(here.address, there.address, target, flow.source.profile.evs)
+    here.channels[flow.source.qpn] = replace(flow.source, template=elsewhere)
+    lab.engine.step(0)
+    lab.fabric.advance(100_000)
+    lab.engine.step(100_000)
+    assert there.unknown_qp == counted
 
 
 def test_frames_queued_whole_leave_before_data():

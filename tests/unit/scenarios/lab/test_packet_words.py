@@ -11,9 +11,10 @@ from agent.wire.array.template import FlowEnds
 from agent.wire.ev import EvCodec
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.scapy.build import stacked, tunnel
+from scenarios.cli.sniff import command
 from scenarios.errors import UsageError
 from scenarios.lab.deploy import host_settings
-from scenarios.lab.packet_words import Filter, PacketWords, line_of
+from scenarios.lab.packet_words import WORDS, Filter, PacketWords, line_of
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 4, 4, 1))
@@ -94,10 +95,28 @@ def test_an_announcement():
     ],
 )  # fmt: skip
 def test_a_filter_takes_what_it_says(words, taken):
-    assert Filter(words.split()).takes(record(*write())) is taken
+    assert Filter(words.split(), FABRIC).takes(record(*write())) is taken
 
 
 @pytest.mark.parametrize("word", ["sacks", "psn=x", "psn=1-", "from=leaf3", "plane", "udp", "ev=0x", "rtx=1"])
 def test_other_words_are_refused(word):
     with pytest.raises(UsageError, match="no word of a filter"):
-        Filter([word])
+        Filter([word], FABRIC)
+
+
+def test_all_wrong_words_are_named_at_once():
+    with pytest.raises(UsageError, match="'udp', 'psn=x' and 'plane' are no words of a filter; these are write,"):
+        Filter(["udp", "sack", "psn=x", "plane"], FABRIC)
+
+
+def test_what_the_fabric_does_not_have_is_refused_at_once():
+    with pytest.raises(UsageError) as refused:
+        Filter(["plane=2", "spine=1-9", "spine=4-9", "from=h4", "to=h3"], FABRIC)
+    assert str(refused.value) == (
+        "'plane=2': no such plane (planes are 0 to 1); 'spine=4-9': no such spine (spines are 0 to 3); "
+        "'from=h4': no such host (hosts are h0 to h3)"
+    )
+
+
+def test_the_help_of_sniff_lists_every_word():
+    assert set(WORDS) <= set((command.help or "").split())
