@@ -6,10 +6,7 @@ follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argu
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Annotated
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING, Annotated
 
 from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
@@ -17,6 +14,10 @@ from agent.core.settings import Range, Settings
 from agent.core.spray_policy import SprayPolicy as SprayPolicy
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS
+
+if TYPE_CHECKING:  # the command's help loads this file by the requests that carry settings, and need not load numpy
+    import numpy as np
+    from numpy.typing import NDArray
 
 LEAST_MPR = 8
 """Endpoints should support a window of 1024 PSNs (MRC API headers)."""
@@ -144,10 +145,10 @@ class QpConfig(Settings, frozen=True):
 class EvProfile:
     """The entropy values a queue pair sprays over; a row number is the `ev_index` of batches."""
 
-    evs: NDArray[np.uint32]
+    evs: "NDArray[np.uint32]"
     """(e,) the 32-bit values as they ride in UDP source port and flow label."""
 
-    planes: NDArray[np.uint8]
+    planes: "NDArray[np.uint8]"
     """(e,) the plane, hence the port, of each."""
 
     def __post_init__(self) -> None:
