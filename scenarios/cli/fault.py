@@ -90,8 +90,8 @@ def set_command(
     with Owner(labdir) as owner:
         try:
             faults = owner.ask(FaultSet(target, kept, mechanism, seed=drawn), Faults)
-        except ScenariosError:
-            _tell_what_stands(owner, output, {str(way) for way in chosen.ways})
+        except ScenariosError as error:
+            _note_what_stands(owner, error, {str(way) for way in chosen.ways})
             raise
     _print(output, faults, "there was none to remove", each)
 
@@ -127,12 +127,12 @@ def clear_command(
     _print(output, faults, "there was no fault" if kind is None else f"there was no {kind}", each)
 
 
-def _tell_what_stands(owner: Owner, output: Output, links: set[str]) -> None:
-    """After a refusal: what is in force where the fault was to be put."""
+def _note_what_stands(owner: Owner, error: ScenariosError, links: set[str]) -> None:
+    """Add to a refusal what is in force where the fault was to be put."""
     with suppress(ScenariosError):
         there = [state for state in owner.ask(FaultShow(), Faults).faults if state.link in links]
         told = [f"{state.link} {held(state)} by {state.mechanism}" for state in there]
-        output.say(f"still in force there: {'; '.join(told)}" if told else "no fault is in force there")
+        error.add_note(f"still in force there: {'; '.join(told)}" if told else "no fault is in force there")
 
 
 def _print(output: Output, faults: Faults, empty: str, each: bool) -> None:

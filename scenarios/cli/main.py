@@ -121,7 +121,7 @@ def _told_in_one_line() -> Iterator[None]:
         from scenarios.cli.exit_codes import EXPECTED, ExitCode, exit_code_of
 
         if isinstance(error, EXPECTED):
-            _end(str(error), exit_code_of(error))
+            _end("\n".join((str(error), *getattr(error, "__notes__", ()))), exit_code_of(error))
         if not isinstance(error, OSError):
             raise
         if error.errno == errno.EPIPE and error.filename is None:

@@ -44,14 +44,25 @@ def no_room_for_results(folder: Path) -> str | None:
     return f"{folder}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and {needed}"
 
 
-def require_disk(folder: Path, files: int, most_bytes: int) -> None:
-    """Raises `EnvironmentLackingError` when so many files cannot have `LEAST_BYTES` each, or all that is asked for."""
+def no_room_for_captures(folder: Path, files: int, most_bytes: int, kept_bytes: int = 0) -> str | None:
+    """Says that so many files cannot have `LEAST_BYTES` each, or all that is asked for, beside what else is kept there.
+
+    None where they can. Raises OSError.
+    """
     free, wanted = disk_free(folder), min(most_bytes, files * LEAST_BYTES)
-    if free is not None and free < wanted:
-        raise EnvironmentLackingError(
-            f"{folder}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and a capture of {files:,} files takes "
-            f"{size_text(wanted)} at least; make room, or write elsewhere"
-        )
+    if not files or free is None or free >= wanted + kept_bytes:
+        return None
+    beside = f", beside {size_text(kept_bytes)} for the results" if kept_bytes else ""
+    return (
+        f"{folder}: {os.strerror(errno.ENOSPC)}: {size_text(free)} free, and a capture of {files:,} files takes "
+        f"{size_text(wanted)} at least{beside}; make room, or write elsewhere"
+    )
+
+
+def require_disk(folder: Path, files: int, most_bytes: int) -> None:
+    """Raises `EnvironmentLackingError` where `no_room_for_captures`."""
+    if lack := no_room_for_captures(folder, files, most_bytes):
+        raise EnvironmentLackingError(lack)
 
 
 def full_disk_text(folder: Path) -> str:

@@ -17,7 +17,7 @@ from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan
 from scenarios.lab.deploy import worker_count
-from scenarios.lab.disk_room import no_room_for_lab, no_room_for_results
+from scenarios.lab.disk_room import KEPT_BYTES, no_room_for_captures, no_room_for_lab, no_room_for_results
 from scenarios.lab.lab_dir import RUN_ROOT
 from scenarios.memory_room import PROCESS_BYTES, no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
@@ -84,8 +84,11 @@ def lacks_of_capture() -> Iterator[str]:
             yield f"{finding.name} is missing: {finding.advice}"
 
 
-def lacks_of_folder(folder: Path) -> Iterator[str]:
-    """Why nothing can be written into a folder, which need not be there yet. Makes nothing that stays."""
+def lacks_of_folder(folder: Path, captures: int = 0, most_bytes: int = 0) -> Iterator[str]:
+    """Why results, and so many captures of at most so many bytes together, cannot be written into a folder.
+
+    It need not be there yet. Makes nothing that stays.
+    """
     try:
         place = folder.absolute()
     except FileNotFoundError:
@@ -101,7 +104,7 @@ def lacks_of_folder(folder: Path) -> Iterator[str]:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         with rights_of(invoker()), tempfile.TemporaryDirectory(prefix=".spraylab-", dir=place):
             pass
-        if lack := no_room_for_results(place):
+        if lack := no_room_for_results(place) or no_room_for_captures(place, captures, most_bytes, KEPT_BYTES):
             yield lack
     except OSError as error:
         why = f"{error.strerror or error}{in_whose_name()}"

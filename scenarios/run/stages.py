@@ -106,7 +106,7 @@ def _engines_text(scenario: Scenario) -> str:
 
 
 def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
-    yield from lacks_of_folder(order.runs)
+    yield from lacks_of_folder(order.runs, 2 * len(plan.captures), plan.scenario.limits.captures)
     if no_data := no_room(plan.region_bytes, "the flows' data"):
         yield no_data
     if order.attach:

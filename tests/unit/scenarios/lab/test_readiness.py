@@ -12,7 +12,8 @@ from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.lab import readiness
+from scenarios.lab import disk_room, readiness
+from scenarios.lab.disk_room import KEPT_BYTES, LEAST_BYTES
 from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, no_room_for_plan, require
 from testbed.model.fabric import Fabric, FabricSpec
 
@@ -94,3 +95,12 @@ def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pyte
     (told,) = lacks_of_folder(Path("runs"))
     assert told == "runs: results cannot be written there: the current folder was removed; change to another by `cd`"
     assert list(lacks_of_folder(tmp_path / "runs")) == []
+
+
+def test_captures_without_room_beside_the_results_are_found_before_a_lab_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(disk_room, "disk_free", lambda _: KEPT_BYTES + LEAST_BYTES)
+    assert list(lacks_of_folder(tmp_path / "runs", 1, 1 << 30)) == []
+    (told,) = lacks_of_folder(tmp_path / "runs", 2, 1 << 30)
+    assert told.startswith(f"{tmp_path}: No space left on device: 5 MiB free, and a capture of 2 files takes 2 MiB")
