@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.cli.capture import flaw_of
+from scenarios.cli.lab.capture import flaw_of
 from scenarios.lab import disk_room
 from scenarios.lab.protocol import CaptureState
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from scenarios.cli.detect import _lives, latest_run, lines_of
+from scenarios.cli.runs.detect import _lives, latest_run, lines_of
 from scenarios.cli.main import main
 from scenarios.errors import LabStateError
 from scenarios.lab.lab_dir import ChildState, LabDir, LabState, write_state
@@ -134,7 +134,7 @@ def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_lates
 
 
 def test_where_no_lab_is_up_the_latest_run_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("scenarios.cli.detect.read_state", lambda _labdir: None)
+    monkeypatch.setattr("scenarios.cli.runs.detect.read_state", lambda _labdir: None)
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     monkeypatch.chdir(tmp_path)
     refused = detect()

@@ -2,7 +2,7 @@
 
 import msgspec
 
-from scenarios.cli.fault_table import COLUMNS, MOST_ROWS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
+from scenarios.cli.lab.fault_table import COLUMNS, MOST_ROWS, PLANNED_COLUMNS, fault_rows, folds, planned_rows
 from scenarios.lab.protocol import FaultPlanned, FaultState
 
 STATE = FaultState(

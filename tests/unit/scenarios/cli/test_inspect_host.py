@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.host import requests as ask
-from scenarios.cli import inspect_host
+from scenarios.cli.lab import inspect_host
 from scenarios.cli.output import Output
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir

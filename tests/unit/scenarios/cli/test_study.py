@@ -13,7 +13,7 @@ from click.testing import CliRunner
 
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
-from scenarios.cli.study import _on_fabric, _print
+from scenarios.cli.runs.study import _on_fabric, _print
 from scenarios.lab.lab_dir import LabDir
 from scenarios.study.folder import StudyFolder
 from scenarios.study.load import study_from

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scenarios.cli import watch_loop
+from scenarios.cli.lab import watch_loop
 from scenarios.cli.output import Output
 from tests.unit.scenarios.watch_readings import large_view
 

@@ -4,7 +4,7 @@ import errno
 
 import pytest
 
-from scenarios.cli import detect
+from scenarios.cli.runs import detect
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, UsageError
 from scenarios.lab import deploy
 from scenarios.lab.owner import blame_of

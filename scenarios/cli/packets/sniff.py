@@ -63,7 +63,7 @@ def command(
         raise LabStateError(not_up(labdir))
     ways = ways_of(place, state.fabric())
     leave_home()
-    from scenarios.cli.sniff_loop import Sniffing
+    from scenarios.cli.packets.sniff_loop import Sniffing
 
     with ExitStack() as held:
         writer = None if target is None else PcapngWriter(held.enter_context(replacing(target)))

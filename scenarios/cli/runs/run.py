@@ -11,7 +11,7 @@ import click
 from results.files.run_dir import RunDir
 from results.numbers_text import count_text
 from results.summary import Summary, size_text, summary_text
-from scenarios.cli.drawing import draw_aside
+from scenarios.cli.runs.drawing import draw_aside
 from scenarios.cli.engine_option import EngineWanted, engine_option
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath

@@ -8,8 +8,8 @@ import msgspec
 from agent.host.requests import Counters
 from results.numbers_text import count_text
 from results.records.rejected import Rejected, reason_text, rejected_rows
-from scenarios.cli.fault_table import COLUMNS, fault_rows
-from scenarios.cli.inspect_host import show_evs, show_qps
+from scenarios.cli.lab.fault_table import COLUMNS, fault_rows
+from scenarios.cli.lab.inspect_host import show_evs, show_qps
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError, WorkerFailedError

@@ -14,7 +14,7 @@ from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.cli.printable import printable_name
-from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
+from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
 from scenarios.own_files import holding, require_own, resolved_folder
 

@@ -17,7 +17,7 @@ from results.files.run_dir import RunDir
 from results.numbers_text import count_text, open_sets, suspects_text, untimely_text
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
-from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
+from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.errors import LabStateError, OwnerFailedError, UsageError
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state

@@ -96,7 +96,7 @@ def print_rows(
     What was printed, and what the lab's engines spent meanwhile. Faults and denials stand above a table, with JSON on
     stderr, and again below where others are in force at the end.
     """
-    from scenarios.cli.perf_conditions import hindrances
+    from scenarios.cli.perf.conditions import hindrances
     from scenarios.workload.perf_counts import perf_counts
 
     printed: list[R] = []
@@ -130,7 +130,7 @@ def _aside(lines: Iterable[str]) -> None:
 
 def verdict_of(wrong: int, spent: "PerfCounts") -> ExitCode:
     """What a test means for a script."""
-    from scenarios.cli.perf_conditions import overload
+    from scenarios.cli.perf.conditions import overload
 
     if reason := overload(spent):
         echo_aside(f"spraylab: OVERLOADED: {reason}")

@@ -5,7 +5,7 @@ from contextlib import suppress
 import click
 
 from results.numbers_text import count_text
-from scenarios.cli.capture import flaw_of, print_captures
+from scenarios.cli.lab.capture import flaw_of, print_captures
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.errors import ScenariosError

@@ -12,8 +12,8 @@ from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
-from scenarios.cli.perf_collectives import add_collectives
-from scenarios.cli.perf_session import (
+from scenarios.cli.perf.collectives import add_collectives
+from scenarios.cli.perf.session import (
     ITERATIONS,
     WARMUP,
     host_of,
@@ -143,7 +143,7 @@ def _order(test: Literal["write-bw", "write-lat"], lab: "LabInUse", given: dict[
 def _printed(
     output: Output, test: "WriteTest", lab: "LabInUse", undo: ExitStack
 ) -> "tuple[list[WriteRow], PerfCounts]":
-    from scenarios.cli.perf_progress import Progress
+    from scenarios.cli.perf.progress import Progress
     from scenarios.workload.perf_writes import write_rows
 
     ways = "both ways" if test.both else "one way"

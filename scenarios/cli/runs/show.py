@@ -9,7 +9,7 @@ from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
 from results.summary import Summary, summary_text
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.runs import find_run, require_run, runs_like, runs_option
+from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 
 
 @click.command("show")

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from results.numbers_text import count_text
-from scenarios.cli.fault_table import fault_rows, planned_rows
+from scenarios.cli.lab.fault_table import fault_rows, planned_rows
 from scenarios.lab.client import Owner
 from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow
 from scenarios.run.expect import BUSY_SHARE, QUIET_SHARE

@@ -11,7 +11,7 @@ from faults.order import KIND_WORDS, WORDS, worded
 from faults.targets import chosen_of
 from faults.words.word import Word
 from scenarios.cli.command_group import CommandGroup
-from scenarios.cli.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, held, planned_rows
+from scenarios.cli.lab.fault_table import COLUMNS, PLANNED_COLUMNS, fault_rows, folds, held, planned_rows
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.cli.quantities import Whole

@@ -11,7 +11,7 @@ from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.runs import find_run, runs_like, runs_option
+from scenarios.cli.runs.folders import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
 from scenarios.file.scenario_files import is_file
 from scenarios.own_files import require_own, resolved_folder, starting

@@ -9,7 +9,7 @@ from results.numbers_text import count_text
 from results.records.collective_rows import HEADER, end_lines, row_line
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
-from scenarios.cli.perf_session import (
+from scenarios.cli.perf.session import (
     ITERATIONS,
     WARMUP,
     host_of,

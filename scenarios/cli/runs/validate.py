@@ -18,7 +18,7 @@ def command(context: click.Context, file: str | None, output: Output) -> None:
 
     Exits with 1 when a check of the run is sure to fail; warnings alone do not change the code.
     """
-    from scenarios.cli.plan_lines import plan_document, plan_lines
+    from scenarios.cli.runs.plan_lines import plan_document, plan_lines
     from scenarios.file.load import load_scenario
     from scenarios.file.plan import plan_of
     from scenarios.run.power import failures_of

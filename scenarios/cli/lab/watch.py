@@ -18,7 +18,7 @@ def command(labdir: LabDir, output: Output, once: bool) -> None:
 
     For a second terminal, beside `run --attach` or a program; it changes nothing. --json prints an object a second.
     """
-    from scenarios.cli.watch_loop import show
+    from scenarios.cli.lab.watch_loop import show
     from scenarios.watch.read import ANSWERS_NO_MORE, LabReader, ended_in_order
 
     require_root()

@@ -1,0 +1,1 @@
+"""Performance tests on the lab that is up."""
