@@ -6,18 +6,13 @@ follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argu
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
-from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
 from agent.core.settings import Range, Settings
 from agent.core.spray_policy import SprayPolicy as SprayPolicy
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS
-
-if TYPE_CHECKING:  # the command's help loads this file by the requests that carry settings, and need not load numpy
-    import numpy as np
-    from numpy.typing import NDArray
 
 LEAST_MPR = 8
 """Endpoints should support a window of 1024 PSNs (MRC API headers)."""
@@ -139,22 +134,6 @@ class QpConfig(Settings, frozen=True):
     def send_window_psns(self) -> int:
         """PSNs beyond the cumulative point that the requester may send."""
         return self.window_pkts if self.mpr_dest is None else min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class EvProfile:
-    """The entropy values a queue pair sprays over; a row number is the `ev_index` of batches."""
-
-    evs: "NDArray[np.uint32]"
-    """(e,) the 32-bit values as they ride in UDP source port and flow label."""
-
-    planes: "NDArray[np.uint8]"
-    """(e,) the plane, hence the port, of each."""
-
-    def __post_init__(self) -> None:
-        """Raise ConfigError unless both columns have the same, sensible length."""
-        if self.evs.ndim != 1 or self.evs.shape != self.planes.shape or not 1 <= len(self.evs) <= 1 << 16:
-            raise ConfigError((f"EV profile of shapes {self.evs.shape}, {self.planes.shape}: need 1..65536 of each",))
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.reverse import ReverseEvs
 from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
 from agent.core.port_status import PeerPorts, PortUpdates

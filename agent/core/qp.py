@@ -18,10 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue
-from agent.core.config import EvProfile, PeerQp, QpConfig
+from agent.core.config import PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters
 from agent.core.errors import ConfigError, StateError
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.replacements import Replacements
 from agent.core.ev.reverse import Ways
 from agent.core.ev.state import EvState

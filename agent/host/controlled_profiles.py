@@ -10,8 +10,8 @@ from itertools import count
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.ev.controlled_profile import ControlledProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvState
 from agent.host.errors import RequestError
 from agent.io.runtime import Channel

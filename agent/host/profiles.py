@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.errors import ConfigError
 from agent.core.ev.controlled_profile import ProfilePaths
-from agent.core.ev.profile import GenField, auto_profile, exp_profile, generated_evs
+from agent.core.ev.profile import EvProfile, GenField, auto_profile, exp_profile, generated_evs
 from agent.host.errors import RequestError
 from agent.host.requests import ProfileSettings
 from agent.host.settings import FabricSettings

@@ -12,10 +12,11 @@ import msgspec
 import numpy as np
 
 from agent.core.completion import CompletionQueue
-from agent.core.config import EvProfile, PeerQp
+from agent.core.config import PeerQp
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
 from agent.core.congestion.nscc import Nscc
 from agent.core.ev.controlled_profile import ControlledProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
 from agent.host.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EvProbeAnswer
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.reverse import Ways
 from agent.wire.array.control_columns import (
     EndpointRequestBatch,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.events import Event
 from agent.core.memory import RegionTable
 from agent.core.qp import QueuePair

@@ -22,12 +22,11 @@ from results.report.run_data import RunData, read_run
 from results.report.style import Drawn
 from results.study.tables import write_csv
 from results.summary import CaptureResult, Summary, summary_json, summary_text
-from scenarios.cli.runs import detect
 from scenarios.cli.lab import inspect_host
-from scenarios.cli.runs import study
 from scenarios.cli.lab.capture import print_captures
 from scenarios.cli.lab.fault_table import fault_rows
 from scenarios.cli.output import Output
+from scenarios.cli.runs import detect, study
 from scenarios.lab.protocol import CaptureState
 from scenarios.watch.frame import frame, whole_frame
 from tests.support.run_folder import write_run

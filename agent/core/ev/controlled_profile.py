@@ -11,9 +11,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.errors import ConfigError, ProfileStateError
-from agent.core.ev.profile import auto_profile, generated_evs
+from agent.core.ev.profile import EvProfile, auto_profile, generated_evs
 from agent.core.ev.profile_attributes import ACT_OF, FORMAT_BITS, SETTABLE, Attributes, EvFormat, EvMode, problems_of
 from agent.core.ev.profile_operations import BatchResult, Entry, Replacement, in_order
 from agent.core.ev.profile_states import (

@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.ev.config import EvConfig
 from agent.core.ev.members import EvMembers
-from agent.core.ev.profile import active_rows
+from agent.core.ev.profile import EvProfile, active_rows
 from agent.core.ev.selection import EvSelector
 from agent.core.ev.spray import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvSignal, EvState, after
 
 _PLANES = 256

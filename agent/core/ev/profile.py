@@ -9,10 +9,25 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.errors import ConfigError
 
 _MAX_INDEX_BITS = 20
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EvProfile:
+    """The entropy values a queue pair sprays over; a row number is the `ev_index` of batches."""
+
+    evs: NDArray[np.uint32]
+    """(e,) the 32-bit values as they ride in UDP source port and flow label."""
+
+    planes: NDArray[np.uint8]
+    """(e,) the plane, hence the port, of each."""
+
+    def __post_init__(self) -> None:
+        """Raise ConfigError unless both columns have the same, sensible length."""
+        if self.evs.ndim != 1 or self.evs.shape != self.planes.shape or not 1 <= len(self.evs) <= 1 << 16:
+            raise ConfigError((f"EV profile of shapes {self.evs.shape}, {self.planes.shape}: need 1..65536 of each",))
 
 
 @dataclass(frozen=True, slots=True)

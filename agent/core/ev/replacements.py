@@ -8,8 +8,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.ev.ev_set import EvSet
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced
 

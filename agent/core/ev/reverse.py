@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
+from agent.core.ev.profile import EvProfile
 
 _SILENT_AFTER = 2
 """Probes of a plane unanswered in a row before it is passed over. Our choice: the answer to one may be what was lost,

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, ReceiveQueue
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.reverse import ReverseEvs
 from agent.core.events import QpErrorReason
 from agent.core.memory import RegionTable

@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile
 from agent.core.counters import EvCounters
+from agent.core.ev.profile import EvProfile
 
 _LEAST_LOST = 32
 """Packets a plane must have lost. Our choice: of eight EVs that lose alike, one without any loss is a case in fifty."""

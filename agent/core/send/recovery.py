@@ -10,9 +10,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile, LossRule, QpConfig
+from agent.core.config import LossRule, QpConfig
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev.ev_set import EvSet
+from agent.core.ev.profile import EvProfile
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
 from agent.core.outstanding_probes import OutstandingProbe
 from agent.core.send.inflight import InFlight, Tolerance

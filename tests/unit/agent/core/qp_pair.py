@@ -10,8 +10,9 @@ import numpy as np
 from msgspec import structs
 
 from agent.core.completion import CompletionQueue
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
 from agent.core.congestion.base import CongestionControl
+from agent.core.ev.profile import EvProfile
 from agent.core.events import Event, QpState
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
 from agent.core.errors import ConfigError
+from agent.core.ev.profile import EvProfile
 
 
 def test_all_problems_are_reported_together():

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.config import EvProfile
 from agent.core.endpoint import Endpoint, EndpointSettings, EvProbeAnswer
+from agent.core.ev.profile import EvProfile
 from agent.wire.array.control_columns import EndpointRequestColumns, EndpointResponseColumns
 from agent.wire.constants import EndpointOp
 

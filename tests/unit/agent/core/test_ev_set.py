@@ -1,9 +1,10 @@
 import numpy as np
 import pytest
 
-from agent.core.config import EvProfile, SprayPolicy
+from agent.core.config import SprayPolicy
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.ev_set import EvSet
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged

@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agent.core.config import EvProfile, LossRule
+from agent.core.config import LossRule
 from agent.core.congestion.base import NoControl
 from agent.core.counters import EvCounters
 from agent.core.ev.config import LossPolicy
+from agent.core.ev.profile import EvProfile
 from agent.core.events import PlaneLossy, PlaneTried
 from agent.core.send.plane_losses import LossyPlane, PlaneLosses
 from agent.io.memory import PathRule

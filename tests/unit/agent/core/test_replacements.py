@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from agent.core.config import EvProfile
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.replacements import Replacements
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
+from agent.core.ev.profile import EvProfile
 from agent.core.events import MessagesCompleted, PacketsLost, PacketsTimedOut
 from agent.core.send.requester import Requester
 from agent.wire.array.columns import SackColumns

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from msgspec import structs
 
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
+from agent.core.ev.profile import EvProfile
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.receive.responder import Responder
 from agent.wire.array.columns import WriteColumns

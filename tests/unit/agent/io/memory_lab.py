@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.config import EvProfile, QpConfig
+from agent.core.config import QpConfig
 from agent.core.congestion.base import CongestionControl
+from agent.core.ev.profile import EvProfile
 from agent.core.memory import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec

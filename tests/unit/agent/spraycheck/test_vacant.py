@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from agent.core.config import EvProfile, SprayPolicy
+from agent.core.config import SprayPolicy
 from agent.core.ev.config import EvConfig
 from agent.core.ev.ev_set import EvSet
+from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape, calibrate
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from scenarios.cli.lab import fault
-from scenarios.cli.runs import folders as runs
 from scenarios.cli.bash_completion import BashComplete, in_place_of, word_at_end
+from scenarios.cli.lab import fault
 from scenarios.cli.main import main
+from scenarios.cli.runs import folders as runs
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.support.run_folder import write_run
 

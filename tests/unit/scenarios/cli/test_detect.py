@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from scenarios.cli.runs.detect import _lives, latest_run, lines_of
 from scenarios.cli.main import main
+from scenarios.cli.runs.detect import _lives, latest_run, lines_of
 from scenarios.errors import LabStateError
 from scenarios.lab.lab_dir import ChildState, LabDir, LabState, write_state
 from scenarios.lab.processes import identify

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 from agent.host import requests as ask
 from results.records.perf_rows import Cost, LatencyRow
 from scenarios import memory_room
-from scenarios.cli.perf import writes as perf
-from scenarios.cli.perf import collectives as perf_collectives
-from scenarios.cli.perf import progress as perf_progress
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
+from scenarios.cli.perf import collectives as perf_collectives
+from scenarios.cli.perf import progress as perf_progress
+from scenarios.cli.perf import writes as perf
 from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned, Faults, FaultShow, FaultState
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_writes import WriteTest

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from scenarios.cli.runs.compare import page_name
 from scenarios.cli.main import main
+from scenarios.cli.runs.compare import page_name
 from tests.support.run_folder import write_run
 from tests.unit.results.test_pcap_merge import UPLINK, captured, frame_from
 
