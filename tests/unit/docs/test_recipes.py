@@ -30,7 +30,7 @@ from scenarios.run.collect import shut_ports
 from results.summary import Injected
 from tests.unit.faults.test_inject import FakeKernel, UP
 from faults.kinds import By
-from scenarios.cli.fault import set_command
+from scenarios.cli.lab.fault import set_command
 
 plan = planned({"faults": [{"link": "p0:leaf1>spine1", "blink": "2s", "at": "1s"}]})
 (order,) = plan.faults
@@ -66,7 +66,7 @@ import numpy as np
 import msgspec
 from agent.host.programs.patterns import Pattern, parts_of
 from agent.host.programs.requests import CollectiveOrder
-from scenarios.cli.perf import command
+from scenarios.cli.perf.writes import command
 from tests.unit.agent.host.programs.test_patterns import SEED, World
 from agent.host.programs.numbers import total
 
