@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
+from scenarios.cli.sniff import command
 
 from agent.wire.array.columns import Announcement
 from agent.wire.array.encode import encode_announcements
@@ -11,7 +12,6 @@ from agent.wire.array.template import FlowEnds
 from agent.wire.ev import EvCodec
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.scapy.build import stacked, tunnel
-from scenarios.cli.sniff import command
 from scenarios.errors import UsageError
 from scenarios.lab.deploy import host_settings
 from scenarios.lab.packet_words import WORDS, Filter, PacketWords, line_of
