@@ -46,8 +46,6 @@ MOST_IN_ONE_LINE = 22
 
 _NO_SUMMARY = "the run left no summary (summary.json)"
 NOTHING = "–"
-_DROPPING, _HITTING = ("drop", "gemodel", "one-in", "loss"), ("corrupt", "duplicate", "reorder")
-"""Faults that were asked for as a rate: of packets dropped, and of packets that something else was done to."""
 
 
 @dataclass(frozen=True)
@@ -136,9 +134,9 @@ def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]
         return NOTHING, NOTHING, "not counted"
     if fault.words.startswith("gemodel"):
         return f"{seen:,}", f"{dropped:,}", f"{dropped / max(seen, 1):.2%}, in bursts"
-    if fault.words.startswith(_DROPPING):
+    if counted.requested is not None and counted.dropped_reverse is None:  # a shut port sees only what it drops
         return f"{seen:,}", f"{dropped:,}", rate_text(dropped, seen)
-    if fault.words.startswith(_HITTING) and counted.hit is not None:
+    if counted.requested is None and counted.hit is not None:
         return f"{seen:,}", f"{dropped:,}", f"{counted.hit:,} hit, {rate_text(counted.hit, seen)}"
     hit = f"{counted.hit:,} hit" if counted.hit and counted.hit != dropped else ""
     other = f"{counted.dropped_reverse:,} lost the other way" if counted.dropped_reverse else ""

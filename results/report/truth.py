@@ -5,7 +5,7 @@ from typing import Any, Union
 
 import msgspec
 
-from agent.wire.ranges import VERSION, Count, Name, Nanoseconds, Text, Version
+from agent.wire.ranges import VERSION, Amount, Count, Name, Nanoseconds, Text, Version
 from results.files.reading import Lines, left_aside
 
 
@@ -30,6 +30,8 @@ class FaultSpan:
     """Packets that the other end of a shut port could not send."""
     hit: int | None = None
     """Packets to which it did what it does, dropped or not."""
+    requested: float | None = None
+    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
 
 
 class Set(msgspec.Struct, tag_field="event", tag="FAULT_SET"):
@@ -41,6 +43,7 @@ class Set(msgspec.Struct, tag_field="event", tag="FAULT_SET"):
     mechanism: Name
     fault: Text = ""
     fault_in_force: Text = ""
+    requested: Amount | None = None
     by: Name = ""
     v: Version = VERSION
 
@@ -74,7 +77,8 @@ def read_truth(lines: Lines) -> list[FaultSpan]:
         if isinstance(line, Set):
             open_[key] = len(spans)
             words, in_force = line.fault or line.kind, line.fault_in_force or line.fault
-            spans.append(FaultSpan(line.link, words, in_force, line.mechanism, line.by, line.mono_ns, None, None, None))
+            span = FaultSpan(line.link, words, in_force, line.mechanism, line.by, line.mono_ns, None, None, None)
+            spans.append(replace(span, requested=line.requested))
         elif key in open_:
             at = open_.pop(key)
             spans[at] = replace(

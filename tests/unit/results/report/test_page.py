@@ -338,7 +338,8 @@ def test_what_a_shut_port_cost_the_other_way_is_told(tmp_path):
 
 def test_what_a_fault_hit_is_told_beside_what_was_asked_for(tmp_path):
     run = write_run(tmp_path / "x")
-    run.truth.write_text(run.truth.read_text().replace("drop 1%", "corrupt 1%"))
+    truth = run.truth.read_text().replace("drop 1%", "corrupt 1%")
+    run.truth.write_text(truth.replace('"requested":0.01', '"requested":null'))
     summary = msgspec.json.decode(run.summary.read_bytes())
     summary["injected"] = []
     run.summary.write_bytes(msgspec.json.encode(summary))
