@@ -38,6 +38,9 @@ bench: setup ## ratios to a C sender, what counting costs, and seconds to build 
 	$(BIN)/python -m tests.bench.bench_counters
 	$(BIN)/python -m tests.bench.bench_fabric
 
+golden: setup ## what leaves' counters return in real runs, and what follows from it, recorded anew (as root)
+	$(BIN)/python -m tests.study.leaf_recordings
+
 seeds: setup ## thousands of seeds of trouble for two agents in memory, and a table of what they covered
 	$(BIN)/python -m tests.study.transport_seeds
 

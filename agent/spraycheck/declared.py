@@ -161,11 +161,15 @@ def _standing_out(share: float, others: int, level: float) -> int:
     """Fewest packets lost for which a path with `share` of its flow stands out, while other paths lost `others`."""
     if share >= 1:
         return 1
-    lost = 1
-    # About log(level) / log(share) turns.
-    while at_least(lost, lost + others, share) > level:
-        lost += 1
-    return lost
+    high = 1
+    while at_least(high, high + others, share) > level:
+        high *= 2
+    low = high // 2
+    # Bisected, since it takes log(level) / log(share) losses: many for a path that carries nearly all of a flow.
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if at_least(middle, middle + others, share) > level else (low, middle)
+    return high
 
 
 def packets_needed(
