@@ -1,107 +1,105 @@
-"""What is read of detect.jsonl, by the report and by `spraylab detect`: the fields that every version has written.
+"""The one reader of detect.jsonl: its lines as typed records, and the last word on every path and link.
 
-SprayCheck writes more (`agent.spraycheck.records`), in the same types. What has a default is not in older files.
+The types are those that SprayCheck writes (`agent.wire.detect_records`). Lines of older versions, which told sums of
+flows in records of their own (`ADDED_UP`, `LINK_SUM`), are left aside: their verdicts and accusations are read.
 """
 
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import Any, Union
 
-from msgspec import Struct, field
+import msgspec
 
-from agent.wire.ranges import (
-    VERSION,
-    Amount,
-    Count,
-    Host,
-    Name,
-    Nanoseconds,
-    Plane,
-    QueuePair,
-    Switch,
-    Text,
-    Version,
-)
+from agent.wire.detect_records import Detect, LinkConclusion, Localize, PathConclusion, Select, Start, Unmeasured
+from results.errors import RecordError
+from results.files.event_log import Fields
 from results.files.reading import left_aside
 from results.records.agent_records import CONTROLLER_RECORDS
 
-
-class Said(Struct, kw_only=True, tag_field="event"):
-    """What every line says."""
-
-    ts: Name
-    mono_ns: Nanoseconds
-    epoch: Count
-    v: Version = VERSION
-
-
-class Detect(Said, tag="DETECT"):
-    """The verdict of one flow on one path."""
-
-    node: Name
-    src_host: Host
-    dst_host: Host
-    qpn: QueuePair
-    """At the destination."""
-    plane: Plane
-    src_leaf: Switch
-    spine: Switch
-    dst_leaf: Switch
-    count: Count
-    expected: Amount = field(name="lambda")
-    threshold: Amount | None
-    verdict: Name
-    reason: Text | None
-    expectation: Name = "uniform"
-
-
-class DecidingFlow(Struct):
-    """A flow that would narrow a set of candidates."""
-
-    src_leaf: Switch
-    dst_leaf: Switch
-    packets: Count | None
-
-
-class Localize(Said, tag="LOCALIZE"):
-    """What is accused from then on."""
-
-    state: Name
-    links: list[Name]
-    candidates: list[list[Name]]
-    pending: Count
-    deciding: list[DecidingFlow] = []
-    common: list[Name] = []
-    common_candidates: list[list[Name]] = []
-    expectation: Name = "uniform"
-
-
-class Unmeasured(Said, tag="UNMEASURED"):
-    """A flow that a leaf had no room for."""
-
-    node: Name
-    src_host: Host
-    dst_host: Host
-    qpn: QueuePair
-    reason: Text
-
-
-class LinkSum(Said, tag="LINK_SUM"):
-    """What all flows over one link lost."""
-
-    link: Name
-    expectation: Name
-    flows: Count
-    sent: Count
-    lost: Count
-    verdict: Name
-    reason: Text | None
-
-
-DETECT_LINES: Any = Union[
-    Detect,
-    Localize,
+SPRAYCHECK_RECORDS: tuple[type[msgspec.Struct], ...] = (
+    Start,
+    Select,
     Unmeasured,
-    LinkSum,
-    *CONTROLLER_RECORDS,
-    *left_aside("SPRAYCHECK_START", "SELECT", "ADDED_UP"),
-]
+    Detect,
+    PathConclusion,
+    LinkConclusion,
+    Localize,
+)
+
+DETECT_LINES: Any = Union[*SPRAYCHECK_RECORDS, *CONTROLLER_RECORDS, *left_aside("ADDED_UP", "LINK_SUM")]
 """All kinds of lines in the file."""
+
+
+def lines_in(records: Iterable[Fields]) -> Iterator[Any]:
+    """Records as the types that they are. Raises RecordError for what is none of them."""
+    return (_as_type(record, DETECT_LINES) for record in records)
+
+
+def _as_type(record: Fields, kind: Any) -> Any:
+    try:
+        return msgspec.convert(record, kind)
+    except msgspec.ValidationError as error:
+        raise RecordError(f"detect.jsonl, {record.get('event')} of {record.get('ts')}", str(error)) from error
+
+
+def path_text(line: Detect | PathConclusion) -> str:
+    """As `p0:leaf3>spine5>leaf4`."""
+    return f"p{line.plane}:leaf{line.src_leaf}>spine{line.spine}>leaf{line.dst_leaf}"
+
+
+@dataclass
+class Said:
+    """What SprayCheck has said of one run by one expectation."""
+
+    expectation: str
+    flows: list[Detect] = field(default_factory=list)
+    """What each flow says of each path."""
+    paths: dict[str, PathConclusion] = field(default_factory=dict)
+    """The last word on each."""
+    links: dict[str, LinkConclusion] = field(default_factory=dict)
+    """The same, also of what paths have in common, where that was ever named."""
+    last: Localize | None = None
+    """What is accused."""
+    unmeasured: list[Unmeasured] = field(default_factory=list)
+    """Flows that leaves do not measure, by neither expectation."""
+    chosen: list[Select] = field(default_factory=list)
+    """Flows that source leaves chose to measure, where they measure one at a time."""
+
+    def take(self, line: Any) -> None:
+        """One line more."""
+        if isinstance(line, Unmeasured):
+            self.unmeasured.append(line)
+        elif isinstance(line, Select):
+            self.chosen.append(line)
+        elif getattr(line, "expectation", None) == self.expectation:
+            match line:
+                case Detect():
+                    self.flows.append(line)
+                case PathConclusion():
+                    self.paths[path_text(line)] = line
+                case LinkConclusion():
+                    self.links[line.link] = line
+                case Localize():
+                    self.last = line
+
+    def take_all(self, lines: Iterable[Any]) -> None:
+        """Several."""
+        for line in lines:
+            self.take(line)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the last accusation is final: no verdict was owed then."""
+        return self.last is not None and self.last.pending == 0
+
+
+def said_in(records: Iterable[Fields], expectation: str) -> Said:
+    """What records of one run say. Raises RecordError."""
+    said = Said(expectation)
+    said.take_all(lines_in(records))
+    return said
+
+
+def accusations_in(records: Iterable[Fields]) -> Iterator[Localize]:
+    """What is accused, change by change, among records of any kind. Raises RecordError."""
+    return (_as_type(record, Localize) for record in records if record.get("event") == "LOCALIZE")

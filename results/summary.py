@@ -146,9 +146,9 @@ class Detected(msgspec.Struct, frozen=True):
     """Sets of links of which the evidence cannot tell which one it is."""
     missed: tuple[Text, ...]
     verdicts: dict[Text, Count]
-    """How many paths were judged `failed`, `healthy`, `insufficient`."""
+    """How many paths are `failed`, `healthy`, `insufficient`, each by all flows over it."""
     verdicts_wanted: Count
-    """Paths of all flows."""
+    """Paths of all measured flows."""
     precision: Amount | None
     recall: Amount | None
     expected: tuple[Text, ...] | None = None
@@ -158,7 +158,8 @@ class Detected(msgspec.Struct, frozen=True):
     expectation: Text = "uniform"
     """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
     unannounced: Count = 0
-    """Queue pairs of collectives, one a direction, that SprayCheck was not told of: too short for a verdict."""
+    """Queue pairs of collectives, one a direction, that were not announced: too short for a verdict alone where leaves
+    measure one flow at a time."""
     decides: bool = True
     """Whether the scenario judges by it; False where it is only recorded (`expect.detection: recorded`)."""
     common: tuple[Accusation, ...] = ()
@@ -166,9 +167,9 @@ class Detected(msgspec.Struct, frozen=True):
     common_candidates: tuple[tuple[Text, ...], ...] = ()
     """Sets of those of which the evidence cannot tell which one it is."""
     added_up: Count = 0
-    """How many of `verdicts` are those of several flows together: of paths that said too little alone."""
+    """How many of `verdicts` rest on several flows together."""
     explained: Count = 0
-    """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
+    """Undecided links whose losses are explained by what is rightly in `common`."""
     fewest: tuple[Count, ...] = ()
     """Of each of `candidates`, how many of its links have failed at least; empty in older runs."""
     suspected: tuple[Text, ...] = ()
@@ -178,6 +179,14 @@ class Detected(msgspec.Struct, frozen=True):
     unmeasured: dict[Text, Count] = {}
     """Flows, counted in each plane, that a leaf did not measure, by their hosts, the leaf and the reason: neither
     healthy nor failed."""
+    links: dict[Text, Count] = {}
+    """How many directions of links that carried measured traffic are `failed`, `healthy`, `undecided`."""
+    links_wanted: Count = 0
+    """How many such directions there are; 0 in older runs."""
+    idle: Count = 0
+    """Directions on paths of measured flows over which nothing was sent."""
+    undecided: dict[Text, Text] = {}
+    """Directions of which it is open whether they failed, and why; without those that `explained` counts."""
     run_alarm: Amount | None = None
     """Probability, at most, that a healthy run like this has anything flagged by `declared`; null with 16 bits."""
     run_tests: Count | None = None
@@ -529,10 +538,13 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         yield f"no link between switches named ({detected.state})"
     if detected.unannounced:
         pairs = count_text(detected.unannounced, "queue pair")
-        yield f"not announced, since too little was sent for a verdict: {pairs} of collectives"
+        yield f"not announced, as leaves measure one flow at a time, too short for it: {pairs}"
     told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
-    heard = f"SprayCheck told of {sum(detected.verdicts.values()):,} of {count_text(detected.verdicts_wanted, 'path')}"
-    yield f"{heard}, expectation {detected.expectation}: {told or 'none'}"
+    if detected.links_wanted:
+        links = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.links.items()))
+        yield f"links that carried traffic, {detected.links_wanted:,}: {links or 'no conclusion'}"
+    heard = f"paths, {detected.verdicts_wanted:,}, by expectation {detected.expectation}"
+    yield f"{heard}: {told or 'no conclusion'}"
     yield from _added_up_lines(detected)
     yield from _alarm_lines(detected)
     yield from _insufficient_lines(detected)
@@ -550,7 +562,7 @@ def _open_lines(detected: Detected) -> Iterator[str]:
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:
     if detected.added_up:
-        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, as they say too little alone"
+        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, which say too little alone"
 
 
 def _alarm_lines(detected: Detected) -> Iterator[str]:
@@ -560,6 +572,10 @@ def _alarm_lines(detected: Detected) -> Iterator[str]:
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:
+    for link, why in list(detected.undecided.items())[:SHOWN_REASONS]:
+        yield from wrap(f"undecided: {link}: {why}", LINE, subsequent_indent="  ")
+    if len(detected.undecided) > SHOWN_REASONS:
+        yield f"undecided: {len(detected.undecided) - SHOWN_REASONS:,} more, see summary.json"
     yield from _reason_lines("insufficient", detected.insufficient, "other reasons, see detect.jsonl")
     yield from _reason_lines("not measured", detected.unmeasured, "others, see UNMEASURED in detect.jsonl")
 

@@ -10,8 +10,8 @@ from typing import Any, Union
 
 import msgspec
 
-from agent.spraycheck.records import AddedUpRecord, Detect, LinkSumRecord, Localize, Select, Start, Unmeasured
 from faults.records import FaultClear, FaultSet
+from results.detect_lines import SPRAYCHECK_RECORDS
 from results.records.agent_records import (
     AGENT_RECORDS,
     CONTROLLER_RECORDS,
@@ -32,16 +32,6 @@ def kept(record: type[msgspec.Struct], **more: type) -> Any:
         record.__name__, added, bases=(record,), namespace=told, frozen=True, kw_only=True, tag=tag
     )
 
-
-SPRAYCHECK_RECORDS: tuple[type[msgspec.Struct], ...] = (
-    Start,
-    Select,
-    Unmeasured,
-    Detect,
-    AddedUpRecord,
-    LinkSumRecord,
-    Localize,
-)
 
 TYPES: dict[str, Any] = {
     "summary.json": Summary,

@@ -54,9 +54,12 @@ class PairTotals(Generic[T]):
     def add(self, pair: LeafPair, shape: FlowShape, counts: NDArray[np.int64], member: T) -> Total[T] | None:
         """Take one flow's counts in, `(k,)`; the verdicts of its pair if there are enough packets now.
 
-        Raises ValueError for a flow that cannot be tested.
+        A flow of which a lossy path loses fewer packets than the flow's ends blur is left out: with any number of such
+        a sum tells nothing. Raises ValueError for a flow that cannot be tested.
         """
-        plan_test(shape, self._asked)
+        ends = plan_test(shape, self._asked).calibration.end_effect_pkts
+        if shape.expected * self._asked.min_rate <= 2 * ends:
+            return None
         kind = pair, replace(shape, packets=0)
         grown = _Sum(shape, counts, (member,))
         if (before := self._sums.pop(kind, None)) is not None:

@@ -41,6 +41,15 @@ class CommonCause:
         }[self.kind]
 
 
+def causes_of(plane: int, host: int, src_leaf: int, dst_leaf: int) -> tuple[CommonCause, CommonCause, CommonCause]:
+    """What all paths of a flow have in common: the host's link, the leaf's uplinks, the other leaf's downlinks."""
+    return (
+        CommonCause(plane, CauseKind.HOST_LINK, src_leaf, host),
+        CommonCause(plane, CauseKind.UPLINKS, src_leaf),
+        CommonCause(plane, CauseKind.DOWNLINKS, dst_leaf),
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class SourceEvidence:
     """What one flow said of its paths together (`declared.judge_source`)."""
@@ -57,11 +66,7 @@ class SourceEvidence:
     @property
     def causes(self) -> tuple[CommonCause, CommonCause, CommonCause]:
         """The host's link, the leaf's uplinks, the other leaf's downlinks."""
-        return (
-            CommonCause(self.plane, CauseKind.HOST_LINK, self.src_leaf, self.src_host),
-            CommonCause(self.plane, CauseKind.UPLINKS, self.src_leaf),
-            CommonCause(self.plane, CauseKind.DOWNLINKS, self.dst_leaf),
-        )
+        return causes_of(self.plane, self.src_host, self.src_leaf, self.dst_leaf)
 
 
 @dataclass(frozen=True, slots=True)

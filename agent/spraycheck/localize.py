@@ -10,9 +10,17 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from agent.spraycheck.causes import NOTHING_COMMON, CommonFinding, SourceEvidence, common_causes
+from agent.spraycheck.causes import (
+    NOTHING_COMMON,
+    CommonCause,
+    CommonFinding,
+    SourceEvidence,
+    causes_of,
+    common_causes,
+)
 from agent.spraycheck.deciding import DecidingFlow, deciding_flow
 from agent.spraycheck.detector import STRAY_RATE, Verdict
+from agent.spraycheck.doubt import Doubt
 from agent.spraycheck.explain import MOST_CAUSES, independent_parts, larger_explanations, smallest_explanations
 from agent.spraycheck.likelihood import Fit, Observation, fit, shares
 from agent.spraycheck.paths import FabricLink, FabricPath
@@ -57,6 +65,25 @@ class Evidence:
     """Of a failed path: when packets were lost; None: at any time."""
     needs: float = MOST_SHARE
     """Share of a healthy path's packets that must fall into the time of a loss for it to clear its links."""
+    host: int = -1
+    """The flow's source host."""
+    expected: float = 0.0
+    """Packets that a healthy path brings."""
+    count: int = 0
+    """Packets that came."""
+    p_value: float | None = None
+    """Of the test that the verdict rests on: probability that a healthy path looks as bad as this or worse."""
+    miss: float | None = None
+    """Probability that this test misses a drop of the asked rate; None if that is not known."""
+    doubt: Doubt | None = None
+    """Why `insufficient`."""
+    is_sum: bool = False
+    """Whether the verdict is that of several flows of this pair of leaves added up."""
+
+    @property
+    def causes(self) -> tuple[CommonCause, CommonCause, CommonCause]:
+        """What the paths of this flow have in common."""
+        return causes_of(self.path.plane, self.host, self.path.src_leaf, self.path.dst_leaf)
 
     def share_at(self, flagged: "Evidence") -> float:
         """Which part of this flow's packets was sent while the flagged one lost packets, 0 to 1, if sent evenly."""

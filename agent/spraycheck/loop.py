@@ -9,9 +9,8 @@ from agent.spraycheck.leaves import Leaves, owed_of
 from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.records import (
     Stamp,
-    added_up_records,
+    conclusion_records,
     detect_records,
-    link_sum_records,
     localize_record,
     select_record,
     unmeasured_record,
@@ -45,13 +44,10 @@ def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Stamp, unheard
     reports = with_entered([report for turn in turns for report in turn.reports], leaves)
     reports += unheard.reports(turns, stamp.mono_ns)
     accusations = monitor.observe(reports, owed_of(turns) + unheard.owed(), stamp.mono_ns)
-    # Before the verdicts: who has read a run's last verdict has read what sums say of it.
-    for sum_of_flows in monitor.drain_added_up():
-        for total in added_up_records(sum_of_flows, stamp):
-            log.append(total)
-    for links in monitor.drain_links_added_up():
-        for link in link_sum_records(links, stamp):
-            log.append(link)
+    # Before the verdicts: who has read a run's last verdict has read what follows from it.
+    for concluded in monitor.conclusions():
+        for conclusion in conclusion_records(concluded, stamp):
+            log.append(conclusion)
     for report in reports:
         for record in detect_records(report, stamp):
             log.append(record)

@@ -6,12 +6,20 @@ Progressive: says something whenever the accusation changes, and once more when 
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from agent.spraycheck.aggregate import LeafPair, PairTotals, Total
+from agent.spraycheck.aggregate import LeafPair, PairTotals
 from agent.spraycheck.causes import SourceEvidence
+from agent.spraycheck.conclusions import (
+    LinkConclusion,
+    LinkVerdict,
+    Naming,
+    PathConclusion,
+    link_conclusions,
+    path_conclusions,
+)
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.declared import declared_packets_needed, judge_entered
 from agent.spraycheck.detector import (
@@ -26,7 +34,7 @@ from agent.spraycheck.detector import (
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Evidence, Finding, Localization, localize
-from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
 from agent.spraycheck.span import Span, share_needed
 from agent.spraycheck.together import LinkSum, link_sums, seen_together
 
@@ -52,19 +60,13 @@ class Accusation:
 
 
 @dataclass(frozen=True, slots=True)
-class AddedUp:
-    """Flows of one pair of leaves that said too little each, judged together."""
+class Conclusions:
+    """What is new or different of one epoch, by one expectation: on paths and on links."""
 
     epoch: int
-    total: Total[FlowReport]
-
-
-@dataclass(frozen=True, slots=True)
-class LinksAddedUp:
-    """Links over which flows went that said too little each, judged by all their flows; by what was declared."""
-
-    epoch: int
-    sums: tuple[LinkSum, ...]
+    expectation: Expectation
+    paths: tuple[PathConclusion, ...]
+    links: tuple[LinkConclusion, ...]
 
 
 @dataclass(slots=True)
@@ -78,6 +80,9 @@ class _Known:
     situation: tuple[int, frozenset[FabricPath]] | None = None
     """What the last localisation was made from: how much evidence, which verdicts owed."""
     said: tuple[object, ...] | None = None
+    namings: dict[str, Naming] = field(default_factory=dict)
+    concluded: dict[object, PathConclusion | LinkConclusion] = field(default_factory=dict)
+    """The last word on each path and link."""
 
 
 class Monitor:
@@ -90,8 +95,7 @@ class Monitor:
         self._asked = asked
         self._leaves = frozenset(leaves)
         self._known: dict[Matter, _Known] = {}
-        self._added_up = list[AddedUp]()
-        self._links_added_up = list[LinksAddedUp]()
+        self._fresh = list[Conclusions]()
 
     def observe(
         self, reports: Iterable[FlowReport], pending: Mapping[tuple[Matter, FabricPath], int], now_ns: int
@@ -108,15 +112,13 @@ class Monitor:
         changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
         return [change for change in changes if change is not None]
 
-    def drain_added_up(self) -> list[AddedUp]:
-        """Sums of small flows that were judged since the last call."""
-        told, self._added_up = self._added_up, []
-        return told
+    def conclusions(self) -> list[Conclusions]:
+        """What is concluded of paths and links that was not before the last call.
 
-    def drain_links_added_up(self) -> list[LinksAddedUp]:
-        """Sums over links since the last call: of epochs that owe no verdict, and anew when more came after that."""
-        told, self._links_added_up = self._links_added_up, []
-        return told
+        `failed` and `healthy` as soon as it is known, all the rest of an epoch when it owes no verdict.
+        """
+        fresh, self._fresh = self._fresh, []
+        return fresh
 
     def _take(self, report: FlowReport) -> None:
         flow, matter = report.flow, (report.flow.epoch, report.expectation)
@@ -144,14 +146,13 @@ class Monitor:
         if total is None:
             return
         spans = [report.span for _, report in total.members if report.span is not None]
-        span = reduce(Span.joined, spans) if spans else None
+        span, miss = reduce(Span.joined, spans) if spans else None, total.test.miss
         for start, _ in total.members:
             for each in total.verdicts:
-                open_ended = known.evidence[start + each.path]
-                if open_ended.verdict is Verdict.INSUFFICIENT:
-                    known.evidence[start + each.path] = replace(open_ended, verdict=each.verdict, span=span)
-        reports = tuple(member for _, member in total.members)
-        self._added_up.append(AddedUp(report.flow.epoch, Total(pair, total.test, total.verdicts, reports)))
+                alone = known.evidence[start + each.path]
+                if alone.verdict is Verdict.INSUFFICIENT:
+                    said = replace(alone, verdict=each.verdict, doubt=each.doubt, p_value=each.p_value, miss=miss)
+                    known.evidence[start + each.path] = replace(said, span=span, is_sum=True)
 
     def _entered(self, report: FlowReport) -> Verdict | None:
         """What the source leaf's count says of the host's link; None without one."""
@@ -164,10 +165,14 @@ class Monitor:
         if situation == known.situation:
             return None
         known.situation = situation
-        found = self._localized(matter, known, owed)
+        together = self._together(matter, known)
+        stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
+        found = localize(together, owed, known.sources, stray_rate, self._leaves)
         found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
         if found.links and known.first_named_ns is None:
             known.first_named_ns = now_ns
+        known.namings = _namings(known.namings, found, known.evidence, now_ns)
+        self._conclude(matter, known, together, found, owed)
         saying = found.finding, found.links, found.candidates, found.common, not owed
         silent = found.finding is Finding.NONE and not (found.common.causes or found.common.candidates)
         if saying == known.said or (silent and owed):
@@ -176,18 +181,35 @@ class Monitor:
         unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
         return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
 
-    def _localized(self, matter: Matter, known: _Known, owed: Counter[FabricPath]) -> Localization:
-        stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
+    def _together(self, matter: Matter, known: _Known) -> Sequence[Evidence]:
+        """The evidence, with what flows say together."""
         if matter[1] is not Expectation.DECLARED or self._asked is None:
-            return localize(known.evidence, owed, known.sources, stray_rate, self._leaves)
-        found = localize(seen_together(known.evidence, self._asked), owed, known.sources, stray_rate, self._leaves)
-        unsure = [each for each in known.evidence if each.verdict is Verdict.INSUFFICIENT and each.sent]
-        if unsure and not owed:
+            return known.evidence
+        return seen_together(known.evidence, self._asked)
+
+    def _conclude(
+        self,
+        matter: Matter,
+        known: _Known,
+        together: Sequence[Evidence],
+        found: Localization,
+        owed: Counter[FabricPath],
+    ) -> None:
+        """Note what is concluded anew: while verdicts are owed only what is certain, and what changes."""
+        sums: dict[FabricLink, LinkSum] | None = None
+        if matter[1] is Expectation.DECLARED and self._asked is not None:
             accused = {*found.links}.union(*found.candidates)
-            crossed = {link for each in unsure for link in each.path.links}
-            sums = link_sums(known.evidence, self._asked, accused)
-            self._links_added_up.append(LinksAddedUp(matter[0], tuple(each for each in sums if each.link in crossed)))
-        return found
+            causes = {*found.common.causes}.union(*found.common.candidates)
+            sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
+        waiting = {link for path in owed for link in path.links}
+        links = link_conclusions(together, found, sums, waiting, known.namings)
+        by_link = {each.link: each for each in links if isinstance(each.link, FabricLink)}
+        paths = path_conclusions(known.evidence, together, by_link)
+        fresh_links = [each for each in links if _is_news(known.concluded, each.link, each, not owed)]
+        fresh_paths = [each for each in paths if _is_news(known.concluded, each.path, each, not owed)]
+        if fresh_links or fresh_paths:
+            known.concluded |= {each.link: each for each in fresh_links} | {each.path: each for each in fresh_paths}
+            self._fresh.append(Conclusions(*matter, tuple(fresh_paths), tuple(fresh_links)))
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """The same with the packets it needs, if it is judged as the flows so far were."""
@@ -195,6 +217,41 @@ class Monitor:
             return flow
         asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
         return replace(flow, packets=_needed(like, asked, len(like.spines)))
+
+
+def _is_news(
+    concluded: Mapping[object, PathConclusion | LinkConclusion],
+    key: object,
+    said: PathConclusion | LinkConclusion,
+    is_all: bool,
+) -> bool:
+    before = concluded.get(key)
+    if before is not None and before.verdict == said.verdict:
+        return is_all and before != said
+    is_sure = said.verdict not in (Verdict.INSUFFICIENT, LinkVerdict.UNDECIDED)
+    return is_all or is_sure or (before is not None and before.verdict == LinkVerdict.FAILED)
+
+
+def _namings(
+    before: Mapping[str, Naming], found: Localization, evidence: Sequence[Evidence], now_ns: int
+) -> dict[str, Naming]:
+    """Of all that is named now: since when, as before if it was named then."""
+    grounds = {
+        **{str(link): [each for each in found.evidence if _accuses(each, link)] for link in found.links},
+        **{str(cause): [each for each in evidence if cause in each.causes] for cause in found.common.causes},
+    }
+    return {name: _naming(before.get(name), mine, now_ns) for name, mine in grounds.items()}
+
+
+def _naming(before: Naming | None, grounds: Sequence[Evidence], now_ns: int) -> Naming:
+    leaves = tuple(sorted({leaf_name(each.path.plane, each.path.dst_leaf) for each in grounds}))
+    if before is not None:
+        return replace(before, leaves=leaves)
+    return Naming(now_ns, leaves, round(sum(each.expected for each in grounds)), len(grounds))
+
+
+def _accuses(each: Evidence, link: FabricLink) -> bool:
+    return each.verdict is Verdict.FAILED and link in each.path.links
 
 
 def _says_too_little(report: FlowReport) -> bool:
@@ -208,7 +265,21 @@ def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) 
     needed = None if asked is None else _needed(report, asked, len(report.spines))
     needs = share_needed(needed, report.expected[verdict.path])
     counts = _sent_and_lost(report, verdict)
-    return Evidence(path, verdict.verdict, report.flow.qpn, *counts, report.span, report.lossy, needs)
+    return Evidence(
+        path,
+        verdict.verdict,
+        report.flow.qpn,
+        *counts,
+        report.span,
+        report.lossy,
+        needs,
+        host=report.flow.src_host,
+        expected=report.expected[verdict.path],
+        count=verdict.count,
+        p_value=verdict.p_value,
+        miss=None if report.test is None else report.test.miss,
+        doubt=verdict.doubt,
+    )
 
 
 def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:

@@ -12,6 +12,7 @@ from functools import reduce
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.spraycheck.causes import CommonCause
 from agent.spraycheck.declared import declared_miss, declared_packets_needed, flagged, judge_declared
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict
 from agent.spraycheck.doubt import Doubt, DoubtKind
@@ -65,8 +66,9 @@ def _together(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[F
         return each
     if each.path in whole:
         said = whole[each.path]
-        return replace(each, verdict=Verdict.HEALTHY, span=said.span, needs=said.needs)
-    return replace(each, verdict=Verdict.FAILED) if each.lost and not lossy.isdisjoint(each.path.links) else each
+        return replace(each, verdict=Verdict.HEALTHY, span=said.span, needs=said.needs, doubt=None)
+    is_lossy = bool(each.lost) and not lossy.isdisjoint(each.path.links)
+    return replace(each, verdict=Verdict.FAILED, doubt=None) if is_lossy else each
 
 
 def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPath, Evidence]:
@@ -100,16 +102,22 @@ def _judged(group: Collection[Evidence], asked: Asked) -> tuple[PathVerdict, ...
     return judge_declared(sent, sent - lost, asked)
 
 
-def link_sums(evidence: Collection[Evidence], asked: Asked, accused: Collection[FabricLink] = ()) -> list[LinkSum]:
-    """The verdict on each link, by all flows over it; `accused` are the links named or suspected.
+def link_sums(
+    evidence: Collection[Evidence],
+    asked: Asked,
+    accused: Collection[FabricLink] = (),
+    causes: Collection[CommonCause] = (),
+) -> list[LinkSum]:
+    """The verdict on each link, by all flows over it; `accused` are links named or suspected, `causes` the same of
+    what the paths of flows have in common.
 
     A `healthy` link is cleared: it lost no more than stray packets, which one that drops the asked rate does with
     probability at most `asked.miss`, however its senders chose how much to send over it. Paths over an accused link say
-    nothing of the other links they cross. They are left out whatever they lost: to leave out those that lost something
-    would clear links that lose.
+    nothing of the other links they cross, nor do flows with an accused cause. They are left out whatever they lost: to
+    leave out those that lost something would clear links that lose.
     """
-    suspects = frozenset(accused)
-    rest = [each for each in evidence if suspects.isdisjoint(each.path.links)]
+    suspects, shared = frozenset(accused), frozenset(causes)
+    rest = [each for each in evidence if suspects.isdisjoint(each.path.links) and shared.isdisjoint(each.causes)]
     of_suspects = (each for each in _link_sums(evidence, asked) if each.link in suspects)
     return [*of_suspects, *(each for each in _link_sums(rest, asked) if each.link not in suspects)]
 

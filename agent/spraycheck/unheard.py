@@ -7,17 +7,18 @@ sent, and none came. Its clock is an argument.
 
 from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from agent.spraycheck.declared import judge_declared, judge_source
 from agent.spraycheck.detector import PathVerdict, Verdict
 from agent.spraycheck.doubt import Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, Key, LeafRules, PathCounts, ToldFlow
+from agent.spraycheck.leaf import FlowReport, Key, LeafRules, ToldFlow
 from agent.spraycheck.leaves import Known, Leaves, Place, Turn
 from agent.spraycheck.monitor import Matter
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.reports import declared_report, in_order
 
 
 class Unheard:
@@ -90,7 +91,7 @@ def unheard_reports(rules: LeafRules, told: ToldFlow, entered: int | None) -> tu
     """The reports on a flow of which nothing has come to its leaf, by what its sender declares elsewhere."""
     spines, sent = rules.spines, np.array(told.sent, np.int64)
     nothing = np.zeros(len(spines), np.int64)
-    counts = PathCounts(nothing, nothing, nothing, nothing, None)
+    counts = in_order(nothing)
     if len(sent) != len(spines):
         return ()
     doubt = Doubt(
@@ -100,19 +101,7 @@ def unheard_reports(rules: LeafRules, told: ToldFlow, entered: int | None) -> tu
     expected = (told.flow.packets / len(spines),) * len(spines)
     unsure = tuple(PathVerdict(path, 0, Verdict.INSUFFICIENT, doubt) for path in range(len(spines)))
     uniform = FlowReport(told.flow, Expectation.UNIFORM, spines, expected, None, unsure, counts)
-    judged = sent, nothing, rules.asked
-    declared = FlowReport(
-        told.flow,
-        Expectation.DECLARED,
-        spines,
-        tuple(map(float, told.sent)),
-        None,
-        judge_declared(*judged),
-        counts,
-        sent=told.sent,
-        source=judge_source(*judged),
-        entered=entered,
-    )
+    declared = replace(declared_report(told.flow, sent, nothing, rules.asked, entered), spines=spines)
     return uniform, declared
 
 

@@ -186,11 +186,14 @@ def witnesses(data: RunData) -> Table:
     )
     note += "of as many flows as there are paths; "
     note += "SprayCheck counts what a path should have brought, MRC what was sent on it until it was given up. "
-    judged = (
-        f"SprayCheck told of {sum(found.verdicts.values()):,} of {count_text(found.verdicts_wanted, 'path')}: {judged}."
-    )
+    judged = f"Paths, {found.verdicts_wanted:,}: {judged}."
+    if found.links_wanted:
+        links = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.links.items())) or "no conclusion"
+        judged = f"Links that carried traffic, {found.links_wanted:,}: {links}. {judged}"
     if found.added_up:
-        judged += f" {found.added_up:,} of them by several flows together, as they say too little alone."
+        judged += f" {found.added_up:,} of them by several flows together, which say too little alone."
+    for link, why in list(found.undecided.items())[:4]:
+        judged += f" Undecided: {link}: {why}."
     for reason, count in list(found.insufficient.items())[:4]:
         judged += f" Insufficient, {count:,}: {reason}."
     for reason, count in list(found.unmeasured.items())[:4]:

@@ -7,7 +7,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from results.detect_lines import DETECT_LINES, Detect, Localize
+from agent.wire.detect_records import Detect, Localize
+from results.detect_lines import DETECT_LINES
 from results.files.reading import Lines
 
 

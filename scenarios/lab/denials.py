@@ -10,7 +10,10 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
-from results.files.event_log import EventLog, Fields, Tail, timestamp
+from agent.wire.detect_records import Localize
+from results.detect_lines import accusations_in
+from results.errors import RecordError
+from results.files.event_log import EventLog, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError
 from scenarios.lab.asking import StatusOf, replies_of, require_running
 from scenarios.lab.deploy import worker_name
@@ -129,14 +132,22 @@ class Denials:
     def run(self) -> None:
         """Deny what has been accused since, allow what has proved itself; failures are logged, none is raised."""
         if self._acting is not None:
-            for record in self._records.fresh():
-                if record.get("event") == "LOCALIZE" and _is_meant(record, self._acting):
-                    for link in record["links"]:
+            for said in self._fresh_accusations():
+                if (said.epoch, said.expectation) == (self._acting.epoch, self._acting.expectation):
+                    for link in said.links:
                         self._works.add(self._follow(link, self._acting))
         if not self._works:
             self._works.add(self._assure())
             self._works.add(self._try())
         self._works.run()
+
+    def _fresh_accusations(self) -> list[Localize]:
+        """What SprayCheck has accused since; a line that cannot be read is logged."""
+        try:
+            return list(accusations_in(self._records.fresh()))
+        except RecordError as error:
+            _log.error("%s", error)
+            return []
 
     def _try(self) -> Steps[None]:
         """Allow links again over which enough probes in a row were answered."""
@@ -237,7 +248,3 @@ def _denied_link(way: DirectedLink) -> DeniedLink:
     leaf = _leaf_of(way)
     spine = way.receiver if way.sender == leaf else way.sender
     return DeniedLink(way.plane, leaf.index, spine.index, way.sender == leaf)
-
-
-def _is_meant(record: Fields, acting: Acting) -> bool:
-    return bool(record["epoch"] == acting.epoch and record["expectation"] == acting.expectation)

@@ -18,6 +18,7 @@ from typing import Literal
 import msgspec
 import numpy as np
 
+from agent.wire.detect_records import Localize
 from faults.errors import FaultError, TargetError
 from faults.inject import FaultStatus, Injector
 from faults.kinds import Fault
@@ -27,8 +28,9 @@ from faults.records import FaultClear, FaultRecord
 from faults.targets import Chosen, chosen_of, require_fits
 from faults.timeline.schedule import Due, Schedule
 from faults.timeline.timing import Act, Event, Timing
+from results.detect_lines import accusations_in
 from results.errors import RecordError
-from results.files.event_log import EventLog, Fields, Tail
+from results.files.event_log import EventLog, Tail
 from results.numbers_text import count_text
 from scenarios.lab.fault_telling import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.lab_dir import LabDir
@@ -271,17 +273,16 @@ class Injections:
                 self._fail(key, "remove", error)
 
     def _look_for_detections(self) -> None:
-        for record in self._fresh_detections():
-            links = record.get("links") if record.get("event") == "LOCALIZE" else None
-            if links:
-                named = {key for key, each in self._ordered.items() if each.links & set(links)}
+        for said in self._fresh_accusations():
+            if said.links:
+                named = {key for key, each in self._ordered.items() if each.links & set(said.links)}
                 self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
 
-    def _fresh_detections(self) -> list[Fields]:
-        """What SprayCheck has written since; a line that cannot be read is logged, and read over the next time."""
-        found = list[Fields]()
+    def _fresh_accusations(self) -> list[Localize]:
+        """What SprayCheck has accused since; a line that cannot be read is logged, and read over the next time."""
+        found = list[Localize]()
         try:
-            found.extend(self._detections.fresh())
+            found.extend(accusations_in(self._detections.fresh()))
         except RecordError as error:
             _log.error("%s", error)
         return found

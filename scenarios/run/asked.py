@@ -10,9 +10,6 @@ from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
 from scenarios.run.crossing import crosses, crossing_sendings
 
-LEAST_PACKETS_A_PATH = 64
-"""Of a small flow that is announced: one opening and three closing frames a path are a sixteenth of it. Our choice."""
-
 
 def asked_of(plan: Plan) -> Asked:
     """The drop rate not to be missed, and among how many tests false alarms are divided."""
@@ -28,14 +25,8 @@ def run_tests_of(plan: Plan) -> int:
     """Tests by declaration of all flows that may be announced: writes between leaves, queue pairs of collectives."""
     spec = plan.fabric.spec
     writes = sum(crosses(plan, flow) for flow in plan.flows)
-    return count_tests(writes + _queue_pairs(plan), spec.planes, spec.spines)
-
-
-def _queue_pairs(plan: Plan) -> int:
-    """Small ones, and those long enough alone: most are with the fewest tests."""
-    spec, needed = plan.fabric.spec, _needed(plan, Asked(_min_rate(plan)))
-    fewest = LEAST_PACKETS_A_PATH if needed is None else min(needed, LEAST_PACKETS_A_PATH)
-    return sum(sent.packets >= fewest * spec.planes * spec.spines for sent in crossing_sendings(plan))
+    queue_pairs = sum(not sent.is_barrier for sent in crossing_sendings(plan))
+    return count_tests(writes + queue_pairs, spec.planes, spec.spines)
 
 
 def _needed(plan: Plan, asked: Asked) -> int | None:

@@ -4,13 +4,12 @@ Reads files and records; judges nothing.
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-
-import msgspec
 
 from faults.kinds import TOLERANCE, Hit, kind_named
 from faults.selector import spares_first_sent
+from results.detect_lines import Said
 from results.files.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.records.rejected import rejected_since
@@ -26,20 +25,6 @@ _SOFTNET_DROPPED = 1
 """Column of packets dropped because a core's backlog was full (net/core/net-procfs.c)."""
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
-
-
-class Unmeasured(msgspec.Struct, frozen=True):
-    """What is needed of an UNMEASURED record."""
-
-    node: str
-    src_host: int
-    dst_host: int
-    reason: str
-
-    @property
-    def text(self) -> str:
-        """Whose it is, where, and why."""
-        return f"h{self.src_host}>h{self.dst_host} at {self.node}: {self.reason}"
 
 
 def of_epoch(records: Iterable[Fields], epoch: int) -> list[Fields]:
@@ -63,31 +48,9 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
     return [*in_force.values(), *of_time(records, since_ns)]
 
 
-def unmeasured(records: Iterable[Fields]) -> list[Unmeasured]:
-    """Flows for which leaves had no room, one a flow and plane."""
-    return [msgspec.convert(record, Unmeasured) for record in records if record["event"] == "UNMEASURED"]
-
-
-def by_expectation(expectation: str, records: Iterable[Fields]) -> Iterator[Fields]:
-    """The records of one expectation."""
-    return (record for record in records if record.get("expectation") == expectation)
-
-
-def unmeasured_count(records: Iterable[Fields]) -> int:
-    """Of how many flows, in how many planes of each, no verdict will come, since leaves had no room for them."""
-    return len(unmeasured(records))
-
-
-def is_settled(records: Sequence[Fields], wanted: int, expectation: str) -> bool:
-    """Whether all paths are judged by an expectation and the accusation that follows from it is said."""
-    said = [record for record in by_expectation(expectation, records) if record["event"] == "LOCALIZE"]
-    judged = verdict_count(records, expectation)
-    return judged >= wanted and (not wanted or (bool(said) and said[-1]["pending"] == 0))
-
-
-def verdict_count(records: Iterable[Fields], expectation: str) -> int:
-    """How many paths have been judged by an expectation."""
-    return sum(record["event"] == "DETECT" for record in by_expectation(expectation, records))
+def is_settled(said: Said, wanted: int) -> bool:
+    """Whether all of `wanted` verdicts on paths have come, and the accusation that follows from them."""
+    return len(said.flows) >= wanted and (not wanted or said.is_whole)
 
 
 def injected_since(

@@ -4,7 +4,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from agent.spraycheck.doubt import NOTHING_SENT
 from faults.kinds import kind_named
 from faults.outages import Outage
 from faults.quantities import parse_rate
@@ -47,10 +46,6 @@ RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
 
 
-SHORT_ALIKE = "short, and so may be other paths of the flow: lost before they part (a host link?) or on several"
-NOT_ADDED_UP = "too few packets for a verdict alone, and not added up to others while a path of the flow is out of use"
-
-
 @dataclass(frozen=True)
 class Accused:
     """A link named by a witness, as recorded."""
@@ -82,15 +77,23 @@ class Conclusion:
     """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
     common_candidates: tuple[tuple[str, ...], ...] = ()
     added_up: int = 0
-    """How many of the verdicts are those of several flows together, of paths that said too little alone."""
+    """How many of the verdicts rest on several flows together."""
     explained: int = 0
-    """How many of `insufficient` are of paths that lose as their flow's others do, by what is rightly in `common`."""
+    """Undecided links whose losses are explained by what is rightly in `common`."""
     fewest: tuple[int, ...] = ()
     """Of each of `candidates`, how many of its links have failed at least."""
     untimely: int = 0
     """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
     unmeasured: dict[str, int] = field(default_factory=dict)
     """Flows that a leaf does not measure, by their hosts, the leaf and why."""
+    links: dict[str, int] = field(default_factory=dict)
+    """How many links that carried measured traffic are `failed`, `healthy`, `undecided`."""
+    links_wanted: int = 0
+    """Of how many something was to be concluded."""
+    idle: int = 0
+    """Links besides over which nothing was sent."""
+    undecided: dict[str, str] = field(default_factory=dict)
+    """Links of which it is open whether they failed, and why; those that `explained` counts are not among them."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +185,10 @@ def detected_of(
         added_up=conclusion.added_up,
         explained=conclusion.explained,
         unmeasured=conclusion.unmeasured,
+        links=conclusion.links,
+        links_wanted=conclusion.links_wanted,
+        idle=conclusion.idle,
+        undecided=conclusion.undecided,
     )
 
 
@@ -306,20 +313,18 @@ def checks_of(
     flows: tuple[FlowResult, ...],
     injected: tuple[Injected, ...],
     possible: frozenset[str] = frozenset(),
-    uneven: bool = False,
     outages: Sequence[Outage] = (),
     changes: Sequence[LabChange] = (),
     by_cause: Collection[str] = (),
 ) -> tuple[Check, ...]:
     """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
 
-    `uneven`: the transport takes paths out of use, so that some may rightly get too few packets for a sure verdict.
     `by_cause` are the links that the common causes named stand for, `changes` what somebody else changed in the lab.
     """
     checks = [_data_check(flows)]
     if expectation.detection == "judged":
         named = _named_check(wanted, possible, detected, links_of(changes), by_cause)
-        checks = [named, _judged_check(detected, uneven), *checks]
+        checks = [named, _judged_check(detected), *checks]
         if expectation.within_s is not None and wanted:
             checks.append(_time_check(expectation.within_s, wanted, detected))
     checks.append(
@@ -354,33 +359,29 @@ def _named_check(
     return Check("the right links are named", not wrong, "; ".join(wrong) or right)
 
 
-def _judged_check(detected: Detected, uneven: bool) -> Check:
-    judged, unsure = sum(detected.verdicts.values()), detected.verdicts.get("insufficient", 0)
-    named = [cause.link for cause in detected.common if cause.right]
-    alike = detected.explained
-    idle = detected.insufficient.get(NOTHING_SENT.text, 0)
-    alone = detected.insufficient.get(NOT_ADDED_UP, 0)
-    counted = judged - unsure + alike + idle + alone
-    unsure_text = f", {detected.added_up:,} of them by several flows together" if detected.added_up else ""
-    unsure_text += f", {unsure:,} insufficient" if unsure else ""
-    if idle:
-        unsure_text += f", {idle:,} of them out of use"
-    if alone:
-        unsure_text += (
-            f", {alone:,} of them too small alone, which are not added up while a path of theirs is out of use"
-        )
-    if alike:
-        unsure_text += f", {alike:,} of them since all paths lose alike, which {', '.join(named)} explains"
-    left = judged - counted if uneven else 0
-    if left:
-        unsure_text += f", {left:,} of them as the transport left the path or something lost packets of all paths"
+_LINKS_SHOWN = 3
+"""Undecided links that a check tells of; the summary has all."""
+
+
+def _judged_check(detected: Detected) -> Check:
+    """Whether every link that carried traffic is found failed or healthy, at the rate asked for."""
+    sure = {verdict: count for verdict, count in detected.links.items() if verdict != "undecided"}
+    judged = sum(sure.values()) + detected.explained
+    text = f"{judged:,} of {count_text(detected.links_wanted, 'link')}"
+    if sure:
+        text += f" ({', '.join(f'{count:,} {verdict}' for verdict, count in sorted(sure.items()))})"
+    if detected.explained:
+        named = ", ".join(cause.link for cause in detected.common if cause.right)
+        text += f", {detected.explained:,} of them lose packets that {named} explains"
+    if detected.idle:
+        text += f"; nothing was sent over {count_text(detected.idle, 'other link', 'other links')}"
     if detected.unmeasured:
-        unsure_text += f"; {unmeasured_text(sum(detected.unmeasured.values()))}"
-    return Check(
-        "every path is judged",
-        counted + left == detected.verdicts_wanted and bool(counted or not judged),
-        f"{counted:,} of {count_text(detected.verdicts_wanted, 'path')}{unsure_text}",
-    )
+        text += f"; {unmeasured_text(sum(detected.unmeasured.values()))}"
+    reasons = list(detected.undecided.items())
+    text += "".join(f"; {link}: {why}" for link, why in reasons[:_LINKS_SHOWN])
+    if len(reasons) > _LINKS_SHOWN:
+        text += f"; {len(reasons) - _LINKS_SHOWN:,} more, see `undecided` in summary.json"
+    return Check("every link is judged", judged == detected.links_wanted and bool(judged or not detected.idle), text)
 
 
 def as_planned_check(changes: Sequence[LabChange], nodes: int) -> Check:

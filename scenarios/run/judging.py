@@ -1,6 +1,6 @@
 """A run's summary: everything recorded against everything expected. Reads the run's folder, writes nothing."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -8,6 +8,7 @@ import msgspec
 
 from agent.wire.ranges import VERSION
 from faults.outages import Outage, outages_of
+from results.detect_lines import said_in
 from results.files.event_log import read_records
 from results.files.run_dir import RunDir
 from results.metrics import span_ns, totals_of
@@ -15,17 +16,23 @@ from results.records.witnesses import DECLARED, MRC, UNIFORM, Witness
 from results.summary import Check, Detected, FlowResult, Injected, LabChange, Load, StageTime, Summary
 from scenarios.file.plan import Plan
 from scenarios.run import collect
-from scenarios.run.asked import asked_of
+from scenarios.run.asked import asked_of, needed_for
 from scenarios.run.changes import changes_of, host_ports_of, links_of, removed_faults
 from scenarios.run.conclude import conclusion_of
 from scenarios.run.ev_witness import conclusion_of_events, ev_paths
-from scenarios.run.expect import as_planned_check, checks_of, collective_check, detected_of, load_of, missed_times
+from scenarios.run.expect import (
+    Conclusion,
+    as_planned_check,
+    checks_of,
+    collective_check,
+    detected_of,
+    load_of,
+    missed_times,
+)
 from scenarios.run.goodput import goodput_check
-from scenarios.run.measuring import gets_uneven_parts
+from scenarios.run.measuring import links_to_judge, measured_pairs
 from scenarios.run.order import Recorded
 from scenarios.run.path_outcomes import outcomes_of, path_checks
-from scenarios.run.power import is_long_enough, power_of
-from scenarios.run.small_flows import left_over
 from scenarios.run.witnesses import (
     SILENT,
     Truth,
@@ -117,10 +124,18 @@ class Judged:
             )
         found = [witness_of(MRC, events, truth, plan.fabric, False, mute)]
         for name, expectation in ((UNIFORM, "uniform"), (DECLARED, "declared")):
-            said = conclusion_of(recorded.verdicts, self.first_packet_ns, recorded.verdicts_wanted, expectation)
+            said = self._conclusion(expectation)
             decides, note = expectation == plan.scenario.judged_by, note_on(said, plan.scenario)
             found.append(witness_of(name, said, truth, plan.fabric, decides, note))
         return tuple(found)
+
+    def _conclusion(self, expectation: str, right_causes: Collection[str] = ()) -> Conclusion:
+        """What SprayCheck said by one expectation."""
+        said = said_in(self.recorded.verdicts, expectation)
+        links, spec = links_to_judge(self.plan, said.chosen), self.plan.fabric.spec
+        one = self.plan.scenario.detector.select == "one"
+        paths = len(said.paths) if one else len(measured_pairs(self.plan)) * spec.planes * spec.spines
+        return conclusion_of(said, self.first_packet_ns, links, paths, _asked_text(self.plan), right_causes)
 
     @cached_property
     def detected(self) -> Detected:
@@ -128,16 +143,7 @@ class Judged:
         plan, recorded = self.plan, self.recorded
         causes = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.right}
         others = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.changed}
-        conclusion = conclusion_of(
-            recorded.verdicts,
-            self.first_packet_ns,
-            recorded.verdicts_wanted,
-            plan.scenario.judged_by,
-            _asked_text(plan),
-            power_of(plan).needed,
-            left_over(plan),
-            causes,
-        )
+        conclusion = self._conclusion(plan.scenario.judged_by, causes)
         expected = None if plan.detected is None else self.wanted
         judges, unannounced = plan.scenario.expect.detection == "judged", recorded.collectives.unannounced
         found = detected_of(
@@ -168,7 +174,6 @@ class Judged:
             self.flows,
             self.drops,
             self.possible,
-            gets_uneven_parts(plan.scenario) and is_long_enough(plan, power_of(plan)),
             self.outages,
             self.changes,
             by_cause,
@@ -235,6 +240,6 @@ def summary_of(run: Judged, stages: Sequence[StageTime]) -> Summary:
 
 def _asked_text(plan: Plan) -> str:
     """What was asked of SprayCheck, and how many packets that takes."""
-    power = power_of(plan)
-    needs = "more than a flow can have" if power.needed is None else f"about {power.needed:,}"
-    return f"a drop of {power.min_rate} needs {needs}"
+    needed, rate = needed_for(plan, asked_of(plan).min_rate), plan.scenario.detector.min_rate
+    over = "over a link" if plan.scenario.judged_by == "declared" else "a path"
+    return f"a drop of {rate} needs {'more than a flow can have' if needed is None else f'{needed:,} {over}'}"

@@ -79,8 +79,7 @@ class Recorded:
     verified: tuple[Verification, ...]
     collectives: CollectiveOutcome
     verdicts: tuple[Fields, ...]
-    """DETECT and LOCALIZE records of the run."""
-    verdicts_wanted: int
+    """What SprayCheck wrote of the run."""
     before: Readings
     after: Readings
     captures: tuple[CaptureResult, ...]

@@ -1,120 +1,75 @@
-"""Whether a scenario's flows are long enough for what is asked of SprayCheck. Pure: plans and statistics, no lab.
+"""Whether a scenario's flows show what is asked of SprayCheck. Pure: plans and statistics, no lab.
 
-Warns, never refuses: a run that must end with `insufficient` can be what is wanted.
+Warns, never refuses: a run that must end with links undecided can be what is wanted.
 """
 
-from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
+from agent.spraycheck.conclusions import LinkConclusion, LinkVerdict
+from agent.spraycheck.paths import FabricLink
+from agent.wire.detect_records import DoubtKind
 from faults.kinds import Fault
 from faults.quantities import parse_rate
 from results.numbers_text import count_text, share_text
-from scenarios.file.plan import Flow, Plan
+from scenarios.file.plan import Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
-from scenarios.run.announcing import (
-    announced_ends,
-    announced_sendings,
-    least_packets,
-)
 from scenarios.run.asked import needed_for
-from scenarios.run.crossing import crosses, crossing_sendings
-from scenarios.run.link_loads import LinkLoad, adds_up_links, least_load, lossy_load, packets_a_flow
-from scenarios.run.measuring import gets_uneven_parts
+from scenarios.run.foresight import Foreseen, fabric_link, foresee, packets_by_pair
+from scenarios.run.measuring import measured_pairs
 from scenarios.run.outage_warnings import outage_warnings
 from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switches
-from scenarios.run.small_flows import add_up, is_weak, sums_of
-from scenarios.run.undecided import undecided_warnings
 from scenarios.run.under_way import timely_flows, under_way_warnings
 from testbed.model.ids import DirectedLink, NodeId, Role
+
+MOST_TOLD = 3
+"""Links with a sentence of their own (our choice); the others are counted."""
+
+LEAVES_FOR_STRIDES = 4
+"""From so many on strides 1 and 3 lead to different leaves."""
 
 
 @dataclass(frozen=True)
 class Power:
-    """What the flows of a plan can show."""
+    """What the flows of a plan send, and what verdicts take."""
 
     packets_a_path: int
     """Of the smallest measured flow; 0 when none crosses a spine."""
     min_rate: str
     needed: int | None
-    """Packets a path for a sure verdict at `min_rate`; None when no flow can be long enough."""
+    """Packets for a sure verdict at `min_rate`: a path, or a link by what is declared; None: more than a flow has."""
     for_faults: tuple[tuple[Fraction, int | None], ...]
     """The same for each other drop rate of the scenario's faults on fabric links."""
-    load: LinkLoad | None = None
-    """Where flows are added up over links: of the link that gets the least of those that decide."""
-    lossy_load: LinkLoad | None = None
-    """The same of links that are to drop."""
-
-    summed: int | None = None
-    """Where flows too small alone are all judged with others of their leaves: packets a path of the smallest sum, or of
-    the smallest flow that needs none if that is less."""
-
-    @property
-    def for_a_fault(self) -> int:
-        """Packets that show a drop on a link: those of a path, or of all flows where these are added."""
-        if self.summed is not None:
-            return self.summed
-        return self.packets_a_path if self.lossy_load is None else max(self.packets_a_path, self.lossy_load.packets)
 
 
 def power_of(plan: Plan) -> Power:
     """What the flows of this plan can show."""
-    measured = [packets_a_path(plan, flow) for flow in plan.flows if crosses(plan, flow)]
-    paths, least = plan.fabric.spec.planes * plan.fabric.spec.spines, least_packets(plan)
-    measured += [sent.packets // paths for sent in crossing_sendings(plan) if least and sent.packets >= least]
+    paths = plan.fabric.spec.planes * plan.fabric.spec.spines
+    measured = [packets // paths for sizes in packets_by_pair(plan, plan.flows).values() for packets in sizes]
     asked = parse_rate(plan.scenario.detector.min_rate)
-    rates, together = dict.fromkeys(rate for _, _, rate in fabric_drops(plan) if rate != asked), adds_up_links(plan)
+    rates = dict.fromkeys(rate for _, _, rate in fabric_drops(plan) if rate != asked)
     return Power(
         min(measured, default=0),
         plan.scenario.detector.min_rate,
         needed_for(plan, float(asked)),
         tuple((rate, needed_for(plan, float(rate))) for rate in rates),
-        least_load(plan) if together else None,
-        lossy_load(plan) if together else None,
-        _smallest_judged(plan) if plan.scenario.judged_by == "uniform" else None,
     )
 
 
-def _smallest_judged(plan: Plan) -> int | None:
-    """Packets a path of the smallest sum or flow that is judged; None unless sums judge all that is too small alone."""
-    sums = sums_of(plan)
-    if sums.left or not sums.judged:
-        return None
-    large = (packets_a_path(plan, flow) for flow in plan.flows if not is_weak(plan, flow.payload_bytes))
-    return min((*sums.judged, *large))
-
-
-def is_long_enough(plan: Plan, power: Power) -> bool:
-    """Whether flows that are spread evenly tell the asked rate, alone or together."""
-    return power.needed is not None and (power.packets_a_path >= power.needed or add_up(plan))
-
-
-def too_few_for(plan: Plan, power: Power) -> Iterator[str]:
-    """Drop rates, in words, that flows of this length do not tell."""
-    if not is_long_enough(plan, power):
-        yield power.min_rate
-    for rate, needed in power.for_faults:
-        if needed is None or power.for_a_fault < needed:
-            yield share_text(float(rate))
-
-
-def packets_a_path(plan: Plan, flow: Flow) -> int:
-    """First transmissions of a flow on each path."""
-    spec = plan.fabric.spec
-    return flow.payload_bytes // plan.scenario.transport.pmtu // (spec.planes * spec.spines)
+def too_few_for(plan: Plan) -> Iterator[str]:
+    """Drop rates, in words, that this plan's flows do not show."""
+    if any(_weak_links(plan)):
+        yield plan.scenario.detector.min_rate
+    yield from dict.fromkeys(share_text(float(rate)) for _, rate, _ in _missed_links(plan))
 
 
 def failures_of(plan: Plan) -> Iterator[str]:
     """Why a check of this plan's run must fail, whatever the machine, one sentence each."""
     if plan.scenario.expect.detection != "judged":
         return
-    power = power_of(plan)
-    if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
-        yield from _verdict_failures(plan, power)
-    elif not power.packets_a_path and any(crosses(plan, flow) for flow in plan.flows) and not add_up(plan):
-        yield "some flow has fewer packets than paths: SprayCheck judges nothing of it, and the run fails"
+    yield from _undecided_failures(plan)
     yield from _naming_failures(plan)
     yield from _localisation_failures(plan)
 
@@ -147,12 +102,9 @@ def _narrow_place(plan: Plan) -> str:
 
 
 def _measuring_warnings(plan: Plan) -> Iterator[str]:
-    power = power_of(plan)
-    if power.packets_a_path and not (gets_uneven_parts(plan.scenario) and is_long_enough(plan, power)):
-        yield from _fault_rate_warnings(power)
-    elif (plan.flows or not plan.collectives) and not any(crosses(plan, flow) for flow in plan.flows):
+    if not measured_pairs(plan) and (plan.flows or not plan.collectives):
         yield "no flow crosses a spine: SprayCheck judges nothing"
-    yield from _collective_warnings(plan)
+    yield from _rate_warnings(plan)
     if plan.window_pkts < plan.scenario.transport.window_pkts:
         yield (
             f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than {_narrow_place(plan)} with "
@@ -166,72 +118,89 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     yield from _expectation_warnings(plan)
 
 
-def _verdict_failures(plan: Plan, power: Power) -> Iterator[str]:
-    has = f"{count_text(power.packets_a_path, 'packet')} a path"
-    if power.needed is None:
-        yield (
-            f"{has}: no flow can be long enough to tell a drop of {power.min_rate}; verdicts will be `insufficient` "
-            "and the run fails"
-        )
-    elif power.load is not None and not add_up(plan):
-        yield _load_text(plan, power.load, power.needed)
-    elif power.packets_a_path < power.needed and not add_up(plan):
-        yield _lone_text(plan, has, power.needed)
+def _rates(plan: Plan) -> dict[FabricLink, float]:
+    """What each link drops, as far as it drops packets of all flows alike."""
+    kept: dict[FabricLink, float] = {}
+    for way, fault, rate in fabric_drops(plan):
+        if _hits_all_flows(fault):
+            link = fabric_link(way)
+            kept[link] = kept.get(link, 1.0) * (1 - float(rate))
+    return {link: round(1 - share, 12) for link, share in kept.items()}
 
 
-def _fault_rate_warnings(power: Power) -> Iterator[str]:
-    """Which drop rates of faults, other than the one asked for, so few packets may not show."""
-    for rate, needed in power.for_faults:
-        if needed is None or power.for_a_fault < needed:
-            wants = "more than a flow can have" if needed is None else f"{needed:,}"
-            has = f"{count_text(power.packets_a_path, 'packet')} a path"
-            if power.summed is not None:
-                has = f"{count_text(power.summed, 'packet')} a path with small flows added up"
-            elif power.for_a_fault > power.packets_a_path:
-                has = f"{count_text(power.for_a_fault, 'packet')} over the link in sum"
-            yield f"{has}, but the fault's drop of {share_text(float(rate))} needs {wants}: it may be missed"
+def _foreseen(plan: Plan) -> Foreseen | None:
+    """What would be concluded by flows that may meet the faults."""
+    return foresee(plan, timely_flows(plan), _rates(plan))
 
 
-def _lone_text(plan: Plan, has: str, needed: int) -> str:
-    """What flows lack that are judged alone, or together with others between the same leaves."""
-    spec, sums = plan.fabric.spec, sums_of(plan)
-    flow = ceil(needed * spec.planes * spec.spines)
-    left = sum(shape.flows for shape in sums.left.values())
-    which = "verdicts"
-    if sums.judged or left > len(sums.left):
-        (source, destination), shape = min(sums.left.items(), key=lambda item: item[1].packets)
-        more = f", and {left - shape.flows:,} more between other leaves" if left > shape.flows else ""
-        what = f"what is left from leaf {source} to leaf {destination} ({count_text(shape.flows, 'flow')}{more})"
-        has = f"small flows are added up, and {what} has {count_text(shape.packets // spec.spines, 'packet')} a path"
-        which = "its verdicts"
-    return (
-        f"{has}, but a drop of {plan.scenario.detector.min_rate} (detector.min_rate) needs {needed:,}: {which} will be "
-        f"`insufficient` and the run fails; send {flow:,} packets a flow, or ask for a larger min_rate"
+def _weak_links(plan: Plan) -> list[LinkConclusion]:
+    """Links without a fault that too few packets cross."""
+    rates = _rates(plan)
+    foreseen = foresee(plan, plan.flows, rates)
+    links = foreseen.links.values() if foreseen else ()
+    return [each for each in links if each.link not in rates and _is_weak(each)]
+
+
+def _is_weak(link: LinkConclusion) -> bool:
+    kinds = DoubtKind.FEW_PACKETS, DoubtKind.NOT_COUNTED
+    return link.verdict is LinkVerdict.UNDECIDED and link.doubt is not None and link.doubt.kind in kinds
+
+
+def _undecided_failures(plan: Plan) -> Iterator[str]:
+    weak, spec = _weak_links(plan), plan.fabric.spec
+    if not weak:
+        return
+    rate, needed = plan.scenario.detector.min_rate, power_of(plan).needed
+    least = min(weak, key=lambda each: -1 if each.sent is None else each.sent)
+    more_links = f" and {count_text(len(weak) - 1, 'more link')}" if len(weak) > 1 else ""
+    names = f"{least.link}{more_links}"
+    smallest = min(packets for sizes in packets_by_pair(plan, plan.flows).values() for packets in sizes)
+    has = f"{count_text(smallest // (spec.planes * spec.spines), 'packet')} a path"
+    if needed is None:
+        yield f"{names}: {has}, and no flow can be long enough to tell a drop of {rate}: undecided, and the run fails"
+        return
+    more = needed * spec.planes * spec.spines
+    if least.sent is not None:
+        paths = spec.planes * spec.spines
+        more = paths * ceil(smallest * needed / max(1, least.sent) / paths)
+        has = f"{count_text(least.sent, 'packet')} over it in sum"
+    yield (
+        f"{names}: {has}, but a drop of {rate} (detector.min_rate) needs {needed:,}: undecided, and the run fails; "
+        f"send {more:,} packets a flow, or ask for a larger min_rate"
     )
 
 
-def _load_text(plan: Plan, load: LinkLoad, needed: int) -> str:
-    """What flows lack that are judged together by declaration."""
-    return (
-        f"{count_text(load.packets, 'packet')} over a link in sum, of {count_text(load.flows, 'flow')}, but a drop of "
-        f"{plan.scenario.detector.min_rate} (detector.min_rate) needs {needed:,}: verdicts will be `insufficient` and "
-        f"the run fails; flows are added up over each link, so send {packets_a_flow(plan, needed):,} packets a "
-        "flow, or ask for a larger min_rate"
-    )
+def _missed_links(plan: Plan) -> Iterator[tuple[FabricLink, float, LinkConclusion]]:
+    """Links with a fault that too few losses show: what they drop, and what would be concluded of them."""
+    foreseen = _foreseen(plan)
+    if foreseen is None:
+        return
+    for link, rate in sorted(_rates(plan).items()):
+        said = foreseen.links.get(link)
+        if said is None or said.verdict is LinkVerdict.FAILED or said.alternatives or _is_hidden(foreseen, link):
+            continue
+        if said.verdict is LinkVerdict.HEALTHY or _is_weak(said):
+            yield link, rate, said
 
 
-def _collective_warnings(plan: Plan) -> Iterator[str]:
-    """Which queue pairs of collectives SprayCheck cannot judge; of those that carry barriers alone nobody asks it."""
-    sent = [each for each in crossing_sendings(plan) if not each.is_barrier]
-    announced, least = set(announced_sendings(plan)), least_packets(plan)
-    short = [each.packets for each in sent if each not in announced]
-    if short:
-        needs = "more than one can have" if least is None else f"{least:,}"
-        yield (
-            f"{len(short):,} of {count_text(len(sent), 'queue pair')} of collectives are not announced to SprayCheck: "
-            f"they send up to {count_text(max(short), 'packet')}, and a verdict on "
-            f"{plan.scenario.detector.min_rate} takes {needs}"
-        )
+def _is_hidden(foreseen: Foreseen, link: FabricLink) -> bool:
+    """Whether every path over it fails by another link, too."""
+    others = [{*path.links} - {link} for path in foreseen.paths if link in path.links]
+    return all(not each.isdisjoint(foreseen.found.links) for each in others)
+
+
+def _rate_warnings(plan: Plan) -> Iterator[str]:
+    """Which faults so few packets may not show, other than those of the rate that all links need."""
+    weak, told = bool(_weak_links(plan)), set[float]()
+    for link, rate, said in _missed_links(plan):
+        needed = needed_for(plan, rate)
+        is_asked = rate == float(parse_rate(plan.scenario.detector.min_rate))
+        if rate in told or (weak and is_asked):
+            continue
+        told.add(rate)
+        wants = "more than a flow can have" if needed is None else f"{needed:,} packets"
+        has = f" and gets {said.sent:,} in sum" if said.sent is not None else " a path"
+        yield f"{link}: the fault's drop of {share_text(rate)} needs {wants}{has}: it may be missed"
 
 
 def _host_link_warnings(plan: Plan) -> Iterator[str]:
@@ -247,13 +216,13 @@ def _switch_warnings(plan: Plan) -> Iterator[str]:
     """Faults on all links of a switch leave no healthy path that would clear some of them."""
     losing = (order for order in plan.faults if any(map(_loses, order.worded.faults)))
     hit = {way for order in losing for way in order.chosen.ways if is_between_switches(way)}
-    spec, pairs = plan.fabric.spec, _judged_pairs(plan)
+    spec, pairs = plan.fabric.spec, {*packets_by_pair(plan, timely_flows(plan))}
     for switch in (*plan.fabric.leaves(), *plan.fabric.spines()):
         links = spec.spines if switch.role is Role.LEAF else spec.leaves
         ways = ({way for way in hit if way.sender == switch}, {way for way in hit if way.receiver == switch})
         whole = set[DirectedLink]().union(*(each for each in ways if len(each) == links > 1))
         if whole and _meets(switch, whole, pairs):
-            yield from _whole_switch_text(plan, switch, whole, pairs)
+            yield from _whole_switch_text(plan, switch, whole)
 
 
 def _meets(switch: NodeId, whole: Collection[DirectedLink], pairs: Collection[tuple[int, int]]) -> bool:
@@ -265,13 +234,11 @@ def _meets(switch: NodeId, whole: Collection[DirectedLink], pairs: Collection[tu
     return any((leaving and index == source) or (arriving and index == target) for source, target in pairs)
 
 
-def _whole_switch_text(
-    plan: Plan, switch: NodeId, whole: set[DirectedLink], pairs: Collection[tuple[int, int]]
-) -> Iterator[str]:
+def _whole_switch_text(plan: Plan, switch: NodeId, whole: set[DirectedLink]) -> Iterator[str]:
     """What will hardly be told apart, if anything."""
     foreseen = all(_hits_all_flows(fault) for way, fault, _ in fabric_drops(plan) if way in whole)
     drops = whole <= {way for way, _, _ in fabric_drops(plan)} and foreseen
-    if switch.role is Role.SPINE and drops and not any(undecided_warnings(plan.fabric, pairs, whole, whole)):
+    if switch.role is Role.SPINE and drops and not any(_open_links(plan)):
         return
     if switch.role is Role.LEAF and drops and plan.scenario.judged_by == "declared":
         yield f"{switch}: the faults are on all of its links one way, so SprayCheck can accuse them together only"
@@ -283,32 +250,61 @@ def _whole_switch_text(
 
 
 def _localisation_failures(plan: Plan) -> Iterator[str]:
-    """Links that stay `ambiguous` however long the flows are; those of a whole switch are told already."""
+    """Links that stay open, or are named wrongly, however long the flows are; not those of a whole switch."""
     if any(_switch_warnings(plan)) or any(not _hits_all_flows(fault) for _, fault, _ in fabric_drops(plan)):
         return
-    faulty = {way for way, _, _ in fabric_drops(plan)}
-    wanted = faulty if plan.detected is None else faulty.intersection(plan.detected)
-    yield from undecided_warnings(plan.fabric, _judged_pairs(plan), faulty, wanted)
+    foreseen = _foreseen(plan)
+    if foreseen is None:
+        return
+    faulty = {*_rates(plan)}
+    wanted = faulty if plan.detected is None else faulty & {fabric_link(way) for way in plan.detected}
+    yield from _open_texts(plan, foreseen, sorted(_open_links(plan) & wanted))
+    crossed = {link for path in foreseen.paths for link in path.links}
+    for link in sorted(wanted & crossed - {*foreseen.found.links}.union(*foreseen.found.candidates)):
+        if _is_hidden(foreseen, link):
+            yield (
+                f"{link} will be missed: every measured path over it fails by another link, too; add a flow over it "
+                "and over no other link with a fault"
+            )
+    for link in sorted({*foreseen.found.links} - faulty):
+        yield (
+            f"{link} will be named, which drops nothing: every measured path over it fails by another link; add a flow "
+            "over it and over no link with a fault"
+        )
+
+
+def _open_links(plan: Plan) -> set[FabricLink]:
+    """Links with a fault of which other links will be suspected as well."""
+    foreseen = _foreseen(plan)
+    return set() if foreseen is None else {*_rates(plan)}.intersection(*[{*()}.union(*foreseen.found.candidates)])
+
+
+def _open_texts(plan: Plan, foreseen: Foreseen, links: Sequence[FabricLink]) -> Iterator[str]:
+    for link in links[:MOST_TOLD]:
+        pairs = sorted({(path.src_leaf, path.dst_leaf) for path in foreseen.paths if link in path.links})
+        (source, target), *more = pairs
+        cause = "no flow tells" if more else f"only flows from leaf{source} to leaf{target} cross it"
+        others = " and ".join(map(str, foreseen.links[link].alternatives))
+        yield (
+            f"{link}: {cause}, so it stays open whether it fails or {others} does (`ambiguous`), and then the "
+            f"check of the named links fails; {_help(plan, foreseen, link)}"
+        )
+    if len(links) > MOST_TOLD:
+        yield f"{len(links) - MOST_TOLD} more links with faults stay open likewise"
+
+
+def _help(plan: Plan, foreseen: Foreseen, link: FabricLink) -> str:
+    deciding, fabric = foreseen.deciding(link), plan.fabric
+    if deciding is None:
+        return "no other flow of this fabric can tell: ask for more leaves, or write expect.detection: recorded"
+    flow = f"h{fabric.host_at(deciding.path.src_leaf, 0)} to h{fabric.host_at(deciding.path.dst_leaf, 0)}"
+    has_strides = fabric.spec.leaves >= LEAVES_FOR_STRIDES and fabric.spec.hosts_per_leaf == 1
+    return f"write {'strides: [1, 3], or ' if has_strides else ''}one more flow, as from {flow}"
 
 
 def _hits_all_flows(fault: Fault) -> bool:
     only = fault.only
     return only.qpn is None and only.ev is None and only.host is None
-
-
-def _judged_pairs(plan: Plan) -> set[tuple[int, int]]:
-    """Leaves, from and to, of the flows that are long enough for a verdict, alone or together."""
-    asked, leaf_of = float(parse_rate(plan.scenario.detector.min_rate)), plan.fabric.leaf_of
-    needed = needed_for(plan, asked)
-    together = plan.scenario.judged_by == "uniform" and add_up(plan)
-    by_pair = Counter[tuple[int, int]]()
-    for flow in timely_flows(plan):
-        if crosses(plan, flow):
-            packets, pair = packets_a_path(plan, flow), (leaf_of(flow.source), leaf_of(flow.destination))
-            whole = plan.scenario.judged_by == "declared"  # then all flows of a pair are seen together
-            by_pair[pair] = by_pair[pair] + packets if whole else max(by_pair[pair], packets)
-    judged = {pair for pair, packets in by_pair.items() if together or (needed is not None and packets >= needed)}
-    return judged | {(leaf_of(source), leaf_of(destination)) for source, destination in announced_ends(plan)}
 
 
 def _spared_warnings(plan: Plan) -> Iterator[str]:
@@ -354,8 +350,9 @@ def _naming_failures(plan: Plan) -> Iterator[str]:
     for link in sorted({str(way) for way in plan.detected or ()} - dropping):
         yield f"expect.detected names {link}, on which the scenario drops nothing that SprayCheck sees: the run fails"
     wanted = dropping if plan.detected is None else dropping & {*map(str, plan.detected)}
-    if wanted and not plan.flows and not any(announced_ends(plan)):
-        yield f"SprayCheck measures no queue pair, so {', '.join(sorted(wanted))} will not be named and the run fails"
+    if wanted and not measured_pairs(plan):
+        links = ", ".join(sorted(wanted))
+        yield f"SprayCheck measures no flow between leaves, so {links} will not be named and the run fails"
 
 
 def _expectation_warnings(plan: Plan) -> Iterator[str]:

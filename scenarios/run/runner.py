@@ -11,8 +11,6 @@ from agent.base.moment import now
 from results.summary import StageTime, Summary
 from scenarios.interrupts import undoing
 from scenarios.run import ending, stages
-from scenarios.run.announcing import announced_ends
-from scenarios.run.measuring import verdicts_wanted
 from scenarios.run.order import Listener, Recorded, RunOrder
 from scenarios.run.unwritten import Unwritten
 
@@ -73,7 +71,6 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             verified,
             traffic.outcome(progress),
             verdicts,
-            verdicts_wanted(plan, verdicts, announced_ends(plan)),
             before,
             after,
             captures,

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from agent.spraycheck.expectation import Expectation
 from faults.timeline.timing import Event
+from results.detect_lines import Said, lines_in
 from results.fault_text import fault_text
 from results.files import run_dir
 from results.files.event_log import Fields, Tail, read_records
@@ -41,11 +42,10 @@ from scenarios.lab.readiness import (
 from scenarios.memory_room import no_room
 from scenarios.own_code import own_code
 from scenarios.run import collect
-from scenarios.run.announcing import announced_ends, announced_sendings
 from scenarios.run.attached import attached, idle_processes
 from scenarios.run.changes import changes_text
 from scenarios.run.expect import unmeasured_text
-from scenarios.run.measuring import measuring_of, verdicts_wanted
+from scenarios.run.measuring import announced_sendings, measuring_of, verdicts_wanted
 from scenarios.run.order import LabInUse, Listener, Readings, RunOrder
 from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
@@ -374,46 +374,51 @@ def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, 
             listener.note(f"tcpdump of {each.link} at {each.node}: {each.ended}; its file ends there")
 
 
-def wait_judged(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
-    """SprayCheck's records of this run, once every path is judged, or when it takes too long.
+def wait_judged(lab: LabInUse, tail: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+    """SprayCheck's records of this run, once it has concluded, or when it takes too long.
 
     Flows that leaves do not measure are not waited for, but told.
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
-    found = _verdicts_of(lab, said, plan, epoch, listener)
-    if lacking := collect.unmeasured_count(found):
+    expectations = [each for each in Expectation if plan.scenario.detector.counter_bits == 32 or each == "uniform"]
+    said = {each: Said(each) for each in expectations}
+    found = _verdicts_of(lab, tail, plan, epoch, listener, said)
+    if lacking := len(said[Expectation(plan.scenario.judged_by)].unmeasured):
         listener.note(f"{unmeasured_text(lacking)}; `spraylab detect RUN` names them")
     return found
 
 
-def _verdicts_of(lab: LabInUse, said: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
+def _verdicts_of(
+    lab: LabInUse, tail: Tail, plan: Plan, epoch: int, listener: Listener, said: Mapping[Expectation, Said]
+) -> tuple[Fields, ...]:
     """The expectation that does not decide is waited for, too, but not for long: it is only recorded."""
-    found = list[Fields]()
+    found, decides = list[Fields](), said[Expectation(plan.scenario.judged_by)]
     judged = plan.scenario.expect.detection == "judged"
-    decides, announced = plan.scenario.judged_by, announced_ends(plan)
-    both = plan.scenario.detector.counter_bits == 32
     until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
     settled_at: float | None = None
     look_at = 0.0
     while True:
-        found += collect.of_epoch(said.fresh(), epoch)
-        now, lacking = time.monotonic(), collect.unmeasured_count(found)
-        wanted = max(0, verdicts_wanted(plan, found, announced) - lacking * plan.fabric.spec.spines)
-        if settled_at is None and collect.is_settled(found, wanted, decides):
+        fresh = collect.of_epoch(tail.fresh(), epoch)
+        found += fresh
+        for line in lines_in(fresh):
+            for each in said.values():
+                each.take(line)
+        now, lacking = time.monotonic(), len(decides.unmeasured)
+        wanted = max(0, verdicts_wanted(plan, len(decides.chosen)) - lacking * plan.fabric.spec.spines)
+        if settled_at is None and collect.is_settled(decides, wanted):
             settled_at = now
-        others = [each for each in Expectation if each != decides] if both else []
         if settled_at is not None and (
-            now > settled_at + OTHER_WITHIN_S or all(collect.is_settled(found, wanted, each) for each in others)
+            now > settled_at + OTHER_WITHIN_S or all(collect.is_settled(each, wanted) for each in said.values())
         ):
             return tuple(found)
         if settled_at is None and now > min(look_at, until):
             look_at = now + LOOK_EVERY_S
             _require_running(lab.owner.ask(protocol.Status(), protocol.LabStatus))
         if settled_at is None and now > until:
-            listener.note(f"only {collect.verdict_count(found, decides):,} of {wanted:,} paths were judged")
+            listener.note(f"only {len(decides.flows):,} of {count_text(wanted, 'verdict')} on paths came")
             return tuple(found)
         if settled_at is None:
-            listener.waiting(f"verdicts: {collect.verdict_count(found, decides):,} of {wanted:,} paths judged")
+            listener.waiting(f"verdicts: {len(decides.flows):,} of {wanted:,} on paths")
         time.sleep(POLL_S)
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
+from results.numbers_text import count_text
 from results.records.witnesses import Witness, WitnessedLink
 from scenarios.file.model import Scenario
 from scenarios.run.expect import Accused, Conclusion, unmeasured_text
@@ -102,12 +103,8 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     """What is to be known of SprayCheck's word by one expectation."""
     if said.expectation == "declared" and scenario.detector.counter_bits == 16:
         return "not judged: with 16-bit counters nothing is declared"
-    judged = sum(said.verdicts.values())
     if said.unmeasured:
         return unmeasured_text(sum(said.unmeasured.values()))
-    if judged < said.verdicts_wanted:
-        return f"only {judged:,} of {said.verdicts_wanted:,} paths were judged in time"
-    unsure = said.verdicts.get("insufficient", 0)
-    if unsure:
-        return f"{unsure:,} of {judged:,} verdicts are insufficient"
-    return f"{said.added_up:,} of {judged:,} verdicts are those of several flows together" if said.added_up else ""
+    if said.undecided:
+        return f"{len(said.undecided):,} of {count_text(said.links_wanted, 'link')} undecided"
+    return f"{count_text(said.added_up, 'path')} judged by several flows together" if said.added_up else ""

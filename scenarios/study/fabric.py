@@ -4,11 +4,12 @@ What a run writes into its folder is scored as the model's outcome is, once for 
 """
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+from results.detect_lines import Said, said_in
 from results.files.event_log import read_records
 from results.files.run_dir import RunDir
 from results.summary import Summary
@@ -22,7 +23,7 @@ from scenarios.run.measuring import measuring_of
 from scenarios.run.order import Listener, RunOrder
 from scenarios.run.runner import run_scenario
 from scenarios.study.model import Point, failed_links
-from scenarios.study.score import Row, row_of, said_last, seen_in
+from scenarios.study.score import Row, row_of
 from testbed.model.ids import DirectedLink, Role
 
 MOST_REPEATED = 3
@@ -104,34 +105,23 @@ def percent(rate: float) -> str:
 
 def scored(point: Point, summary: Summary) -> Row:
     """The row of a finished run, from its folder. Raises LabStateError when nothing was judged by the expectation."""
-    records = list(read_records(RunDir(Path(summary.folder)).detect))
-    mine = [each for each in records if each.get("expectation", "uniform") == point.expectation]
-    seen = seen_in(mine)
-    if not seen:
+    folder, links = RunDir(Path(summary.folder)), failed_links(point)
+    said = said_in(read_records(folder.detect), point.expectation)
+    if not said.flows:
         raise LabStateError(f"{summary.folder}: no verdict by the expectation {point.expectation!r}")
-    said = [each for each in mine if each["event"] == "LOCALIZE"]
-    links = failed_links(point)
-    seconds = _seconds(RunDir(Path(summary.folder)), links, said)
-    return row_of(point, "fabric", links, seen, said_last(mine), seconds, summary.outcome == "overloaded")
+    seconds = _seconds(folder, links, said)
+    return row_of(point, "fabric", links, said, seconds, summary.outcome == "overloaded")
 
 
-def _seconds(folder: RunDir, links: tuple[DirectedLink, ...], said: list[dict[str, Any]]) -> float | None:
+def _seconds(folder: RunDir, links: tuple[DirectedLink, ...], said: Said) -> float | None:
     """From the last queue pair's opening, right before the first packet, until all that dropped were named for good."""
     wanted = {str(link) for link in links if _is_fabric(link)}
-    named_ns = next(_naming(wanted, said), None)
+    named = [said.links[link].since_ns for link in wanted if link in said.links]
+    since = [since_ns for since_ns in named if since_ns is not None]
     opened = [each["mono_ns"] for each in read_records(folder.agent) if each.get("new") == "RTS"]
-    if not wanted or named_ns is None or not opened:
+    if not wanted or len(since) < len(wanted) or not opened:
         return None
-    return float(round((named_ns - max(opened)) / 1e9, 3))
-
-
-def _naming(wanted: set[str], said: list[dict[str, Any]]) -> Iterator[int]:
-    """When the last stretch of records that name all of them began."""
-    since = None
-    for record in said:
-        since = (since or record["mono_ns"]) if wanted <= set(record["links"]) else None
-    if since is not None:
-        yield since
+    return float(round((max(since) - max(opened)) / 1e9, 3))
 
 
 def _is_fabric(link: DirectedLink) -> bool:

@@ -4,9 +4,9 @@ Pure. A row is tidy but for its two lists of scores, from which ROC curves are m
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import log10, sqrt
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -14,6 +14,8 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.detector import Verdict
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
+from agent.wire.detect_records import Detect
+from results.detect_lines import Said
 from scenarios.study.model import Failure, Point
 from scenarios.study.words import LossPolicy
 from testbed.model.ids import DirectedLink
@@ -22,41 +24,6 @@ Mode = Literal["simulated", "fabric"]
 
 _LEAST_P = 1e-300
 """Below it a p-value has no logarithm left in a float."""
-
-
-class Seen(msgspec.Struct, frozen=True):
-    """What a study needs of a DETECT record."""
-
-    plane: int
-    src_leaf: int
-    spine: int
-    dst_leaf: int
-    qpn: int
-    expected: float = msgspec.field(name="lambda")
-    count: int
-    p_value: float | None
-    verdict: str
-
-
-class Said(msgspec.Struct, frozen=True):
-    """What a study needs of the last LOCALIZE record."""
-
-    state: str = "none"
-    links: tuple[str, ...] = ()
-    candidates: tuple[tuple[str, ...], ...] = ()
-    common: tuple[str, ...] = ()
-    common_candidates: tuple[tuple[str, ...], ...] = ()
-
-
-def seen_in(records: Iterable[Mapping[str, Any]]) -> list[Seen]:
-    """All verdicts on paths."""
-    return [msgspec.convert(each, Seen, strict=False) for each in records if each["event"] == "DETECT"]
-
-
-def said_last(records: Iterable[Mapping[str, Any]]) -> Said:
-    """The last accusation, or that nothing was said."""
-    said = [each for each in records if each["event"] == "LOCALIZE"]
-    return msgspec.convert(said[-1], Said) if said else Said()
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -123,21 +90,24 @@ def row_of(
     point: Point,
     mode: Mode,
     dropping: Sequence[DirectedLink],
-    seen: Iterable[Seen],
     said: Said,
     seconds: float | None = None,
     overloaded: bool = False,
 ) -> Row:
-    """Score the records of one run; `dropping` are the links that really dropped."""
+    """Score what SprayCheck said of one run; `dropping` are the links that really dropped."""
     broken = frozenset(map(str, dropping))
-    by_flow: dict[tuple[int, int, int], list[tuple[Seen, bool]]] = defaultdict(list)
-    for each in seen:
+    by_flow: dict[tuple[int, int, int], list[tuple[Detect, bool]]] = defaultdict(list)
+    for each in said.flows:
         path = FabricPath(each.plane, each.src_leaf, each.spine, each.dst_leaf)
         is_bad = not broken.isdisjoint(map(str, path.links))
         by_flow[each.plane, each.dst_leaf, each.qpn].append((each, is_bad))
     judged = [pair for flow in by_flow.values() for pair in flow]
     bad, good = ([each for each, is_bad in judged if is_bad == wanted] for wanted in (True, False))
     sound = [[each for each, _ in flow] for flow in by_flow.values() if not any(is_bad for _, is_bad in flow)]
+    last = said.last
+    named = tuple(last.links) if last else ()
+    candidates = last.candidates if last else []
+    common = (*last.common, *(cause for each in last.common_candidates for cause in each)) if last else ()
     return Row(
         key=point.key,
         mode=mode,
@@ -169,31 +139,31 @@ def row_of(
         good_dispersion=_dispersion(good),
         good_flows_alarmed=sum(_count(flow, Verdict.FAILED) > 0 for flow in sound),
         links=tuple(sorted(broken)),
-        named=said.links,
-        named_right=len(broken.intersection(said.links)),
-        named_wrong=len(set(said.links) - broken),
-        candidates=len(said.candidates),
-        candidates_wrong=sum(broken.isdisjoint(each) for each in said.candidates),
-        common=(*said.common, *(cause for each in said.common_candidates for cause in each)),
-        state=said.state,
+        named=named,
+        named_right=len(broken.intersection(named)),
+        named_wrong=len(set(named) - broken),
+        candidates=len(candidates),
+        candidates_wrong=sum(broken.isdisjoint(each) for each in candidates),
+        common=common,
+        state=last.state if last else "none",
         seconds=seconds,
         bad_scores=tuple(_score(each, point) for each in bad),
         good_scores=tuple(max(_score(each, point) for each in flow) for flow in sound),
     )
 
 
-def _dispersion(paths: Sequence[Seen]) -> float | None:
+def _dispersion(paths: Sequence[Detect]) -> float | None:
     sent = [each for each in paths if each.expected > 0]
     if not sent:
         return None
     return round(sum((each.expected - each.count) ** 2 / each.expected for each in sent) / len(sent), 6)
 
 
-def _count(paths: Iterable[Seen], verdict: Verdict) -> int:
+def _count(paths: Iterable[Detect], verdict: Verdict) -> int:
     return sum(each.verdict == verdict for each in paths)
 
 
-def _score(seen: Seen, point: Point) -> float:
+def _score(seen: Detect, point: Point) -> float:
     if point.expectation is Expectation.DECLARED:
         return round(-log10(max(seen.p_value if seen.p_value is not None else 1.0, _LEAST_P)), 3) + 0.0
     return round((seen.expected - seen.count) / sqrt(seen.expected), 3)

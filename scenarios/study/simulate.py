@@ -8,22 +8,22 @@ records that it would write there.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.declared import judge_declared, judge_source
-from agent.spraycheck.detector import STRAY_RATE, Asked, judge, plan_test
+from agent.spraycheck.detector import STRAY_RATE, Asked
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow
 from agent.spraycheck.monitor import Monitor
-from agent.spraycheck.records import Stamp, detect_records, localize_record
+from agent.spraycheck.records import Stamp, conclusion_records, detect_records, localize_record
+from agent.spraycheck.reports import declared_report, uniform_report
 from agent.spraycheck.run_tests import count_tests
+from results.detect_lines import Said
 from scenarios.study.model import Point, failed_links
-from scenarios.study.score import Row, row_of, said_last, seen_in
+from scenarios.study.score import Row, row_of
 from testbed.model.ids import DirectedLink, NodeId
 
 Counts = NDArray[np.int64]
@@ -57,11 +57,13 @@ def simulate(point: Point) -> Row:
     """Run one point on the model and score it."""
     links, asked = failed_links(point), asked_of(point)
     reports = list(_reports(point, links, asked))
-    accusations = Monitor(asked).observe(reports, {}, _MOMENT.mono_ns)
-    detects = [record for report in reports for record in detect_records(report, _MOMENT)]
-    localizes = [localize_record(each, _MOMENT) for each in accusations]
-    records = msgspec.to_builtins([*detects, *localizes])
-    return row_of(point, "simulated", links, seen_in(records), said_last(records))
+    monitor, said = Monitor(asked), Said(point.expectation)
+    accusations = monitor.observe(reports, {}, _MOMENT.mono_ns)
+    for concluded in monitor.conclusions():
+        said.take_all(conclusion_records(concluded, _MOMENT))
+    said.take_all(record for report in reports for record in detect_records(report, _MOMENT))
+    said.take_all(localize_record(each, _MOMENT) for each in accusations)
+    return row_of(point, "simulated", links, said)
 
 
 def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Asked) -> Iterator[FlowReport]:
@@ -136,33 +138,13 @@ def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLin
 
 def _by_share(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
     """The expectation `uniform`: the destination leaf knows N, k and what arrived."""
-    test = plan_test(FlowShape(point.spray.code, about.packets, point.spines), asked)
-    verdicts, spines = judge(test, counted.arrived), tuple(range(point.spines))
-    expected = (test.shape.expected,) * point.spines
-    return FlowReport(about, Expectation.UNIFORM, spines, expected, test, verdicts, _in_order(counted.arrived))
+    shape = FlowShape(point.spray.code, about.packets, point.spines)
+    return uniform_report(about, shape, counted.arrived, asked)
 
 
-def _by_declaration(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
+def _by_declaration(_: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
     """The expectation `declared`: it knows what was sent on each path, and the source leaf how much reached it."""
-    sent, arrived = counted.sent, counted.arrived
-    return FlowReport(
-        about,
-        Expectation.DECLARED,
-        tuple(range(point.spines)),
-        tuple(map(float, sent)),
-        None,
-        judge_declared(sent, arrived, asked),
-        _in_order(arrived),
-        tuple(sent.tolist()),
-        judge_source(sent, arrived, asked),
-        int(counted.at_leaf.sum()),
-    )
-
-
-def _in_order(arrived: Counts) -> PathCounts:
-    """Nothing came late, trimmed or twice."""
-    nothing = np.zeros_like(arrived)
-    return PathCounts(arrived, nothing, nothing, nothing, None)
+    return declared_report(about, counted.sent, counted.arrived, asked, int(counted.at_leaf.sum()))
 
 
 _JUDGES = {Expectation.UNIFORM: _by_share, Expectation.DECLARED: _by_declaration}

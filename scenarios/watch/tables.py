@@ -127,10 +127,8 @@ def _planned(planned: PlannedView) -> Text:
 def detection_lines(view: View, width: int | None) -> Lines:
     """Verdicts by kind, then what is accused, the latest first."""
     lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
-    alone = " of single flows" if view.sums else ""
-    lines += folded(Text(f"verdicts{alone}: {_by_kind(view.verdicts) or 'none yet'}", "dim"), width)
-    if view.sums:
-        lines += folded(Text(f"verdicts of flows together: {_by_kind(view.sums)}", "dim"), width)
+    links, paths = _by_kind(view.verdicts), _by_kind(view.paths)
+    lines += folded(Text(f"links: {links or 'none judged yet'}; paths: {paths or 'none judged yet'}", "dim"), width)
     return lines + [line for said in reversed(view.detections) for line in folded(_detection(said), width)]
 
 

@@ -6,6 +6,8 @@ No clock and no files: a reading says when it was made.
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator
 
+from agent.wire.detect_records import Localize
+from results.detect_lines import Said, lines_in
 from results.files.event_log import Fields
 from results.numbers_text import open_sets
 from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
@@ -48,11 +50,8 @@ class Tally:
         self._acked: dict[_Qp, int] = {}
         self._counted: dict[tuple[int, int, int], PathCount] = {}
         self._paths: dict[PathId, PathCount] = {}
-        self._verdicts = Counter[str]()
-        self._link_sums: dict[str, str] = {}
-        """The last word on each."""
-        self._path_sums = Counter[str]()
-        self._accused: dict[str, Fields] = {}
+        self._said: dict[str, Said] = {}
+        """What SprayCheck says of the run, by expectation."""
         self._detections = deque[Detection](maxlen=MOST_DETECTIONS)
         self._states = StateChanges()
 
@@ -73,10 +72,7 @@ class Tally:
     def _begin(self, run: int) -> None:
         self._run = run
         self._paths.clear()
-        self._verdicts.clear()
-        self._link_sums.clear()
-        self._path_sums.clear()
-        self._accused.clear()
+        self._said.clear()
         self._detections.clear()
 
     def _count(self, reading: Reading) -> None:
@@ -93,30 +89,27 @@ class Tally:
 
     def _hear(self, records: Iterable[Fields]) -> None:
         """Take up what SprayCheck and the controller say of the latest run."""
-        for record in records:
-            if record.get("epoch") != self._run:
-                continue
-            if record["event"] == "DETECT":
-                if self._deciding and record.get("expectation", self._deciding) != self._deciding:
-                    continue  # the other expectation judges the same paths once more
-                self._verdicts[record["verdict"]] += 1
-            elif record["event"] == "LINK_SUM":
-                self._link_sums[record["link"]] = record["verdict"]
-            elif record["event"] == "ADDED_UP":
-                self._path_sums[f"paths {record['verdict']}"] += 1
-            elif record["event"] == "LOCALIZE":
-                self._hear_accusation(record)
-            elif record["event"] in _ACTS:
+        for record in (each for each in records if each.get("epoch") == self._run):
+            if record["event"] in _ACTS:
                 text = f"{record['link']} {_ACTS[record['event']]} {record['by']}"
                 self._detections.append(Detection(record["ts"], record["node"], text))
+            elif by := record.get("expectation"):
+                (line,) = lines_in((record,))
+                said = self._said.setdefault(by, Said(by))
+                before = said.last
+                said.take(line)
+                if isinstance(line, Localize):
+                    self._hear_accusation(line, before)
 
-    def _hear_accusation(self, record: Fields) -> None:
-        by = record["expectation"]
-        before = self._accused.get(by)
-        self._accused[by] = record
-        text = _accusation(record)
-        if text != (_accusation(before) if before else f"names no link ({by})"):
-            self._detections.append(Detection(record["ts"], record["node"], text))
+    def _hear_accusation(self, now: Localize, before: Localize | None) -> None:
+        text = _accusation(now)
+        if text != (_accusation(before) if before else f"names no link ({now.expectation})"):
+            self._detections.append(Detection(now.ts, now.node, text))
+
+    def _conclusions(self, what: str) -> Counter[str]:
+        """How many `paths` or `links` are what, by the expectation that decides."""
+        said = self._said.get(self._deciding or "") or next(iter(self._said.values()), Said(""))
+        return Counter(each.verdict for each in getattr(said, what).values())
 
     def _view(self, reading: Reading) -> View:
         status = reading.status
@@ -138,8 +131,8 @@ class Tally:
             sampled=self._sampled(reading),
             evs=tuple(_host_evs(reading)),
             faults=tuple(map(_fault, status.faults)),
-            verdicts=dict(self._verdicts),
-            sums=dict(Counter(f"links {verdict}" for verdict in self._link_sums.values()) + self._path_sums),
+            paths=dict(self._conclusions("paths")),
+            verdicts=dict(self._conclusions("links")),
             detections=tuple(self._detections),
             troubles=tuple(_troubles(reading)),
             planned=tuple(_planned(status)),
@@ -152,7 +145,7 @@ class Tally:
     def _links(self, status: LabStatus) -> Iterator[LinkView]:
         losses = link_losses(self._paths)
         faults = Counter(fault.link for fault in status.faults)
-        named = {link for record in self._accused.values() for link in record["links"]}
+        named = {link for said in self._said.values() if said.last for link in said.last.links}
         for name, link in self._between.items():
             if link in losses or name in faults or name in named:
                 yield _link_view(link, losses.get(link, LinkLoss(0, None)), faults[name], name in named)
@@ -226,12 +219,11 @@ def _planned(status: LabStatus) -> Iterator[PlannedView]:
             yield PlannedView(each.link, each.kind, each.requested_text, each.act, each.at, each.event)
 
 
-def _accusation(record: Fields) -> str:
+def _accusation(said: Localize) -> str:
     """What is accused, by which verdicts; alike for records between which nothing of it has changed."""
-    sets = open_sets(record["candidates"], record.get("fewest", []))
-    said = "; ".join((*record["links"], *sets, *record["common"])) or "no link"
-    owed = ", preliminary" if record["pending"] and (record["links"] or record["candidates"]) else ""
-    return f"names {said} ({record['expectation']}{owed})"
+    named = "; ".join((*said.links, *open_sets(said.candidates, said.fewest), *said.common)) or "no link"
+    owed = ", preliminary" if said.pending and (said.links or said.candidates) else ""
+    return f"names {named} ({said.expectation}{owed})"
 
 
 def _troubles(reading: Reading) -> Iterator[str]:

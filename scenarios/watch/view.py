@@ -167,9 +167,9 @@ class View:
     evs: tuple[HostEvs, ...]
     faults: tuple[FaultView, ...]
     verdicts: dict[str, int]
-    """On paths of single flows, by the expectation that decides."""
-    sums: dict[str, int]
-    """Of several flows together, as `links healthy` (all flows over a link) and `paths healthy` (flows of a pair)."""
+    """On links, by the expectation that decides: how many are `failed`, `healthy`, `undecided`."""
+    paths: dict[str, int]
+    """On paths: how many are `failed`, `healthy`, `insufficient`."""
     detections: tuple[Detection, ...]
     """Oldest first."""
     troubles: tuple[str, ...]

@@ -139,22 +139,23 @@ def test_flows_too_small_for_a_verdict_name_the_link_when_they_are_added_up(runs
     assert [each["link"] for each in summary["detected"]["named"]] == [LINK]
     alone = [each["verdict"] for each in runs.records("DETECT", "uniform")]
     assert alone.count("insufficient") >= len(alone) - 5, "of 56 paths one in a hundred fails alone"
-    sums = runs.records("ADDED_UP", "uniform")
-    assert all(len(each["qpns"]) == SMALL_FLOWS for each in sums)
-    failed = {(each["src_leaf"], each["spine"], each["dst_leaf"]) for each in sums if each["verdict"] == "failed"}
+    paths = runs.records("PATH", "uniform")
+    assert {each["flows"] for each in paths} == {SMALL_FLOWS}
+    failed = {(each["src_leaf"], each["spine"], each["dst_leaf"]) for each in paths if each["verdict"] == "failed"}
     assert failed == {(2, 1, 1), (2, 1, 3)}
-    assert [each["verdict"] for each in sums].count("healthy") == 4 * SPINES - 2
-    links = {each["link"]: each["verdict"] for each in runs.records("LINK_SUM", "declared")}
+    assert [each["verdict"] for each in paths].count("healthy") == 4 * SPINES - 2
+    links = {each["link"]: each["verdict"] for each in runs.records("LINK", "declared")}
     assert {link for link, verdict in links.items() if verdict != "healthy"} <= {LINK}
+    assert summary["detected"]["links"] == {"failed": 1, "healthy": 4 * SPINES - 1}
     assert runs.records("LOCALIZE", "declared")[-1]["links"] == [LINK]
     parts["detector"]["expectation"] = "declared"
     summary = runs("small-and-well", **parts)
     assert all(accused(witness) == ([], []) for witness in summary["witnesses"])
     assert {each["verdict"] for each in runs.records("DETECT", "uniform")} == {"insufficient"}
-    assert {each["verdict"] for each in runs.records("ADDED_UP", "uniform")} == {"healthy"}
+    assert {(each["verdict"], each["by"]) for each in runs.records("PATH", "uniform")} == {("healthy", "flows")}
     assert {each["verdict"] for each in runs.records("DETECT", "declared")} == {"insufficient"}
-    assert {each["verdict"] for each in runs.records("LINK_SUM", "declared")} == {"healthy"}
-    paths = 4 * SMALL_FLOWS * SPINES
+    assert {each["verdict"] for each in runs.records("LINK", "declared")} == {"healthy"}
+    paths = 4 * SPINES
     assert (summary["detected"]["verdicts"], summary["detected"]["added_up"]) == ({"healthy": paths}, paths)
 
 
@@ -168,6 +169,6 @@ def test_small_queue_pairs_of_collectives_are_announced_and_added_up(runs: Runs)
     summary = runs("exchange", **parts, faults=[{"link": LINK, "drop": "20%"}])
     assert [each["link"] for each in summary["detected"]["named"]] == [LINK]
     assert summary["detected"]["unannounced"] == 0
-    lossy = 3 * 8
-    assert summary["detected"]["verdicts"] == {"healthy": 12 * 8 * SPINES - lossy, "failed": lossy}
+    assert summary["detected"]["verdicts"] == {"healthy": 12 * SPINES - 3, "failed": 3}
+    assert summary["detected"]["links"] == {"healthy": 2 * 4 * SPINES - 1, "failed": 1}
     assert "insufficient" in {each["verdict"] for each in runs.records("DETECT", "uniform")}

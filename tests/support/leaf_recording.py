@@ -117,7 +117,7 @@ class ReplayedCounters:
     """A leaf's counters as they were recorded."""
 
     layouts: tuple[np.dtype[Any], ...]
-    read: Read = Read(b"", b"", b"", b"", b"")
+    read: Read = field(default_factory=lambda: Read(b"", b"", b"", b"", b""))
     fresh: bool = False
 
     def show(self, read: Read | None) -> None:

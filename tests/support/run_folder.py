@@ -62,10 +62,30 @@ def detect_records(fabric: Fabric = FABRIC, short: str | None = LINK) -> list[Re
                     told |= {"expectation": "uniform", "trimmed": 0, "again": 0, "flagged": failed}
                     told["verdict"] = "failed" if failed else "healthy"
                     found.append(record("DETECT", f"p{plane}-leaf{dst}", 5.9, **told))
+    found += _conclusions(fabric, short)
     links = [short] if short else []
     said = {"epoch": 1, "state": "named" if links else "none", "links": links, "candidates": [], "evidence": []}
     said |= {"expectation": "uniform", "estimates": [], "deciding": [], "common": [], "common_candidates": []}
     found.append(record("LOCALIZE", "monitor", 5.95, **said, pending=0, insufficient=0, first_named_ns=None))
+    return found
+
+
+def _conclusions(fabric: Fabric, short: str | None) -> list[Record]:
+    """What is concluded of all paths and links of these flows."""
+    spec, found = fabric.spec, list[Record]()
+    head = {"epoch": 1, "expectation": "uniform", "p_value": 0.5, "reason": None}
+    ends = [(leaf, (leaf + stride) % spec.leaves) for leaf in range(spec.leaves) for stride in (1, 3)]
+    for plane in range(spec.planes):
+        for spine in range(spec.spines):
+            for src, dst in ends:
+                failed = short is not None and (plane, src, spine) == (0, 3, 5)
+                told = {"plane": plane, "src_leaf": src, "spine": spine, "dst_leaf": dst, "by": "flow", "flows": 1}
+                told |= {"lambda": float(PATH_PACKETS), "count": PATH_PACKETS - 40 * failed}
+                found.append(record("PATH", "monitor", 5.9, **head, **told, verdict="failed" if failed else "healthy"))
+    ways = (str(way) for link in fabric.links() for way in link.directions if "spine" in str(way))
+    for name in ways:
+        verdict = "failed" if name == short else "healthy"
+        found.append(record("LINK", "monitor", 5.9, **head, link=name, verdict=verdict, flows=2, miss=1e-9))
     return found
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
+from agent.wire.detect_records import LinkConclusion
+from results.detect_lines import path_text, said_in
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.run.conclude import conclusion_of
 from scenarios.run.expect import checks_of, detected_of
-from scenarios.run.measuring import verdicts_wanted
-from scenarios.run.power import power_of
+from scenarios.run.measuring import links_to_judge, measured_pairs
 from tests.support.leaf_recording import load, replayed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "detector"
@@ -31,33 +32,34 @@ def conclusions(name: str) -> dict[str, Any]:
 
 
 def _by(expectation: str, records: list[dict[str, Any]], scenario: Scenario) -> dict[str, Any]:
-    plan = plan_of(scenario)
+    plan, told = plan_of(scenario), said_in(records, expectation)
+    links = links_to_judge(plan, told.chosen)
+    paths = len(measured_pairs(plan)) * plan.fabric.spec.planes * plan.fabric.spec.spines
     dropping = {str(way) for order in plan.faults for way in order.chosen.ways}
-    said = conclusion_of(records, None, verdicts_wanted(plan), expectation, "", power_of(plan).needed)
-    found = detected_of(said, dropping)
-    checks = checks_of(scenario.expect, dropping, found, (), ())
-    paths: dict[str, Counter[str]] = defaultdict(Counter)
-    for each in records:
-        if each["event"] == "DETECT" and each["expectation"] == expectation:
-            paths[f"p{each['plane']}:leaf{each['src_leaf']}>spine{each['spine']}>leaf{each['dst_leaf']}"][
-                each["verdict"]
-            ] += 1
-    links = {each["link"]: each["verdict"] for each in records if each["event"] == "LINK_SUM"}
+    said = conclusion_of(told, None, links, paths, "", dropping)
+    found = detected_of(said, dropping, right_causes=dropping)
+    checks = checks_of(scenario.expect, dropping, found, (), (), by_cause=dropping)
+    flows: dict[str, Counter[str]] = defaultdict(Counter)
+    for each in told.flows:
+        flows[path_text(each)][each.verdict] += 1
     return {
         "state": said.state,
         "named": sorted(each.link for each in said.accused),
         "candidates": said.candidates,
         "common": sorted(each.link for each in said.common),
         "common_candidates": said.common_candidates,
-        "verdicts": dict(sorted(said.verdicts.items())),
-        "insufficient": said.insufficient,
-        "added_up": said.added_up,
         "untimely": said.untimely,
         "unmeasured": said.unmeasured,
         "checks": {each.name: each.detail if each.ok else f"FAILS: {each.detail}" for each in checks[:2]},
-        "flows": {path: dict(sorted(paths[path].items())) for path in sorted(paths)},
-        "links": dict(sorted(links.items())) if expectation == "declared" else {},
+        "flows": {path: dict(sorted(flows[path].items())) for path in sorted(flows)},
+        "paths": {path: f"{each.verdict} by {each.by}" for path, each in sorted(told.paths.items())},
+        "links": {link: _words(each) for link, each in sorted(told.links.items())},
     }
+
+
+def _words(link: LinkConclusion) -> str:
+    others = f" or {', '.join(link.alternatives)}" if link.alternatives else ""
+    return f"{link.verdict}{f' ({link.doubt})' if link.doubt else ''}{others}"
 
 
 def _text(found: dict[str, Any]) -> str:

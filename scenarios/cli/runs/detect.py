@@ -1,7 +1,7 @@
 """`spraylab detect`: what SprayCheck says, so far or as it comes, or said in a run that is over."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -169,29 +169,27 @@ def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:
     """What is to be shown of some records. Without `everything` healthy paths are left out, many others summed up."""
-    unsure, links = Counter[tuple[int, str, str]](), dict[tuple[int, str], str]()
+    unsure, links = Counter[tuple[int, str, str]](), defaultdict[tuple[int, str], set[str]](set)
     for record in map(_OLDER.__or__, records):
         if _is_unsure(record) and not everything:
             unsure[record["epoch"], record["expectation"], record["reason"]] += 1
-        elif record["event"] == "LINK_SUM" and not everything:
-            links[record["epoch"], record["link"]] = record["verdict"]
+        elif _is_healthy_link(record) and not everything:
+            links[record["epoch"], record["expectation"]].add(record["link"])
         elif (text := _line(record, everything)) is not None:
             yield text
     for (epoch, expectation, reason), count in unsure.items():
-        yield f"run {epoch}  {expectation}  {count_text(count, 'path')} insufficient: {reason} (--all shows each)"
-    yield from _links_together(links)
-
-
-def _links_together(links: Mapping[tuple[int, str], str]) -> Iterator[str]:
-    """How many links are what by all flows over them, a line a run."""
-    for epoch in sorted({epoch for epoch, _ in links}):
-        verdicts = Counter(verdict for (run, _), verdict in links.items() if run == epoch)
-        told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(verdicts.items()))
-        yield f"run {epoch}  declared  links by all flows over each together: {told} (--all shows each)"
+        told = count_text(count, "verdict of one flow on a path", "verdicts of one flow on a path")
+        yield f"run {epoch}  {expectation}  {told} insufficient: {reason} (--all shows each)"
+    for (epoch, expectation), healthy in links.items():
+        yield f"run {epoch}  {expectation}  {count_text(len(healthy), 'link')} healthy (--all shows each)"
 
 
 def _is_unsure(record: dict[str, Any]) -> bool:
     return (record["event"], record.get("verdict")) == ("DETECT", "insufficient")
+
+
+def _is_healthy_link(record: dict[str, Any]) -> bool:
+    return (record["event"], record.get("verdict")) == ("LINK", "healthy")
 
 
 def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> int:
@@ -220,8 +218,10 @@ def _line(record: dict[str, Any], everything: bool) -> str | None:
         return f"{record['ts']}  run {record['epoch']}  {_refusal(record)}"
     if record["event"] in _ACTS:
         return f"{record['ts']}  run {record['epoch']}  {record['link']} {_ACTS[record['event']]} by {record['by']}"
-    if record["event"] == "LINK_SUM":
-        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_link_sum(record)}"
+    if record["event"] == "PATH" and everything:
+        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_path(record)}"
+    if record["event"] == "LINK":
+        return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_link(record)}"
     if record["event"] == "LOCALIZE":
         return f"{record['ts']}  run {record['epoch']}  {record['expectation']}  {_accusation(record)}"
     return None
@@ -241,16 +241,30 @@ def _verdict(record: dict[str, Any]) -> str:
     expected = f"{'expected' if record['expectation'] == 'uniform' else 'sent'} {record['lambda']:,.0f}"
     if record["threshold"] is not None:
         expected += f", threshold {record['threshold']:,.1f}"
-    reason = f" ({record['reason']})" if record["reason"] else ""
-    said = f"{record['verdict']}: {count_text(record['count'], 'packet')}, {expected}{reason}"
+    said = f"{record['verdict']}: {count_text(record['count'], 'packet')}, {expected}{_reason(record)}"
     return f"{record['node']}: {path} of {_flow(record)} {said}"
 
 
-def _link_sum(record: dict[str, Any]) -> str:
-    sent = f"{count_text(record['sent'], 'packet')} of {count_text(record['flows'], 'flow')}"
-    lost = f"{record['lost']:,} of {sent} lost"
-    reason = f" ({record['reason']})" if record["reason"] else ""
-    return f"{record['link']} {record['verdict']} by all flows over it: {lost}{reason}"
+_BY = {"flow": "", "flows": ", by flows added up", "links": ", by all flows over its links"}
+"""What the conclusion on a path rests on."""
+
+
+def _path(record: dict[str, Any]) -> str:
+    path = f"p{record['plane']}:leaf{record['src_leaf']}>spine{record['spine']}>leaf{record['dst_leaf']}"
+    sent = f"{count_text(round(record['lambda']), 'packet')} of {count_text(record['flows'], 'flow')}"
+    return f"path {path} {record['verdict']}{_BY.get(record['by'], '')}: {record['count']:,} of {sent}{_reason(record)}"
+
+
+def _link(record: dict[str, Any]) -> str:
+    text = f"link {record['link']} {record['verdict']}"
+    if record.get("sent"):
+        sent = f"{count_text(record['sent'], 'packet')} of {count_text(record['flows'], 'flow')}"
+        text += f": {record['lost']:,} of {sent} lost"
+    return text + _reason(record)
+
+
+def _reason(record: dict[str, Any]) -> str:
+    return f" ({record['reason']})" if record.get("reason") else ""
 
 
 def _accusation(record: dict[str, Any]) -> str:

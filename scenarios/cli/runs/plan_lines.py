@@ -91,7 +91,6 @@ def _power_text(plan: Plan) -> str:
     needs = [(power.min_rate, power.needed), *((share_text(float(rate)), n) for rate, n in power.for_faults)]
     told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs]
     has = f"{count_text(power.packets_a_path, 'packet')} a path"
-    has += f", {power.load.packets:,} over a link in sum" if power.load else ""
     has += "; to find a drop of " + ", of ".join(told)
-    missed = list(too_few_for(plan, power)) if plan.scenario.expect.detection == "recorded" else []
-    return f"{has}: a drop of {' or '.join(missed)} would not be told" if missed else has
+    missed = list(too_few_for(plan)) if plan.scenario.expect.detection == "recorded" else []
+    return f"{has}: a drop of {' or '.join(missed)} would not be shown" if missed else has

@@ -79,6 +79,6 @@ def large_view(planes: int = 2, leaves: int = 8, spines: int = 8, bad: bool = Tr
         ),
         faults=(FaultView(link, "random-drop", "1%", "1%", 8194, 80, "hand"),) if bad else (),
         verdicts={"healthy": 254, "failed": 2} if bad else {"healthy": 256},
-        sums={},
+        paths={},
         detections=(named,) if bad else (), troubles=(),
     )  # fmt: skip

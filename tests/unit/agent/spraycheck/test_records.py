@@ -23,9 +23,8 @@ from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.records import (
     Stamp,
-    added_up_records,
+    conclusion_records,
     detect_records,
-    link_sum_records,
     localize_record,
     start_record,
     unmeasured_record,
@@ -178,33 +177,36 @@ def test_the_start_says_how_much_a_leaf_keeps_of_a_flow():
     assert START.record_bytes == Counting(32, narrow=True).flow.itemsize
 
 
-def test_a_links_sum_tells_its_link_and_what_it_rests_on():
+def concluded(*flows):
     monitor = Monitor(ASKED)
-    monitor.observe([few(*pair, at, {5: 1} if pair[0] == 3 else {}) for at in range(4) for pair in PAIRS], {}, 1)
-    (added,) = monitor.drain_links_added_up()
-    records = [as_dict(each) for each in link_sum_records(added, STAMP)]
-    assert [each["link"] for each in records[:2]] == ["p0:leaf1>spine0", "p0:leaf1>spine1"]
-    told = next(each for each in records if each["link"] == "p0:leaf3>spine5")
+    monitor.observe(flows, {}, 1)
+    (told,) = monitor.conclusions()
+    return [as_dict(each) for each in conclusion_records(told, STAMP)]
+
+
+def test_a_link_tells_what_its_conclusion_rests_on():
+    flows = [few(*pair, at, {5: 1} if pair[0] == 3 else {}) for at in range(4) for pair in PAIRS]
+    links = [each for each in concluded(*flows) if each["event"] == "LINK"]
+    assert [each["link"] for each in links[:2]] == ["p0:leaf1>spine0", "p0:leaf1>spine1"]
+    told = next(each for each in links if each["link"] == "p0:leaf3>spine5")
     assert told == {
-        "event": "LINK_SUM", "ts": "2026-02-25T06:13:20.123456Z", "mono_ns": 42, "v": 1, "node": "monitor", "epoch": 1,
+        "event": "LINK", "ts": "2026-02-25T06:13:20.123456Z", "mono_ns": 42, "v": 1, "node": "monitor", "epoch": 1,
         "link": "p0:leaf3>spine5", "expectation": "declared", "flows": 8, "sent": 2000, "lost": 8,
         "p_value": pytest.approx(6.3e-27, rel=0.01), "miss": pytest.approx(declared_miss(2000, 16_000, ASKED)),
+        "likelihood": 1.0, "rate": pytest.approx(0.004, rel=0.01), "alternatives": [], "since_ns": 1,
+        "leaves": ["p0-leaf4", "p0-leaf6"], "packets": 2000, "paths": 8,
         "verdict": "failed", "doubt": None, "reason": None,
     }  # fmt: skip
 
 
-def test_a_sum_tells_its_flows_and_what_it_rests_on():
-    monitor = Monitor(ASKED)
-    monitor.observe([small(3, 4, at, lost=900) for at in range(10)], {}, 1)
-    (first, *_) = monitor.drain_added_up()
-    records = [msgspec.to_builtins(each) for each in added_up_records(first, STAMP)]
-    flows = first.total.test.shape.flows
-    assert [each["spine"] for each in records] == list(range(8))
-    assert [each["verdict"] for each in records] == ["failed" if spine == 5 else "healthy" for spine in range(8)]
-    told = records[5]
-    assert (told["event"], told["expectation"], told["node"]) == ("ADDED_UP", "uniform", "p0-leaf4")
-    assert (told["qpns"], told["N"], told["count"]) == (list(range(flows)), flows * 800_000, flows * 99_100)
-    assert told["lambda"] == flows * 100_000 > told["threshold"] > told["count"]
+def test_a_path_tells_how_many_flows_and_packets_its_conclusion_rests_on():
+    records = concluded(*(small(3, 4, at, lost=900) for at in range(10)))
+    paths = [each for each in records if each["event"] == "PATH"]
+    assert [each["spine"] for each in paths] == list(range(8))
+    assert [each["verdict"] for each in paths] == ["failed" if spine == 5 else "healthy" for spine in range(8)]
+    told = paths[5]
+    assert (told["by"], told["flows"], told["lambda"], told["count"]) == ("flows", 10, 1_000_000, 991_000)
+    assert [told[name] for name in ("plane", "src_leaf", "dst_leaf", "expectation")] == [0, 3, 4, "uniform"]
 
 
 def test_a_flow_without_room_is_told_with_its_ends_and_the_leaf_that_has_none():

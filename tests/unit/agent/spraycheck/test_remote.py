@@ -87,7 +87,7 @@ def test_the_same_records_whoever_reads_the_maps(tmp_path):
     with served(detectors(), tmp_path) as rules, RemoteLeaves(rules) as leaves:
         there = written(leaves, tmp_path / "per-leaf.jsonl")
     assert there == here
-    assert {each["event"] for each in here} == {"DETECT", "LINK_SUM", "LOCALIZE", "UNMEASURED"}
+    assert {each["event"] for each in here} == {"DETECT", "LINK", "LOCALIZE", "PATH", "UNMEASURED"}
     assert {each["entered"] for each in here if each["event"] == "DETECT"} == {None, 4 * LAMBDA, 2047}
     named = [each["links"] for each in here if each["event"] == "LOCALIZE" and each["links"]]
     assert {tuple(links) for links in named} == {("p0:spine1>leaf4",)}

@@ -483,7 +483,7 @@ def test_verdicts_of_several_flows_together_are_told(tmp_path):
     summary = msgspec.json.decode(run.summary.read_bytes())
     summary["detected"]["added_up"] = 1200
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "1,200 of them by several flows together, as they say too little alone." in text_of(page(run))
+    assert "1,200 of them by several flows together, which say too little alone." in text_of(page(run))
 
 
 def test_a_failed_run_says_what_failed(tmp_path):

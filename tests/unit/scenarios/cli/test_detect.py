@@ -53,7 +53,8 @@ def test_only_the_newest_run_is_shown():
 def test_insufficient_paths_are_summed_up_after_what_failed():
     failed, unsure = lines_of(latest_run(RUNS), everything=False)
     assert "spine5>leaf1 of h0>h1 (queue pair 0x1001) failed" in failed
-    assert unsure == f"run 2  declared  5 paths insufficient: {WEAK} (--all shows each)"
+    told = "5 verdicts of one flow on a path insufficient"
+    assert unsure == f"run 2  declared  {told}: {WEAK} (--all shows each)"
 
 
 def test_with_all_each_path_has_its_line():
@@ -88,21 +89,32 @@ def test_a_flow_that_would_decide_is_named_when_no_verdict_is_owed(pending: int,
     assert ("24 verdicts still owed" in line) != told
 
 
-def link_sum(link: str, verdict: str, reason: str | None = None) -> dict[str, Any]:
+def link(name: str, verdict: str, reason: str | None = None) -> dict[str, Any]:
     return {
-        "event": "LINK_SUM", "ts": "2026-03-04T05:06:07Z", "epoch": 2, "expectation": "declared", "link": link,
+        "event": "LINK", "ts": "2026-03-04T05:06:07Z", "epoch": 2, "expectation": "declared", "link": name,
         "flows": 4, "sent": 1200, "lost": 1, "verdict": verdict, "reason": reason,
     }  # fmt: skip
 
 
-def test_links_added_up_are_counted_by_their_last_verdict():
-    early = [link_sum("p0:leaf0>spine1", "insufficient", WEAK), link_sum("p0:leaf0>spine2", "failed")]
-    records = [*early, link_sum("p0:leaf0>spine1", "healthy"), link_sum("p0:leaf0>spine3", "healthy")]
-    (line,) = lines_of(records, everything=False)
-    assert line == "run 2  declared  links by all flows over each together: 1 failed, 2 healthy (--all shows each)"
-    each = list(lines_of(records, everything=True))
-    assert len(each) == 4
-    assert each[2].endswith("p0:leaf0>spine1 healthy by all flows over it: 1 of 1,200 packets of 4 flows lost")
+def test_healthy_links_are_counted_and_all_others_shown_with_what_they_rest_on():
+    records = [link("p0:leaf0>spine1", "undecided", WEAK), link("p0:leaf0>spine2", "failed"),
+               link("p0:leaf0>spine1", "healthy"), link("p0:leaf0>spine3", "healthy")]  # fmt: skip
+    undecided, failed, healthy = lines_of(records, everything=False)
+    assert undecided.endswith(f"link p0:leaf0>spine1 undecided: 1 of 1,200 packets of 4 flows lost ({WEAK})")
+    assert failed.endswith("link p0:leaf0>spine2 failed: 1 of 1,200 packets of 4 flows lost")
+    assert healthy == "run 2  declared  2 links healthy (--all shows each)"
+    assert len(list(lines_of(records, everything=True))) == 4
+
+
+def test_paths_are_shown_with_all_and_what_decides():
+    record = {"event": "PATH", "ts": "2026-03-04T05:06:07Z", "epoch": 2, "expectation": "declared", "plane": 0,
+              "src_leaf": 1, "spine": 2, "dst_leaf": 3, "verdict": "healthy", "by": "links", "flows": 2, "count": 500,
+              "lambda": 500.0, "reason": None}  # fmt: skip
+    assert list(lines_of([record], everything=False)) == []
+    (line,) = lines_of([record], everything=True)
+    assert line.endswith(
+        "path p0:leaf1>spine2>leaf3 healthy, by all flows over its links: 500 of 500 packets of 2 flows"
+    )
 
 
 def test_a_flow_that_is_not_measured_is_told_with_the_reason() -> None:
@@ -124,7 +136,7 @@ def test_a_run_that_is_over_is_read_from_its_folder_by_path_name_or_as_the_lates
         "p0:leaf3>spine5>leaf4 of h3>h4 (queue pair 0x4001) failed: 4,056 packets, expected 4,096, threshold 4,089.6"
         in said
     )
-    assert said.count("failed") == 2
+    assert said.count("failed") == 3, "two flows and the link"
     assert "NAMED p0:leaf3>spine5" in said
     assert detect("gray", "--runs", tmp_path / "runs").stdout == said
     assert detect("latest", "--runs", tmp_path / "runs").stdout == said
@@ -151,15 +163,17 @@ def test_a_folder_from_before_there_were_two_expectations_is_read(tmp_path: Path
     run = write_run(tmp_path / "gray")
     said, records = detect(run.path).stdout, [json.loads(line) for line in run.detect.read_text().splitlines()]
     newer = {"expectation", "common", "common_candidates", "deciding"}
-    older = [{name: value for name, value in each.items() if name not in newer} for each in records]
+    told = [each for each in records if each["event"] not in ("PATH", "LINK")]
+    older = [{name: value for name, value in each.items() if name not in newer} for each in told]
     run.detect.write_text("".join(json.dumps(each) + "\n" for each in older))
-    assert detect(run.path).stdout == said
+    assert detect(run.path).stdout.splitlines() == [line for line in said.splitlines() if "link" not in line]
 
 
 def test_a_run_without_a_fault_says_that_all_are_healthy(tmp_path: Path) -> None:
     run = write_run(tmp_path / "healthy", link=None)
-    (line,) = detect(run.path).stdout.splitlines()
+    line, links = detect(run.path).stdout.splitlines()
     assert line.endswith("NONE no link")
+    assert links.endswith("256 links healthy (--all shows each)")
 
 
 def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:

@@ -139,7 +139,8 @@ def test_a_hosts_link_is_refused(denylist: Denials, workers: Workers) -> None:
 
 def accuse(denylist: Denials, *links: str, epoch: int = 3, expectation: str = "uniform") -> None:
     with EventLog(denylist._labdir.detect) as log:
-        log.write("LOCALIZE", "monitor", {"epoch": epoch, "expectation": expectation, "links": list(links)})
+        told = {"state": "named", "candidates": [], "pending": 0}
+        log.write("LOCALIZE", "monitor", {"epoch": epoch, "expectation": expectation, "links": list(links), **told})
 
 
 def test_what_is_named_is_denied_only_when_asked_for_and_only_by_the_run_that_asks(

@@ -266,7 +266,10 @@ def test_what_was_chosen_by_chance_is_cleared_by_its_name(lab: tuple[Injections,
 def test_a_line_of_a_detector_that_cannot_be_read_harms_nobody(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, kernel, labdir = lab
     injections.set(order(UP, "5%", until="detected"))
-    said = '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}'
+    said = (
+        '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t",'
+        '"node":"monitor","epoch":1,"state":"named","candidates":[],"pending":0}'
+    )
     labdir.detect.write_text(f"garbage\n{said}\n")
     injections.run()
     injections.run()
@@ -275,7 +278,10 @@ def test_a_line_of_a_detector_that_cannot_be_read_harms_nobody(lab: tuple[Inject
 
 def test_what_was_detected_before_an_order_does_not_end_it(lab: tuple[Injections, Kernel, LabDir]) -> None:
     injections, kernel, labdir = lab
-    said = '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}\n'
+    said = (
+        '{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t",'
+        '"node":"monitor","epoch":1,"state":"named","candidates":[],"pending":0}\n'
+    )
     labdir.detect.write_text(said)
     injections.set(order(UP, "5%", until="detected"))
     injections.run()

@@ -1,18 +1,17 @@
 """The tests of a run are counted from its plan: all that may be announced counts, and all are told the same number."""
 
+from typing import Any
+
 import pytest
 
 from agent.spraycheck.declared import declared_packets_needed
 from agent.spraycheck.detector import Asked
 from agent.spraycheck.run_tests import LEAST_TESTS
-from scenarios.file.plan import plan_of
+from scenarios.file.plan import Plan, plan_of
 from scenarios.lab.deploy import spraycheck_settings
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.announcing import announced_ends
 from scenarios.run.asked import asked_of, needed_for, run_tests_of
-from scenarios.run.crossing import crossing_sendings
-from scenarios.run.measuring import measuring_of
-from tests.unit.scenarios.run.test_announcing import plan as all_to_all
+from scenarios.run.measuring import announced_sendings, measuring_of
 from tests.unit.scenarios.run.test_measuring import scenario
 
 WIDE = plan_of(scenario(topology={"planes": 2, "leaves": 4, "spines": 64, "hosts_per_leaf": 2}))
@@ -31,22 +30,19 @@ def test_the_leaves_are_told_what_packets_are_reckoned_with() -> None:
     assert told.asked.run_tests == 8192
 
 
-def test_queue_pairs_of_collectives_count_where_they_may_be_announced() -> None:
-    """12 pairs of leaves, 48 queue pairs each, over four spines: 8 064 tests."""
-    long, short = (all_to_all(48, kib, detector=DECLARED) for kib in (3000, 300))
-    assert len(announced_ends(long)) == 12 * 48
-    assert run_tests_of(long) == 8192
-    assert announced_ends(short) == []
-    assert len(list(crossing_sendings(short))) * 14 > LEAST_TESTS
-    assert run_tests_of(short) == LEAST_TESTS
+def all_to_all(kib: int, qps: int = 8, **parts: Any) -> Plan:
+    """12 pairs of leaves, over four spines."""
+    work = {"type": "all-to-all", "bytes": f"{kib}KiB", "iterations": 9, "qps": qps}
+    topology = {"planes": 1, "leaves": 4, "spines": 4, "hosts_per_leaf": 1}
+    return plan_of(scenario(topology=topology, workloads=(work,), **parts))
 
 
-@pytest.mark.parametrize("expectation", ["uniform", "declared"])
-def test_none_is_announced_that_was_not_counted(expectation: str) -> None:
-    """More tests ask for more packets, so that fewer queue pairs are long enough than with the fewest tests."""
-    for kib in range(300, 3000, 60):
-        made = all_to_all(48, kib, detector=DECLARED | {"expectation": expectation})
-        assert len(announced_ends(made)) * 14 <= run_tests_of(made)
+@pytest.mark.parametrize("select", ["all", "one"])
+def test_none_is_announced_that_was_not_counted(select: str) -> None:
+    """48 queue pairs of each pair of leaves: 8 064 tests."""
+    made = all_to_all(300, 48, detector=DECLARED | {"select": select})
+    assert run_tests_of(made) == 8192
+    assert len(announced_sendings(made)) * 14 <= run_tests_of(made)
 
 
 def test_more_tests_take_more_packets() -> None:

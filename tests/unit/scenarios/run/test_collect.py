@@ -12,14 +12,6 @@ from testbed.model.fabric import Fabric, FabricSpec
 from tests.unit.scenarios.run.test_conclude import RECORDS, UP, detect
 
 
-def test_settled_means_all_judged_and_nothing_owed() -> None:
-    assert not collect.is_settled(RECORDS[:4], 3, "uniform")
-    assert not collect.is_settled(RECORDS[:5], 3, "uniform")
-    assert collect.is_settled(RECORDS, 3, "uniform")
-    assert not collect.is_settled(RECORDS, 4, "uniform")
-    assert collect.is_settled([], 0, "uniform")
-
-
 def test_only_the_runs_own_epoch_counts() -> None:
     assert collect.of_epoch([*RECORDS, detect(9, 9, "failed") | {"epoch": 1}], 2) == RECORDS
 

@@ -5,13 +5,11 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from agent.spraycheck.doubt import NOTHING_SENT
 from faults.outages import Outage
 from results.summary import Check, FlowResult, Injected, LabChange
 from scenarios.file.model import Expectation
 from scenarios.run.changes import links_of
 from scenarios.run.expect import (
-    NOT_ADDED_UP,
     Accused,
     Conclusion,
     MachineCounts,
@@ -38,7 +36,8 @@ def concluded(
     *links: str, state: str = "named", candidates: tuple[tuple[str, ...], ...] = (), **verdicts: int
 ) -> Conclusion:
     accused = tuple(Accused(link, ("p0-leaf4", "p0-leaf6"), 2.0) for link in links)
-    return Conclusion(state, accused, candidates, verdicts or {"failed": 2, "healthy": 14}, 16)
+    links = verdicts or {"failed": 1, "healthy": 15}
+    return Conclusion(state, accused, candidates, {"failed": 2, "healthy": 14}, 16, links=links, links_wanted=16)
 
 
 def failed(conclusion: Conclusion, wanted: set[str], flow: FlowResult = FLOW, **expected: object) -> dict[str, str]:
@@ -90,47 +89,41 @@ def test_a_common_cause_names_all_its_links() -> None:
     assert not checks_of(Expectation(), {*BELOW[CAUSE], LINK}, found, (FLOW,), (DROP,), by_cause=BELOW[CAUSE])[0].ok
 
 
-def test_where_the_transport_leaves_paths_some_may_say_nothing_but_not_all() -> None:
-    def judged(**verdicts: int) -> Check:
-        found = detected_of(concluded(state="none", **verdicts), set())
-        return checks_of(Expectation(), set(), found, (FLOW,), (), uneven=True)[1]
-
-    some, none = judged(healthy=10, insufficient=6), judged(insufficient=16)
-    assert (some.ok, none.ok) == (True, False)
-    assert some.detail.startswith("10 of 16 paths, 6 insufficient, 6 of them as the transport left the path")
-    assert none.detail.startswith("0 of 16 paths, 16 insufficient")
+def test_links_without_a_conclusion_fail_and_are_told_with_the_reason() -> None:
+    some = replace(concluded(LINK, failed=1, healthy=13, undecided=2), undecided={OTHER: "12 packets", UPLINK: "why"})
+    told = failed(some, {LINK})["every link is judged"]
+    assert told == f"14 of 16 links (1 failed, 13 healthy); {OTHER}: 12 packets; {UPLINK}: why"
+    many = replace(some, undecided={f"p0:leaf{leaf}>spine0": "why" for leaf in range(5)})
+    assert failed(many, {LINK})["every link is judged"].endswith("; 2 more, see `undecided` in summary.json")
+    assert "every link is judged" not in failed(concluded(LINK), {LINK})
 
 
-def test_paths_without_a_sure_verdict_fail() -> None:
-    assert (
-        "4 insufficient"
-        in failed(concluded(LINK, failed=2, healthy=10, insufficient=4), {LINK})["every path is judged"]
-    )
-    assert failed(concluded(LINK, failed=2), {LINK})["every path is judged"] == "2 of 16 paths"
-
-
-def test_flows_that_leaves_had_no_room_for_fail_as_not_measured() -> None:
-    said = replace(concluded(LINK, failed=2, healthy=6), unmeasured={"h3>h4 at p0-leaf3: no room": 1})
-    told = failed(said, {LINK})["every path is judged"]
-    assert told == "8 of 16 paths; 1 flow not measured (UNMEASURED in detect.jsonl tells why)"
-
-
-def test_small_flows_that_lack_a_path_owe_no_verdict() -> None:
-    said = replace(
-        concluded(LINK, failed=2, healthy=10, insufficient=4), insufficient={NOTHING_SENT.text: 1, NOT_ADDED_UP: 3}
-    )
+def test_paths_that_say_too_little_fail_no_run_whose_links_are_judged() -> None:
+    said = replace(concluded(LINK), verdicts={"failed": 1, "insufficient": 15})
     assert failed(said, {LINK}) == {}
-    other = replace(said, insufficient={NOTHING_SENT.text: 1, NOT_ADDED_UP: 2, "a drop of 1% would be missed": 1})
-    assert "15 of 16 paths" in failed(other, {LINK})["every path is judged"]
 
 
-def test_paths_judged_by_several_flows_together_count_and_are_told() -> None:
-    said = replace(concluded(state="none", healthy=14, insufficient=2), added_up=12)
-    assert (
-        failed(said, set())["every path is judged"]
-        == "14 of 16 paths, 12 of them by several flows together, 2 insufficient"
-    )
-    assert "every path is judged" not in failed(replace(said, verdicts={"healthy": 16}), set())
+def test_flows_that_leaves_had_no_room_for_are_told_and_fail_only_what_nobody_else_judges() -> None:
+    said = replace(concluded(LINK), unmeasured={"h3>h4 at p0-leaf3: no room": 1})
+    checks = checks_of(Expectation(), {LINK}, detected_of(said, {LINK}), (FLOW,), (DROP,))
+    assert checks[1].ok
+    assert checks[1].detail.endswith("; 1 flow not measured (UNMEASURED in detect.jsonl tells why)")
+
+
+def test_links_over_which_nothing_was_sent_owe_no_conclusion_unless_there_are_no_others() -> None:
+    said = replace(concluded(LINK, failed=1, healthy=13), links_wanted=14, idle=2)
+    checks = checks_of(Expectation(), {LINK}, detected_of(said, {LINK}), (FLOW,), (DROP,))
+    assert checks[1].ok
+    assert checks[1].detail == "14 of 14 links (1 failed, 13 healthy); nothing was sent over 2 other links"
+    assert "every link is judged" in failed(replace(said, links={}, links_wanted=0), {LINK})
+
+
+def test_losses_that_a_common_cause_explains_fail_no_check() -> None:
+    said = replace(concluded(state="none", healthy=12), common=(Accused(CAUSE, ("p1-leaf3",), 1.0),), explained=4)
+    found = detected_of(said, {UPLINK}, right_causes=(CAUSE,), spelt_out=lambda name: BELOW.get(name, (name,)))
+    check = checks_of(Expectation(), {UPLINK}, found, (FLOW,), (DROP,), by_cause=BELOW[CAUSE])[1]
+    assert check.ok
+    assert check.detail == f"16 of 16 links (12 healthy), 4 of them lose packets that {CAUSE} explains"
 
 
 @pytest.mark.parametrize(

@@ -97,8 +97,8 @@ def test_flows_that_cannot_meet_a_fault_are_told_beforehand_and_count_for_nothin
 
 def test_flows_too_short_are_told_also_where_the_transport_leaves_paths() -> None:
     paper: dict[str, Any] = {"transport": {"ev": {"loss_policy": "paper"}}, "detector": {"expectation": "declared"}}
-    assert any("verdicts will be `insufficient`" in text for text in warnings_of(plan(packets=256, **paper)))
-    assert not any("verdicts will be `insufficient`" in text for text in warnings_of(plan(**paper)))
+    assert any("undecided, and the run fails" in text for text in warnings_of(plan(packets=256, **paper)))
+    assert not any("undecided, and the run fails" in text for text in warnings_of(plan(**paper)))
 
 
 def test_flows_below_one_leaf_are_not_judged() -> None:
@@ -108,8 +108,8 @@ def test_flows_below_one_leaf_are_not_judged() -> None:
 
 
 def test_flows_of_fewer_packets_than_paths_are_told_as_that() -> None:
-    (told,) = (text for text in warnings_of(plan(packets=8, faults=())) if "judges" in text)
-    assert told == "some flow has fewer packets than paths: SprayCheck judges nothing of it, and the run fails"
+    (told,) = warnings_of(plan(packets=8, faults=()))
+    assert "0 packets a path, but a drop of 1% (detector.min_rate) needs 1,799: undecided" in told
 
 
 SMALL_ROUNDS = ({"type": "all-reduce", "bytes": "64KiB", "iterations": 1},)
@@ -119,12 +119,16 @@ SMALL_ROUNDS = ({"type": "all-reduce", "bytes": "64KiB", "iterations": 1},)
     ("parts", "why"),
     [
         ({}, ""),
-        ({"packets": 2048}, "128 packets a path, but a drop of 1%"),
-        ({"packets": 8}, "some flow has fewer packets than paths"),
+        ({"packets": 2048}, "p0:leaf0>spine0 and 239 more links: 128 packets a path, but a drop of 1%"),
+        ({"packets": 8}, "p0:leaf0>spine0 and 239 more links: 0 packets a path, but a drop of 1%"),
         ({"packets": 8, "expect": {"detection": "recorded"}}, ""),
         ({"expect": {"detected": ("p1:leaf0>spine0",)}}, "expect.detected names p1:leaf0>spine0, on which"),
-        ({"workloads": SMALL_ROUNDS}, f"SprayCheck measures no queue pair, so {LINK} will not be named"),
-        ({"workloads": SMALL_ROUNDS, "faults": ()}, ""),
+        ({"workloads": SMALL_ROUNDS}, "p0:leaf0>spine0 and 239 more links: 56 packets a path, but a drop of 1%"),
+        ({"workloads": SMALL_ROUNDS, "expect": {"detection": "recorded"}}, ""),
+        (
+            {"workloads": ({"pairs": ((0, 1),), "packets": 100},), "topology": {"leaves": 8, "hosts_per_leaf": 2}},
+            f"SprayCheck measures no flow between leaves, so {LINK} will not be named",
+        ),
         ({"faults": ({"link": LINK, "drop": "0.5%"},)}, ""),
         ({"transport": {"trimming": True}}, ""),
     ],

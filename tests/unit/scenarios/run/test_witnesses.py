@@ -87,11 +87,9 @@ def test_why_a_witness_says_nothing() -> None:
 
 def test_notes_on_verdicts() -> None:
     assert note_on(said(), scenario()) == ""
-    few = Conclusion("none", (), (), {"healthy": 6}, 8)
-    assert note_on(few, scenario()) == "only 6 of 8 paths were judged in time"
-    unsure = Conclusion("none", (), (), {"healthy": 6, "insufficient": 2}, 8)
-    assert note_on(unsure, scenario()) == "2 of 8 verdicts are insufficient"
+    unsure = Conclusion("none", (), (), {}, 8, links_wanted=8, undecided={"p0:leaf1>spine0": "why"})
+    assert note_on(unsure, scenario()) == "1 of 8 links undecided"
     narrow = Conclusion("silent", (), (), {}, 8, expectation="declared")
     together = Conclusion("none", (), (), {"healthy": 8}, 8, added_up=8)
-    assert note_on(together, scenario()) == "8 of 8 verdicts are those of several flows together"
+    assert note_on(together, scenario()) == "8 paths judged by several flows together"
     assert "16-bit" in note_on(narrow, scenario(detector={"counter_bits": 16, "expectation": "uniform"}))

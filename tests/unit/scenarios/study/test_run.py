@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 import pytest
 
+from results.detect_lines import Said
 from results.errors import RecordsError
 from scenarios.study.fabric import percent, scenario_of
 from scenarios.study.folder import RESULTS, StudyFolder
 from scenarios.study.model import Study, failed_links, points_of, without_effect
 from scenarios.study.run import open_points, run_points, runs_of, simulated
-from scenarios.study.score import Said, row_of
+from scenarios.study.score import row_of
 from scenarios.study.simulate import simulate
 from tests.unit.scenarios.study.test_model import point
 
@@ -164,7 +165,7 @@ def test_what_a_study_allows_makes_no_other_run_of_a_fabric(tmp_path):
     left = open_points(STUDY, folder, "fabric")
     assert {(each.miss, each.false_alarm) for each in left} == {(0.001, 0.001)}
     assert {each.miss for each in open_points(STUDY, folder, "simulated")} == {0.01}
-    row = msgspec.to_builtins(row_of(first, "fabric", (), [], Said()))
+    row = msgspec.to_builtins(row_of(first, "fabric", (), Said("uniform")))
     (tmp_path / RESULTS).write_bytes(without(row, *LATER) + b"\n")
     assert folder.rows()[0]["allowed_miss"] == 0.001
     assert {each.key for each in left} - {each.key for each in open_points(STUDY, folder, "fabric")} == {
@@ -184,5 +185,5 @@ def test_runs_of_an_edited_study_do_not_join_those_of_before(tmp_path):
 
 @pytest.mark.parametrize("failure", ["one", "none"])
 def test_a_run_without_any_word_is_scored_as_such(failure):
-    row = row_of(point(failure), "fabric", (), [], Said())
+    row = row_of(point(failure), "fabric", (), Said("uniform"))
     assert (row.state, row.named, row.paths, row.good_dispersion) == ("none", (), 0, None)

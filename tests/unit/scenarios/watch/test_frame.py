@@ -28,7 +28,7 @@ link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 FLOWS measured over 1.0 s      FAULTS, counted by the kernel
 flow        Mb/s  done resent  p1:leaf7>spine7 drop 1% dropped 80 of 8,194
 h0>h1       22.2   50%     40  DETECTED in run 3
-h1>h2       22.2   50%     40  verdicts: 2 failed, 254 healthy
+h1>h2       22.2   50%     40  links: 2 failed, 254 healthy; paths: none judged
 h2>h3       22.2   50%     40  05:06:11 monitor names p1:leaf7>spine7 (uniform)
 h3>h4       22.2   50%     40  EVs by state good  bad denied
 h4>h5       22.2   50%     40  h7             31    1      0
@@ -188,18 +188,21 @@ def test_a_fault_that_the_kernel_does_not_hold_says_so() -> None:
 
 
 def test_a_lab_before_its_first_run_claims_nothing() -> None:
-    idle = replace(large_view(bad=False), run=0, running=False, links=(), flows=(), evs=(), verdicts={})
+    idle = replace(large_view(bad=False), run=0, running=False, links=(), flows=(), evs=(), verdicts={}, paths={})
     shown = "\n".join(lines(idle, 80, 24))
-    for text in ("no run yet", "no queue pair sends now", "none in use", "verdicts: none yet"):
+    for text in (
+        "no run yet",
+        "no queue pair sends now",
+        "none in use",
+        "links: none judged yet; paths: none judged yet",
+    ):
         assert text in shown
     assert " .." not in shown
 
 
-def test_verdicts_of_single_flows_do_not_stand_for_those_of_flows_together() -> None:
-    view = replace(large_view(bad=False), verdicts={"insufficient": 3584}, sums={"links healthy": 256})
-    shown = "\n".join(lines(view, 200, 50))
-    assert "verdicts of single flows: 3,584 insufficient" in shown
-    assert "verdicts of flows together: 256 links healthy" in shown
+def test_links_and_paths_are_counted_apart() -> None:
+    view = replace(large_view(bad=False), verdicts={"healthy": 256}, paths={"insufficient": 3584})
+    assert "links: 256 healthy; paths: 3,584 insufficient" in "\n".join(lines(view, 200, 50))
 
 
 def test_troubles_and_old_pictures_are_told() -> None:

@@ -5,7 +5,7 @@ from dataclasses import replace
 import msgspec
 import pytest
 
-from results.files.event_log import timestamp
+from results.files.event_log import Fields, timestamp
 from scenarios.lab.protocol import FaultPlanned
 from scenarios.watch.frame import whole_frame
 from scenarios.watch.tables import fault_lines, flow_lines
@@ -92,20 +92,45 @@ def test_a_new_run_begins_with_nothing_seen_and_nobody_accused() -> None:
     assert (new.detections, new.verdicts, new.run) == ((), {}, 2)
 
 
-def test_verdicts_of_flows_together_are_counted_apart_by_the_last_word_on_a_link() -> None:
-    alone = {"event": "DETECT", "epoch": 1, "verdict": "insufficient"}
-    over = [{"event": "LINK_SUM", "epoch": 1, "link": BAD, "verdict": word} for word in ("insufficient", "healthy")]
-    pair = {"event": "ADDED_UP", "epoch": 1, "verdict": "healthy"}
+def link(verdict: str, by: str = "declared", name: str = BAD) -> Fields:
+    return {"event": "LINK", "ts": "", "mono_ns": 1, "epoch": 1, "expectation": by, "link": name, "verdict": verdict,
+            "flows": 2}  # fmt: skip
+
+
+def path(verdict: str, by: str = "declared") -> Fields:
+    place = {
+        "plane": 0,
+        "src_leaf": 1,
+        "spine": 1,
+        "dst_leaf": 0,
+        "by": "flow",
+        "flows": 1,
+        "count": 9,
+        "p_value": None,
+    }
+    return {
+        "event": "PATH",
+        "ts": "",
+        "mono_ns": 1,
+        "epoch": 1,
+        "expectation": by,
+        "verdict": verdict,
+        "lambda": 9.0,
+    } | place
+
+
+def test_links_and_paths_are_counted_by_the_last_word_on_each() -> None:
     tally = Tally(FABRIC)
-    view = tally.take(reading(0.0, records=(alone, alone, *over, pair)))
-    assert (view.verdicts, view.sums) == ({"insufficient": 2}, {"links healthy": 1, "paths healthy": 1})
-    assert tally.take(reading(1.0, status=status(epoch=2))).sums == {}
+    records = (link("undecided"), link("healthy"), link("failed", name="p1:spine1>leaf1"), path("insufficient"))
+    view = tally.take(reading(0.0, records=(*records, path("healthy"))))
+    assert (view.verdicts, view.paths) == ({"healthy": 1, "failed": 1}, {"healthy": 1})
+    after = tally.take(reading(1.0, status=status(epoch=2)))
+    assert (after.verdicts, after.paths) == ({}, {})
 
 
 def test_verdicts_are_those_of_the_expectation_that_decides() -> None:
-    told = [{"event": "DETECT", "epoch": 1, "verdict": verdict, "expectation": by}
-            for by, verdict in (("uniform", "healthy"), ("declared", "failed"), ("declared", "healthy"))]  # fmt: skip
-    for deciding, counted in (("declared", {"failed": 1, "healthy": 1}), ("uniform", {"healthy": 1})):
+    told = (link("failed", "uniform"), link("healthy", "declared"))
+    for deciding, counted in (("declared", {"healthy": 1}), ("uniform", {"failed": 1})):
         now = msgspec.structs.replace(status(), expectation=deciding)
         assert Tally(FABRIC).take(reading(0.0, status=now, records=told)).verdicts == counted
 

@@ -1,5 +1,6 @@
 """Links that no number of packets would name are told before the run, with the flow that would."""
 
+import re
 from typing import Any
 
 import pytest
@@ -11,10 +12,9 @@ from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.paths import FabricPath
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.run.power import warnings_of
-from scenarios.run.undecided import MOST_TOLD, undecided_warnings
+from scenarios.run.foresight import foresee
+from scenarios.run.power import MOST_TOLD, warnings_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import parse_link
 
 FABRIC = Fabric.of(FabricSpec(2, 5, 3, 1))
 WAYS = [way for link in FABRIC.links() for way in link.directions if "spine" in str(way)]
@@ -100,7 +100,9 @@ def test_many_are_told_together() -> None:
 @given(st.sets(st.tuples(st.integers(0, 4), st.integers(0, 4)).filter(lambda p: p[0] != p[1]), min_size=1),
        st.sets(st.sampled_from(WAYS), min_size=1, max_size=3))  # fmt: skip
 def test_silence_means_that_localisation_names_all_that_fails_and_is_crossed(pairs, faulty) -> None:
-    if list(undecided_warnings(FABRIC, pairs, faulty, faulty)):
+    faults = tuple({"link": str(way), "drop": "1%"} for way in faulty)
+    topology = {"planes": 2, "leaves": 5, "spines": 3}
+    if told(tuple(pairs), faults=faults, topology=topology):
         return
     broken, paths = set(map(str, faulty)), [FabricPath(p, a, s, b) for p in (0, 1) for s in range(3) for a, b in pairs]
     evidence = [
@@ -119,6 +121,47 @@ def test_a_link_behind_another_that_fails_is_told() -> None:
 
 
 def test_a_link_that_is_not_wanted_is_not_told() -> None:
-    (way,) = parse_link("p0:leaf1>spine0", FABRIC)
-    assert list(undecided_warnings(FABRIC, {(1, 2)}, {way}, ())) == []
-    assert len(list(undecided_warnings(FABRIC, {(1, 2)}, {way}, {way}))) == 1
+    faults = ({"link": "p0:leaf1>spine0", "drop": "1%"},)
+    assert [text for text in told(((1, 2),), faults=faults, expect={"detected": ()}) if "stays open" in text] == []
+    assert len([text for text in told(((1, 2),), faults=faults) if "stays open" in text]) == 1
+
+
+@pytest.mark.parametrize(
+    ("expectation", "packets", "need"),
+    [("uniform", 8192, "needs 1,799"), ("declared", 4096, "needs 1,321")],
+)
+def test_links_that_too_few_packets_cross_are_told(expectation: str, packets: int, need: str) -> None:
+    """Strides 1 and 3: two flows over each link, which add up by declaration."""
+    work = ({"strides": (1, 3), "packets": packets},)
+    (text,) = told(workloads=work, faults=(), detector={"expectation": expectation})
+    assert f"(detector.min_rate) {need}: undecided, and the run fails" in text
+    more = int(re.findall(r"send ([\d,]+) packets", text)[0].replace(",", ""))
+    enough = ({"strides": (1, 3), "packets": more},)
+    assert told(workloads=enough, faults=(), detector={"expectation": expectation}) == []
+
+
+def weak(**parts: Any) -> list[str]:
+    return [text for text in told(**parts) if "undecided" in text]
+
+
+def test_small_flows_of_a_pair_are_added_up_before_the_run_as_in_it() -> None:
+    small: dict[str, Any] = {"strides": (1, 3), "packets": 16 * 700, "qps": 10}
+    assert weak(workloads=(small,), faults=()) == []
+    assert weak(workloads=(small | {"qps": 2},), faults=()) != []
+    tiny = small | {"packets": 16 * 100, "qps": 60}
+    assert weak(workloads=(tiny,), faults=()) != [], "what their ends blur is more than a loss takes"
+
+
+def test_collectives_of_small_queue_pairs_are_judged_by_their_sums() -> None:
+    """130 packets a path each, of eight queue pairs between any two of four hosts."""
+    work = ({"type": "all-to-all", "bytes": "416KiB", "iterations": 9, "qps": 8},)
+    parts: dict[str, Any] = {"workloads": work, "topology": {"planes": 1, "leaves": 4, "spines": 4}}
+    parts |= {"transport": {"pmtu": 256}, "faults": ({"link": "p0:leaf2>spine1", "drop": "20%"},)}
+    assert [text for text in told(**parts, detector={"min_rate": "20%"}) if "window_pkts" not in text] == []
+    assert "needs 1,955: undecided" in told(**parts, detector={"min_rate": "1%"})[0]
+
+
+def test_too_many_flows_to_be_tried_are_not() -> None:
+    many = Scenario.model_validate({"version": 1, "name": "x", "topology": {"planes": 1, "leaves": 64, "spines": 64},
+                                    "workloads": ({"strides": tuple(range(1, 40)), "packets": 64},)})  # fmt: skip
+    assert foresee(plan_of(many), plan_of(many).flows, {}) is None

@@ -1,0 +1,181 @@
+"""What SprayCheck would conclude of each link if all went as planned: its own monitor, asked before the run. Pure.
+
+Paths over links that are to drop lose as few packets as they do with the probability of a miss, all others lose none.
+So what stays open here is for other flows, or for more packets.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import floor
+
+import numpy as np
+
+from agent.core.config import SprayPolicy
+from agent.spraycheck.binomial import quantile
+from agent.spraycheck.calibration import FlowShape
+from agent.spraycheck.conclusions import LinkConclusion
+from agent.spraycheck.deciding import DecidingFlow
+from agent.spraycheck.detector import Asked, plan_test
+from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.localize import Localization
+from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.reports import Counts, declared_report, uniform_report
+from agent.wire.constants import SprayPolicyCode
+from scenarios.file.plan import Flow, Plan
+from scenarios.run.asked import asked_of
+from scenarios.run.measuring import LeafPair, announced_sendings
+from testbed.model.ids import DirectedLink, Role
+
+MOST_PATHS = 20_000
+"""Verdicts on paths beyond which nothing is foreseen (our choice): it would take more than some seconds."""
+
+MOST_SMALL_FLOWS = 64
+"""Of a pair of leaves, as many as are added up here: more than a sum of equal flows has (docs/detector.md)."""
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """What SprayCheck would conclude in planes that differ by their faults, one for each kind."""
+
+    links: Mapping[FabricLink, LinkConclusion]
+    found: Localization
+    paths: tuple[FabricPath, ...]
+    """Of measured flows."""
+
+    def deciding(self, link: FabricLink) -> DecidingFlow | None:
+        """The flow that would tell whether an open link failed."""
+        suspects = {link, *self.links[link].alternatives}
+        return next((each for each in self.found.deciding if not suspects.isdisjoint(each.path.links)), None)
+
+
+def fabric_link(way: DirectedLink) -> FabricLink:
+    """A direction between switches as SprayCheck numbers it."""
+    up = way.sender.role is Role.LEAF
+    leaf, spine = (way.sender, way.receiver) if up else (way.receiver, way.sender)
+    return FabricLink(way.plane, leaf.index, spine.index, up)
+
+
+def packets_by_pair(plan: Plan, flows: Iterable[Flow]) -> dict[LeafPair, list[int]]:
+    """Packets of each of these writes and of all announced queue pairs of collectives, by their leaves."""
+    leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
+    sent = [(flow.source, flow.destination, max(1, flow.payload_bytes // pmtu)) for flow in flows]
+    sent += [(each.source, each.destination, each.packets) for each in announced_sendings(plan)]
+    found: dict[LeafPair, list[int]] = defaultdict(list)
+    for source, destination, packets in sent:
+        pair = leaf_of(source), leaf_of(destination)
+        if pair[0] != pair[1]:
+            found[pair].append(packets)
+    return found
+
+
+@dataclass(frozen=True)
+class Question:
+    """All that decides what is foreseen."""
+
+    planes: int
+    leaves: int
+    spines: int
+    policy: SprayPolicyCode
+    copies: int
+    expectation: str
+    asked: Asked
+    flows: tuple[tuple[LeafPair, tuple[int, ...]], ...]
+    """Packets of each flow, by leaves."""
+    rates: tuple[tuple[FabricLink, float], ...]
+    """What links drop."""
+
+    def drop(self, path: FabricPath) -> float:
+        """Share of packets that a path loses."""
+        rates, kept = dict(self.rates), 1.0
+        for link in path.links:
+            kept *= 1 - rates.get(link, 0.0)
+        return 1 - kept
+
+    def shape(self, packets: int) -> FlowShape:
+        """Of a flow that sends so many packets in one plane."""
+        return FlowShape(self.policy, packets, self.spines, self.copies)
+
+
+def foresee(plan: Plan, flows: Collection[Flow], rates: Mapping[FabricLink, float]) -> Foreseen | None:
+    """What would be concluded of these writes, and of the plan's collectives, while links drop at these `rates`.
+
+    None where that would take too long, or no flow crosses a spine.
+    """
+    transport, spec = plan.scenario.transport, plan.fabric.spec
+    sizes = {pair: tuple(packets) for pair, packets in packets_by_pair(plan, flows).items()}
+    policy, expectation = SprayPolicy(transport.spray).code, plan.scenario.judged_by
+    shape = spec.planes, spec.leaves, spec.spines, policy, transport.copies, expectation
+    return _foresee(Question(*shape, asked_of(plan), tuple(sorted(sizes.items())), tuple(sorted(rates.items()))))
+
+
+@lru_cache(8)  # several questions about one plan
+def _foresee(question: Question) -> Foreseen | None:
+    planes, spines = _planes(question), range(question.spines)
+    together = {pair: _enough(question, sizes) for pair, sizes in question.flows}
+    if not 0 < len(planes) * len(spines) * sum(map(len, together.values())) <= MOST_PATHS:
+        return None
+    flows = [(plane, pair, sizes) for plane in planes for pair, sizes in together.items()]
+    monitor = Monitor(question.asked, range(question.leaves))
+    accusations = monitor.observe([report for flow in flows for report in _reports(question, *flow)], {}, 0)
+    concluded = [link for each in monitor.conclusions() for link in each.links]
+    if not accusations:
+        return None
+    links = {each.link: each for each in concluded if isinstance(each.link, FabricLink)}
+    paths = (FabricPath(plane, pair[0], spine, pair[1]) for plane, pair, _ in flows for spine in spines)
+    return Foreseen(links, accusations[-1].localization, tuple(paths))
+
+
+def _planes(question: Question) -> list[int]:
+    """Those with faults, and one without, for which all others are like it."""
+    faulty = sorted({link.plane for link, _ in question.rates})
+    whole = next((plane for plane in range(question.planes) if plane not in faulty), None)
+    return [*faulty, *([] if whole is None else [whole])]
+
+
+def _enough(question: Question, sizes: Sequence[int]) -> list[int]:
+    """As many flows of a pair of leaves as its verdict takes; what is declared counts in sum.
+
+    One flow that tells the rate alone is enough; of smaller ones as many as a sum has.
+    """
+    if question.expectation == "declared":
+        return [sum(sizes)]
+    packets = max(sizes) // question.planes
+    is_sure = packets > 0 and plan_test(question.shape(packets), question.asked).weakness is None
+    return [max(sizes)] if is_sure else sorted(sizes, reverse=True)[:MOST_SMALL_FLOWS]
+
+
+def _reports(question: Question, plane: int, pair: LeafPair, sizes: Iterable[int]) -> Iterator[FlowReport]:
+    """What the leaves report of flows between two leaves in one plane."""
+    spines, asked = question.spines, question.asked
+    drops = [question.drop(FabricPath(plane, pair[0], spine, pair[1])) for spine in range(spines)]
+    for number, size in enumerate(sizes):
+        packets = size // question.planes
+        if packets < 1:
+            continue
+        flow = MeasuredFlow(plane, *pair, *pair, number, 1, packets)
+        if question.expectation == "declared":
+            sent = _even(packets, spines)
+            lost = [quantile(asked.miss, int(n), rate) for n, rate in zip(sent, drops, strict=True)]
+            yield declared_report(flow, sent, sent - np.array(lost), asked, packets)
+        else:
+            shape = question.shape(packets)
+            yield uniform_report(flow, shape, _arrived(shape, drops, asked), asked)
+
+
+def _even(packets: int, spines: int) -> Counts:
+    base, more = divmod(packets, spines)
+    return np.array([base + (spine < more) for spine in range(spines)])
+
+
+def _arrived(shape: FlowShape, drops: Sequence[float], asked: Asked) -> Counts:
+    """Counts of equal shares, those of lossy paths as high as they are with the probability of a miss."""
+    if shape.policy is SprayPolicyCode.RANDOM:
+        lossy = [quantile(1 - asked.miss, shape.packets, (1 - rate) / shape.paths) for rate in drops]
+    else:
+        most = floor(shape.expected + plan_test(shape, asked).calibration.end_effect_pkts)
+        lossy = [most - quantile(asked.miss, most, rate) for rate in drops]
+    parts = zip(_even(shape.packets, shape.paths), lossy, drops, strict=True)
+    return np.array([count if rate else int(share) for share, count, rate in parts])
