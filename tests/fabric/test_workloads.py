@@ -60,7 +60,8 @@ def test_all_kinds_under_loss(tmp_path: Path) -> None:
         assert [each["wrong"] for each in summary["collectives"]] == [0, 0]
         assert {each["workload"] for each in summary["flows"]} == {"write", "dp (all-reduce)", "ep (all-to-all)"}
         assert [named["link"] for named in summary["detected"]["named"]] == ["p0:leaf2>spine1"]
-        assert summary["detected"]["unannounced"] > 0
+        assert summary["detected"]["unannounced"] == 0
+        assert summary["detected"]["links"] == {"failed": 1, "healthy": 2 * 2 * 4 * 2 - 1}
         assert json.loads(lab("inspect", "h0", "--qps", "--json").stdout) == []
         assert (
             "is going on"
