@@ -7,7 +7,6 @@ import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from math import ceil
 
 import numpy as np
@@ -20,8 +19,8 @@ from agent.spraycheck.declared import SourceVerdict, judge_declared, judge_sourc
 from agent.spraycheck.detector import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.doubt import NOTHING_SENT, Doubt, DoubtKind
 from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.flow_state import FlowState, MeasuredFlow
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.quiet import Quiet
 from agent.spraycheck.span import LossTime, Span
 from agent.wire.constants import SprayPolicyCode
 
@@ -57,25 +56,6 @@ class LeafRules:
     def expectations(self) -> tuple[Expectation, ...]:
         """What every flow is judged by."""
         return (Expectation.UNIFORM,) if self.narrow else (Expectation.UNIFORM, Expectation.DECLARED)
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFlow:
-    """Which flow a report is about."""
-
-    plane: int
-    src_leaf: int
-    dst_leaf: int
-    src_host: int
-    dst_host: int
-    qpn: int
-    epoch: int
-    packets: int
-    """N as announced."""
-
-    def path(self, spine: int) -> FabricPath:
-        """The flow's path over one spine."""
-        return FabricPath(self.plane, self.src_leaf, spine, self.dst_leaf)
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,17 +150,11 @@ class LeafDetector:
     def __init__(self, rules: LeafRules, counters: LeafCounters) -> None:
         self.rules = rules
         self._counters = counters
-        self._judged: set[tuple[Key, Expectation]] = set()
-        """Of flows that are still owed another verdict."""
-        self._over: set[Key] = set()
-        """Flows judged by everything, which stay until they are erased."""
-        self._tested: set[Key] = set()
-        self._quiet = Quiet(rules.settle_ns, rules.quiet_ns)
-        self._waiting: dict[Key, tuple[tuple[MeasuredFlow, Expectation], ...]] = {}
+        self._flows: dict[Key, FlowState] = {}
+        """Until they are erased."""
+        self._pending: list[tuple[MeasuredFlow, FlowState]] = []
         self._chosen: set[Key] = set()
         self._refused: set[Key] = set()
-        self._again: dict[Key, tuple[Span, int]] = {}
-        """Of flows that go on: between which polls retransmissions came, and how many so far."""
         self._polled_ns: int | None = None
         self._records: NDArray[np.void] | None = None
         """As they were at the last poll."""
@@ -188,7 +162,7 @@ class LeafDetector:
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
         """Flows announced to this leaf that had no verdict at the last poll, and by what they will be judged."""
-        return tuple(chain.from_iterable(self._waiting.values()))
+        return tuple((flow, each) for flow, state in self._pending for each in state.owed or ())
 
     def chosen(self) -> list[ChosenFlow]:
         """Flows that this leaf, as their source, has begun to measure since last asked; none where it measures all.
@@ -242,41 +216,34 @@ class LeafDetector:
         """Read the counters; the reports of flows that ended since. Raises CountersError."""
         reports = list[FlowReport]()
         records = self._records = self._counters.flows()
-        before, self._waiting = self._waiting, {}
         keys = list(zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True))
-        self._note_again(records, keys, now_ns)
+        states = [self._flows.setdefault(key, FlowState()) for key in keys]
+        self._note_again(records, states, now_ns)
         old = now_ns - records["seen_ns"].astype(np.int64) > self.rules.erase_after_ns
+        self._pending = []
         # Most flows only go on, or are of earlier runs, and there may be thousands of them.
-        states = zip(keys, self._have_ended(records, old), old.tolist(), strict=True)
-        for place, (key, has_ended, is_old) in enumerate(states):
-            if key in self._over and not is_old:
+        for place, (has_ended, is_old) in enumerate(zip(self._have_ended(records, old), old.tolist(), strict=True)):
+            record, state = records[place], states[place]
+            if state.is_over and not is_old:
                 continue
-            if not has_ended and key in before:
-                self._waiting[key] = before[key]
-                continue
-            record = records[place]
-            if record["announced_ns"]:
-                found = list(self._judge(key, record, now_ns))
-                reports += [each for each in found if isinstance(each, FlowReport)]
-                if owed := [(_flow_of(record), each) for each in found if isinstance(each, Expectation)]:
-                    self._waiting[key] = tuple(owed)
-            self._expire(record, key, now_ns)
+            if record["announced_ns"] and (has_ended or state.flow is None):
+                reports += self._judge(state, record, now_ns)
+            if state.flow is not None and state.owed:
+                self._pending.append((state.flow, state))
+            if is_old:
+                self._erase(record, keys[place])
         self._counters.erase_marks(now_ns - self.rules.erase_after_ns)
         return reports
 
-    def _note_again(self, records: NDArray[np.void], keys: Sequence[Key], now_ns: int) -> None:
+    def _note_again(self, records: NDArray[np.void], states: Sequence[FlowState], now_ns: int) -> None:
         """Note of which flows retransmissions have come since the last poll."""
-        since_ns, self._polled_ns = self._polled_ns, now_ns
+        since_ns, self._polled_ns = now_ns if self._polled_ns is None else self._polled_ns, now_ns
         if self.rules.narrow or not len(records):
             return
         counts = records["again"].sum(axis=1, dtype=np.int64)
         for place in np.flatnonzero(counts).tolist():
-            key, count = keys[place], int(counts[place])
-            if key in self._over:
-                continue
-            span, before = self._again.get(key, (Span(now_ns if since_ns is None else since_ns, now_ns), 0))
-            if count != before:
-                self._again[key] = Span(span.from_ns, now_ns), count
+            if not states[place].is_over:
+                states[place].note_again(int(counts[place]), since_ns, now_ns)
 
     def _have_ended(self, records: NDArray[np.void], old: NDArray[np.bool_]) -> list[bool]:
         """Which records have ended in some way, so that there may be something to judge or to erase."""
@@ -286,54 +253,48 @@ class LeafDetector:
         told: list[bool] = ended.tolist()
         return told
 
-    def _judge(self, key: Key, record: np.void, now_ns: int) -> Iterator[FlowReport | Expectation]:
-        """What is due of a flow: its reports, or by what it is still to be judged."""
-        if key in self._over:
-            return
-        owed = [each for each in self.rules.expectations if (key, each) not in self._judged]
-        if key not in self._tested:
+    def _judge(self, state: FlowState, record: np.void, now_ns: int) -> Iterator[FlowReport]:
+        """What is due of an announced flow."""
+        if state.flow is None:
+            state.flow, state.owed = _flow_of(record), self.rules.expectations
             self._write_test(record)
-            self._tested.add(key)
-        closed = self._has_closed(key, record, now_ns)
-        for expectation in owed:
-            report = _REPORTS[expectation](self, key, record, closed, now_ns)
-            if report is None:
-                yield expectation
-            else:
-                self._judged.add((key, expectation))
+        closed = self._has_closed(state, record, now_ns)
+        for expectation in state.owed or ():
+            report = _REPORTS[expectation](self, state, record, closed, now_ns)
+            if report is not None:
+                state.owed = tuple(each for each in state.owed or () if each is not expectation)
                 yield report
-        if all((key, each) in self._judged for each in self.rules.expectations):
-            self._forget(key)
-            self._over.add(key)
 
-    def _has_stopped(self, key: Key, record: np.void, now_ns: int) -> bool:
+    def _has_stopped(self, state: FlowState, record: np.void, now_ns: int) -> bool:
         """Whether the last PSN has come and nothing that it overtook is to come."""
         if not record["stopped_ns"]:
             return False
-        return self._quiet.has_stopped(key, self._counts(record).late, int(record["stopped_ns"]), now_ns)
+        still_ns = state.still_since_last_psn(self._counts(record).late, int(record["stopped_ns"]), now_ns)
+        return still_ns >= self.rules.settle_ns
 
-    def _has_closed(self, key: Key, record: np.void, now_ns: int) -> bool:
+    def _has_closed(self, state: FlowState, record: np.void, now_ns: int) -> bool:
         """Whether the sender has declared the flow and nothing more of it is to come."""
         if self.rules.narrow or not record["closed_ns"]:
             return False
-        places = list(self.rules.spines)
-        return self._quiet.has_settled(key, self._counts(record).arrived, record["barrier"][places] > 0, now_ns)
+        barriers = record["barrier"][list(self.rules.spines)] > 0
+        still_ns = state.still_since_closed(self._counts(record).arrived, barriers, now_ns)
+        return still_ns >= (self.rules.settle_ns if barriers.all() else self.rules.quiet_ns)
 
-    def _uniform(self, key: Key, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+    def _uniform(self, state: FlowState, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by equal shares once the flow has ended or is given up, None while it runs."""
-        if (closed or self._has_stopped(key, record, now_ns)) and (
+        if (closed or self._has_stopped(state, record, now_ns)) and (
             used := self._used(record, closed, now_ns)
         ) is not None:
             test = self._test_of(record, int(np.count_nonzero(~used)))
             if isinstance(test, str):
-                return self._insufficient(record, Expectation.UNIFORM, test)
+                return self._insufficient(state, record, Expectation.UNIFORM, test)
             counts = self._counts(record)
             expected = tuple(np.where(used, test.shape.expected, 0.0).tolist())
             verdicts = _over_used(test, counts.arrived, used)
-            return self._report(record, Expectation.UNIFORM, expected, verdicts, counts, test)
+            return self._report(state, record, Expectation.UNIFORM, expected, verdicts, counts, test)
         if self._expired(record, now_ns):
             reason = f"last PSN not seen within {self.rules.erase_after_ns / 1e9:g} s"
-            return self._insufficient(record, Expectation.UNIFORM, reason)
+            return self._insufficient(state, record, Expectation.UNIFORM, reason)
         return None
 
     def _used(self, record: np.void, closed: bool, now_ns: int) -> NDArray[np.bool_] | None:
@@ -350,20 +311,20 @@ class LeafDetector:
             return used if used.any() else np.ones_like(used)
         return np.ones_like(used) if self._expired(record, now_ns) else None
 
-    def _declared(self, _: Key, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
+    def _declared(self, state: FlowState, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
         """The report by what the sender declared, None while that or the last packets are to come."""
         known = len(self.rules.spines)
         if record["spines"] != known:
-            return self._insufficient(record, Expectation.DECLARED, self._other_spines(record))
+            return self._insufficient(state, record, Expectation.DECLARED, self._other_spines(record))
         if closed:
             counts, sent = self._counts(record), record["sent"][list(self.rules.spines)].astype(np.int64)
             judged = sent, counts.arrived, self.rules.asked
             verdicts, source = judge_declared(*judged), judge_source(*judged)
-            report = self._report(record, Expectation.DECLARED, tuple(map(float, sent)), verdicts, counts)
+            report = self._report(state, record, Expectation.DECLARED, tuple(map(float, sent)), verdicts, counts)
             return replace(report, sent=tuple(sent.tolist()), source=source)
         if self._expired(record, now_ns):
             reason = f"the sender did not close the flow within {self.rules.erase_after_ns / 1e9:g} s"
-            return self._insufficient(record, Expectation.DECLARED, reason)
+            return self._insufficient(state, record, Expectation.DECLARED, reason)
         return None
 
     def _write_test(self, record: np.void) -> None:
@@ -394,6 +355,7 @@ class LeafDetector:
 
     def _report(
         self,
+        state: FlowState,
         record: np.void,
         expectation: Expectation,
         expected: tuple[float, ...],
@@ -402,18 +364,17 @@ class LeafDetector:
         test: FlowTest | None = None,
     ) -> FlowReport:
         span = _span_of(record)
-        again = self._again.get((int(record["dqpn"]), int(record["epoch"])))
-        lossy = None if again is None else LossTime.of(*again, span)
+        lossy = None if state.again_seen is None else LossTime.of(state.again_seen, state.again, span)
         parts = self.rules.spines, expected, test, verdicts, counts
         return FlowReport(_flow_of(record), expectation, *parts, span=span, lossy=lossy)
 
-    def _insufficient(self, record: np.void, expectation: Expectation, reason: str) -> FlowReport:
+    def _insufficient(self, state: FlowState, record: np.void, expectation: Expectation, reason: str) -> FlowReport:
         counts, doubt = self._counts(record), Doubt(DoubtKind.NOT_COUNTED, reason)
         verdicts = tuple(
             PathVerdict(path, int(count), Verdict.INSUFFICIENT, doubt) for path, count in enumerate(counts.arrived)
         )
         expected = (int(record["packets"]) / len(self.rules.spines),) * len(self.rules.spines)
-        return self._report(record, expectation, expected, verdicts, counts)
+        return self._report(state, record, expectation, expected, verdicts, counts)
 
     def _counts(self, record: np.void) -> PathCounts:
         places = list(self.rules.spines)
@@ -426,21 +387,12 @@ class LeafDetector:
         late, trimmed, again = (record[name][places].astype(np.int64) for name in ("late", "trimmed", "again"))
         return PathCounts(arrived + late, late, trimmed, again, flagged)
 
-    def _expire(self, record: np.void, key: Key, now_ns: int) -> None:
-        if not self._expired(record, now_ns):
-            return
+    def _erase(self, record: np.void, key: Key) -> None:
+        """Forget a flow (D4)."""
         if not record["announced_ns"]:
             _log.warning("p%d-leaf%d: QP %#x was marked but not announced", self.rules.plane, self.rules.leaf, key[0])
         self._counters.erase(*key)
-        self._forget(key)
-
-    def _forget(self, key: Key) -> None:
-        """Nothing more is asked of a flow."""
-        self._quiet.forget(key)
-        self._again.pop(key, None)
-        self._tested.discard(key)
-        self._judged -= {(key, each) for each in Expectation}
-        self._over.discard(key)
+        self._flows.pop(key, None)
 
     def _expired(self, record: np.void, now_ns: int) -> bool:
         return now_ns - int(record["seen_ns"]) > self.rules.erase_after_ns

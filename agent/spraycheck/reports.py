@@ -7,7 +7,8 @@ from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.declared import judge_declared, judge_source
 from agent.spraycheck.detector import Asked, judge, plan_test
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
+from agent.spraycheck.flow_state import MeasuredFlow
+from agent.spraycheck.leaf import FlowReport, PathCounts
 
 Counts = NDArray[np.int64]
 

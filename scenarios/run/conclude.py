@@ -27,7 +27,7 @@ def conclusion_of(
     verdict takes, in words. `right_causes` are common causes of which all links did drop.
     """
     last, unsure = said.last, [each for each in said.paths.values() if each.verdict == "insufficient"]
-    judged = {link: each for link in carrying if (each := said.links.get(link)) and not _is_idle(each)}
+    judged = {link: each for link in sorted(carrying) if (each := said.links.get(link)) and not _is_idle(each)}
     idle = sum(_is_idle(said.links[link]) for link in carrying if link in said.links)
     open_ended = {link: each for link, each in judged.items() if each.verdict == "undecided"}
     explained = [link for link, each in open_ended.items() if not {*each.alternatives}.isdisjoint(right_causes)]

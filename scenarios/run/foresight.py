@@ -18,7 +18,8 @@ from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.conclusions import LinkConclusion
 from agent.spraycheck.deciding import DecidingFlow
 from agent.spraycheck.detector import Asked, plan_test
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.flow_state import MeasuredFlow
+from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.localize import Localization
 from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.paths import FabricLink, FabricPath

@@ -16,7 +16,8 @@ from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.calibration import FlowShape
 from agent.spraycheck.detector import STRAY_RATE, Asked
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow
+from agent.spraycheck.flow_state import MeasuredFlow
+from agent.spraycheck.leaf import FlowReport
 from agent.spraycheck.monitor import Monitor
 from agent.spraycheck.records import Stamp, conclusion_records, detect_records, localize_record
 from agent.spraycheck.reports import declared_report, uniform_report

@@ -128,7 +128,7 @@ def detection_lines(view: View, width: int | None) -> Lines:
     """Verdicts by kind, then what is accused, the latest first."""
     lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
     links, paths = _by_kind(view.verdicts), _by_kind(view.paths)
-    lines += folded(Text(f"links: {links or 'none judged yet'}; paths: {paths or 'none judged yet'}", "dim"), width)
+    lines += folded(Text(f"links: {links or 'none yet'}; paths: {paths or 'none yet'}", "dim"), width)
     return lines + [line for said in reversed(view.detections) for line in folded(_detection(said), width)]
 
 

@@ -11,7 +11,8 @@ from agent.spraycheck.declared import declared_packets_needed, judge_declared, j
 from agent.spraycheck.detector import Asked, PathVerdict, Verdict, judge, plan_test
 from agent.spraycheck.doubt import DoubtKind
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts
+from agent.spraycheck.flow_state import MeasuredFlow
+from agent.spraycheck.leaf import FlowReport, PathCounts
 from agent.spraycheck.localize import Finding
 from agent.spraycheck.monitor import Monitor
 from agent.wire.constants import SprayPolicyCode

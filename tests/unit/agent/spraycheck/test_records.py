@@ -17,7 +17,8 @@ from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf import FlowReport, MeasuredFlow, PathCounts, RefusedFlow
+from agent.spraycheck.flow_state import MeasuredFlow
+from agent.spraycheck.leaf import FlowReport, PathCounts, RefusedFlow
 from agent.spraycheck.localize import Evidence, localize
 from agent.spraycheck.monitor import Accusation, Monitor
 from agent.spraycheck.paths import FabricPath

@@ -28,7 +28,7 @@ link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused
 FLOWS measured over 1.0 s      FAULTS, counted by the kernel
 flow        Mb/s  done resent  p1:leaf7>spine7 drop 1% dropped 80 of 8,194
 h0>h1       22.2   50%     40  DETECTED in run 3
-h1>h2       22.2   50%     40  links: 2 failed, 254 healthy; paths: none judged
+h1>h2       22.2   50%     40  links: 2 failed, 254 healthy; paths: none yet
 h2>h3       22.2   50%     40  05:06:11 monitor names p1:leaf7>spine7 (uniform)
 h3>h4       22.2   50%     40  EVs by state good  bad denied
 h4>h5       22.2   50%     40  h7             31    1      0
@@ -194,7 +194,7 @@ def test_a_lab_before_its_first_run_claims_nothing() -> None:
         "no run yet",
         "no queue pair sends now",
         "none in use",
-        "links: none judged yet; paths: none judged yet",
+        "links: none yet; paths: none yet",
     ):
         assert text in shown
     assert " .." not in shown
