@@ -4,8 +4,8 @@ A kind that leaves a question open is a TypeError where it is declared, which na
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping
+from dataclasses import KW_ONLY, dataclass, fields
 from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar, Self, TypeVar
@@ -58,30 +58,12 @@ class Hit(StrEnum):
     """It arrives and counts."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Says:
-    """What a kind says of itself beside its methods."""
-
-    word: Word
-    """That sets it on the command line and in scenarios."""
-    on: On
-    makers: tuple[By, ...]
-    """Mechanisms that can make it, the preferred first."""
-    hits: Hit
-    example: Mapping[str, str | bool]
-    """Words that make one of it."""
-    details: tuple[Word, ...] = ()
-    """Words that mean something with this kind only."""
-    name: str
-    """Of the kind in records: its word, but for the three oldest kinds."""
-
-
 class Fault(ABC):
-    """One fault: what can be wrong, as a value. Each kind is a frozen dataclass below this, registered by `kind`."""
+    """One fault: what can be wrong, as a value. Each kind is a frozen dataclass below this, registered by `Kind`."""
 
     __slots__ = ()
 
-    says: ClassVar[Says]
+    says: ClassVar["Kind"]
     kind: ClassVar[str]
     """Its name in records."""
     word: ClassVar[str]
@@ -180,34 +162,35 @@ F = TypeVar("F", bound=Fault)
 _KINDS: dict[str, type[Fault]] = {}
 
 
-def kind(
-    word: Word,
-    *,
-    on: On = On.PORTS,
-    makers: tuple[By, ...],
-    hits: Hit,
-    example: Mapping[str, str | bool],
-    details: tuple[Word, ...] = (),
-    name: str = "",
-) -> Callable[[type[F]], type[F]]:
-    """Register a kind, which says this of itself; `name` where records do not call it by its word.
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What a kind says of itself beside its methods; decorates its class, which it registers."""
 
-    Raises TypeError with every question that the class leaves open.
-    """
-    says = Says(word=word, on=on, makers=makers, hits=hits, example=example, details=details, name=name or word.name)
+    word: Word
+    """That sets it on the command line and in scenarios."""
+    _: KW_ONLY
+    on: On = On.PORTS
+    makers: tuple[By, ...]
+    """Mechanisms that can make it, the preferred first."""
+    hits: Hit
+    example: Mapping[str, str | bool]
+    """Words that make one of it."""
+    details: tuple[Word, ...] = ()
+    """Words that mean something with this kind only."""
+    name: str = ""
+    """Of the kind in records, for the three oldest kinds; otherwise its word."""
 
-    def registered(cls: type[F]) -> type[F]:
-        missing = sorted(getattr(cls, "__abstractmethods__", ()))
-        taken = [each for each in _KINDS.values() if word.name == each.word or says.name == each.kind]
+    def __call__(self, cls: type[F]) -> type[F]:
+        """Register a class. Raises TypeError with every question that it leaves open."""
+        name, missing = self.name or self.word.name, sorted(getattr(cls, "__abstractmethods__", ()))
+        taken = [each for each in _KINDS.values() if self.word.name == each.word or name == each.kind]
         if missing:
             raise TypeError(f"kind of fault {cls.__name__} does not say: {', '.join(missing)}")
         if taken:
             raise TypeError(f"kind of fault {cls.__name__}: {taken[0].__name__} has its word or name already")
-        cls.says, cls.kind, cls.word = says, says.name, word.name
-        _KINDS[says.name] = cls
+        cls.says, cls.kind, cls.word = self, name, self.word.name
+        _KINDS[name] = cls
         return cls
-
-    return registered
 
 
 def kinds() -> tuple[type[Fault], ...]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from faults.kinds.base import By, Fault, Hit, kind
+from faults.kinds.base import By, Fault, Hit, Kind
 from faults.quantities import render_rate
 from faults.selector import ALL, Only
 from faults.words.reader import Reader
@@ -12,7 +12,7 @@ from faults.words.selecting import selection
 from faults.words.word import Takes, Word
 
 
-@kind(
+@Kind(
     Word(
         "corrupt",
         "RATE",
@@ -54,7 +54,7 @@ class Corrupt(Fault):
         return "netem does not count what it corrupts" if mechanism == By.NETEM else None
 
 
-@kind(
+@Kind(
     Word("duplicate", "RATE", "Send a share of packets twice.", "Send this share of packets twice.", Takes.SHARE),
     makers=(By.NETEM, By.EBPF),
     hits=Hit.ARRIVES,

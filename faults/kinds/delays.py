@@ -6,7 +6,7 @@ from fractions import Fraction
 from typing import Self
 
 from faults.errors import QuantityError
-from faults.kinds.base import By, Fault, Hit, kind
+from faults.kinds.base import By, Fault, Hit, Kind
 from faults.quantities import (
     parse_bit_rate,
     parse_bytes,
@@ -53,7 +53,7 @@ class _Delays(Fault):
         return "it changes time and order, by which packets are taken for lost that arrive"
 
 
-@kind(
+@Kind(
     Word(
         "reorder",
         "RATE",
@@ -93,7 +93,7 @@ class Reorder(_Delays):
         return f"{render_rate(self.rate)} ahead {render_duration(self.ahead_ns)}"
 
 
-@kind(
+@Kind(
     Word(
         "delay",
         "TIME",
@@ -142,7 +142,7 @@ class Delay(_Delays):
         return f"{render_duration(self.delay_ns)}{spread}"
 
 
-@kind(
+@Kind(
     Word(
         "rate",
         "BITRATE",

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from faults.kinds.base import By, Fault, Hit, On, kind
+from faults.kinds.base import By, Fault, Hit, Kind, On
 from faults.quantities import parse_rate, render_rate, threshold_of
 from faults.selector import ALL, Only
 from faults.words.reader import Reader
@@ -27,7 +27,7 @@ class _Drop(Fault):
         return None
 
 
-@kind(
+@Kind(
     Word(
         "drop",
         "RATE",
@@ -65,7 +65,7 @@ class RandomDrop(_Drop):
         return render_rate(self.rate)
 
 
-@kind(
+@Kind(
     Word(
         "gemodel",
         "P=RATE,R=RATE",
@@ -111,7 +111,7 @@ class BurstDrop(_Drop):
         return ",".join(f"{name}={render_rate(getattr(self, name))}" for name in ("p", "r", "bad", "good"))
 
 
-@kind(
+@Kind(
     Word(
         "one-in",
         "N",
@@ -154,7 +154,7 @@ class _DropAll(_Drop):
         return Fraction(1)
 
 
-@kind(
+@Kind(
     Word("black-hole", "HOST", "Drop everything to one host.", "Drop everything to this host.", Takes.HOST),
     makers=(By.EBPF,),
     hits=Hit.LOST,
@@ -184,7 +184,7 @@ class BlackHole(_DropAll):
         return f"to h{self.host}"
 
 
-@kind(
+@Kind(
     Word(
         "hang",
         "",

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
-from faults.kinds.base import By, Fault, Hit, On, kind
+from faults.kinds.base import By, Fault, Hit, Kind, On
 from faults.quantities import (
     SHORTEST_NS,
     parse_duration,
@@ -39,7 +39,7 @@ class _Shut(Fault):
         return "a shut port also costs what nobody counts: the other end sends into a link without carrier"
 
 
-@kind(
+@Kind(
     Word("down", "", "Shut the port, or both ports of a link without direction.", "Shut the port.", Takes.FLAG),
     makers=(By.LINK,),
     hits=Hit.LOST,
@@ -59,7 +59,7 @@ class Down(_Shut):
         return ""
 
 
-@kind(
+@Kind(
     Word(
         "flap",
         "PERIOD=TIME",
@@ -135,7 +135,7 @@ class Flap(_Shut):
             turn += 1
 
 
-@kind(
+@Kind(
     Word(
         "reboot",
         "TIME",
@@ -167,7 +167,7 @@ class Reboot(_Shut):
         return super(Reboot, self).edges(start_ns, min(self.down_ns, length_ns or self.down_ns), seed)
 
 
-@kind(
+@Kind(
     Word(
         "crash",
         "",

@@ -6,7 +6,7 @@ from fractions import Fraction
 import pytest
 
 from faults.kinds import By, Fault, Hit, RandomDrop, kind_named, kinds
-from faults.kinds.base import kind
+from faults.kinds.base import Kind
 from faults.mechanisms.ebpf_config import config_of, fault_of
 from faults.mechanisms.netem_config import held, netem_of
 from faults.mechanisms.port_queue import limit_in, tbf_of
@@ -82,7 +82,7 @@ WORD = Word("melt", "RATE", "Melt packets.", "Share of packets molten.", Takes.S
 def test_what_a_kind_leaves_open_is_named():
     with pytest.raises(TypeError, match=r"kind of fault Melt does not say: drop_rate, is_nothing, why_uncounted"):
 
-        @kind(WORD, makers=(By.EBPF,), hits=Hit.SPOILT, example={"melt": "1%"})
+        @Kind(WORD, makers=(By.EBPF,), hits=Hit.SPOILT, example={"melt": "1%"})
         @dataclass(frozen=True, slots=True)
         class Melt(Fault):
             rate: Fraction
@@ -99,7 +99,7 @@ def test_what_a_kind_leaves_open_is_named():
 
 
 def test_a_word_is_of_one_kind():
-    declared = kind(RandomDrop.says.word, makers=(By.EBPF,), hits=Hit.LOST, example={"drop": "1%"})
+    declared = Kind(RandomDrop.says.word, makers=(By.EBPF,), hits=Hit.LOST, example={"drop": "1%"})
     with pytest.raises(TypeError, match="RandomDrop has its word or name already"):
         declared(RandomDrop)
     assert [word.name for word in KIND_WORDS] == [each.word for each in kinds()]
