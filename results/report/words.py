@@ -89,7 +89,7 @@ def _broken(data: RunData) -> str:
         return "the folder does not tell what was broken" if data.broken_unknown else "nothing was broken"
     if len(data.true_links) == 1:
         fault = data.faults[0]
-        return f"link {fault.link} had {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
+        return f"link {fault.link} had the fault {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
     return f"{len(data.true_links):,} directions failed ({_listed(sorted(data.true_links))})"
 
 
@@ -136,7 +136,7 @@ def _how_many(data: RunData, right: int) -> str:
     """How many of the directions that failed were named; on some there may have been no traffic."""
     failed = len(data.true_links)
     if right >= failed:
-        return "exactly that" if failed == 1 else "exactly those"
+        return "exactly this link" if failed == 1 else "exactly these"
     missed = data.summary is not None and data.summary.detected.missed
     return f"{right:,} of them" + ("" if missed else ", all that dropped data between switches,")
 

@@ -74,7 +74,7 @@ def test_the_folder_holds_what_is_promised(run: tuple[dict[str, Any], Path]) -> 
     }  # fmt: skip
     figures = ("fabric", "arrivals", "arrivals-all", "timeline", "reordering")
     assert drawn == {f"figures/{figure}.{kind}" for figure in figures for kind in ("svg", "png")}
-    assert f"Link {DROPPING} had drop" in (folder / "report.html").read_text().replace("&gt;", ">")
+    assert f"Link {DROPPING} had the fault drop" in (folder / "report.html").read_text().replace("&gt;", ">")
     assert json.loads((folder / "summary.json").read_text()) == summary
     resolved = yaml.safe_load((folder / "scenario.yaml").read_text())
     assert resolved["name"] == "gray-link-small"

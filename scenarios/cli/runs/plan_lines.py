@@ -80,7 +80,7 @@ def _collective_text(each: PlannedCollective) -> str:
 
 def _expected_text(plan: Plan) -> str:
     if plan.scenario.expect.detection == "recorded":
-        return "of SprayCheck nothing: detection is recorded and decides nothing"
+        return "nothing of SprayCheck: detection is recorded and decides nothing"
     if plan.detected is None:
         return "the links that drop"
     return ", ".join(map(str, plan.detected)) or "no link"

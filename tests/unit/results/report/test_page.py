@@ -60,8 +60,8 @@ def text_of(html: str) -> str:
 
 def test_the_verdict_is_one_sentence(gray_page):
     assert (
-        "as expected Link p0:leaf3>spine5 had drop 1%; SprayCheck named exactly that 5.95 s after the first packet; "
-        "all 256 MiB arrived intact, with 80 packets resent."
+        "as expected Link p0:leaf3>spine5 had the fault drop 1%; SprayCheck named exactly this link 5.95 s "
+        "after the first packet; all 256 MiB arrived intact, with 80 packets resent."
     ) in text_of(gray_page)
 
 
