@@ -69,9 +69,13 @@ def command(
         writer = None if target is None else PcapngWriter(held.enter_context(replacing(target)))
         sniffing = Sniffing(labdir, state, ways, words, writer)
         sniffing.run(output, count, seconds)
-    said = count_text(sniffing.shown, "packet")
-    lost = f", {count_text(sniffing.lost, 'more')} found no room here and were not seen" if sniffing.lost else ""
-    output.say(f"{said}{lost}" + (f"; written to {write}" if write else ""))
+    output.say(ended_text(sniffing.shown, sniffing.lost) + (f"; written to {write}" if write else ""))
+
+
+def ended_text(shown: int, lost: int) -> str:
+    """How many packets were shown; those that came too fast may be of any kind, since nobody read them."""
+    unread = f"; {count_text(lost, 'packet')} of any kind came too fast to be read, `spraylab capture` keeps them"
+    return count_text(shown, "packet") + (unread if lost else "")
 
 
 def ways_of(text: str, fabric: Fabric) -> tuple[DirectedLink, ...]:

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 from scapy.layers.l2 import ARP, Ether
 from scapy.packet import Raw
-from scenarios.cli.sniff import command
 
 from agent.wire.array.columns import Announcement
 from agent.wire.array.encode import encode_announcements
@@ -12,6 +11,7 @@ from agent.wire.array.template import FlowEnds
 from agent.wire.ev import EvCodec
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.scapy.build import stacked, tunnel
+from scenarios.cli.packets.sniff import command, ended_text
 from scenarios.errors import UsageError
 from scenarios.lab.deploy import host_settings
 from scenarios.lab.packet_words import WORDS, Filter, PacketWords, line_of
@@ -120,3 +120,15 @@ def test_what_the_fabric_does_not_have_is_refused_at_once():
 
 def test_the_help_of_sniff_lists_every_word():
     assert set(WORDS) <= set((command.help or "").split())
+
+
+@pytest.mark.parametrize(
+    ("shown", "lost", "said"),
+    [
+        (1, 0, "1 packet"),
+        (0, 1666, "0 packets; 1,666 packets of any kind came too fast to be read, `spraylab capture` keeps them"),
+        (2, 1, "2 packets; 1 packet of any kind came too fast to be read, `spraylab capture` keeps them"),
+    ],
+)
+def test_the_end_of_sniff_counts_what_was_shown_and_what_nobody_read(shown, lost, said):
+    assert ended_text(shown, lost) == said
