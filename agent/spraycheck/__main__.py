@@ -12,15 +12,15 @@ from pathlib import Path
 
 from agent.base.parent_death import signal_at_death_of
 from agent.io.ending import Ending
-from agent.spraycheck.counters import KernelCounters
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError
-from agent.spraycheck.leaf import LeafDetector
-from agent.spraycheck.leaves import SharedLeaves
+from agent.spraycheck.leaf.counters import KernelCounters
+from agent.spraycheck.leaf.leaf_detector import LeafDetector
+from agent.spraycheck.leaf.leaf_process import listening, serve
+from agent.spraycheck.leaf.leaves import SharedLeaves
+from agent.spraycheck.leaf.remote_leaves import RemoteLeaves
 from agent.spraycheck.loop import now, run
 from agent.spraycheck.records import start_record
-from agent.spraycheck.remote import RemoteLeaves
-from agent.spraycheck.serve import listening, serve
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 
 

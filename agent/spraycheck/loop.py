@@ -3,10 +3,11 @@
 import time
 from collections.abc import Callable
 
+from agent.spraycheck.accuse.monitor import Monitor
+from agent.spraycheck.accuse.source_counts import with_entered
+from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
-from agent.spraycheck.entered import with_entered
-from agent.spraycheck.leaves import Leaves, owed_of
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.leaf.leaves import Leaves, owed_of
 from agent.spraycheck.records import (
     Stamp,
     conclusion_records,
@@ -15,7 +16,6 @@ from agent.spraycheck.records import (
     select_record,
     unmeasured_record,
 )
-from agent.spraycheck.unheard import Unheard
 
 
 def now() -> Stamp:

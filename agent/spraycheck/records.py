@@ -8,14 +8,14 @@ from datetime import UTC, datetime
 
 from msgspec import Struct
 
-from agent.spraycheck.conclusions import LinkConclusion, PathConclusion
-from agent.spraycheck.dataplane import Counting
-from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.detector import Asked
-from agent.spraycheck.leaf import ChosenFlow, FlowReport, RefusedFlow
-from agent.spraycheck.localize import Evidence
-from agent.spraycheck.monitor import Accusation, Conclusions
+from agent.spraycheck.accuse.conclusions import LinkConclusion, PathConclusion
+from agent.spraycheck.accuse.deciding import DecidingFlow
+from agent.spraycheck.accuse.localize import Evidence
+from agent.spraycheck.accuse.monitor import Accusation, Conclusions
+from agent.spraycheck.leaf.dataplane import Counting
+from agent.spraycheck.leaf.leaf_detector import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.paths import leaf_name
+from agent.spraycheck.statistics.uniform import Asked
 from agent.wire import detect_records as written
 from agent.wire.detect_records import (
     DecidingRecord,

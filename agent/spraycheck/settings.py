@@ -6,11 +6,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Struct
 
-from agent.spraycheck.dataplane import MAX_SPINES, Counting
-from agent.spraycheck.detector import FALSE_ALARM, MISS, Asked
 from agent.spraycheck.errors import SettingsError
-from agent.spraycheck.leaf import LeafRules
-from agent.spraycheck.run_tests import LEAST_TESTS
+from agent.spraycheck.leaf.dataplane import MAX_SPINES, Counting
+from agent.spraycheck.leaf.leaf_detector import LeafRules
+from agent.spraycheck.statistics.test_count import LEAST_TESTS
+from agent.spraycheck.statistics.uniform import FALSE_ALARM, MISS, Asked
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]

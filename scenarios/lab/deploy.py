@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from agent.host.settings import FabricSettings, HostSettings, PeerSettings, PortSettings, WorkerSettings
-from agent.spraycheck import dataplane
+from agent.spraycheck.leaf import dataplane
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate

@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked, uniform_packets_needed
-from agent.spraycheck.run_tests import count_tests
+from agent.spraycheck.statistics.declared import declared_packets_needed
+from agent.spraycheck.statistics.test_count import count_tests
+from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
 from scenarios.run.crossing import crosses, crossing_sendings

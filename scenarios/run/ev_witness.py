@@ -13,10 +13,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
-from agent.spraycheck.detector import Asked, Verdict
-from agent.spraycheck.localize import Evidence, Finding, Localization, localize
+from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.span import LossTime, Span, share_needed
+from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
+from agent.spraycheck.statistics.uniform import Asked, Verdict
 from results.files.event_log import Fields
 from scenarios.run.expect import Accused, Conclusion
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts

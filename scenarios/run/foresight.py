@@ -13,17 +13,17 @@ from math import floor
 import numpy as np
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.binomial import quantile
-from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.conclusions import LinkConclusion
-from agent.spraycheck.deciding import DecidingFlow
-from agent.spraycheck.detector import Asked, plan_test
-from agent.spraycheck.flow_state import MeasuredFlow
-from agent.spraycheck.leaf import FlowReport
-from agent.spraycheck.localize import Localization
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.accuse.conclusions import LinkConclusion
+from agent.spraycheck.accuse.deciding import DecidingFlow
+from agent.spraycheck.accuse.localize import Localization
+from agent.spraycheck.accuse.monitor import Monitor
+from agent.spraycheck.leaf.flow_state import MeasuredFlow
+from agent.spraycheck.leaf.leaf_detector import FlowReport
+from agent.spraycheck.leaf.reports import Counts, declared_report, uniform_report
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.reports import Counts, declared_report, uniform_report
+from agent.spraycheck.statistics.binomial import quantile
+from agent.spraycheck.statistics.calibration import FlowShape
+from agent.spraycheck.statistics.uniform import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
 from scenarios.run.asked import asked_of

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from math import ceil
 
-from agent.spraycheck.conclusions import LinkConclusion, LinkVerdict
+from agent.spraycheck.accuse.conclusions import LinkConclusion, LinkVerdict
 from agent.spraycheck.paths import FabricLink
 from agent.wire.detect_records import DoubtKind
 from faults.kinds import Fault

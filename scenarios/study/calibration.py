@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.calibration import FlowShape, calibrate
-from agent.spraycheck.measured import Healthy, measured_s
+from agent.spraycheck.statistics.calibration import FlowShape, calibrate
+from agent.spraycheck.statistics.measured import Healthy, measured_s
 
 
 class CalibrationRecord(msgspec.Struct, frozen=True):

@@ -13,15 +13,15 @@ from numpy.typing import NDArray
 
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray import SpraySchedule
-from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.detector import STRAY_RATE, Asked
+from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.flow_state import MeasuredFlow
-from agent.spraycheck.leaf import FlowReport
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.leaf.flow_state import MeasuredFlow
+from agent.spraycheck.leaf.leaf_detector import FlowReport
+from agent.spraycheck.leaf.reports import declared_report, uniform_report
 from agent.spraycheck.records import Stamp, conclusion_records, detect_records, localize_record
-from agent.spraycheck.reports import declared_report, uniform_report
-from agent.spraycheck.run_tests import count_tests
+from agent.spraycheck.statistics.calibration import FlowShape
+from agent.spraycheck.statistics.test_count import count_tests
+from agent.spraycheck.statistics.uniform import STRAY_RATE, Asked
 from results.detect_lines import Said
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from agent.host.settings import WorkerSettings
-from agent.spraycheck import dataplane
+from agent.spraycheck.leaf import dataplane
 from agent.wire.array.encode import write_frame_bytes
 from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir

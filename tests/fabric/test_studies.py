@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 from scipy.stats import binom, chi2
 
-from agent.spraycheck.calibration import ROTATION_ENDS
+from agent.spraycheck.statistics.calibration import ROTATION_ENDS
 from scenarios.cli.main import main
 from scenarios.lab.lab_dir import labs_up
 from scenarios.study.model import Point

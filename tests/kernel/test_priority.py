@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.spraycheck import dataplane
-from agent.spraycheck.dataplane import SELECTED
+from agent.spraycheck.leaf import dataplane
+from agent.spraycheck.leaf.dataplane import SELECTED
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
 from testbed.kernel.bpf import programs as bpf
 from testbed.kernel.netlink.rtnl import Rtnl

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from agent.spraycheck import __main__ as program
 from agent.spraycheck import loop
-from agent.spraycheck.counters import KernelCounters
-from agent.spraycheck.dataplane import MARK, REFUSAL
-from agent.spraycheck.leaf import LeafDetector
-from agent.spraycheck.leaves import SharedLeaves
-from agent.spraycheck.monitor import Monitor
+from agent.spraycheck.accuse.monitor import Monitor
+from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.leaf.counters import KernelCounters
+from agent.spraycheck.leaf.dataplane import MARK, REFUSAL
+from agent.spraycheck.leaf.leaf_detector import LeafDetector
+from agent.spraycheck.leaf.leaves import SharedLeaves
 from agent.spraycheck.records import Stamp
 from agent.spraycheck.settings import Settings
-from agent.spraycheck.unheard import Unheard
 
 QPN = np.dtype("u4")
 

@@ -10,8 +10,8 @@ from msgspec import Struct
 
 from agent.host import profile_requests, requests
 from agent.host.programs import requests as program_requests
-from agent.spraycheck.declared import declared_packets_needed, packets_needed
-from agent.spraycheck.detector import Asked, uniform_packets_needed
+from agent.spraycheck.statistics.declared import declared_packets_needed, packets_needed
+from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
 from results.study.tables import cells_table, roc_table
 from scenarios import api

@@ -9,18 +9,15 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as replaced
 
-from agent.spraycheck.calibration import FlowShape
-from agent.spraycheck.causes import SourceEvidence
-from agent.spraycheck.dataplane import Counting
-from agent.spraycheck.declared import declared_miss
+from agent.spraycheck.accuse.causes import SourceEvidence
+from agent.spraycheck.accuse.localize import Evidence, localize
+from agent.spraycheck.accuse.monitor import Accusation, Monitor
 from agent.spraycheck.detect_log import DetectLog
-from agent.spraycheck.detector import Asked, Verdict, judge, plan_test
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.flow_state import MeasuredFlow
-from agent.spraycheck.leaf import FlowReport, PathCounts, RefusedFlow
-from agent.spraycheck.localize import Evidence, localize
-from agent.spraycheck.monitor import Accusation, Monitor
+from agent.spraycheck.leaf.dataplane import Counting
+from agent.spraycheck.leaf.flow_state import MeasuredFlow
+from agent.spraycheck.leaf.leaf_detector import FlowReport, PathCounts, RefusedFlow
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.records import (
     Stamp,
@@ -31,8 +28,11 @@ from agent.spraycheck.records import (
     unmeasured_record,
 )
 from agent.spraycheck.settings import read_settings
+from agent.spraycheck.statistics.calibration import FlowShape
+from agent.spraycheck.statistics.declared import declared_miss
+from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test
 from agent.wire.constants import SprayPolicyCode
-from tests.unit.agent.spraycheck.test_monitor import ASKED, PAIRS, few, small
+from tests.unit.agent.spraycheck.accuse.test_monitor import ASKED, PAIRS, few, small
 
 STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from agent.spraycheck.declared import declared_packets_needed
-from agent.spraycheck.detector import Asked
-from agent.spraycheck.run_tests import LEAST_TESTS
+from agent.spraycheck.statistics.declared import declared_packets_needed
+from agent.spraycheck.statistics.test_count import LEAST_TESTS
+from agent.spraycheck.statistics.uniform import Asked
 from scenarios.file.plan import Plan, plan_of
 from scenarios.lab.deploy import spraycheck_settings
 from scenarios.lab.lab_dir import LabDir

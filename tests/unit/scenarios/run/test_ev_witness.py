@@ -3,8 +3,8 @@
 import numpy as np
 from scipy.stats import binom
 
-from agent.spraycheck.detector import Asked
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.statistics.uniform import Asked
 from scenarios.file.plan import Flow
 from scenarios.run.ev_witness import EvPath, conclusion_of_events, ev_paths
 from scenarios.workload.traffic import FlowEnd, FlowProgress, OpenFlow, WorkerCounts

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.spraycheck.detector import Verdict
-from agent.spraycheck.localize import Evidence, localize
+from agent.spraycheck.accuse.localize import Evidence, localize
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.statistics.uniform import Verdict
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.run.foresight import foresee

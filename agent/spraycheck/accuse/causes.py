@@ -1,0 +1,108 @@
+"""What all paths of a flow have in common, accused when they lose alike: a host's link, or all links of a leaf one way.
+
+Pure. A link down to the destination host lies behind the last count, so losses there are seen by nobody here.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from enum import StrEnum
+
+from agent.spraycheck.accuse.explanations import independent_parts, smallest_explanations
+from agent.spraycheck.statistics.uniform import Verdict
+
+
+class CauseKind(StrEnum):
+    """What loses packets of all paths alike. In the order of how many links it takes."""
+
+    HOST_LINK = "host_link"
+    """From the source host up to its leaf."""
+    UPLINKS = "uplinks"
+    """All links from the source leaf up to its spines."""
+    DOWNLINKS = "downlinks"
+    """All links from spines down to the destination leaf."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CommonCause:
+    """One suspect, in one plane."""
+
+    plane: int
+    kind: CauseKind
+    leaf: int
+    host: int = -1
+    """Only of a HOST_LINK."""
+
+    def __str__(self) -> str:
+        """As targets are written: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
+        return {
+            CauseKind.HOST_LINK: f"p{self.plane}:h{self.host}>leaf{self.leaf}",
+            CauseKind.UPLINKS: f"p{self.plane}:leaf{self.leaf}>spine*",
+            CauseKind.DOWNLINKS: f"p{self.plane}:spine*>leaf{self.leaf}",
+        }[self.kind]
+
+
+def causes_of(plane: int, host: int, src_leaf: int, dst_leaf: int) -> tuple[CommonCause, CommonCause, CommonCause]:
+    """What all paths of a flow have in common: the host's link, the leaf's uplinks, the other leaf's downlinks."""
+    return (
+        CommonCause(plane, CauseKind.HOST_LINK, src_leaf, host),
+        CommonCause(plane, CauseKind.UPLINKS, src_leaf),
+        CommonCause(plane, CauseKind.DOWNLINKS, dst_leaf),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEvidence:
+    """What one flow said of its paths together (`declared.judge_source`)."""
+
+    plane: int
+    src_host: int
+    src_leaf: int
+    dst_leaf: int
+    qpn: int
+    verdict: Verdict
+    entered: Verdict | None = None
+    """What the source leaf's own count said of the host's link (`declared.judge_entered`); None if it has none."""
+
+    @property
+    def causes(self) -> tuple[CommonCause, CommonCause, CommonCause]:
+        """The host's link, the leaf's uplinks, the other leaf's downlinks."""
+        return causes_of(self.plane, self.src_host, self.src_leaf, self.dst_leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class CommonFinding:
+    """What is accused of losses common to all paths of flows."""
+
+    causes: tuple[CommonCause, ...] = ()
+    """For certain."""
+    candidates: tuple[tuple[CommonCause, ...], ...] = ()
+    """Where it stays open; the cause of fewest links first."""
+
+
+NOTHING_COMMON = CommonFinding()
+
+
+def common_causes(sources: Collection[SourceEvidence]) -> CommonFinding:
+    """Causes that explain all flows whose paths lose alike, as few as possible.
+
+    A healthy flow clears all three of its causes, a healthy count at the source leaf the host's link, and a short one
+    accuses it alone. Without such a count, one host on a leaf cannot be told from all uplinks of that leaf.
+    """
+    cleared = {cause for each in sources if each.verdict is Verdict.HEALTHY for cause in each.causes}
+    cleared |= {each.causes[0] for each in sources if each.entered is Verdict.HEALTHY}
+    charged = {each.causes[0] for each in sources if each.entered is Verdict.FAILED}
+    flagged = [each for each in sources if each.verdict is Verdict.FAILED]
+    suspects = [tuple(cause for cause in each.causes if cause not in cleared) for each in flagged]
+    certain = charged | {left[0] for left in suspects if len(left) == 1}
+    open_ended = []
+    for part in independent_parts([left for left in suspects if left and not certain.intersection(left)]):
+        explanations = smallest_explanations(part) or {frozenset(cause for left in part for cause in left)}
+        sure = frozenset.intersection(*explanations)
+        certain |= sure
+        if unsure := frozenset.union(*explanations) - sure:
+            open_ended.append(tuple(sorted(unsure, key=_by_kind)))
+    return CommonFinding(tuple(sorted(certain)), tuple(sorted(open_ended)))
+
+
+def _by_kind(cause: CommonCause) -> tuple[int, CommonCause]:
+    return list(CauseKind).index(cause.kind), cause

@@ -1,0 +1,179 @@
+"""Flows that are too small each, seen together: the losses of all flows over one link, by what their senders declared.
+
+A sender that retires a path at its first loss leaves every flow with one lost packet of a few, which proves nothing.
+Two such flows that share the link do. And many small flows that lose nothing clear the link they share. Pure.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.spraycheck.accuse.causes import CommonCause
+from agent.spraycheck.accuse.localize import Evidence
+from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.statistics.declared import declared_miss, declared_packets_needed, flagged, judge_declared
+from agent.spraycheck.statistics.doubt import Doubt, DoubtKind
+from agent.spraycheck.statistics.time_spans import Span, share_needed
+from agent.spraycheck.statistics.uniform import Asked, PathVerdict, Verdict
+
+Leaf = tuple[int, int, bool]
+"""A leaf of a plane, and whether it is the flows' source: its uplinks are one group, the links down to it another."""
+
+LeafPair = tuple[int, int, int]
+"""Plane, source leaf, destination leaf."""
+
+MOST_LOSE = Doubt(
+    DoubtKind.MOST_LOSE, "more than half of the leaf's links lost packets: what these share may be to blame"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkSum:
+    """What all flows over one link say of it together."""
+
+    link: FabricLink
+    flows: int
+    """Those that sent anything over it."""
+    sent: int
+    lost: int
+    verdict: Verdict
+    doubt: Doubt | None
+    """Why `insufficient`."""
+    p_value: float
+    """Probability that stray losses alone are as many."""
+    miss: float
+    """Probability that a drop of the asked rate on this link would not be flagged here."""
+
+
+def seen_together(evidence: Collection[Evidence], asked: Asked) -> list[Evidence]:
+    """The same evidence; a path that was `insufficient` is `healthy` if all flows over it say so, and a lossy one is
+    `failed` if all flows over one of its links do.
+
+    The links of a leaf are tested beside each other as the paths of a flow are, so that losses which fall on all alike
+    accuse none. With one flow over a link this says nothing that the flow itself did not.
+    """
+    lossy = {link for leaf, group in _groups(evidence).items() for link in _lossy_links(leaf, group, asked)}
+    whole = _whole_paths(evidence, asked)
+    return [_together(each, whole, lossy) for each in evidence]
+
+
+def _together(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[FabricLink]) -> Evidence:
+    if each.verdict is not Verdict.INSUFFICIENT or not each.sent:
+        return each
+    if each.path in whole:
+        said = whole[each.path]
+        return replace(each, verdict=Verdict.HEALTHY, span=said.span, needs=said.needs, doubt=None)
+    is_lossy = bool(each.lost) and not lossy.isdisjoint(each.path.links)
+    return replace(each, verdict=Verdict.FAILED, doubt=None) if is_lossy else each
+
+
+def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPath, Evidence]:
+    """Paths that are healthy by all their flows, tested as those of one flow of their pair of leaves, with that flow.
+
+    Not those of which one flow says `failed`: it saw what others may not have been there to see.
+    """
+    failed = {each.path for each in evidence if each.verdict is Verdict.FAILED}
+    pairs: dict[LeafPair, list[Evidence]] = defaultdict(list)
+    for each in evidence:
+        pairs[each.path.plane, each.path.src_leaf, each.path.dst_leaf].append(each)
+    return {
+        path: _as_one_flow([each for each in group if each.path == path], len(verdicts), asked)
+        for (plane, source, target), group in pairs.items()
+        for verdicts in [_judged(group, asked)]
+        for said in verdicts
+        if said.verdict is Verdict.HEALTHY and (path := FabricPath(plane, source, said.path, target)) not in failed
+    }
+
+
+def _as_one_flow(flows: Sequence[Evidence], paths: int, asked: Asked) -> Evidence:
+    """All flows over a path as one that was under way from the first to the last of them."""
+    spans = [each.span for each in flows if each.sent and each.span is not None]
+    sent = sum(each.sent for each in flows)
+    needs = share_needed(declared_packets_needed(paths, asked), sent)
+    return replace(flows[0], span=reduce(Span.joined, spans) if spans else None, sent=sent, needs=needs)
+
+
+def _judged(group: Collection[Evidence], asked: Asked) -> tuple[PathVerdict, ...]:
+    sent, lost = _sums(group)
+    return judge_declared(sent, sent - lost, asked)
+
+
+def link_sums(
+    evidence: Collection[Evidence],
+    asked: Asked,
+    accused: Collection[FabricLink] = (),
+    causes: Collection[CommonCause] = (),
+) -> list[LinkSum]:
+    """The verdict on each link, by all flows over it; `accused` are links named or suspected, `causes` the same of
+    what the paths of flows have in common.
+
+    A `healthy` link is cleared: it lost no more than stray packets, which one that drops the asked rate does with
+    probability at most `asked.miss`, however its senders chose how much to send over it. Paths over an accused link say
+    nothing of the other links they cross, nor do flows with an accused cause. They are left out whatever they lost: to
+    leave out those that lost something would clear links that lose.
+    """
+    suspects, shared = frozenset(accused), frozenset(causes)
+    rest = [each for each in evidence if suspects.isdisjoint(each.path.links) and shared.isdisjoint(each.causes)]
+    of_suspects = (each for each in _link_sums(evidence, asked) if each.link in suspects)
+    return [*of_suspects, *(each for each in _link_sums(rest, asked) if each.link not in suspects)]
+
+
+def _link_sums(evidence: Collection[Evidence], asked: Asked) -> Iterator[LinkSum]:
+    for leaf, group in _groups(evidence).items():
+        sent, lost = _sums(group)
+        flows = np.bincount([each.path.spine for each in group if each.sent], minlength=len(sent))
+        for said in judge_declared(sent, sent - lost, asked):
+            if sent[said.path]:
+                yield _link_sum(leaf, said, sent, int(flows[said.path]), _mostly_lossy(sent, lost), asked)
+
+
+def _link_sum(
+    leaf: Leaf, said: PathVerdict, sent: NDArray[np.int64], flows: int, mostly_lossy: bool, asked: Asked
+) -> LinkSum:
+    plane, index, up = leaf
+    link, own = FabricLink(plane, index, said.path, up), int(sent[said.path])
+    verdict, doubt = said.verdict, said.doubt
+    if mostly_lossy and verdict is Verdict.FAILED:
+        verdict, doubt = Verdict.INSUFFICIENT, MOST_LOSE
+    p_value, miss = said.p_value or 0.0, declared_miss(own, int(sent.sum()), asked)
+    return LinkSum(link, flows, own, own - said.count, verdict, doubt, p_value, miss)
+
+
+def _groups(evidence: Collection[Evidence]) -> dict[Leaf, list[Evidence]]:
+    groups: dict[Leaf, list[Evidence]] = defaultdict(list)
+    for each in evidence:
+        path = each.path
+        groups[path.plane, path.src_leaf, True].append(each)
+        groups[path.plane, path.dst_leaf, False].append(each)
+    return groups
+
+
+def _lossy_links(leaf: Leaf, group: Collection[Evidence], asked: Asked) -> list[FabricLink]:
+    """Links of a leaf over which all flows together lose more than stray packets, and more than over the others."""
+    sent, lost = _sums(group)
+    if _mostly_lossy(sent, lost):
+        return []
+    plane, index, up = leaf
+    return [FabricLink(plane, index, int(spine), up) for spine in np.flatnonzero(flagged(sent, lost, asked))]
+
+
+def _mostly_lossy(sent: NDArray[np.int64], lost: NDArray[np.int64]) -> bool:
+    """Whether most links lost packets: then what they share is to blame.
+
+    How much was sent over each is the senders' doing, which stop where they lose, so the test itself does not tell.
+    """
+    return 2 * int(np.count_nonzero(lost)) > int(np.count_nonzero(sent))
+
+
+def _sums(group: Collection[Evidence]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Packets sent and lost over each spine up to the last one used."""
+    places = 1 + max(each.path.spine for each in group)
+    sent, lost = np.zeros(places, np.int64), np.zeros(places, np.int64)
+    for each in group:
+        sent[each.path.spine] += each.sent
+        lost[each.path.spine] += each.lost
+    return sent, lost

@@ -1,0 +1,305 @@
+"""The monitoring system of the paper: reports of all leaves to what is accused, as it becomes known.
+
+Each epoch and expectation is a matter of its own.
+
+Progressive: says something whenever the accusation changes, and once more when no verdict is owed. Pure but for memory.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import reduce
+
+from agent.spraycheck.accuse.causes import SourceEvidence
+from agent.spraycheck.accuse.conclusions import (
+    LinkConclusion,
+    LinkVerdict,
+    Naming,
+    PathConclusion,
+    link_conclusions,
+    path_conclusions,
+)
+from agent.spraycheck.accuse.deciding import DecidingFlow
+from agent.spraycheck.accuse.link_sums import LinkSum, link_sums, seen_together
+from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
+from agent.spraycheck.accuse.pair_sums import LeafPair, PairTotals
+from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.leaf.leaf_detector import FlowReport
+from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
+from agent.spraycheck.statistics.declared import declared_packets_needed, judge_entered
+from agent.spraycheck.statistics.time_spans import Span, share_needed
+from agent.spraycheck.statistics.uniform import (
+    STRAY_RATE,
+    Asked,
+    FlowTest,
+    PathVerdict,
+    Verdict,
+    certain_losses,
+    uniform_packets_needed,
+)
+
+_KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
+
+Matter = tuple[int, Expectation]
+"""An epoch, and what its counts are held against."""
+
+
+@dataclass(frozen=True, slots=True)
+class Accusation:
+    """What is known of one epoch at one moment, by one expectation."""
+
+    epoch: int
+    expectation: Expectation
+    localization: Localization
+    pending: int
+    """Verdicts on paths still owed."""
+    insufficient: int
+    """Verdicts so far that neither accuse nor clear."""
+    first_named_ns: int | None
+    """When a link of this epoch was first named; monotonic clock."""
+
+
+@dataclass(frozen=True, slots=True)
+class Conclusions:
+    """What is new or different of one epoch, by one expectation: on paths and on links."""
+
+    epoch: int
+    expectation: Expectation
+    paths: tuple[PathConclusion, ...]
+    links: tuple[LinkConclusion, ...]
+
+
+@dataclass(slots=True)
+class _Known:
+    totals: PairTotals[tuple[int, FlowReport]] | None = None
+    """Of flows that say too little alone, each with the place of its first path in `evidence`."""
+    evidence: list[Evidence] = field(default_factory=list)
+    sources: list[SourceEvidence] = field(default_factory=list)
+    last: FlowReport | None = None
+    first_named_ns: int | None = None
+    situation: tuple[int, frozenset[FabricPath]] | None = None
+    """What the last localisation was made from: how much evidence, which verdicts owed."""
+    said: tuple[object, ...] | None = None
+    namings: dict[str, Naming] = field(default_factory=dict)
+    concluded: dict[object, PathConclusion | LinkConclusion] = field(default_factory=dict)
+    """The last word on each path and link."""
+
+
+class Monitor:
+    """Collects evidence by epoch and expectation. One for all leaves.
+
+    With `asked` it says how many packets a deciding flow needs, too. `leaves` are all between which one can go.
+    """
+
+    def __init__(self, asked: Asked | None = None, leaves: Collection[int] = ()) -> None:
+        self._asked = asked
+        self._leaves = frozenset(leaves)
+        self._known: dict[Matter, _Known] = {}
+        self._fresh = list[Conclusions]()
+
+    def observe(
+        self, reports: Iterable[FlowReport], pending: Mapping[tuple[Matter, FabricPath], int], now_ns: int
+    ) -> list[Accusation]:
+        """Take new reports in; the accusations that differ from what was said before.
+
+        `pending` holds how many verdicts are still owed by matter and path.
+        """
+        owed: dict[Matter, Counter[FabricPath]] = defaultdict(Counter)
+        for (matter, path), flows in pending.items():
+            owed[matter][path] = flows
+        for report in reports:
+            self._take(report)
+        changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
+        return [change for change in changes if change is not None]
+
+    def conclusions(self) -> list[Conclusions]:
+        """What is concluded of paths and links that was not before the last call.
+
+        `failed` and `healthy` as soon as it is known, all the rest of an epoch when it owes no verdict.
+        """
+        fresh, self._fresh = self._fresh, []
+        return fresh
+
+    def _take(self, report: FlowReport) -> None:
+        flow, matter = report.flow, (report.flow.epoch, report.expectation)
+        if matter not in self._known:
+            self._known[matter] = _Known()
+            while len(self._known) > _KEPT:
+                del self._known[next(iter(self._known))]
+        known = self._known[matter]
+        if report.test is not None or report.sent is not None:
+            known.last = report
+        known.evidence += [_evidence_of(report, each, self._asked) for each in report.verdicts]
+        if self._asked is not None and report.test is not None and _says_too_little(report):
+            self._add_up(known, report, report.test, self._asked)
+        if report.source is not None:
+            ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
+            known.sources.append(SourceEvidence(*ends, report.source.verdict, self._entered(report)))
+
+    def _add_up(self, known: _Known, report: FlowReport, test: FlowTest, asked: Asked) -> None:
+        """Put a small flow to others of its pair; once they are enough, their paths say what the sum says (S6)."""
+        if known.totals is None:
+            known.totals = PairTotals(asked)
+        pair = LeafPair(report.flow.plane, report.flow.src_leaf, report.flow.dst_leaf)
+        place = len(known.evidence) - len(report.verdicts)
+        total = known.totals.add(pair, test.shape, report.counts.arrived, (place, report))
+        if total is None:
+            return
+        spans = [report.span for _, report in total.members if report.span is not None]
+        span, miss = reduce(Span.joined, spans) if spans else None, total.test.miss
+        for start, _ in total.members:
+            for each in total.verdicts:
+                alone = known.evidence[start + each.path]
+                if alone.verdict is Verdict.INSUFFICIENT:
+                    said = replace(alone, verdict=each.verdict, doubt=each.doubt, p_value=each.p_value, miss=miss)
+                    known.evidence[start + each.path] = replace(said, span=span, is_sum=True)
+
+    def _entered(self, report: FlowReport) -> Verdict | None:
+        """What the source leaf's count says of the host's link; None without one."""
+        if report.entered is None or report.sent is None or self._asked is None:
+            return None
+        return judge_entered(sum(report.sent), report.entered, self._asked)
+
+    def _accuse(self, matter: Matter, known: _Known, owed: Counter[FabricPath], now_ns: int) -> Accusation | None:
+        situation = len(known.evidence), frozenset(owed)
+        if situation == known.situation:
+            return None
+        known.situation = situation
+        together = self._together(matter, known)
+        stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
+        found = localize(together, owed, known.sources, stray_rate, self._leaves)
+        found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
+        if found.links and known.first_named_ns is None:
+            known.first_named_ns = now_ns
+        known.namings = _namings(known.namings, found, known.evidence, now_ns)
+        self._conclude(matter, known, together, found, owed)
+        saying = found.finding, found.links, found.candidates, found.common, not owed
+        silent = found.finding is Finding.NONE and not (found.common.causes or found.common.candidates)
+        if saying == known.said or (silent and owed):
+            return None
+        known.said = saying
+        unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
+        return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
+
+    def _together(self, matter: Matter, known: _Known) -> Sequence[Evidence]:
+        """The evidence, with what flows say together."""
+        if matter[1] is not Expectation.DECLARED or self._asked is None:
+            return known.evidence
+        return seen_together(known.evidence, self._asked)
+
+    def _conclude(
+        self,
+        matter: Matter,
+        known: _Known,
+        together: Sequence[Evidence],
+        found: Localization,
+        owed: Counter[FabricPath],
+    ) -> None:
+        """Note what is concluded anew: while verdicts are owed only what is certain, and what changes."""
+        sums: dict[FabricLink, LinkSum] | None = None
+        if matter[1] is Expectation.DECLARED and self._asked is not None:
+            accused = {*found.links}.union(*found.candidates)
+            causes = {*found.common.causes}.union(*found.common.candidates)
+            sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
+        waiting = {link for path in owed for link in path.links}
+        links = link_conclusions(together, found, sums, waiting, known.namings)
+        by_link = {each.link: each for each in links if isinstance(each.link, FabricLink)}
+        paths = path_conclusions(known.evidence, together, by_link)
+        fresh_links = [each for each in links if _is_news(known.concluded, each.link, each, not owed)]
+        fresh_paths = [each for each in paths if _is_news(known.concluded, each.path, each, not owed)]
+        if fresh_links or fresh_paths:
+            known.concluded |= {each.link: each for each in fresh_links} | {each.path: each for each in fresh_paths}
+            self._fresh.append(Conclusions(*matter, tuple(fresh_paths), tuple(fresh_links)))
+
+    def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
+        """The same with the packets it needs, if it is judged as the flows so far were."""
+        if self._asked is None or like is None:
+            return flow
+        asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
+        return replace(flow, packets=_needed(like, asked, len(like.spines)))
+
+
+def _is_news(
+    concluded: Mapping[object, PathConclusion | LinkConclusion],
+    key: object,
+    said: PathConclusion | LinkConclusion,
+    is_all: bool,
+) -> bool:
+    before = concluded.get(key)
+    if before is not None and before.verdict == said.verdict:
+        return is_all and before != said
+    is_sure = said.verdict not in (Verdict.INSUFFICIENT, LinkVerdict.UNDECIDED)
+    return is_all or is_sure or (before is not None and before.verdict == LinkVerdict.FAILED)
+
+
+def _namings(
+    before: Mapping[str, Naming], found: Localization, evidence: Sequence[Evidence], now_ns: int
+) -> dict[str, Naming]:
+    """Of all that is named now: since when, as before if it was named then."""
+    grounds = {
+        **{str(link): [each for each in found.evidence if _accuses(each, link)] for link in found.links},
+        **{str(cause): [each for each in evidence if cause in each.causes] for cause in found.common.causes},
+    }
+    return {name: _naming(before.get(name), mine, now_ns) for name, mine in grounds.items()}
+
+
+def _naming(before: Naming | None, grounds: Sequence[Evidence], now_ns: int) -> Naming:
+    leaves = tuple(sorted({leaf_name(each.path.plane, each.path.dst_leaf) for each in grounds}))
+    if before is not None:
+        return replace(before, leaves=leaves)
+    return Naming(now_ns, leaves, round(sum(each.expected for each in grounds)), len(grounds))
+
+
+def _accuses(each: Evidence, link: FabricLink) -> bool:
+    return each.verdict is Verdict.FAILED and link in each.path.links
+
+
+def _says_too_little(report: FlowReport) -> bool:
+    """Whether more packets are all it takes: shared as expected, over all paths, and too small to be sure."""
+    weakness = None if report.test is None or report.test.shape.vacant else report.test.weakness
+    return weakness is not None and any(each.doubt == weakness for each in report.verdicts)
+
+
+def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) -> Evidence:
+    path = report.flow.path(report.spines[verdict.path])
+    needed = None if asked is None else _needed(report, asked, len(report.spines))
+    needs = share_needed(needed, report.expected[verdict.path])
+    counts = _sent_and_lost(report, verdict)
+    return Evidence(
+        path,
+        verdict.verdict,
+        report.flow.qpn,
+        *counts,
+        report.span,
+        report.lossy,
+        needs,
+        host=report.flow.src_host,
+        expected=report.expected[verdict.path],
+        count=verdict.count,
+        p_value=verdict.p_value,
+        miss=None if report.test is None else report.test.miss,
+        doubt=verdict.doubt,
+    )
+
+
+def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:
+    """Packets a path from which on a flow judged like this one tells the asked rate; None if that is not known."""
+    if report.sent is not None:
+        return declared_packets_needed(paths, asked)
+    if report.test is None:
+        return None
+    shape = report.test.shape
+    return uniform_packets_needed(shape.policy, paths, shape.copies, asked)
+
+
+def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
+    """Exact if declared; within the end effect, to the path's favour, under rotation; else unknown.
+
+    Unknown, too, where more arrived than was declared: what came twice hides what was lost.
+    """
+    if report.sent is not None:
+        sent = report.sent[verdict.path]
+        return (sent, sent - verdict.count) if verdict.count <= sent else (0, 0)
+    if report.test is None or not report.expected[verdict.path]:
+        return 0, 0
+    return certain_losses(report.test, verdict.count)

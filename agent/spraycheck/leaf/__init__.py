@@ -1,0 +1,1 @@
+"""One leaf: its counters, what is remembered of each flow, its verdicts."""
