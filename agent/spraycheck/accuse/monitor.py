@@ -81,6 +81,8 @@ class _Known:
     """What the last localisation was made from: how much evidence, which verdicts owed."""
     said: tuple[object, ...] | None = None
     namings: dict[str, Naming] = field(default_factory=dict)
+    has_named: bool = False
+    """Whether anything was ever named."""
     concluded: dict[object, PathConclusion | LinkConclusion] = field(default_factory=dict)
     """The last word on each path and link."""
 
@@ -115,7 +117,7 @@ class Monitor:
     def conclusions(self) -> list[Conclusions]:
         """What is concluded of paths and links that was not before the last call.
 
-        `failed` and `healthy` as soon as it is known, all the rest of an epoch when it owes no verdict.
+        What failed, and which paths are healthy, as soon as it is known; all of an epoch when it owes no verdict.
         """
         fresh, self._fresh = self._fresh, []
         return fresh
@@ -196,13 +198,9 @@ class Monitor:
         owed: Counter[FabricPath],
     ) -> None:
         """Note what is concluded anew: while verdicts are owed only what is certain, and what changes."""
-        sums: dict[FabricLink, LinkSum] | None = None
-        if matter[1] is Expectation.DECLARED and self._asked is not None:
-            accused = {*found.links}.union(*found.candidates)
-            causes = {*found.common.causes}.union(*found.common.candidates)
-            sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
-        waiting = {link for path in owed for link in path.links}
-        links = link_conclusions(together, found, sums, waiting, known.namings)
+        known.has_named = known.has_named or bool(known.namings)
+        # While verdicts are owed, no link is certain but one that is named, and many flows may end one by one.
+        links = self._links(matter, known, together, found, owed) if known.has_named or not owed else []
         by_link = {each.link: each for each in links if isinstance(each.link, FabricLink)}
         paths = path_conclusions(known.evidence, together, by_link)
         fresh_links = [each for each in links if _is_news(known.concluded, each.link, each, not owed)]
@@ -210,6 +208,23 @@ class Monitor:
         if fresh_links or fresh_paths:
             known.concluded |= {each.link: each for each in fresh_links} | {each.path: each for each in fresh_paths}
             self._fresh.append(Conclusions(*matter, tuple(fresh_paths), tuple(fresh_links)))
+
+    def _links(
+        self,
+        matter: Matter,
+        known: _Known,
+        together: Sequence[Evidence],
+        found: Localization,
+        owed: Counter[FabricPath],
+    ) -> list[LinkConclusion]:
+        """What is concluded of all links now."""
+        sums: dict[FabricLink, LinkSum] | None = None
+        if matter[1] is Expectation.DECLARED and self._asked is not None:
+            accused = {*found.links}.union(*found.candidates)
+            causes = {*found.common.causes}.union(*found.common.candidates)
+            sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
+        waiting = {link for path in owed for link in path.links}
+        return link_conclusions(together, found, sums, waiting, known.namings)
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """The same with the packets it needs, if it is judged as the flows so far were."""
