@@ -1,6 +1,6 @@
-"""What a user of a queue pair polls: completions of its own work requests, and of the peer's immediates.
+"""Completions that a user of a queue pair polls: its own work requests, and the peer's immediates.
 
-Also the receive queue: Write-with-Immediate consumes one posted receive each (MRC chapter 8). Knows no packets.
+The receive queue is here too: a Write-with-Immediate consumes one posted receive (MRC chapter 8). Knows no packets.
 """
 
 from collections import deque
@@ -11,7 +11,7 @@ from agent.core.errors import ConfigError
 
 
 class CompletionStatus(Enum):
-    """How a work request ended; the names are those of verbs."""
+    """Result of a work request; the names are those of verbs."""
 
     SUCCESS = "success"
     RETRY_EXCEEDED = "transport retry counter exceeded"
@@ -23,27 +23,27 @@ class CompletionStatus(Enum):
 
 @dataclass(frozen=True, slots=True)
 class WritesDone:
-    """Posted messages `first_wr_id` .. `first_wr_id + count - 1` ended alike, in post order."""
+    """Messages `first_wr_id` .. `first_wr_id + count - 1` ended with the same status, in post order."""
 
     qpn: int
     first_wr_id: int
     count: int
     length_bytes: int
-    """Of all of them together; 0 unless they succeeded."""
+    """Bytes of all these messages together; 0 unless they succeeded."""
     status: CompletionStatus
 
 
 @dataclass(frozen=True, slots=True)
 class ImmediateArrived:
-    """A Write-with-Immediate of the peer and everything it sent before are in memory."""
+    """A Write-with-Immediate of the peer, and everything the peer sent before it, is in memory."""
 
     qpn: int
     wr_id: int
-    """Of the receive it consumed."""
+    """Work request number of the receive that was consumed."""
     imm: int
-    """32 bits."""
+    """Immediate data, 32 bits."""
     length_bytes: int
-    """Of the message."""
+    """Length of the message."""
     status: CompletionStatus = CompletionStatus.SUCCESS
 
 
@@ -51,42 +51,45 @@ Completion = WritesDone | ImmediateArrived
 
 
 class CompletionQueue:
-    """Completions in the order they happened. May be shared by queue pairs of one process."""
+    """Completions in the order they happened. Queue pairs of one process may share a queue."""
 
     def __init__(self) -> None:
         self._waiting: deque[Completion] = deque()
 
     def __len__(self) -> int:
-        """Completions waiting."""
+        """Count the completions that wait."""
         return len(self._waiting)
 
     def add(self, completion: Completion) -> None:
-        """Put one at the end."""
+        """Append one completion."""
         self._waiting.append(completion)
 
     def poll(self, limit: int = 1 << 30) -> list[Completion]:
-        """Take up to `limit` of the oldest."""
+        """Remove and return up to `limit` of the oldest completions."""
         return [self._waiting.popleft() for _ in range(min(limit, len(self._waiting)))]
 
 
 MAX_RECEIVES = 65_536
-"""Receives that may wait in one queue pair; our choice, above the work requests that adapters hold for a queue."""
+"""Most receives that may wait in one queue pair. Our choice: more work requests than adapters hold per queue."""
 
 
 class ReceiveQueue:
-    """Receives posted for immediates: only their work request numbers, the data goes where the write says."""
+    """Receives posted for immediates. Only their work request numbers are kept: the write itself names the memory."""
 
     def __init__(self) -> None:
         self._posted: deque[int] = deque()
         self.next_wr_id = 0
-        """After the highest number posted."""
+        """One more than the highest number posted."""
 
     def __len__(self) -> int:
-        """Receives waiting."""
+        """Count the receives that wait."""
         return len(self._posted)
 
     def post(self, wr_id: int, count: int = 1) -> None:
-        """Post `count` receives numbered from `wr_id`. Raises ConfigError for more than may wait, or fewer than one."""
+        """Post `count` receives numbered from `wr_id`.
+
+        Raises ConfigError if fewer than one, or if too many would wait.
+        """
         room = MAX_RECEIVES - len(self._posted)
         if not 1 <= count <= room:
             wait = f"{len(self._posted)} of at most {MAX_RECEIVES} wait"
@@ -95,11 +98,11 @@ class ReceiveQueue:
         self.next_wr_id = max(self.next_wr_id, wr_id + count)
 
     def take(self) -> int | None:
-        """The oldest; None if there is none."""
+        """Remove and return the oldest receive; None if there is none."""
         return self._posted.popleft() if self._posted else None
 
     def flush(self) -> list[int]:
-        """Take all that were never used."""
+        """Remove and return all receives that were never used."""
         left = list(self._posted)
         self._posted.clear()
         return left

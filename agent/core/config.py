@@ -1,7 +1,7 @@
-"""Settings of a queue pair, as the two ends agree on them out of band.
+"""Settings of a queue pair that both ends agree on out of band.
 
-Frozen, complete and checked on construction; no defaults are looked up anywhere else. Names and units
-follow the MRC API (`mrc.h`, QP attributes); values marked "our choice" are argued in docs/transport.md.
+Frozen, complete and checked on construction; no defaults are looked up anywhere else. Names and units follow the MRC
+API (`mrc.h`, QP attributes); docs/transport.md gives the reasons for values marked "our choice".
 """
 
 from dataclasses import dataclass
@@ -22,34 +22,34 @@ EXP_CNT_INFINITE = 25
 
 
 class LossRule(Enum):
-    """What proves a packet lost, besides timeouts and NACKs (the specification leaves it open)."""
+    """Evidence that counts as proof of loss, besides timeouts and NACKs (the specification leaves it open)."""
 
     SAME_EV = "same-ev"
-    """A packet sent later on the same EV has arrived: exact where one EV is one FIFO path."""
+    """A packet sent later on the same EV has arrived. Exact where each EV is one FIFO path."""
 
     GENERIC = "generic"
-    """Several packets sent later have arrived, and time has passed: for paths that reorder."""
+    """Several packets sent later have arrived and a minimum time has passed. For paths that reorder."""
 
     BOTH = "both"
-    """Either: also a path on which nothing arrives any more is found out without a timeout."""
+    """Either rule is enough. This also detects a path on which nothing arrives any more without a timeout."""
 
 
 class QpConfig(Settings, frozen=True):
-    """One queue pair's settings; immutable for its life."""
+    """Settings of one queue pair; immutable for its lifetime."""
 
     pmtu: Annotated[int, Range(1, 8192)] = 4096
     """Payload bytes of a full packet (256..4096 in the specification; smaller ones for tests)."""
 
     window_pkts: Annotated[int, Range(1, 255 * MPR_UNIT_PSNS)] = 2048
-    """Most packets between the oldest unacknowledged one and the newest sent, before `mpr_dest` is applied."""
+    """Most packets between the oldest unacknowledged and the newest sent, before `mpr_dest` limits them."""
 
     mpr: Annotated[int, Range(1, 255)] | None = None
-    """Receive window we offer, unit 128 PSNs; sizes the responder's ring. None: what `window_pkts` needs, at least
-    LEAST_MPR."""
+    """Receive window we offer, in units of 128 PSNs; sets the size of the responder's ring. None: what `window_pkts`
+    needs, at least LEAST_MPR."""
 
     mpr_dest: Annotated[int, Range(1, 255)] | None = None
-    """Receive window the peer offers, unit 128 PSNs; the send window is min(window_pkts, 128 * mpr_dest). None: as
-    many as `window_pkts` asks for."""
+    """Receive window the peer offers, in units of 128 PSNs; the send window is min(window_pkts, 128 * mpr_dest). None:
+    what `window_pkts` needs."""
 
     dynamic_mpr: bool = False
     """Advertise `mpr` in every SACK and follow the peer's; both ends must agree."""
@@ -64,42 +64,45 @@ class QpConfig(Settings, frozen=True):
     """Seed of the spray schedule, which is a pure function of (policy, seed, EV set, packet index)."""
 
     rotations_per_order: Annotated[int, Range(1, 4096)] = 16
-    """Rotations before the order is redrawn. Our choice: rare enough to be cheap, and QPs do not stay in step."""
+    """Rotations before the order is drawn again. Our choice: rare enough to be cheap, and QPs do not stay in step."""
 
     sack_gen_threshold_bytes: Annotated[int, Range(0, 2**40)] | None = None
-    """SACK when the bytes since the last one exceed this (trigger 1); None: 64 * max(pmtu, 1024), because one
-    SACK shows 64 packets."""
+    """A SACK is sent when more bytes than this arrived since the last one (trigger 1); None: 64 * max(pmtu, 1024),
+    because one SACK shows 64 packets."""
 
     sack_delay_ns: Annotated[int, Range(0, 10**10)] = 300_000
-    """News is never kept longer than this. Our choice, from measurements of the data path."""
+    """Longest delay before a SACK is sent. Our choice, from measurements of the data path."""
 
     transport_ack: bool = True
-    """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends alike."""
+    """Messages complete by the transport ACK (AETH); False: when the cumulative point passes them. Both ends must
+    agree."""
 
     ack_coalesce_ns: Annotated[int, Range(0, 10**10)] = 5_000_000
-    """Transport ACKs keep this distance while more data follows: about a round trip under load, and an ACK in every
-    turn costs 5 % of the goodput (measured: make bench). A message end that asks for an answer gets it at once."""
+    """Shortest time between transport ACKs while more data follows. Our choice: about a round trip under load; an ACK
+    in every turn costs 5 % of the goodput (measured: make bench). A message end that requests an ACK gets it at
+    once."""
 
     max_wimm: Annotated[int, Range(1, 65535)] = 128
-    """Write-with-Immediates the peer may have in flight; the API's example."""
+    """Write-with-Immediates the peer may have in flight; the default is the API's example."""
 
     max_wimm_dest: Annotated[int, Range(1, 65535)] = 128
-    """As many the peer allows us."""
+    """Write-with-Immediates that the peer allows us to have in flight."""
 
     nack_out_of_window: bool = False
-    """Packets beyond the window are NACKed (Table 7-3) rather than dropped in silence (6.3.1 rule 6)."""
+    """Packets beyond the window get a NACK (Table 7-3); False: they are dropped silently (6.3.1 rule 6)."""
 
     loss_rule: LossRule = LossRule.SAME_EV
-    """What proves a packet lost."""
+    """Evidence that proves a loss."""
 
     reorder_pkts: Annotated[int, Range(1, 1 << 16)] = 3
-    """Arrivals of packets sent later that prove a loss under GENERIC, if also time has passed (our choice)."""
+    """Later-sent packets that must have arrived to prove a loss under GENERIC (our choice)."""
 
     reorder_floor_ns: Annotated[int, Range(0, 10**10)] = 100_000
-    """Least time of it; otherwise 1.25 smoothed round trips and the spread of the round trips. Our choice."""
+    """Shortest time that must also have passed under GENERIC; otherwise 1.25 smoothed round trips plus their spread.
+    Our choice."""
 
     ack_timeout_ns: Annotated[int, Range(1000, 2**35)] = 67_108_864
-    """A packet without any answer for this long is resent; 1.024 µs * 2^16. Our choice of n."""
+    """A packet without any answer for this long is sent again; 1.024 µs * 2^16. Our choice of n."""
 
     linear_cnt: Annotated[int, Range(0, 7)] = 3
     """Timeouts at the fixed interval before it starts doubling."""
@@ -108,43 +111,43 @@ class QpConfig(Settings, frozen=True):
     """Doublings before the queue pair fails; 25 never gives up."""
 
     packet_interval_ns: Annotated[int, Range(0, 10**10)] = 0
-    """Time from packet to packet that is kept on average, resent ones included; 0: as fast as windows allow."""
+    """Average time between packets, retransmissions included; 0: as fast as windows allow."""
 
     ev: EvConfig = EvConfig()
-    """What becomes of EVs that lose, are marked or answer probes."""
+    """Settings of EVs: what losses, marks and probe answers do to them."""
 
     @property
     def sack_threshold_bytes(self) -> int:
-        """Trigger 1 in bytes, with the default resolved."""
+        """Resolve trigger 1 to bytes."""
         if self.sack_gen_threshold_bytes is not None:
             return self.sack_gen_threshold_bytes
         return SACK_BITMAP_BITS * max(self.pmtu, 1024)
 
     @property
     def receive_window_psns(self) -> int:
-        """PSNs beyond the cumulative point that the responder accepts."""
+        """Count the PSNs beyond the cumulative point that the responder accepts."""
         return self.offered_mpr * MPR_UNIT_PSNS
 
     @property
     def offered_mpr(self) -> int:
-        """`mpr` with its default resolved."""
+        """Resolve `mpr` with its default."""
         return max(LEAST_MPR, -(-self.window_pkts // MPR_UNIT_PSNS)) if self.mpr is None else self.mpr
 
     @property
     def send_window_psns(self) -> int:
-        """PSNs beyond the cumulative point that the requester may send."""
+        """Count the PSNs beyond the cumulative point that the requester may send."""
         return self.window_pkts if self.mpr_dest is None else min(self.window_pkts, self.mpr_dest * MPR_UNIT_PSNS)
 
 
 @dataclass(frozen=True, slots=True)
 class PeerQp:
-    """What the other end told us out of band (MRC Table 10-1)."""
+    """Parameters that the other end sent us out of band (MRC Table 10-1)."""
 
     qpn: int
     """Its queue pair number, 24 bits."""
 
     start_psn: int
-    """The first PSN it will send, 24 bits."""
+    """First PSN it will send, 24 bits."""
 
     mpr: int | None = None
     """Receive window it offers, unit 128 PSNs; bounds our `mpr_dest`."""
@@ -153,11 +156,11 @@ class PeerQp:
     """Write-with-Immediates it allows in flight; bounds our `max_wimm_dest`."""
 
     dynamic_mpr: bool | None = None
-    """Whether it follows and advertises windows; off unless both ends do. None: as ours."""
+    """The peer follows and advertises windows; in force only if both ends do. None: the same as ours."""
 
     trim_nack: bool = True
-    """It answers trimmed packets with NACKs; otherwise ours must not be trimmed (DSCP NO_TRIM)."""
+    """The peer answers trimmed packets with NACKs; if not, our packets must not be trimmed (DSCP NO_TRIM)."""
 
     port_mask: bool | None = None
-    """Whether its SACKs carry the mask of its ports, and it reads ours (our extension); off unless both ends do.
-    None: as ours."""
+    """The peer's SACKs carry the mask of its ports, and it reads ours (our extension); in force only if both ends do.
+    None: the same as ours."""

@@ -1,4 +1,4 @@
-"""What a requester counts: totals, and packets by EV. Plain numbers, copied out on request."""
+"""Counters of a requester: totals, and packets per EV. Plain numbers, copied on request."""
 
 from dataclasses import dataclass, fields
 
@@ -8,28 +8,28 @@ from numpy.typing import NDArray
 
 @dataclass(slots=True)
 class EvCounters:
-    """Packets by EV row since the start, (e,) each."""
+    """Packets per EV row since the start, (e,) each."""
 
     tx_first: NDArray[np.int64]
     tx_rtx: NDArray[np.int64]
     acked: NDArray[np.int64]
-    """By the EV of the last transmission."""
+    """Acknowledged packets, counted on the EV of their last transmission."""
     lost: NDArray[np.int64]
-    """Proven lost by later arrivals."""
+    """Packets that later arrivals proved lost."""
     timed_out: NDArray[np.int64]
-    """No answer for a whole timeout."""
+    """Packets that had no answer for a whole timeout."""
     trimmed: NDArray[np.int64]
-    """NACKed as trimmed, at the last hop too."""
+    """Packets NACKed as trimmed, at the last hop too."""
     probes: NDArray[np.int64]
     """Reliability probes sent."""
 
     @classmethod
     def zeros(cls, ev_count: int) -> "EvCounters":
-        """All counters of `ev_count` EVs at zero."""
+        """Make counters of `ev_count` EVs, all zero."""
         return cls(*(np.zeros(ev_count, np.int64) for _ in fields(cls)))
 
     def copy(self) -> "EvCounters":
-        """The counters as they stand."""
+        """Copy the counters."""
         return EvCounters(*(getattr(self, field.name).copy() for field in fields(self)))
 
 
@@ -43,22 +43,22 @@ class RequesterCounters:
     """Retransmissions."""
     lost: int = 0
     timed_out: int = 0
-    """Packets sent again for want of an answer."""
+    """Packets sent again after a timeout."""
     nacked: int = 0
     """Packets sent again because the responder refused them."""
     nacks_stale: int = 0
-    """NACKs of packets that were sent again, or arrived, meanwhile."""
+    """NACKs of packets that had been sent again, or had arrived, by then."""
     nacks_rejected: int = 0
-    """They refuse what was never sent."""
+    """NACKs that refuse packets which were never sent."""
     sacks: int = 0
     sacks_stale: int = 0
-    """Written before one already read: used for what arrived, not for what is missing."""
+    """SACKs written before one already read: they count for what arrived, not for what is missing."""
     sacks_rejected: int = 0
-    """They acknowledge what was never sent, or count more bytes than were."""
+    """SACKs that acknowledge packets never sent, or count more bytes than were sent."""
     acks: int = 0
-    """Transport ACKs."""
+    """Transport ACKs received."""
     acks_rejected: int = 0
-    """They acknowledge what was never sent, or refuse what is not outstanding."""
+    """Transport ACKs that acknowledge packets never sent, or refuse packets that are not outstanding."""
     probes: int = 0
     """Reliability probes sent."""
     probes_answered: int = 0

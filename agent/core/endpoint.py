@@ -1,7 +1,7 @@
-"""What two hosts say to one another outside queue pairs: EV probes and Port Status Updates. MRC 5.2 to 5.4.
+"""Packets between two hosts outside queue pairs: EV probes and Port Status Updates. MRC 5.2 to 5.4.
 
-An EV probe asks whether one path works; an update says which ports do (`port_status.py`), on planes in turn. Knows rows
-of an EV profile towards the peer, no queue pairs and no sockets.
+An EV probe tests whether one path works; an update says which ports work (`port_status.py`), sent on planes in turn.
+Knows the rows of an EV profile towards the peer, but no queue pairs and no sockets.
 """
 
 from dataclasses import dataclass
@@ -26,32 +26,33 @@ _ID_MASK = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class EndpointSettings:
-    """Times of the node pair's packets; our choices."""
+    """Timings of the packets between two hosts; our choices."""
 
     probe_timeout_ns: int = 10_000_000
     """An EV probe without an answer for this long has failed; longer in a plane whose last answers took longer."""
 
     update_interval_ns: int = 1_000_000
-    """Between two copies of a Port Status Update; about one base round trip."""
+    """Time between two copies of a Port Status Update; about one base round trip."""
 
     most_updates: int = 64
-    """After so many without an answer the peer is taken for gone; SACKs may still tell it."""
+    """After this many copies without an answer, no more are sent and the peer counts as gone; SACKs may still report
+    our ports."""
 
 
 @dataclass(frozen=True, slots=True)
 class EvProbeAnswer:
-    """What became of an EV probe."""
+    """Result of an EV probe."""
 
     qpn: int
-    """Who asked; ENDPOINT_QPN: a controller."""
+    """Number of the queue pair that asked; ENDPOINT_QPN: a controller."""
     row: int
     rtt_ns: int | None
-    """None: no answer in time."""
+    """Measured round trip; None: no answer in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """A request of the peer to be answered."""
+    """A request of the peer that waits for our answer."""
 
     ops: NDArray[np.uint8]
     request_ids: NDArray[np.uint16]
@@ -59,7 +60,7 @@ class _Waiting:
 
 
 class Endpoint:
-    """One host's end towards one other host."""
+    """The end of this host towards one other host."""
 
     def __init__(self, profile: EvProfile, settings: EndpointSettings | None = None) -> None:
         self._settings = settings or EndpointSettings()
@@ -71,60 +72,61 @@ class Endpoint:
         self._answers: list[EvProbeAnswer] = []
         self._waiting: list[_Waiting] = []
         self._up = np.ones(256, np.bool_)
-        """Our ports by plane, as the peer is to know them; it takes all for up until it is told."""
+        """State of our ports by plane, as the peer should know it; the peer assumes that all are up until an update
+        arrives."""
         self._updates = PortUpdates(self._settings.update_interval_ns, self._settings.most_updates)
         self.peer_ports = PeerPorts()
         self.probes_sent = 0
         self.probes_answered = 0
         self.unasked = 0
-        """Answers to nothing: never asked, or long given up."""
+        """Answers to probes or updates that were never sent, or given up long ago."""
 
     def probe(self, row: int, qpn: int) -> None:
-        """Ask whether an EV row works, for a queue pair or (ENDPOINT_QPN) a controller."""
+        """Probe an EV row, for a queue pair or (ENDPOINT_QPN) a controller."""
         self._wanted.append((row, qpn))
 
     def tell_ports(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
-        """Our ports changed to `mask`, bit N = port N; `up` (256,) says the same by plane."""
+        """Announce that our ports changed to `mask`, bit N = port N; `up` (256,) is the same by plane."""
         self._up = up.copy()
         self._reverse.on_planes(self._up)
         self._updates.tell(mask, now_ns)
 
     def greet(self, mask: int, up: NDArray[np.bool_], now_ns: int) -> None:
-        """A queue pair joins: tell its host of our ports, `up` (256,) by plane, unless it knows or is being told."""
+        """Announce our ports, `up` (256,) by plane, to the peer of a queue pair that joins, if it may not know them."""
         if self._updates.due_ns is None and not (self._updates.is_known and np.array_equal(up, self._up)):
             self.tell_ports(mask, up, now_ns)
 
     @property
     def updates_sent(self) -> int:
-        """Copies of Port Status Updates sent."""
+        """Count the copies of Port Status Updates sent."""
         return self._updates.sent
 
     @property
     def owes_answers(self) -> bool:
-        """Whether requests of the peer wait to be answered."""
+        """Report whether requests of the peer wait for an answer."""
         return bool(self._waiting)
 
     def follow(self, live: NDArray[np.bool_], rows: list[int]) -> None:
-        """Answer where data gets through: in `live` planes (256,), on these rows; who only sends asks nobody itself."""
+        """Send answers only in `live` planes (256,), on these rows: a host that only sends does not probe by itself."""
         self._reverse.on_planes(self._up & live)
         for row in rows:
             self._reverse.prefer(row)
 
     def receive_requests(self, cols: EndpointRequestColumns) -> bool:
-        """Note (n,) requests to be answered; True if the peer's ports changed."""
+        """Note (n,) requests to answer; True if the peer's ports changed."""
         self._waiting.append(_Waiting(cols.op.copy(), cols.request_id.copy(), cols.tx_timestamp.copy()))
         return self.peer_ports.hear(cols.take(cols.op == EndpointOp.PORT_STATUS_UPDATE.value))
 
     def receive_responses(self, cols: EndpointResponseColumns, now_ns: int) -> None:
-        """Match (n,) answers; those not asked for are counted and ignored."""
-        # One turn an answer: they come one a round trip.
+        """Match (n,) answers to requests; answers to no request are counted and ignored."""
+        # One iteration per answer: there is about one per round trip.
         for op, number in zip(cols.op.tolist(), cols.request_id.tolist(), strict=True):
             is_update = op == EndpointOp.PORT_STATUS_UPDATE
             was_asked = self._updates.answered(number) if is_update else self._answered(number, now_ns)
             self.unasked += not was_asked
 
     def _answered(self, number: int, now_ns: int) -> bool:
-        """An EV probe was answered; False if nobody sent it, or long ago."""
+        """Match the answer to an EV probe; False if it was never sent, or long ago."""
         answered = self._probes_out.answered(number, now_ns)
         if answered is None:
             return False
@@ -136,7 +138,7 @@ class Endpoint:
         return True
 
     def batches(self, now_ns: int) -> list[EndpointRequestBatch | EndpointResponseBatch]:
-        """Answers, probes and updates that are due."""
+        """Build the answers, probes and updates that are due."""
         found: list[EndpointRequestBatch | EndpointResponseBatch] = []
         if self._waiting:
             found.append(self._responses())
@@ -147,7 +149,7 @@ class Endpoint:
         return found
 
     def drain_answers(self, now_ns: int) -> list[EvProbeAnswer]:
-        """Answers since the last call, and probes that ran out of time."""
+        """Return answers since the last call, and probes that timed out."""
         if not self._probes_out and not self._answers:
             return []
         for late in self._probes_out.overdue(now_ns):
@@ -158,7 +160,7 @@ class Endpoint:
         return answers
 
     def next_deadline_ns(self) -> int | None:
-        """When `batches` or `drain_answers` has something although nothing arrives."""
+        """Earliest time at which `batches` or `drain_answers` has something although nothing arrives."""
         due = (self._probes_out.deadline_ns, self._updates.due_ns)
         return min((time for time in due if time is not None), default=None)
 

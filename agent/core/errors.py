@@ -1,11 +1,11 @@
-"""What can go wrong in the transport core by the caller's fault.
+"""Errors of the transport core that a caller can cause.
 
 Bad frames are never exceptions: they are counted. Source: docs/transport.md.
 
     CoreError
     ├── ConfigError       a setting outside its range (several at once in `problems`)
-    ├── StateError        a verb or transition the queue pair's state does not allow
-    │   └── ProfileStateError    the same of an EV profile
+    ├── StateError        a verb or transition that the queue pair's state does not allow
+    │   └── ProfileStateError    the same for an EV profile
     └── RegionError       memory that is not registered, or not inside its region
 """
 
@@ -40,4 +40,4 @@ class ProfileStateError(StateError):
 
 
 class RegionError(CoreError):
-    """Bytes outside a registered region, or a key registered twice or not at all."""
+    """Bytes are outside a registered region, or a key is registered twice or not at all."""

@@ -1,6 +1,6 @@
-"""What the core reports: facts about a queue pair, each with the time it was learnt.
+"""Events that the core reports: facts about a queue pair, each with the time it was noticed.
 
-Facts about packets come in bulk: one event may speak for many packets or messages, never one object a packet.
+Facts about packets come in bulk: one event covers many packets or messages, so no packet costs an object.
 """
 
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ class QpErrorReason(Enum):
     REMOTE_ACCESS_ERROR = "remote access error"
     REMOTE_INVALID_REQUEST = "remote invalid request"
     LOCAL_ACCESS_ERROR = "local access error"
-    """The peer named memory it may not write."""
+    """The peer named memory that it may not write."""
     LOCAL_WIMM_OVERFLOW = "local write-with-immediate overflow"
-    """The peer has more of them in flight than agreed."""
+    """The peer has more Write-with-Immediates in flight than agreed."""
     LOCAL_INVALID_REQUEST = "local invalid request"
     LOCAL_NO_RECEIVE = "no receive posted"
-    """The peer's immediate found none; there is no RNR in MRC."""
+    """The peer's immediate found no posted receive; MRC has no RNR."""
     ASKED = "by request"
 
 
@@ -49,7 +49,7 @@ class QpStateChanged:
 
 @dataclass(frozen=True, slots=True)
 class MessagesCompleted:
-    """Messages `first_wr_id` .. `first_wr_id + count - 1` are wholly acknowledged, in post order."""
+    """Messages `first_wr_id` .. `first_wr_id + count - 1` are completely acknowledged, in post order."""
 
     now_ns: int
     first_wr_id: int
@@ -68,7 +68,10 @@ class PacketsLost:
 
 @dataclass(frozen=True, slots=True)
 class PacketsTimedOut:
-    """Packets without any answer for a whole timeout, counted as `PacketsLost` does; `retry` of the retries is used."""
+    """Packets had no answer for a whole timeout; counted as in `PacketsLost`.
+
+    `retry` is the number of the retry used.
+    """
 
     now_ns: int
     ev_indices: tuple[int, ...]
@@ -95,18 +98,18 @@ class EvStatesChanged:
     signal: EvSignal
     replacement: int = -1
     sent: tuple[int, ...] = ()
-    """First transmissions on each of the rows until then; filled in by the queue pair, which counts them."""
+    """First transmissions on each of these rows until then; the queue pair fills this in."""
 
 
 @dataclass(frozen=True, slots=True)
 class PacketsNacked:
-    """The peer refused packets for `reason`, counted as `PacketsLost` does."""
+    """The peer refused packets for `reason`; counted as in `PacketsLost`."""
 
     now_ns: int
     ev_indices: tuple[int, ...]
     counts: tuple[int, ...]
     reason: int
-    """NackReason."""
+    """Code of the reason (NackReason)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,29 +124,29 @@ class EvReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PlaneLossy:
-    """A plane loses far more than the others, on all its EVs alike; see `plane_losses`."""
+    """A plane loses far more than the others, on all its EVs; see `plane_losses`."""
 
     now_ns: int
     plane: int
     lost: int
     packets: int
-    """Lost and acknowledged."""
+    """Packets lost and acknowledged."""
     others_lost: int
     others_packets: int
     left: bool
-    """Whether it is used no more for a while."""
+    """The plane is not used for a while."""
 
 
 @dataclass(frozen=True, slots=True)
 class PlaneTried:
-    """A plane that was left for its losses is used again."""
+    """A plane that was avoided for its losses is used again."""
 
     now_ns: int
     plane: int
 
 
 class PortOwner(Enum):
-    """Whose ports an event speaks of."""
+    """The side whose ports an event describes."""
 
     LOCAL = "local"
     PEER = "peer"
@@ -151,7 +154,7 @@ class PortOwner(Enum):
 
 @dataclass(frozen=True, slots=True)
 class PortsChanged:
-    """Ports went up or down, ours or the peer's: the queue pair's planes with a working port, and those without."""
+    """Ports of one side went up or down: planes of the queue pair with a working port, and planes without."""
 
     now_ns: int
     owner: PortOwner

@@ -1,6 +1,6 @@
-"""Registered memory: which bytes a remote key opens, and putting payloads there in any order.
+"""Registered memory: the bytes that a remote key opens, and placing payloads there in any order.
 
-Knows nothing of packets' headers beyond (rkey, va, length). MRC API: each packet is checked against its region.
+Of a packet it knows only (rkey, va, length). MRC API: each packet is checked against its region.
 """
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ from agent.wire.array.columns import FEW_ROWS, alike, rows_at, scatter_rows
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MemoryRegion:
-    """`data` answers to addresses `va` .. `va + len(data) - 1` under the key `rkey`."""
+    """A registered memory region: `data` has addresses `va` .. `va + len(data) - 1` under the key `rkey`."""
 
     va: int
     """First virtual address, 64 bits."""
@@ -24,10 +24,10 @@ class MemoryRegion:
     """Remote key, 32 bits."""
 
     data: NDArray[np.uint8]
-    """(bytes,) flat, contiguous; writable if it is to be written to."""
+    """(bytes,) flat and contiguous; writable if peers may write to it."""
 
     def __post_init__(self) -> None:
-        """Raise RegionError unless the numbers fit the wire and the memory can be indexed as one run of bytes."""
+        """Raise RegionError unless the numbers fit the wire format and the memory is one contiguous run of bytes."""
         if self.data.ndim != 1 or self.data.dtype != np.uint8 or not self.data.flags.c_contiguous:
             raise RegionError("a region's data must be a flat contiguous array of uint8")
         if not 0 <= self.va <= 2**63 - 1 - len(self.data) or not 0 <= self.rkey < 2**32:
@@ -35,32 +35,32 @@ class MemoryRegion:
 
 
 class RegionTable:
-    """The regions of one host, by key. Shared by its queue pairs."""
+    """The regions of one host, by key; its queue pairs share the table."""
 
     def __init__(self) -> None:
         self._regions: dict[int, MemoryRegion] = {}
 
     def __iter__(self) -> Iterator[MemoryRegion]:
-        """The registered regions, oldest first."""
+        """Iterate over the registered regions, oldest first."""
         return iter(self._regions.values())
 
     def __contains__(self, rkey: object) -> bool:
-        """Whether a key is registered."""
+        """Report whether a key is registered."""
         return rkey in self._regions
 
     def register(self, region: MemoryRegion) -> None:
-        """Open `region` to its key. Raises RegionError if the key is taken."""
+        """Register `region` under its key. Raises RegionError if the key is taken."""
         if region.rkey in self._regions:
             raise RegionError(f"rkey {region.rkey:#x} is already registered")
         self._regions[region.rkey] = region
 
     def deregister(self, rkey: int) -> None:
-        """Close a key. Raises RegionError if it is not registered."""
+        """Remove a key. Raises RegionError if it is not registered."""
         if self._regions.pop(rkey, None) is None:
             raise RegionError(f"rkey {rkey:#x} is not registered")
 
     def lookup(self, rkey: int) -> MemoryRegion:
-        """The region of a key. Raises RegionError if it is not registered."""
+        """Return the region of a key. Raises RegionError if it is not registered."""
         region = self._regions.get(rkey)
         if region is None:
             raise RegionError(f"rkey {rkey:#x} is not registered")
@@ -76,12 +76,13 @@ class RegionTable:
     ) -> NDArray[np.bool_]:
         """Copy `memory[offsets[i]:][:lengths[i]]` to `vas[i]` under `rkeys[i]`; (n,) False where that is not allowed.
 
-        Four times (n,), `memory` flat; the caller vouches for the bytes it reads. A refused row writes nothing.
+        The four arrays are (n,), `memory` is flat; the caller guarantees that the bytes it reads exist. A refused row
+        writes nothing.
         """
         if alike(rkeys):
             return self._place_one(int(rkeys[0]), vas, lengths, memory, offsets)
         placed = np.zeros(len(rkeys), np.bool_)
-        # One turn a region, not a packet: a batch rarely holds more than one key.
+        # One iteration per region, not per packet: a batch rarely holds more than one key.
         for rkey in np.unique(rkeys).tolist():
             rows = (rkeys == rkey).nonzero()[0]
             placed[rows] = self._place_one(rkey, vas[rows], lengths[rows], memory, offsets[rows])
@@ -120,7 +121,7 @@ def _copy_rows(
     targets: NDArray[np.int64],
     lengths: NDArray[np.uint32],
 ) -> None:
-    """Rows of the greatest length in one go; the others, last packets of their messages, one by one."""
+    """Copy all rows of the greatest length at once; the others, last packets of their messages, one by one."""
     if len(lengths) <= FEW_ROWS:
         _copy_each(source, offsets, target, targets, lengths)
         return
@@ -141,7 +142,7 @@ def _copy_each(
     targets: NDArray[np.int64],
     lengths: NDArray[np.uint32],
 ) -> None:
-    """A loop over packets: those are few."""
+    """Copy row by row; used only for the few rows of another length."""
     for start, end, length in zip(offsets.tolist(), targets.tolist(), lengths.tolist(), strict=True):
         target[end : end + length] = source[start : start + length]
 

@@ -1,4 +1,4 @@
-"""How far a queue pair is, and how far its packets will spread: frozen records for whoever asks."""
+"""Frozen records of a queue pair's progress, and of how its packets will spread over planes."""
 
 from dataclasses import dataclass
 
@@ -15,34 +15,34 @@ class PlaneShare:
     plane: int
     packets: int
     last_psn: int
-    """24-bit PSN of the last of them."""
+    """24-bit PSN of the last packet of this part."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """A queue pair at one moment; `rtt`, `requester` and `responder` are copies."""
+    """State of a queue pair at one moment; `rtt`, `requester` and `responder` are copies."""
 
     state: QpState
     posted_messages: int
     completed_messages: int
     posted_bytes: int
     acked_bytes: int
-    """Below the cumulative point."""
+    """Bytes below the cumulative point."""
     backlog_pkts: int
-    """Posted and not sent, or lost and not sent again."""
+    """Packets posted and not sent, or lost and not sent again."""
     in_flight_pkts: int
     silent_evs: tuple[int, ...]
-    """EV values of ours over which nothing comes back while others answer."""
+    """Our EV values over which nothing comes back while others answer."""
     held_pkts: int
-    """Received above the cumulative point."""
+    """Packets received above the cumulative point."""
     window_psns: int
-    """PSNs from the oldest unacknowledged one on that may be sent."""
+    """PSNs that may be sent, from the oldest unacknowledged one on."""
     cwnd_bytes: int | None
-    """The congestion window, nominal bytes; None while congestion control is off, as below."""
+    """Congestion window, nominal bytes; None while congestion control is off, as below."""
     cwnd_in_flight_bytes: int | None
-    """What it counts as in flight, those of all queue pairs that share it."""
+    """Bytes that congestion control counts as in flight, for all queue pairs that share it."""
     rtt: RoundTrip
     cack_psn: int
-    """24-bit PSN up to which all has been received."""
+    """24-bit PSN up to which everything has been received."""
     requester: RequesterCounters
     responder: ResponderCounters

@@ -16,23 +16,26 @@ HALF_SPACE = 1 << (PSN_BITS - 1)
 
 
 def psn_of(offset: int, start_psn: int) -> int:
-    """The 24-bit PSN of one offset."""
+    """Return the 24-bit PSN of one offset."""
     return (start_psn + offset) & PSN_MASK
 
 
 def psns_of(offsets: NDArray[np.int64], start_psn: int) -> NDArray[np.uint32]:
-    """The 24-bit PSNs of (n,) offsets."""
+    """Return the 24-bit PSNs of (n,) offsets."""
     return (offsets + start_psn & _MASK).astype(np.uint32)
 
 
 def offsets_of(psns: NDArray[np.uint32], start_psn: int, reference: int) -> NDArray[np.int64]:
-    """The (n,) offsets with these PSNs that lie nearest to `reference`: reference - 2^23 .. reference + 2^23 - 1."""
+    """Return the (n,) offsets with these PSNs that are nearest to `reference`.
+
+    They lie in reference - 2^23 .. reference + 2^23 - 1.
+    """
     lowest = reference - HALF_SPACE
     offsets: NDArray[np.int64] = (psns.astype(np.int64) - (start_psn + lowest) & _MASK) + lowest
     return offsets
 
 
 def offset_of(psn: int, start_psn: int, reference: int) -> int:
-    """As `offsets_of`, of one PSN."""
+    """Return the offset with this PSN that is nearest to `reference`, as `offsets_of` does."""
     lowest = reference - HALF_SPACE
     return (psn - start_psn - lowest & PSN_MASK) + lowest

@@ -54,14 +54,15 @@ TRANSITIONS: dict[QpState, frozenset[QpState]] = {
     QpState.RTS: frozenset({QpState.ERROR}),
     QpState.ERROR: frozenset(),
 }
-"""Which state may follow which."""
+"""States that may follow each state."""
 
 _RECEIVING = (QpState.RTR, QpState.RTS)
 
 _NEVER_NS = 1 << 62
 
 _REVERSE_PERIOD_NS = 100_000
-"""SACKs of our own data renew a reverse EV no more often. Our choice: about once a round trip, as probes would."""
+"""Shortest time between updates of a reverse EV from SACKs of our own data. Our choice: about one round trip, as for
+probes."""
 
 Control = NackBatch | AckBatch | ProbeBatch
 
@@ -70,7 +71,7 @@ _NAK_REASONS: dict[int, tuple[QpErrorReason, CompletionStatus]] = {
     NakCode.REMOTE_ACCESS_ERROR: (QpErrorReason.REMOTE_ACCESS_ERROR, CompletionStatus.REMOTE_ACCESS_ERROR),
     NakCode.REMOTE_OPERATIONAL_ERROR: (QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR),
 }
-"""What a transport NAK makes of the queue pair and of the message it refuses."""
+"""What a transport NAK does to the queue pair and to the message it refuses."""
 
 
 _P = ParamSpec("_P")
@@ -78,7 +79,7 @@ _R = TypeVar("_R")
 
 
 def _wakes(verb: Callable[Concatenate["QueuePair", _P], _R]) -> Callable[Concatenate["QueuePair", _P], _R]:
-    """A verb after which a queue pair that rested may have something to do (`QueuePair.is_due`)."""
+    """Mark a verb after which a resting queue pair may have work to do (`QueuePair.is_due`)."""
 
     @wraps(verb)
     def woken(self: "QueuePair", /, *args: _P.args, **kwargs: _P.kwargs) -> _R:
@@ -89,7 +90,7 @@ def _wakes(verb: Callable[Concatenate["QueuePair", _P], _R]) -> Callable[Concate
 
 
 class QueuePair:
-    """One end of a reliable connection; packets are arrays, only the pair is an object."""
+    """One end of a reliable connection. Packets are rows of arrays; only the pair is an object."""
 
     def __init__(
         self,
@@ -101,16 +102,19 @@ class QueuePair:
         completions: CompletionQueue | None = None,
         control: CongestionControl | None = None,
     ) -> None:
-        """`control` is this queue pair's own or shared by all to one destination; None: only PSN windows limit."""
+        """Create a queue pair in RESET.
+
+        `control` may be shared by all queue pairs to one destination; None: only PSN windows limit.
+        """
         self.qpn = qpn
         self.config = config
-        # A controller may replace values (`replace_ev`), in our copy only.
+        # A controller may replace values (`replace_ev`): only our copy changes.
         self.profile = profile = EvProfile(profile.evs.copy(), profile.planes)
         self.start_psn = int(rng.integers(PSN_MASK + 1)) if config.start_psn is None else config.start_psn
         self.receives = ReceiveQueue()
         """Receives posted for the peer's immediates."""
         self.completions = CompletionQueue() if completions is None else completions
-        """Immediates of the peer, and our own writes if the queue was given by whoever polls it."""
+        """Immediates of the peer, and our own writes if the caller supplied the queue and polls it."""
         self._state = QpState.RESET
         self._peer_qpn: int | None = None
         evs = EvCounters.zeros(len(profile.evs))
@@ -127,37 +131,37 @@ class QueuePair:
         self._heard_writes_ns: int | None = None
         self._reverse_probe_ns: int | None = None
         self._rests_until_ns = 0
-        """Nothing is due before, unless a verb that `_wakes` is called."""
+        """Nothing is due before this time, unless a verb marked `_wakes` is called."""
         self._masks_agreed = False
-        """Whether SACKs carry port masks, both ways."""
+        """True if SACKs carry port masks in both directions."""
 
     @property
     def state(self) -> QpState:
-        """Where the queue pair stands."""
+        """Return the state of the queue pair."""
         return self._state
 
     @property
     def peer_qpn(self) -> int | None:
-        """Number of the queue pair at the other end; None before `connect`."""
+        """Return the number of the queue pair at the other end; None before `connect`."""
         return self._peer_qpn
 
     @property
     def posted_pkts(self) -> int:
-        """Packets posted since the start; the next posted message starts at this offset."""
+        """Count packets posted since the start; the next posted message starts at this offset."""
         return self._requester.messages.end
 
     @property
     def completed_messages(self) -> int:
-        """Messages of ours that are complete."""
+        """Count our messages that are complete."""
         return self._requester.messages.completed
 
     @property
     def has_backlog(self) -> bool:
-        """Whether something posted waits to be sent, or to be sent again."""
+        """Report whether posted packets wait for their first transmission or a retransmission."""
         return self._requester.backlog_pkts > 0
 
     def offer(self) -> PeerQp:
-        """What the other end is to be told out of band (MRC Table 10-1)."""
+        """Return the parameters that the other end needs out of band (MRC Table 10-1)."""
         config = self.config
         return PeerQp(
             self.qpn,
@@ -170,7 +174,7 @@ class QueuePair:
 
     @_wakes
     def connect(self, peer: PeerQp, now_ns: int) -> None:
-        """Walk RESET, INIT, RTR, RTS with what the peer told us. Raises StateError unless in RESET."""
+        """Go through RESET, INIT, RTR, RTS with the peer's parameters. Raises StateError unless in RESET."""
         if self._state is QpState.RESET:
             self._peer_qpn = peer.qpn
         self._go(QpState.INIT, now_ns)
@@ -191,10 +195,10 @@ class QueuePair:
         remote_rkey: int,
         imm: int | None = None,
     ) -> int:
-        """Write `region.data[offset:offset + length]` to the peer as one message; its number, counting from 0.
+        """Write `region.data[offset:offset + length]` to the peer as one message; return its number, counted from 0.
 
-        With `imm`, 32 bits, the peer is told when it and all before it are there. Raises StateError unless in RTS,
-        RegionError if the bytes are not inside the region.
+        With `imm`, 32 bits, the peer gets a completion when this message and all before it are in its memory. Raises
+        StateError unless in RTS, RegionError if the bytes are not inside the region.
         """
         return self.post_writes(region, offset, length, remote_va, remote_rkey, length, imm)[0]
 
@@ -208,7 +212,10 @@ class QueuePair:
         message_bytes: int,
         imm: int | None = None,
     ) -> range:
-        """As `post_write`, in messages of `message_bytes`, the last one shorter; their numbers. Raises the same."""
+        """Post the write in messages of `message_bytes`, the last one shorter; return their numbers.
+
+        Raises as `post_write`.
+        """
         if self._state is not QpState.RTS:
             raise StateError(self._state.value, "posting")
         messages = self._requester.messages
@@ -217,17 +224,19 @@ class QueuePair:
     def post_receives(self, wr_id: int, count: int = 1) -> None:
         """Post `count` receives for immediates, numbered from `wr_id`.
 
-        Raises StateError in RESET and ERROR, ConfigError for a number that cannot be.
+        Raises StateError in RESET and ERROR, ConfigError for an impossible number.
         """
         if self._state in (QpState.RESET, QpState.ERROR):
             raise StateError(self._state.value, "posting a receive")
         self.receives.post(wr_id, count)
 
     def plane_shares(self, first: int, packets: int) -> list[PlaneShare]:
-        """How the packets at offsets first .. first + packets - 1 will fall on the planes; planes with none absent.
+        """Compute how the packets at offsets first .. first + packets - 1 will spread over planes.
 
-        Offsets count from the queue pair's start, as `posted_pkts` does; posted or not makes no difference. Exact
-        while no port changes and no EV is passed over; replacement of EVs keeps to the planes.
+        Unused planes are absent.
+
+        Offsets count from the queue pair's start, as `posted_pkts` does; the packets need not be posted yet. Exact
+        while no port changes and no EV is skipped; replacement EVs are of the same plane.
         """
         schedule = self._requester.ev_set.schedule
         start = first + self._requester.schedule_lead
@@ -237,16 +246,19 @@ class QueuePair:
         return [PlaneShare(p, counts[p], psn_of(last[p] - lead, self.start_psn)) for p in sorted(last)]
 
     def watch(self, first: int, packets: int) -> None:
-        """Count the first transmissions of the packets at offsets first .. first + packets - 1 by EV, none sent yet."""
+        """Count first transmissions of the packets at offsets first .. first + packets - 1 per EV.
+
+        None may be sent yet.
+        """
         self._requester.shares.watch(first, packets)
 
     def drain_watched(self) -> list[FlowShare]:
-        """The watched flows that have left since the last call."""
+        """Return watched flows that were sent completely since the last call."""
         return self._requester.shares.drain_ended()
 
     @_wakes
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
-        """Place and note arrived write packets."""
+        """Place and record received write packets."""
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_writes(cols, now_ns)
             self._heard_writes_ns = now_ns
@@ -255,7 +267,7 @@ class QueuePair:
 
     @_wakes
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> None:
-        """Learn from arrived SACKs, oldest first."""
+        """Process received SACKs, oldest first."""
         if len(cols) and self._state is QpState.RTS:
             mask = self._requester.receive_sacks(cols, now_ns)
             if self._requester.timer.retries:
@@ -268,7 +280,7 @@ class QueuePair:
 
     @_wakes
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> None:
-        """Obey arrived NACKs; to be given before the SACKs of the same drain."""
+        """Process received NACKs; call this before `receive_sacks` of the same drain."""
         if len(cols) and self._state is QpState.RTS:
             if not self._requester.receive_nacks(cols, now_ns):
                 self._fail(QpErrorReason.REMOTE_OPERATION_ERROR, CompletionStatus.REMOTE_OPERATION_ERROR, now_ns)
@@ -277,7 +289,7 @@ class QueuePair:
 
     @_wakes
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
-        """Complete what transport ACKs cover; a NAK ends the queue pair."""
+        """Complete the messages that transport ACKs cover; a NAK ends the queue pair."""
         if not len(cols) or self._state is not QpState.RTS:
             return
         refused = (cols.syndrome != AETH_ACK).nonzero()[0]
@@ -290,13 +302,13 @@ class QueuePair:
 
     @_wakes
     def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:
-        """Answer arrived reliability probes with the next `acknowledge`."""
+        """Queue answers to received reliability probes for the next `acknowledge`."""
         if len(cols) and self._state in _RECEIVING:
             self._responder.receive_probes(cols, now_ns)
 
     @_wakes
     def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
-        """Our port of a plane went up or down: its EVs are out at once, and back at once (our choice)."""
+        """Remove or restore all EVs of a plane at once when our port of that plane goes down or up (our choice)."""
         ev_set = self._requester.ev_set
         ports = ev_set.local_up.copy()
         ports[plane] = up
@@ -306,9 +318,10 @@ class QueuePair:
 
     @_wakes
     def on_peer_ports(self, mask: int, now_ns: int) -> None:
-        """The peer's ports, bit N = port N = plane N - 1 (Port Status Update, or the mask of a SACK).
+        """Apply the peer's port mask, bit N = port N = plane N - 1 (from a Port Status Update or a SACK).
 
-        A mask without any port of ours changes nothing: it left by some port, and obeyed it would end all sending.
+        A mask without any of our ports changes nothing: the packet did leave by some port, and an empty mask would stop
+        all sending.
         """
         if mask == self._peer_ports:
             return
@@ -324,46 +337,50 @@ class QueuePair:
 
     @_wakes
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """A controller forbids EV rows (m,)."""
+        """Stop using EV rows (m,) by order of a controller."""
         self._requester.ev_set.deny(rows, now_ns)
 
     @_wakes
     def allow(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """A controller allows rows (m,) again."""
+        """Allow rows (m,) again by order of a controller."""
         self._requester.ev_set.allow(self._coming.others(rows), now_ns)
 
     @_wakes
     def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
-        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were (API, MODIFY_EV_STATE)."""
+        """Set rows (m,) to GOOD, ASSUMED_BAD or DENIED by order of a controller, whatever they were.
+
+        Source: API, MODIFY_EV_STATE.
+        """
         self._coming.set_states(rows, state)
         self._requester.ev_set.set_states(self._coming.others(rows), state, now_ns)
 
     @_wakes
     def replace_ev(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
-        """A controller puts another value of the same plane in a row, to be in `state` then (API, REPLACE_EV).
+        """Put another value of the same plane in a row, to continue in `state` (a controller's API, REPLACE_EV).
 
-        The row is used no more at once; the value changes with a later `control`, when nothing that was sent on it is
-        unheard of and no watched flow is under way: what is known of a row must be of one path. See `drain_replaced`.
+        The row is not used any more at once. Its value changes in a later `control`, when nothing sent on it is
+        outstanding and no watched flow is under way: what is known of a row must belong to one path. See
+        `drain_replaced`.
         """
         self._coming.add(row, ev, state, now_ns)
 
     def drain_replaced(self) -> list[int]:
-        """Rows whose value has changed since the last call; what is encoded from now on carries the new one."""
+        """Return rows whose value has changed since the last call; packets encoded from now on carry the new value."""
         return self._coming.drain_replaced()
 
     def report_evs(self, states: frozenset[EvState]) -> None:
-        """Report only changes of EVs to these states (API, event mask); all are reported until then."""
+        """Report EV changes to these states only (API, event mask); until then all are reported."""
         self._reports.ev_states = states
 
     def refuse(self, reason: NackReason, packets: int) -> None:
-        """Refuse the next packets for a reason, as a responder short of something would; for experiments."""
+        """Refuse the next packets for a reason, as a responder that lacks a resource would; for experiments."""
         self._responder.feign(reason, packets)
 
     def brake(self, penalty: int) -> None:
         """Ask the peer to send less, as a responder that cannot keep up would; for experiments.
 
-        `penalty` is CC_STATE's `rcv_cwnd_pen`, said in every SACK until it is 0 again: 64 halves the peer's congestion
-        window in a round trip, 127 leaves a packet a round trip; without congestion control it is not heard. Raises
+        `penalty` is CC_STATE's `rcv_cwnd_pen`, sent in every SACK until it is 0 again: 64 halves the peer's congestion
+        window per round trip, 127 leaves one packet per round trip; without congestion control it has no effect. Raises
         ConfigError outside 0..127.
         """
         if not 0 <= penalty <= RCV_CWND_PEN_MAX:
@@ -376,7 +393,10 @@ class QueuePair:
         self._requester.prober.ask(rows)
 
     def wanted_ev_probe(self, now_ns: int) -> int | None:
-        """The EV that the reverse set would have probed now: a random one an interval while we only receive."""
+        """Choose an EV to probe for the reverse set: a random one per interval while we only receive.
+
+        None if none is due.
+        """
         interval_ns, heard_ns = self.config.ev.reverse_probe_ns, self._heard_writes_ns
         if interval_ns is None or heard_ns is None or self._state is not QpState.RTS:
             return None
@@ -391,25 +411,28 @@ class QueuePair:
 
     @_wakes
     def on_ev_probe(self, ev: int, answered: bool) -> None:
-        """What became of a probe of this EV; answered, it becomes its plane's reverse EV."""
+        """Process the result of an EV probe; an answered EV becomes the reverse EV of its plane."""
         if answered:
             self._learn_reverse(ev)
         elif ev in self._row_of_ev:
             self._responder.reverse.doubt(self._row_of_ev[ev])
 
     def on_timer(self, now_ns: int) -> None:
-        """Act on timeouts. Receive what has arrived first, or a late caller resends what is already answered."""
+        """Act on timeouts. Process received packets first: otherwise answered packets may be sent again."""
         if self._state is not QpState.RTS:
             return
         self._requester.on_timer(now_ns)
         self._check_retries(now_ns)
 
     def control(self, now_ns: int) -> list[Control]:
-        """NACKs, transport ACKs and probes that are due; to leave before the SACKs and writes of the same turn."""
+        """Build the NACKs, transport ACKs and probes that are due.
+
+        Send them before the SACKs and writes of the same turn.
+        """
         if self._state in _RECEIVING:
             self._follow_evs()
             if self._coming and not self._reports:
-                # Only once what happened under the old values is told.
+                # Values change only after the events under the old values were reported.
                 self._coming.settle(now_ns)
                 self._row_of_ev = {ev: row for row, ev in enumerate(self.profile.evs.tolist())}
             found = (self._responder.nacks(), self._responder.acks(now_ns), self._requester.probes(now_ns))
@@ -420,15 +443,15 @@ class QueuePair:
         return []
 
     def acknowledge(self, now_ns: int) -> SackBatch | None:
-        """The SACKs that are due; after all arrivals of a drain were given, ask until None."""
+        """Build the SACKs that are due; after all arrivals of a drain were processed, call it until it returns None."""
         return self._responder.acknowledge(now_ns) if self._state in _RECEIVING else None
 
     def is_due(self, now_ns: int) -> bool:
-        """Whether `on_timer`, `control`, `acknowledge` or `wanted_ev_probe` may have something to do."""
+        """Report whether `on_timer`, `control`, `acknowledge` or `wanted_ev_probe` may have work to do."""
         return now_ns >= self._rests_until_ns
 
     def rest(self, now_ns: int) -> None:
-        """All of them were asked and had nothing more: not due before something happens or a time has come."""
+        """Mark the queue pair as idle: it is not due before a new event or its next deadline."""
         if self._coming or self._requester.ev_set.version != self._ev_version:
             return
         due = [each for each in (self.next_deadline_ns(), self._ev_probe_due_ns(now_ns)) if each is not None]
@@ -436,17 +459,17 @@ class QueuePair:
 
     @_wakes
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
-        """At most `limit` write packets, EV chosen, in transmit order; None if nothing may be sent.
+        """Build at most `limit` write packets with EVs chosen, in transmit order; None if nothing may be sent.
 
-        Packets of one EV must leave in the order of the batch. A batch may be shorter than could be sent: it holds
-        packets of one source memory, so ask again until None.
+        Packets of one EV must leave in the order of the batch. A batch reads from one source memory, so it may be
+        shorter than possible: call again until None.
         """
         if self._state is not QpState.RTS or limit < 1:
             return None
         return self._requester.transmit(limit, now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """The earliest time at which a verb will have something to do although nothing arrives; None if never."""
+        """Earliest time at which a verb has work to do although nothing arrives; None if never."""
         if self._state not in _RECEIVING:
             return None
         due = [d for d in (self._requester.deadline_ns, self._responder.deadline_ns) if d is not None]
@@ -454,16 +477,16 @@ class QueuePair:
 
     @_wakes
     def fail(self, now_ns: int) -> None:
-        """Go to ERROR by request; what is posted is flushed."""
+        """Go to ERROR by request; posted messages are flushed."""
         if self._state is not QpState.ERROR:
             self._fail(QpErrorReason.ASKED, CompletionStatus.FLUSHED, now_ns)
 
     def drain_events(self) -> list[Event]:
-        """The events since the last call, oldest first."""
+        """Remove and return the events since the last call, oldest first."""
         return self._reports.drain()
 
     def progress(self) -> Progress:
-        """All counters, copied."""
+        """Return all counters, copied."""
         requester, responder = self._requester, self._responder
         return Progress(
             state=self._state,
@@ -489,31 +512,31 @@ class QueuePair:
         return () if silent is None else tuple(np.unique(self.profile.evs[silent]).tolist())
 
     def reordering(self) -> ReorderCounts:
-        """How far the peer's first transmissions arrived behind later ones."""
+        """Return how far the peer's first transmissions arrived behind later ones."""
         return self._responder.reordering.counts()
 
     def ev_counters(self) -> EvCounters:
-        """Packets by row of the EV profile, copied."""
+        """Return packets per row of the EV profile, copied."""
         return self._requester.evs.copy()
 
     def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """EvState (e,) and whether active (e,), by row of the EV profile, copied."""
+        """Return the EvState (e,) and whether active (e,), per row of the EV profile, copied."""
         ev_set = self._requester.ev_set
         return ev_set.states.copy(), ev_set.active.copy()
 
     def ways(self) -> Ways | None:
-        """What our own data found out about the ways to the peer; None before any of it was acknowledged."""
+        """Return what acknowledgements of our data show about paths to the peer; None before the first."""
         if self._learnt_ns < 0:
             return None
         evs = self.profile.evs[self._responder.reverse.rows]
         return Ways(self._learnt_ns, self._requester.ev_set.live_planes, tuple(evs.tolist()))
 
     def reverse_rows(self) -> list[int]:
-        """The row of each plane that carries its SACKs, NACKs and ACKs at the moment, in order of planes."""
+        """Return the row per plane that carries SACKs, NACKs and ACKs at the moment, in order of planes."""
         return self._responder.reverse.rows
 
     def _ev_probe_due_ns(self, now_ns: int) -> int | None:
-        """When `wanted_ev_probe` may want one; None: not before more has arrived."""
+        """Time at which `wanted_ev_probe` may return one; None: not before more packets arrive."""
         interval_ns, heard_ns = self.config.ev.reverse_probe_ns, self._heard_writes_ns
         if interval_ns is None or heard_ns is None:
             return None
@@ -532,7 +555,7 @@ class QueuePair:
             self._responder.port_mask = sum(2 << plane for plane in up.tolist())
 
     def _follow_evs(self) -> None:
-        """Where our own data found that nothing works, SACKs will not go either."""
+        """Avoid planes for SACKs in which our own data found that nothing works."""
         ev_set = self._requester.ev_set
         if ev_set.version != self._ev_version:
             self._ev_version = ev_set.version
@@ -555,7 +578,7 @@ class QueuePair:
 
     @_wakes
     def _fail(self, reason: QpErrorReason, first: CompletionStatus, now_ns: int) -> None:
-        """Go to ERROR: the oldest incomplete message ends as `first`, the rest is flushed."""
+        """Go to ERROR: the oldest incomplete message ends with status `first`, the others are flushed."""
         messages = self._requester.messages
         self._go(QpState.ERROR, now_ns)
         left = messages.posted - messages.completed

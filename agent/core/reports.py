@@ -1,8 +1,8 @@
-"""What a queue pair has to tell: events until they are drained, its own writes also to whoever polls for them.
+"""Events and completions of a queue pair, kept until the caller collects them.
 
-Stands apart from the queue pair because all of its parts report here. If they reported to the queue pair itself, they
-would hold it as it holds them, and its rings and its user's memory would come back only when the garbage collector next
-looked for such cycles, which a worker hardly ever lets it do.
+This is apart from the queue pair because all of its parts report here. If they held the queue pair itself, the
+reference cycle would keep its rings and its user's memory until the garbage collector next looked for cycles, which a
+worker rarely allows.
 """
 
 from dataclasses import replace
@@ -14,7 +14,10 @@ from agent.core.events import Event, EvStatesChanged, MessagesCompleted
 
 
 class Reports:
-    """Of one queue pair, which counts packets in `evs`; `completions` is None if nobody polls for its writes."""
+    """The reports of one queue pair, which counts packets in `evs`.
+
+    `completions` is None if nothing polls its writes.
+    """
 
     def __init__(self, qpn: int, evs: EvCounters, completions: CompletionQueue | None) -> None:
         self._qpn = qpn
@@ -22,14 +25,14 @@ class Reports:
         self._completions = completions
         self._events: list[Event] = []
         self.ev_states: frozenset[EvState] | None = None
-        """Changes of EVs are told only to these; None: to all."""
+        """EV changes are reported only for these states; None: for all."""
 
     def __len__(self) -> int:
-        """Events that wait."""
+        """Count the events that wait."""
         return len(self._events)
 
     def add(self, event: Event) -> None:
-        """Something happened."""
+        """Add an event."""
         if isinstance(event, EvStatesChanged):
             if self.ev_states is not None and event.state not in self.ev_states:
                 return
@@ -39,12 +42,15 @@ class Reports:
             self._complete(event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
 
     def flush(self, first_wr_id: int, count: int, first: CompletionStatus) -> None:
-        """Messages from `first_wr_id` on will never complete: the oldest ends as `first`, the others are flushed."""
+        """Report that messages from `first_wr_id` on never complete.
+
+        The oldest ends with `first`, the others are flushed.
+        """
         self._complete(first_wr_id, min(count, 1), 0, first)
         self._complete(first_wr_id + 1, count - 1, 0, CompletionStatus.FLUSHED)
 
     def drain(self) -> list[Event]:
-        """The events since the last call, oldest first."""
+        """Remove and return the events since the last call, oldest first."""
         events, self._events = self._events, []
         return events
 

@@ -12,12 +12,12 @@ T = TypeVar("T", bound=np.generic)
 
 
 def ring_size(window_psns: int) -> int:
-    """The least power of two that holds a window, at least 64."""
+    """Return the least power of two that holds a window, at least 64."""
     return max(64, 1 << (window_psns - 1).bit_length())
 
 
 def read_run(ring: NDArray[T], start: int, stop: int) -> NDArray[T]:
-    """Slots of offsets start .. stop - 1, (stop - start,): a view where they are contiguous, else a copy."""
+    """Read slots of offsets start .. stop - 1, (stop - start,): a view where they are contiguous, else a copy."""
     size = len(ring)
     first = start & (size - 1)
     last = first + stop - start

@@ -1,6 +1,6 @@
-"""Records of settings: the range of each stands in its type, and a record that is made is within all of them.
+"""Base of settings records: each type states its range, and construction checks all ranges.
 
-They travel in requests as they are, so a setting is declared once.
+Requests carry these records unchanged, so a setting is declared once.
 """
 
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ class Range:
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Base of records of settings; None is in every range, where a type allows it."""
+    """Base of settings records; None is in every range if the type allows it."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError with everything that is out of range."""
@@ -36,7 +36,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
 
 @cache
 def ranges_of(settings: type[Settings]) -> dict[str, Range]:
-    """The ranges of a record's settings, by name; what has none is left out."""
+    """Return the ranges of a record's settings by name; settings without a range are left out."""
     hints = get_type_hints(settings, include_extras=True)
     return {name: found for name, hint in hints.items() if (found := _range_in(hint)) is not None}
 

@@ -1,1 +1,1 @@
-"""What the send half of a queue pair does: messages to packets, acknowledgements, losses, resends."""
+"""Send half of a queue pair: segmentation, acknowledgements, loss detection, retransmission."""

@@ -1,6 +1,6 @@
-"""First transmissions by EV of the flows that are watched: what a sender declares when a flow has left.
+"""First transmissions per EV of watched flows: what a sender declares when a flow has left.
 
-Counts what was done, not what was planned, so it holds whatever happens to EVs and ports meanwhile.
+It counts what was sent, not what was planned, so it holds whatever happens to EVs and ports meanwhile.
 """
 
 from collections import deque
@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FlowShare:
-    """A watched flow of which all first transmissions have left, or will never leave."""
+    """A watched flow whose first transmissions have all left, or never will."""
 
     first: int
-    """Offset of its first packet."""
+    """Offset of the flow's first packet."""
     tx_first: NDArray[np.int64]
-    """(e,) first transmissions by EV row."""
+    """(e,) first transmissions per EV row."""
 
 
 @dataclass(slots=True, eq=False)
@@ -28,7 +28,7 @@ class _Watched:
 
 
 class FlowShares:
-    """Watched flows of one queue pair, in the order of their offsets. Costs nothing while none is watched."""
+    """Watched flows of one queue pair, in the order of their offsets. Costs nothing while there is none."""
 
     def __init__(self, ev_count: int) -> None:
         self._ev_count = ev_count
@@ -37,17 +37,17 @@ class FlowShares:
 
     @property
     def watching(self) -> bool:
-        """Whether a watched flow has not left yet, or has and nobody asked for it."""
+        """Report whether a watched flow is still leaving, or has left and was not collected."""
         return bool(self._watched or self._ended)
 
     def watch(self, first: int, packets: int) -> None:
-        """Count the packets at offsets first .. first + packets - 1, none of them sent yet; after all watched ones."""
+        """Watch packets at offsets first .. first + packets - 1, not sent yet and behind all watched ones."""
         self._watched.append(_Watched(first, first + packets, np.zeros(self._ev_count, np.int64)))
 
     def record(self, first: int, ev_index: NDArray[np.uint16]) -> None:
-        """The packets from offset `first` on were sent for the first time, by these (n,) EV rows; in order."""
+        """Count packets from offset `first` on, sent for the first time on these (n,) EV rows; call it in order."""
         end = first + len(ev_index)
-        # One turn a flow that this batch touches: as a rule one.
+        # One iteration per flow that this batch touches: usually one.
         while self._watched and self._watched[0].first < end:
             flow = self._watched[0]
             rows = ev_index[max(flow.first - first, 0) : flow.end - first]
@@ -57,12 +57,12 @@ class FlowShares:
             self._end(self._watched.popleft())
 
     def give_up(self) -> None:
-        """Nothing more will be sent: all watched flows end with what has left."""
+        """End all watched flows with what has left: nothing more will be sent."""
         while self._watched:
             self._end(self._watched.popleft())
 
     def drain_ended(self) -> list[FlowShare]:
-        """The flows that ended since the last call, oldest first."""
+        """Remove and return the flows that ended since the last call, oldest first."""
         ended, self._ended = self._ended, []
         return ended
 

@@ -1,8 +1,8 @@
 """Packets sent and not acknowledged, and the proof that one of them is lost.
 
-One EV is one FIFO path (docs/transport.md, Loss), so a packet is lost if and only if some SACK shows it missing and
-a packet sent later on the same EV had arrived when that SACK was written. Where paths reorder, several later arrivals
-and some time take the place of that proof. Refuses to know messages, timers and windows.
+Each EV is one FIFO path (docs/transport.md, Loss), so a packet is lost if and only if some SACK shows it missing and a
+packet sent later on the same EV had arrived when that SACK was written. Where paths reorder, several later arrivals and
+a minimum time take the place of that proof. Knows no messages, timers or windows.
 """
 
 from typing import NamedTuple
@@ -13,19 +13,19 @@ from numpy.typing import NDArray
 from agent.core.ring import read_run, ring_size, write_run
 
 ACKED, SENT, LOST = 0, 1, 2
-"""Slots of the state ring: not outstanding, in flight, waiting to be sent again."""
+"""Values of the state ring: not outstanding, in flight, waiting for retransmission."""
 
 _ACKED = np.array(ACKED, np.uint8)
 _COPIES_MAX = 255
 _MOST_DOUBLINGS = 7
-"""Of the tolerance; as of NACKed resends (our choice)."""
+"""Most doublings of the tolerance; the same as for NACKed retransmissions (our choice)."""
 
 
 class Tolerance(NamedTuple):
-    """The generic rule: what was last sent `ns` before `news_ns`, and before `pkts` arrivals, is lost.
+    """Tolerance of the generic rule: a packet last sent `ns` before `news_ns`, and before `pkts` arrivals, is lost.
 
-    `ns` (e,) is that of each EV row. It doubles with every copy, as timeouts do: each resend may stand in the very
-    queue that made the first one late.
+    `ns` (e,) is per EV row. It doubles with every retransmission, as timeouts do, because each copy may wait in the
+    same queue that delayed the first one.
     """
 
     pkts: int
@@ -34,7 +34,7 @@ class Tolerance(NamedTuple):
 
 
 class InFlight:
-    """Parallel rings over the packet offsets `base` .. `end - 1`, and what has been seen of each EV."""
+    """Parallel rings over packet offsets `base` .. `end - 1`, and the newest arrival known on each EV."""
 
     def __init__(self, window_psns: int, ev_count: int) -> None:
         size = ring_size(window_psns)
@@ -47,56 +47,56 @@ class InFlight:
         self._copies = np.zeros(size, np.uint8)
         self._ambiguous = np.zeros(size, np.bool_)
         self._timeouts = np.zeros(size, np.uint8)
-        """Of each packet in a row, without an answer and without another reason to send it again."""
+        """Timeouts in a row of each packet, without an answer and without another reason for a retransmission."""
         self._timeout_ns = np.zeros(size, np.int64)
         self._any_timeouts = False
         self.most_timeouts = 0
-        """In a row of one of the packets that `expire_due` found last."""
+        """Highest count of timeouts in a row among the packets that `expire_due` found last."""
         self._seen_order = np.full(ev_count, -1, np.int64)
         self._newest_orders = np.full(0, -1, np.int64)
         self._next_order = 0
         self._suspect_end = 0
         self._resent_end = 0
-        """Offset after the highest ever sent again."""
+        """Offset after the highest packet that was ever sent again."""
         self.base = 0
-        """Oldest offset not cumulatively acknowledged."""
+        """Offset of the oldest packet not cumulatively acknowledged."""
         self.end = 0
-        """Offset after the newest sent."""
+        """Offset after the newest packet sent."""
         self.top = 0
-        """Offset after the newest known to have arrived."""
+        """Offset after the newest packet known to have arrived."""
         self.sent = 0
-        """Packets in flight."""
+        """Number of packets in flight."""
         self.lost = 0
-        """Packets waiting to be sent again."""
+        """Number of packets that wait for retransmission."""
 
     @property
     def seen_order(self) -> NDArray[np.int64]:
-        """(e,) of each EV row the last place in the order of transmission known to have arrived, -1: none."""
+        """Return, (e,) per EV row, the latest position in transmission order known to have arrived; -1: none."""
         return self._seen_order
 
     @property
     def base_copies(self) -> int:
-        """How often the oldest unacknowledged packet was sent, 255 at most; 0 if there is none."""
+        """Count transmissions of the oldest unacknowledged packet, at most 255; 0 if there is none."""
         return int(self._copies[self.base & self._mask]) if self.base < self.end else 0
 
     def is_outstanding(self, offset: int) -> bool:
-        """Whether a sent packet is not yet known to have arrived."""
+        """Report whether a sent packet is not yet known to have arrived."""
         return offset >= self.base and self._state[offset & self._mask] != ACKED
 
     def lost_offsets(self, limit: int, stop: int) -> NDArray[np.int64]:
-        """The oldest up to `limit` lost packets below offset `stop`, (m,)."""
+        """Return up to `limit` of the oldest lost packets below offset `stop`, (m,)."""
         stop = min(stop, self.end)
         found = (read_run(self._state, self.base, stop) == LOST).nonzero()[0][:limit]
         offsets: NDArray[np.int64] = found + self.base
         return offsets
 
     def evs_of(self, offsets: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """EV rows the packets at (m,) offsets were last sent on."""
+        """Return the EV rows on which packets at (m,) offsets were last sent."""
         evs: NDArray[np.uint16] = self._ev[offsets & self._mask]
         return evs
 
     def record_first(self, stop: int, evs: NDArray[np.uint16], now_ns: int) -> None:
-        """Packets `end` .. `stop - 1` go out for the first time on (n,) EV rows, in this order."""
+        """Record the first transmission of packets `end` .. `stop - 1` on (n,) EV rows, in this order."""
         start, count = self.end, stop - self.end
         write_run(self._state, start, stop, SENT)
         write_run(self._ev, start, stop, evs)
@@ -111,7 +111,7 @@ class InFlight:
         self.sent += count
 
     def record_again(self, offsets: NDArray[np.int64], evs: NDArray[np.uint16], now_ns: int) -> None:
-        """Lost packets at (m,) offsets go out again on (m,) EV rows, in this order."""
+        """Record the retransmission of lost packets at (m,) offsets on (m,) EV rows, in this order."""
         slots = offsets & self._mask
         count = len(offsets)
         self._resent_end = max(self._resent_end, int(offsets[-1]) + 1)
@@ -125,10 +125,12 @@ class InFlight:
         self.sent += count
 
     def acknowledge(self, base: int, received: NDArray[np.bool_] | None) -> NDArray[np.uint16]:
-        """All below `base` have arrived, and `base + i` where (n,) `received[i]`; EV rows of those not known before.
+        """Mark packets below `base`, and `base + i` where (n,) `received[i]`, as arrived.
 
-        A packet sent again without proof (a timeout, lateness) is ambiguous: either copy may have arrived, so it proves
-        nothing of an EV.
+        Return EV rows of the new ones.
+
+        A packet sent again without proof of loss (a timeout, lateness) is ambiguous: either copy may have arrived, so
+        it gives no evidence about an EV.
         """
         old_base, stop = self.base, base if received is None else base + len(received)
         outstanding = read_run(self._state, old_base, stop) != _ACKED
@@ -150,45 +152,45 @@ class InFlight:
         return evs
 
     def forget(self) -> None:
-        """Nothing is in flight any more and nothing will be sent again."""
+        """Clear everything: nothing is in flight and nothing will be sent again."""
         self._state.fill(ACKED)
         self.sent = self.lost = 0
 
     def is_on(self, ev_row: int) -> bool:
-        """Whether a packet in flight was last sent on an EV row."""
+        """Report whether a packet in flight was last sent on an EV row."""
         state, evs = (read_run(ring, self.base, self.end) for ring in (self._state, self._ev))
         return bool(np.count_nonzero((state == SENT) & (evs == ev_row)))
 
     def evs_at(self, slots: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """EV rows that the packets at slots (m,) were last sent on."""
+        """Return the EV rows on which packets at slots (m,) were last sent."""
         evs: NDArray[np.uint16] = self._ev[slots]
         return evs
 
     def refuse(self, offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Packets in flight at (m,) distinct offsets will not be received: they wait to be sent again."""
+        """Mark packets in flight at (m,) distinct offsets as refused: they wait for retransmission."""
         return self._mark_lost(offsets & self._mask)
 
     def in_flight_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(n,) whether each packet is sent, and neither acknowledged nor waiting to be sent again."""
+        """Report, (n,) per packet, whether it is sent, not acknowledged and not waiting for retransmission."""
         known = (offsets >= self.base) & (offsets < self.end)
         known &= self._state[offsets & self._mask] == SENT
         return known
 
     def outstanding_at(self, offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """(n,) whether each packet is sent and not acknowledged."""
+        """Report, (n,) per packet, whether it is sent and not acknowledged."""
         known = (offsets >= self.base) & (offsets < self.end)
         known &= self._state[offsets & self._mask] != ACKED
         return known
 
     def sending_of(self, offset: int) -> tuple[int, int] | None:
-        """When the packet at `offset` was last sent, ns, and how often it was sent again; None if that is forgotten."""
+        """Return when the packet at `offset` was last sent, ns, and its retransmissions; None if that is forgotten."""
         if not max(0, self.end - len(self._state)) <= offset < self.end:
             return None
         slot = offset & self._mask
         return int(self._sent_ns[slot]), int(self._copies[slot]) - 1
 
     def unheard(self, slots: NDArray[np.int64], planes: NDArray[np.uint8]) -> NDArray[np.bool_]:
-        """Whether nothing sent later than the packets at slots (m,) is known to have arrived in their plane.
+        """Report whether nothing sent later than the packets at slots (m,) is known to have arrived in their plane.
 
         `planes` (e,) is the plane of each EV row.
         """
@@ -198,18 +200,21 @@ class InFlight:
         return unheard
 
     def order_now(self) -> int:
-        """The place in the order of transmission of something sent now that is no packet, a probe."""
+        """Return the position in transmission order of a probe that is sent now."""
         self._next_order += 1
         return self._next_order - 1
 
     def heard_of(self, ev_row: int, order: int) -> None:
-        """What was sent on an EV at that place in the order has arrived."""
+        """Record that a transmission at this position on an EV has arrived."""
         self._seen_order[ev_row] = max(int(self._seen_order[ev_row]), order)
         self._suspect_end = self.end
         self._note_newest(np.array([order]))
 
     def waiting_evs(self, before_ns: int, limit: int) -> NDArray[np.uint16]:
-        """EV rows of packets in flight last sent at or before `before_ns`, each once, oldest first, (m <= limit,)."""
+        """Return EV rows of packets in flight last sent at or before `before_ns`.
+
+        Distinct, oldest first, (m <= limit,).
+        """
         slots = self._suspects(None, self.end)
         evs = self._ev[slots[self._sent_ns[slots] <= before_ns]]
         first = np.unique(evs, return_index=True)[1]
@@ -217,7 +222,7 @@ class InFlight:
         return rows
 
     def infer_lost_late(self, missing: NDArray[np.bool_] | None, tolerance: Tolerance) -> NDArray[np.int64]:
-        """As `infer_lost` by the generic rule, for paths that reorder: `Tolerance`; their slots, (m,)."""
+        """Mark packets as lost by the generic rule for paths that reorder (`Tolerance`); return their slots, (m,)."""
         slots = self._suspects(missing, self.end)
         if not len(slots) or len(self._newest_orders) < tolerance.pkts:
             return slots
@@ -229,14 +234,14 @@ class InFlight:
         return self._mark_lost(lost)
 
     def note_arrivals(self, orders: int) -> None:
-        """Keep the `orders` newest places in the order of transmission known to have arrived, for the generic rule."""
+        """Keep the newest `orders` positions in transmission order known to have arrived, for the generic rule."""
         self._newest_orders = np.full(orders, -1, np.int64)
 
     def infer_lost(self, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """Mark as lost what is missing and older on its EV than an arrival; their slots, (m,).
+        """Mark as lost each missing packet that is older on its EV than an arrival; return the slots, (m,).
 
-        `missing` says of the packets from `base` on which were explicitly missing at the newest SACK; None means that
-        all unacknowledged ones were.
+        `missing` shows which packets from `base` on were explicitly missing at the newest SACK; None: all
+        unacknowledged packets.
         """
         # First transmissions go out in order of offset: only a later resend can prove one above `top` lost.
         slots = self._suspects(missing, max(self.top, self._suspect_end))
@@ -247,7 +252,9 @@ class InFlight:
         return self._mark_lost(slots[lost])
 
     def expire(self, missing: NDArray[np.bool_] | None, before_ns: int, limit: int) -> NDArray[np.int64]:
-        """Mark as lost the oldest up to `limit` missing packets last sent at or before `before_ns`; slots, (m,).
+        """Mark as lost up to `limit` of the oldest missing packets last sent at or before `before_ns`.
+
+        Return slots, (m,).
 
         `missing` is that of `infer_lost`.
         """
@@ -257,10 +264,10 @@ class InFlight:
         return self._give_up(slots)
 
     def expire_due(self, intervals_ns: NDArray[np.int64], now_ns: int, limit: int) -> NDArray[np.int64]:
-        """Packets that wait longer than their own timeout: the oldest up to `limit` are lost; their slots, (m,).
+        """Mark as lost up to `limit` of the oldest packets whose own timeout has passed; return their slots, (m,).
 
-        `intervals_ns` (t,) is the timeout after 0, 1, ... timeouts in a row of the same packet. Those beyond `limit`
-        begin the next interval all the same: what becomes of the others tells of them.
+        `intervals_ns` (t,) is the timeout after 0, 1, ... timeouts in a row of the same packet. Packets beyond `limit`
+        start their next interval too: the answers to the others show what became of them.
         """
         slots = self._suspects(None, self.end)
         slots = slots[self._expiry_ns(slots, intervals_ns) <= now_ns]
@@ -275,7 +282,7 @@ class InFlight:
         return self._give_up(slots)
 
     def forget_timeouts(self) -> bool:
-        """No packet has timed out before, as far as its next timeout goes; whether one had."""
+        """Reset the timeout counts of all packets; report whether one was above zero."""
         had, self._any_timeouts = self._any_timeouts, False
         if had:
             self._timeouts.fill(0)
@@ -284,14 +291,17 @@ class InFlight:
     def next_expiry_ns(
         self, intervals_ns: NDArray[np.int64], default_ns: int, offsets: NDArray[np.int64] | None = None
     ) -> int:
-        """When `expire_due` finds the first packet in flight, or of those at (n,) offsets; the default without any."""
+        """Time at which `expire_due` finds a packet in flight, or one of those at (n,) offsets.
+
+        The default if there is none.
+        """
         slots = self._suspects(None, self.end) if offsets is None else offsets & self._mask
         return int(np.minimum.reduce(self._expiry_ns(slots, intervals_ns))) if len(slots) else default_ns
 
     def overtaken(self, order: int, before_ns: int, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """(e,) missing packets on each EV row, last sent before a place in the order and not after `before_ns`.
+        """Count, (e,) per EV row, missing packets sent before a position in the order and not after `before_ns`.
 
-        Not counted are those that a later arrival on their row proves lost. `missing` is that of `infer_lost`.
+        Packets that a later arrival on their row proves lost are not counted. `missing` is that of `infer_lost`.
         """
         slots = self._suspects(missing, self.end)
         slots = slots[self._sent_ns[slots] <= before_ns]
@@ -299,9 +309,9 @@ class InFlight:
         return np.bincount(evs[(sent > self._seen_order[evs]) & (sent < order)], minlength=len(self._seen_order))
 
     def lose_on(self, rows: NDArray[np.bool_], offsets: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-        """Mark as lost what is in flight on EV rows (e,), all or that at (n,) offsets; slots, (m,).
+        """Mark as lost what is in flight on EV rows (e,): all packets, or those at (n,) offsets; return slots, (m,).
 
-        Nothing proves it: if a packet arrives all the same, either copy may be the one.
+        This is no proof: if a packet arrives later, it may be either copy.
         """
         slots = self._suspects(None, self.end) if offsets is None else offsets & self._mask
         slots = slots[rows[self._ev[slots]]]
@@ -309,12 +319,12 @@ class InFlight:
         return self._mark_lost(slots)
 
     def oldest_sent_ns(self, default_ns: int) -> int:
-        """When the packet longest in flight was last sent; the default if nothing is in flight."""
+        """Return when the packet longest in flight was last sent; the default if nothing is in flight."""
         sent_ns = self._sent_ns[self._suspects(None, self.end)]
         return int(np.minimum.reduce(sent_ns)) if len(sent_ns) else default_ns
 
     def _suspects(self, missing: NDArray[np.bool_] | None, stop: int) -> NDArray[np.int64]:
-        """Slots of the missing packets in flight below offset `stop`, oldest first."""
+        """Return slots of missing packets in flight below offset `stop`, oldest first."""
         if missing is not None:
             stop = min(stop, self.base + len(missing))
         suspect = read_run(self._state, self.base, max(stop, self.base)) == SENT
@@ -337,7 +347,7 @@ class InFlight:
             self._seen_order[evs] = np.maximum(self._seen_order[evs], order)
 
     def _note_newest(self, orders: NDArray[np.int64]) -> None:
-        """Things sent at these places in the order (m,) have arrived, packets or probes."""
+        """Record that transmissions at these positions (m,) have arrived, packets or probes."""
         if kept := len(self._newest_orders):
             self._newest_orders = np.sort(np.concatenate((self._newest_orders, orders)))[-kept:]
 
@@ -348,7 +358,7 @@ class InFlight:
         return expiry_ns
 
     def _mark_lost(self, slots: NDArray[np.int64]) -> NDArray[np.int64]:
-        """There is a reason to send these again, so they begin with the default timeout (Table 7-1)."""
+        """Queue these packets for retransmission with the default timeout (Table 7-1)."""
         if self._any_timeouts:
             self._timeouts[slots] = 0
         return self._give_up(slots)

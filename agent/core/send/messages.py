@@ -1,7 +1,7 @@
-"""Posted writes and their segmentation: which bytes and which message a packet offset stands for.
+"""Posted writes and their segmentation: the bytes and the message of each packet offset.
 
-One table row a message, no object; rows leave when their message completes. A message's number (its work request)
-counts from 0, and its low 16 bits are the MSN; immediates have a count of their own, the RQMSN. MRC 6.2.2, 7.5.
+Each message is a table row, not an object; rows leave when their message completes. A message's number (its work
+request) counts from 0, and its low 16 bits are the MSN; immediates have their own count, the RQMSN. MRC 6.2.2, 7.5.
 """
 
 from collections import deque
@@ -20,18 +20,18 @@ _NO_IMM = -1
 _INITIAL_ROWS = 16
 
 _OPCODES = np.array([[Opcode.WRITE_MIDDLE, Opcode.WRITE_LAST], [Opcode.WRITE_FIRST, Opcode.WRITE_ONLY]], np.uint8)
-"""By whether it is a message's first packet, and whether its last."""
+"""Opcode by whether a packet is the first, and whether the last, of its message."""
 
 _NOWHERE = np.array(0, np.int64)
-"""How far into its message the first packet is."""
+"""Bytes of its message before the first packet."""
 
 _WITH_IMM = np.uint8(Opcode.WRITE_LAST_IMM - Opcode.WRITE_LAST)
-"""What an immediate adds to the opcode of a last or only packet."""
+"""Difference between the opcodes of a last or only packet with and without an immediate."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Segments:
-    """What to send for each of n packet offsets of one source, (n,) each; the names are those of WriteBatch."""
+    """Packets to send for n offsets of one source, (n,) each; the names are those of WriteBatch."""
 
     opcode: NDArray[np.uint8]
     msn: NDArray[np.uint16]
@@ -43,10 +43,10 @@ class Segments:
     source: NDArray[np.uint8]
     rqmsn: NDArray[np.uint16]
     imm: NDArray[np.uint32] | None
-    """None where no packet carries one."""
+    """Immediate data; None if no packet carries any."""
 
     def __len__(self) -> int:
-        """How many packets."""
+        """Count the packets."""
         return len(self.opcode)
 
 
@@ -56,7 +56,7 @@ class MessageTable:
     def __init__(self, pmtu: int) -> None:
         self._pmtu = pmtu
         self._full = np.array(pmtu, np.int64)
-        # The offsets of first and last packets are searched, so each has an array of its own.
+        # First and last offsets are searched, so each has its own array.
         self._first = np.zeros(_INITIAL_ROWS, np.int64)
         self._last = np.zeros(_INITIAL_ROWS, np.int64)
         self._rows = np.zeros((_INITIAL_ROWS, _COLUMNS), np.int64)
@@ -70,7 +70,7 @@ class MessageTable:
         self.posted = 0
         self.completed = 0
         self.end = 0
-        """Packet offset after the last posted packet."""
+        """Offset after the last posted packet."""
         self.posted_bytes = 0
         self.completed_bytes = 0
 
@@ -84,10 +84,12 @@ class MessageTable:
         message_bytes: int,
         imm: int | None = None,
     ) -> range:
-        """Write `source[offset:offset + length]`, (length,), to `va` in messages of `message_bytes`; their numbers.
+        """Post `source[offset:offset + length]`, (length,), to `va` in messages of `message_bytes`.
 
-        The last message takes what remains; with `imm` each is a Write-with-Immediate. Raises RegionError if the bytes
-        are not inside `source`, a message is not of 1 .. 2^32 - 1 bytes, or the remote addresses leave 64 bits.
+        Return their numbers.
+
+        The last message takes the remainder; with `imm` each is a Write-with-Immediate. Raises RegionError if the bytes
+        are not inside `source`, a message does not have 1 .. 2^32 - 1 bytes, or the remote addresses exceed 64 bits.
         """
         self._check(len(source), offset, length, va, rkey, message_bytes)
         if imm is not None and not 0 <= imm < 1 << 32:
@@ -122,7 +124,7 @@ class MessageTable:
         return numbers
 
     def segments(self, offsets: NDArray[np.int64]) -> Segments:
-        """The packets at (n,) offsets, n >= 1, all posted and not complete; cut before the first of another source."""
+        """Return packets at (n,) offsets, n >= 1, all posted and incomplete; cut before the first of another source."""
         message = self._first[self._head : self._tail].searchsorted(offsets, side="right") + (self._head - 1)
         rows = self._rows.take(message, axis=0)
         if len(self._sources) > 1:
@@ -157,20 +159,20 @@ class MessageTable:
         )
 
     def end_within(self, immediates: int) -> int:
-        """The packet offset up to which may be sent with so many immediates in flight."""
+        """Return the offset up to which packets may be sent with this many immediates in flight."""
         return self._immediates[immediates][0] if len(self._immediates) > immediates else self.end
 
     @property
     def first_incomplete(self) -> int:
-        """Packet offset at which the oldest incomplete message starts; that of the next packet if all are complete."""
+        """Return the offset where the oldest incomplete message starts; that of the next packet if all are complete."""
         return int(self._first[self._head]) if self._head < self._tail else self.end
 
     def has_ended_below(self, offset: int) -> bool:
-        """Whether some incomplete message has all its packets below `offset`."""
+        """Report whether some incomplete message has all its packets below `offset`."""
         return self._head < self._tail and int(self._last[self._head]) < offset
 
     def complete_below(self, offset: int) -> tuple[int, int, int]:
-        """Drop the messages that end before `offset`: (number of the first, how many, their bytes)."""
+        """Remove the messages that end before `offset`: (number of the first, how many, their bytes)."""
         if self._head == self._tail or self._last[self._head] >= offset:
             return self.completed, 0, 0
         count = int(self._last[self._head : self._tail].searchsorted(offset))
@@ -185,11 +187,11 @@ class MessageTable:
         return first, count, length
 
     def release(self) -> None:
-        """None of what is posted will be sent again: its memory may go."""
+        """Release the source memory: nothing posted will be sent again."""
         self._sources.clear()
 
     def bytes_below(self, offset: int) -> int:
-        """Posted bytes in the packets before `offset`, which lies not below the first incomplete message."""
+        """Count posted bytes in packets before `offset`, which must not be below the first incomplete message."""
         if self._head == self._tail:
             return self.completed_bytes
         ended = int(self._last[self._head : self._tail].searchsorted(offset))
@@ -233,7 +235,7 @@ class MessageTable:
 
 
 def _moved(live: NDArray[np.int64], size: int) -> NDArray[np.int64]:
-    """A larger array that starts with the live entries."""
+    """Copy the live entries to the start of a larger array."""
     new = np.zeros((size, *live.shape[1:]), np.int64)
     new[: len(live)] = live
     return new

@@ -1,7 +1,8 @@
-"""Planes that lose far more than the others on all their paths: a host's own link, or a leaf, and not one path.
+"""Detect planes that lose far more than the others on all paths: a fault of a host's own link, or of a leaf.
 
-An EV that is retired for such losses is soon revived, and its spares lose as much: choosing EVs does not help. In MRC a
-NIC port that loses is the operator's matter (MRC paper); here it is found, reported and, by setting, left. Our choice.
+Choosing other EVs does not help there: an EV retired for such losses is soon revived, and its replacements lose as
+much. In MRC a NIC port that loses is the operator's matter (MRC paper); here it is detected, reported and, if so
+configured, avoided. Our choice.
 """
 
 from typing import NamedTuple
@@ -13,30 +14,30 @@ from agent.core.counters import EvCounters
 from agent.core.ev.profile import EvProfile
 
 _LEAST_LOST = 32
-"""Packets a plane must have lost. Our choice: of eight EVs that lose alike, one without any loss is a case in fifty."""
+"""Least losses in a plane. Our choice: if eight EVs lose alike, one of them has no loss in a case of fifty."""
 
 _LEAST_SHARE = 0.005
 _TIMES_THE_OTHERS = 4
 _EVS_SHARE = 0.75
-"""Part of the plane's EVs that must have lost something: fewer are paths that fail, not the plane. Our choice."""
+"""Share of the plane's EVs that must have losses; with fewer, paths fail and not the plane. Our choice."""
 
 _WINDOW_NS = 10_000_000_000
 """Losses further apart than this are not counted together. Our choice."""
 
 
 class LossyPlane(NamedTuple):
-    """What was counted in a plane, and in all others, since the same moment."""
+    """Packet counts of one plane, and of all others, since the same moment."""
 
     plane: int
     lost: int
     packets: int
-    """Lost and acknowledged."""
+    """Packets lost and acknowledged."""
     others_lost: int
     others_packets: int
 
 
 class PlaneLosses:
-    """Judges one queue pair's planes by its counters, now and then."""
+    """Compares the loss rates of one queue pair's planes from time to time."""
 
     def __init__(self, profile: EvProfile, evs: EvCounters) -> None:
         self._planes = profile.planes
@@ -46,7 +47,7 @@ class PlaneLosses:
         self._lost_before, self._acked_before = self._lost(), evs.acked.copy()
 
     def judge(self, now_ns: int) -> list[LossyPlane]:
-        """The lossy planes, to be asked after losses; after enough of them, or much later, counting begins anew."""
+        """Return the lossy planes; call it after losses. Counts restart after enough losses, or after a long time."""
         lost = self._lost() - self._lost_before
         by_plane = np.bincount(self._planes, weights=lost, minlength=256).astype(np.int64)
         if by_plane.max() < _LEAST_LOST:

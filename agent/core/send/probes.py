@@ -1,7 +1,7 @@
-"""Reliability probes of one queue pair: which EVs are asked, which answers came, and which EVs they revive.
+"""Reliability probes of one queue pair: which EVs are probed, which answers came, and which EVs they revive.
 
-An EV assumed bad is asked at growing intervals until enough answers in a row say that it works (our choice).
-Other EVs are asked when somebody wants to know (`ask`). Probes are rare, so each is an object. MRC 5.1.
+An EV assumed bad is probed at growing intervals until enough answers in a row show that it works (our choice). Other
+EVs are probed on request (`ask`). Probes are rare, so each is an object. MRC 5.1.
 """
 
 from collections.abc import Callable
@@ -24,16 +24,19 @@ _ID_MASK = 0xFFFF
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswer:
-    """What an answered probe tells."""
+    """Result of an answered probe."""
 
     row: int
     order: int
-    """The probe's place in the order of transmission."""
+    """Position of the probe in transmission order."""
     rtt_ns: int
 
 
 class Prober:
-    """Asks, matches and revives; `order_now` gives a probe its place among the packets of its EV."""
+    """Sends probes, matches answers and revives EVs.
+
+    `order_now` gives a probe its position among the packets of its EV.
+    """
 
     def __init__(
         self, config: EvConfig, ev_set: EvSet, order_now: Callable[[], int], qpn: int, rng: np.random.Generator
@@ -54,14 +57,14 @@ class Prober:
         self._first_success_ns = np.zeros(count, np.int64)
         self._seen = -1
         self.deadline_ns: int | None = None
-        """When `on_timer` has something to do; None if never."""
+        """Time at which `on_timer` has work to do; None if never."""
 
     def wait_at_least(self, patience_ns: int) -> None:
-        """How long an answer may take, where none took longer: no less than the timeout."""
+        """Set the shortest probe timeout, for places without a slower answer; never below the configured timeout."""
         self._probes_out.patience_ns = max(self._config.probe_timeout_ns, patience_ns)
 
     def expect(self, peer_qpn: int) -> None:
-        """The peer's queue pair."""
+        """Set the peer's queue pair number."""
         self._peer_qpn = peer_qpn
 
     def ask(self, rows: NDArray[np.uint16]) -> None:
@@ -69,11 +72,11 @@ class Prober:
         self._wanted += rows.tolist()
 
     def is_on(self, row: int) -> bool:
-        """Whether a probe of an EV row is wanted or under way."""
+        """Report whether a probe of an EV row is queued or outstanding."""
         return row in self._wanted or self._probes_out.is_on(row)
 
     def on_timer(self, now_ns: int) -> list[OutstandingProbe]:
-        """Give up old probes, which are returned, and line up those of EVs whose turn has come."""
+        """Give up old probes and return them; queue probes of EVs whose time has come."""
         overdue = self._probes_out.overdue(now_ns)
         for late in overdue:
             self._fail(late.row)
@@ -87,13 +90,13 @@ class Prober:
         return overdue
 
     def batch(self, now_ns: int) -> ProbeBatch | None:
-        """The probes that are wanted, (p,)."""
+        """Build the queued probes, (p,)."""
         if not self._wanted:
             return None
         rows, self._wanted = self._wanted, []
         ids = [(self._next_id + number) & _ID_MASK for number in range(len(rows))]
         self._next_id = (self._next_id + len(rows)) & _ID_MASK
-        # One turn a probe.
+        # One iteration per probe.
         for number, row in zip(ids, rows, strict=True):
             self._probes_out.sent(number, OutstandingProbe(row, now_ns, self._order_now(), row))
         self._set_deadline()
@@ -107,9 +110,9 @@ class Prober:
         )
 
     def on_answers(self, ids: NDArray[np.int16], verdicts: NDArray[np.uint8], now_ns: int) -> list[ProbeAnswer]:
-        """SACKs with `pr` arrived: probe ids (a,) and what each says of its path; those never asked tell nothing.
+        """Process SACKs with `pr`: probe ids (a,) and the verdict each gives on its path; unknown ids are ignored.
 
-        What comes too late revives nobody.
+        An answer that comes too late revives no EV.
         """
         found = []
         for number, verdict in zip(ids.view(np.uint16).tolist(), verdicts.tolist(), strict=True):
@@ -124,7 +127,7 @@ class Prober:
         return found
 
     def follow(self, now_ns: int) -> None:
-        """States may have changed: plan for EVs that are bad now."""
+        """Plan probes for EVs that are bad now; call it after states may have changed."""
         if self._seen != self._set.version:
             self._follow_states(now_ns)
             self._set_deadline()

@@ -1,6 +1,6 @@
-"""What a requester does about packets that do not arrive: proof, suspicion, timeouts, refusals, and who is to blame.
+"""Handling of packets that do not arrive: proof, suspicion, timeouts and refusals, and the EVs and planes blamed.
 
-Composes the in-flight rings, the retry timer and probes; tells the EV set and congestion control. Knows no messages.
+Combines the in-flight rings, the retry timer and probes; informs the EV set and congestion control. Knows no messages.
 MRC chapter 11, Tables 7-1, 7-3.
 """
 
@@ -29,29 +29,30 @@ from agent.wire.array.columns import SackColumns
 from agent.wire.constants import NackReason
 
 _TIMEOUT_RESENDS = 4
-"""Packets sent again at a timeout before anything is heard. Our choice: one of four gets through 20 % loss 998 times
-of 1000, and four for nothing do no harm."""
+"""Packets sent again at a timeout before any answer. Our choice: at 20 % loss one of four arrives in 998 of 1000 cases,
+and four needless packets do no harm."""
 
 _TAIL_PROBES = 32
-"""EVs asked at a time about packets that nobody speaks of. Our choice: a dead plane of 32 spines is found at once."""
+"""EVs probed at a time about packets without any answer. Our choice: a dead plane of 32 spines is found at once."""
 
 _MOST_COPIES = 64
-"""So many transmissions of the oldest packet, each proven lost: further ones use a retry each, or a path that carries
-probes but no data would be tried for ever. Our choice."""
+"""Transmissions of the oldest packet, each proven lost, before each further one uses a retry. Otherwise a path that
+carries probes but no data would be tried for ever. Our choice."""
 
 _DOUBTFUL = 2
-"""Packets missing in a row on one EV, while others got through, when one times out: it is asked. Our choice: one is
+"""Packets missing in a row on one EV, while others arrived, for a timeout to start a probe. Our choice: one is
 chance."""
 
 _RTT_PERIOD_NS, _RTT_SACKS = 1_000_000, 4
-"""Round trips for loss detection are taken no more often. Our choice: a sample costs as much as a SACK's bitmap."""
+"""Shortest time between round trip samples for loss detection. Our choice: a sample costs as much as a SACK's
+bitmap."""
 
 _TRIMS = (NackReason.TRIMMED, NackReason.TRIMMED_LASTHOP)
 
 
 @dataclass(frozen=True, slots=True)
 class Sending:
-    """The parts of a requester that its recovery works on, each with one owner: the requester."""
+    """Parts of a requester that its recovery works on; the requester owns them all."""
 
     config: QpConfig
     profile: EvProfile
@@ -66,7 +67,7 @@ class Sending:
 
 
 class Recovery:
-    """Finds what is lost and puts it back in line."""
+    """Finds lost packets and queues them for retransmission."""
 
     def __init__(self, sending: Sending) -> None:
         self._config = sending.config
@@ -90,22 +91,23 @@ class Recovery:
         """Paths from which nothing comes back while others answer."""
         self._trips = RoundTrips(sending.profile.planes)
         self._missing: NDArray[np.bool_] | None = None
-        """What the newest SACK showed missing, from the cumulative point on; None: all that is not acknowledged."""
+        """Packets that the newest SACK showed missing, from the cumulative point on; None: all that are
+        unacknowledged."""
         self._news_ns = 0
-        """When the newest SACK came."""
+        """Time at which the newest SACK came."""
         self.resend_from_ns = 0
-        """Lost packets wait until then: the responder is short of something."""
+        """Lost packets wait until this time, because the responder lacks a resource."""
         if sending.config.loss_rule is not LossRule.SAME_EV:
             sending.flight.note_arrivals(sending.config.reorder_pkts)
 
     @property
     def rtt(self) -> RoundTrip:
-        """The round trip over all paths."""
+        """Return the round trip over all paths."""
         return self._trips.all
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `on_timer` has something to do at the latest; None if never."""
+        """Latest time at which `on_timer` must run; None if never."""
         first = self._timer.deadline_ns
         for due in (self._prober.deadline_ns, self._late_ns, self._tail_ns, self._silent_ns, self._try_planes_ns):
             if due is not None and (first is None or due < first):
@@ -113,7 +115,7 @@ class Recovery:
         return first
 
     def on_sent(self, fresh: int, again: NDArray[np.int64], now_ns: int) -> None:
-        """`fresh` packets went out, and those at (m,) offsets again: some timer runs from now on."""
+        """Start timers: `fresh` packets were sent, and those at (m,) offsets again."""
         if fresh:
             self._timer.arm(now_ns)
         else:
@@ -124,7 +126,7 @@ class Recovery:
             self._tail_ns = now_ns + self._config.ev.tail_probe_ns
 
     def on_progress(self) -> None:
-        """The cumulative point moved."""
+        """Reset what progress of the cumulative point resets."""
         timer, flight = self._timer, self._flight
         timer.on_progress()
         self.resend_from_ns = 0
@@ -132,10 +134,10 @@ class Recovery:
             timer.look_at(flight.next_expiry_ns(timer.intervals_ns, timer.deadline_ns))
 
     def on_timer(self, now_ns: int) -> None:
-        """After a timeout put the oldest packets back in line; the caller looks at `timer.exhausted` afterwards.
+        """Queue the oldest packets for retransmission after a timeout; then the caller checks `timer.exhausted`.
 
-        Only a few are sent again at once: their SACK will tell which of the others are missing, so that a lost SACK
-        or a process that slept does not send a whole window twice.
+        Only a few are sent again at once: their SACK will show which others are missing. So a lost SACK or a process
+        that slept does not cause a whole window to be sent twice.
         """
         self._on_early_timers(now_ns)
         deadline_ns = self._timer.deadline_ns
@@ -152,13 +154,13 @@ class Recovery:
             evs = evs[overtaken[evs] > 0]
             self._doubt_paths(evs, np.maximum(self.silent.on_lost(evs), overtaken) >= _DOUBTFUL)
         elif not self._ev_set.sendable and not flight.sent:
-            # No port is left: nothing can be sent, and that cannot last for ever either.
+            # No port is left: nothing can be sent, and that must end too.
             timer.on_timeout(now_ns)
         else:
             timer.look_at(flight.next_expiry_ns(timer.intervals_ns, now_ns + timer.default_ns))
 
     def _on_early_timers(self, now_ns: int) -> None:
-        """What comes before a timeout: probes, late packets, silence at the tail."""
+        """Run what is due before a timeout: probes, late packets, silence at the tail."""
         prober = self._prober
         if prober.deadline_ns is not None and now_ns >= prober.deadline_ns:
             self._on_unanswered(prober.on_timer(now_ns), now_ns)
@@ -172,16 +174,17 @@ class Recovery:
             self._probe_tail(now_ns)
 
     def sample_rtt(self, news: SackNews, now_ns: int) -> None:
-        """Round trips now and then, of the packets a drain's SACKs answer, by the table of send times.
+        """Take round trips from time to time, of packets that a drain's SACKs answer, by the table of send times.
 
-        Valid if it is known which transmission is answered (UET); where it is not, the echoed timestamp tells: without
-        it the estimate would stand still just when a queue makes all resends needless. Probes have their own.
+        A sample is valid if it is known which transmission is answered (UET). If not, the echoed timestamp decides:
+        without it the estimate would stop just when a queue makes all retransmissions needless. Probes have their own
+        samples.
         """
         if now_ns - self._sampled_ns < _RTT_PERIOD_NS:
             return
         cols, flight = news.cols, self._flight
         answered = news.answered()
-        # A few turns, for SACKs all over the drain: a slow plane's may never be the last.
+        # A few samples from SACKs all over the drain: a slow plane's may never be the last.
         for number in range(len(answered) - 1, -1, -max(1, len(answered) // _RTT_SACKS)):
             offset = answered[number]
             sent = None if cols.pr[number] else flight.sending_of(offset)
@@ -194,11 +197,14 @@ class Recovery:
 
     def _learn_rtt(self, rtt_ns: int, row: int) -> None:
         self._trips.add(rtt_ns, row)
-        # A queue on the way is no failed probe.
+        # A queue on the path must not make probes fail.
         self._prober.wait_at_least(self.rtt.tolerance_ns(0))
 
     def hear_probes(self, cols: SackColumns, now_ns: int) -> None:
-        """Those of (r,) SACKs that answer probes: what came before them on their EVs has arrived, or is lost."""
+        """Process those of (r,) SACKs that answer probes.
+
+        Packets before them on their EVs have arrived, or are lost.
+        """
         rows = cols.pr
         for answer in self._prober.on_answers(cols.ack_psn_offset[rows], cols.m[rows], now_ns):
             self._flight.heard_of(answer.row, answer.order)
@@ -207,9 +213,9 @@ class Recovery:
             self._counters.probes_answered += 1
 
     def find_lost(self, missing: NDArray[np.bool_] | None, has_news: bool, settled: bool, now_ns: int) -> None:
-        """Mark what is proven lost, and, if a resend was answered (`settled`), what was doubted and is missing.
+        """Mark packets proven lost; if a retransmission was answered (`settled`), also suspected ones that are missing.
 
-        `missing` is what the newest SACK shows, as in `InFlight.infer_lost`; with `has_news` it has just come.
+        `missing` (m,) is what the newest SACK shows, as in `InFlight.infer_lost`; `has_news`: it has just come.
         """
         self._missing = missing
         if has_news:
@@ -228,7 +234,7 @@ class Recovery:
             self._report_timed_out(slots, now_ns)
 
     def _find_late(self, now_ns: int) -> None:
-        """The generic rule; a packet is as late as the newest SACK is young, whatever the time is now."""
+        """Apply the generic rule; lateness is measured at the newest SACK, not at the present time."""
         flight = self._flight
         tolerances_ns = self._trips.tolerances_ns(self._config.reorder_floor_ns)
         late = Tolerance(self._config.reorder_pkts, self._news_ns, tolerances_ns)
@@ -241,9 +247,10 @@ class Recovery:
         self._late_ns = max(now_ns, flight.oldest_sent_ns(now_ns)) + int(tolerances_ns.max()) if waits else None
 
     def _ask_late(self, now_ns: int) -> None:
-        """Packets are overdue and no SACK has come since: have one sent.
+        """Ask for a SACK when packets are overdue and none has come since.
 
-        As many probes as arrivals prove lateness: where nothing more may be sent, nothing else can be later.
+        It sends as many probes as the arrivals that prove lateness: where nothing more may be sent, no later packet
+        exists.
         """
         self._late_ns = None
         if self._flight.sent and self._ev_set.sendable:
@@ -251,7 +258,7 @@ class Recovery:
             self._late_ns = now_ns + 2 * self.rtt.tolerance_ns(self._config.reorder_floor_ns)
 
     def on_refused(self, reason: NackReason, offsets: NDArray[np.int64], now_ns: int) -> None:
-        """The responder refused packets at (m,) rising offsets, which are in flight."""
+        """Process a refusal of packets at (m,) rising offsets, which are in flight."""
         slots = self._flight.refuse(offsets)
         evs = self._flight.evs_at(slots)
         self._counters.nacked += len(slots)
@@ -263,14 +270,14 @@ class Recovery:
         if reason is NackReason.TRIMMED:
             self._ev_set.on_trimmed(evs, now_ns)
         if int(offsets[0]) == self._flight.base:
-            # A retry each time the oldest packet is refused: any move of the cumulative point gives them back.
+            # A refusal of the oldest packet uses a retry: any progress of the cumulative point gives all back.
             self._timer.use_retry()
         if reason not in _TRIMS:
-            # What the responder is short of takes a while; twice as long each time it is refused in a row.
+            # The responder's shortage may last: wait twice as long per refusal in a row.
             self.resend_from_ns = now_ns + (self.rtt.tolerance_ns(0) << min(self._timer.retries, 7))
 
     def _probe_tail(self, now_ns: int) -> None:
-        """Ask about packets that nobody has spoken of for a while, on their own EVs (MRC 11.2, tail loss)."""
+        """Probe EVs of packets that had no answer for a while (MRC 11.2, tail loss)."""
         after_ns = self._config.ev.tail_probe_ns
         if after_ns is None or not self._flight.sent:
             self._tail_ns = None
@@ -287,12 +294,15 @@ class Recovery:
             self._prober.ask(self._ev_set.any_rows(others, except_for=rows))
 
     def _doubt_paths(self, evs: NDArray[np.uint16], doubtful: NDArray[np.bool_]) -> None:
-        """Packets on EV rows (m,) were given up, overtaken by others: probe those rows of them that are `doubtful`."""
+        """Probe the `doubtful` ones of EV rows (m,), whose packets were given up and overtaken by others."""
         rows = [row for row in np.unique(evs[doubtful[evs]]).tolist() if not self._prober.is_on(row)]
         self._ask_about(np.array(rows, np.uint16))
 
     def _on_unanswered(self, probes: list[OutstandingProbe], now_ns: int) -> None:
-        """Probes were given up: paths that others have overtaken are silent, or are asked once more, more often."""
+        """Process probes that were given up.
+
+        Paths that others have overtaken are silent, or are probed again, more often.
+        """
         if not probes or (not self._flight.sent and not self._flight.lost):
             return
         counts = np.where(self._ev_set.usable, self.silent.on_unanswered(probes, self._missing), 0)
@@ -303,7 +313,7 @@ class Recovery:
         self._ask_about(rows.repeat(ENOUGH - counts[rows]))
 
     def _ask_silent(self, now_ns: int) -> None:
-        """Probe the silent paths in use now and then: only an answer tells that they work again."""
+        """Probe silent paths in use from time to time: only an answer shows that they work again."""
         silent = self.silent.rows()
         if silent is None:
             self._silent_ns = None
@@ -312,26 +322,26 @@ class Recovery:
         self._silent_ns = now_ns + self._config.ev.probe_interval_ns
 
     def presume(self, offsets: NDArray[np.int64], now_ns: int) -> None:
-        """First transmissions at (n,) offsets just left: those on silent paths are lost as soon as they are sent."""
+        """Mark first transmissions at (n,) offsets, just sent, as lost if they are on silent paths."""
         silent = self.silent.rows()
         if silent is not None:
             self._report_lost(self._flight.lose_on(silent, offsets), now_ns)
 
     def watch_tail(self, now_ns: int) -> None:
-        """SACKs came: silence begins anew."""
+        """Restart the tail timer after SACKs."""
         after_ns = self._config.ev.tail_probe_ns
         if after_ns is not None:
             self._tail_ns = now_ns + after_ns if self._flight.sent else None
 
     def on_ports(self, now_ns: int) -> None:
-        """Planes came or went: their EVs, and their share of the rate."""
+        """Update EVs and the planes' share of the rate after ports changed."""
         self._trips.forget_spread()
         self._prober.follow(now_ns)
         if self._window is not None:
             self._window.control.on_ports(int(np.count_nonzero(self._ev_set.plane_up[self._planes])))
 
     def rest(self) -> None:
-        """Nothing is in flight."""
+        """Disarm the timers: nothing is in flight."""
         self._timer.disarm()
         self._silent_ns = None
         if self._window is not None:
@@ -359,7 +369,7 @@ class Recovery:
         self._blame(slots, now_ns)
 
     def _blame(self, slots: NDArray[np.int64], now_ns: int) -> None:
-        """The lost packets at slots (m,) speak against their EVs and against planes."""
+        """Count the lost packets at slots (m,) against their EVs and planes."""
         for lossy in self._plane_losses.judge(now_ns):
             self._on_lossy_plane(lossy, now_ns)
         if self._config.ev.adapts:
@@ -371,7 +381,7 @@ class Recovery:
             self._prober.follow(now_ns)
 
     def _on_lossy_plane(self, lossy: LossyPlane, now_ns: int) -> None:
-        """Report it, and leave it if that is wanted."""
+        """Report a lossy plane, and avoid it if so configured."""
         config = self._config.ev
         leaves = config.leave_lossy_planes and config.adapts and self._ev_set.leave_plane(lossy.plane, now_ns)
         self._report(PlaneLossy(now_ns, *lossy, left=leaves))

@@ -1,6 +1,6 @@
-"""The send half of a queue pair: admission, spraying, acknowledgements in, selective retransmission.
+"""Send half of a queue pair: admission, spraying, acknowledgements, selective retransmission.
 
-Composes the message table, the in-flight rings, the EV set, probes and the retry timer; knows no clock and no queue
+Combines the message table, the in-flight rings, the EV set, probes and the retry timer; knows no clock and no queue
 pair state. MRC Tables 7-1, 7-3, 7-4.
 """
 
@@ -39,7 +39,7 @@ from agent.wire.constants import (
 
 
 class Requester:
-    """Sends what is posted until the responder has all of it."""
+    """Sends posted messages until the responder has all of them."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Requester:
         control: CongestionControl | None = None,
         evs: EvCounters | None = None,
     ) -> None:
-        """`evs` are the counters to count packets in, from zero; None: its own."""
+        """Create a requester that counts packets in `evs`, which start at zero; None: in counters of its own."""
         ev_count = len(profile.evs)
         self._config = config
         self._profile = profile
@@ -67,7 +67,7 @@ class Requester:
         self._window = None if control is None else SendWindow(control, config.window_pkts)
         self._pacer = Pacer(config.packet_interval_ns) if config.packet_interval_ns else None
         self._paced_until_ns: int | None = None
-        """When the pacer lets the next packet go; None if it holds none back."""
+        """Time at which the pacer allows the next packet; None if it holds none back."""
         self._ack_asked = -1
         self._acked = 0
         self._unacked_ns: int | None = None
@@ -103,38 +103,38 @@ class Requester:
 
     @property
     def in_flight_pkts(self) -> int:
-        """Packets sent and neither known to have arrived nor waiting to be sent again."""
+        """Count packets sent, not known to have arrived and not waiting for retransmission."""
         return self._in_flight.sent
 
     @property
     def backlog_pkts(self) -> int:
-        """Posted packets not yet sent, and lost ones not yet sent again."""
+        """Count posted packets not yet sent, and lost ones not yet sent again."""
         return self.messages.end - self._in_flight.end + self._in_flight.lost
 
     @property
     def acked_bytes(self) -> int:
-        """Bytes below the cumulative point."""
+        """Count bytes below the cumulative point."""
         return self.messages.bytes_below(self._in_flight.base)
 
     @property
     def window_psns(self) -> int:
-        """PSNs from the oldest unacknowledged one on that may be sent."""
+        """Count PSNs that may be sent, from the oldest unacknowledged one on."""
         return self._window_psns
 
     @property
     def schedule_lead(self) -> int:
-        """How far the spray schedule is ahead of the packet offset: EVs passed over take a place too."""
+        """Return how far the spray schedule is ahead of the packet offset: skipped EVs use positions too."""
         return self.ev_set.position - self._in_flight.end
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `on_timer` has something to do at the latest; None if never."""
+        """Latest time at which `on_timer` must run; None if never."""
         due = (self.recovery.deadline_ns, self._unacked_ns, self._paced_until_ns)
         known = [each for each in due if each is not None]
         return min(known) if known else None
 
     def expect(self, peer_qpn: int, mpr_dest: int | None, max_wimm: int | None, dynamic_mpr: bool) -> None:
-        """What the peer allows us."""
+        """Set the limits that the peer gives us."""
         self.prober.expect(peer_qpn)
         if mpr_dest is not None:
             self._window_psns = min(self._window_psns, mpr_dest * MPR_UNIT_PSNS)
@@ -143,9 +143,9 @@ class Requester:
         self._dynamic_mpr &= dynamic_mpr
 
     def transmit(self, limit: int, now_ns: int) -> WriteBatch | None:
-        """Up to `limit` packets, lost ones first, oldest first; None if there is nothing to send or no room.
+        """Build up to `limit` packets, lost ones first, oldest first; None if there is nothing to send or no window.
 
-        One batch reads from one source memory: it ends early where the next message lies in another.
+        A batch reads from one source memory: it ends early where the next message lies in another.
         """
         flight = self._in_flight
         limit = self._allowed(limit, now_ns)
@@ -190,11 +190,11 @@ class Requester:
         )
 
     def uses(self, row: int) -> bool:
-        """Whether anything sent on an EV row waits to be heard of, or is to be declared."""
+        """Report whether anything sent on an EV row is outstanding, or still to be declared."""
         return self._in_flight.is_on(row) or self.prober.is_on(row) or self.shares.watching
 
     def probes(self, now_ns: int) -> ProbeBatch | None:
-        """The reliability probes that are wanted, to leave before what `transmit` gives next."""
+        """Build the queued reliability probes; send them before the next packets of `transmit`."""
         batch = self.prober.batch(now_ns)
         if batch is not None:
             self.counters.probes += len(batch)
@@ -202,9 +202,9 @@ class Requester:
         return batch
 
     def receive_sacks(self, cols: SackColumns, now_ns: int) -> int | None:
-        """Learn what arrived and what is lost from (r,) SACKs, r >= 1, in order of arrival.
+        """Process (r,) SACKs, r >= 1, in order of arrival: what arrived and what is lost.
 
-        Returns the peer's ports as the newest SACK has them, bit N = port N; None if it does not say.
+        Returns the peer's port mask of the newest SACK, bit N = port N; None if there is none.
         """
         flight, reader, recovery = self._in_flight, self._reader, self.recovery
         news = reader.read(cols, flight.base, flight.end, None if self._window is None else self._window.possible)
@@ -235,9 +235,11 @@ class Requester:
         return _peer_mask(news)
 
     def receive_nacks(self, cols: NackColumns, now_ns: int) -> bool:
-        """Send again what the responder refused (n,); False if it says that the queue pair has failed.
+        """Queue what the responder refused (n,) for retransmission.
 
-        Only of what is outstanding: a NACK of anything else is forged, or a ghost.
+        False if a NACK shows that the queue pair has failed.
+
+        Only outstanding packets count: a NACK of anything else is forged or stale.
         """
         flight, counters = self._in_flight, self.counters
         offsets = offsets_of(cols.nack_psn, self._start_psn, flight.base)
@@ -247,11 +249,11 @@ class Requester:
         offsets, cols = offsets[sent], cols.take(sent)
         offsets, first = np.unique(offsets, return_index=True)
         cols = cols.take(first)
-        # A NACK of an earlier copy must not touch the one sent since.
+        # A NACK of an earlier copy must not affect the copy sent since.
         current = flight.in_flight_at(offsets)
         current &= self._profile.evs[flight.evs_of(offsets)] == cols.ev
         counters.nacks_stale += int(len(current) - np.count_nonzero(current))
-        # One turn a reason.
+        # One iteration per reason.
         for reason in np.unique(cols.nack_reason[current]).tolist():
             refused = offsets[current & (cols.nack_reason == reason)]
             self.recovery.on_refused(NackReason(reason), refused, now_ns)
@@ -260,9 +262,9 @@ class Requester:
         return not np.count_nonzero(fatal)
 
     def receive_acks(self, cols: AckColumns, now_ns: int) -> None:
-        """Complete the messages that (n,) positive transport ACKs cover, as far as SACKs have told the same."""
+        """Complete messages that (n,) positive transport ACKs cover, as far as SACKs have confirmed them."""
         flight = self._in_flight
-        # One turn an ACK: they keep their distance.
+        # One iteration per ACK: they are spaced in time.
         ends = [offset_of(psn, self._start_psn, flight.base) + 1 for psn in cols.psn.tolist()]
         possible = [end for end in ends if end <= flight.end]
         self.counters.acks += len(ends)
@@ -272,7 +274,7 @@ class Requester:
             self._complete(now_ns)
 
     def first_nak(self, cols: AckColumns, rows: NDArray[np.intp]) -> int | None:
-        """Of the transport NAKs in (m,) rows of (n,) ACKs the first that refuses a packet of an incomplete message."""
+        """Return the first transport NAK, in (m,) rows of (n,) ACKs, that refuses a packet of an incomplete message."""
         low, high = self.messages.first_incomplete, self._in_flight.end
         for row in rows.tolist():
             if low <= offset_of(int(cols.psn[row]), self._start_psn, self._in_flight.base) < high:
@@ -281,23 +283,23 @@ class Requester:
         return None
 
     def on_timer(self, now_ns: int) -> None:
-        """Act on what is overdue; the caller looks at `timer.exhausted` afterwards."""
+        """Act on what is overdue; then the caller checks `timer.exhausted`."""
         self.recovery.on_timer(now_ns)
         if self._unacked_ns is not None and now_ns >= self._unacked_ns:
-            # All has arrived but the transport ACK: whoever answers a probe repeats it.
+            # Only the transport ACK is missing: an answered probe makes the peer repeat it.
             self.timer.use_retry()
             self._unacked_ns = now_ns + self.timer.interval_ns
             if self.ev_set.sendable:
                 self.prober.ask(self.ev_set.any_rows(1))
 
     def fail_acked(self, cols: AckColumns, row: int, now_ns: int) -> None:
-        """Complete what a transport NAK still acknowledges: the messages before the one it refuses."""
+        """Complete messages that a transport NAK still acknowledges: those before the message it refuses."""
         end = offset_of(int(cols.psn[row]), self._start_psn, self._in_flight.base)
         self._acked = max(self._acked, min(end, self._in_flight.base))
         self._complete(now_ns)
 
     def close(self) -> None:
-        """The queue pair has failed: nothing more is sent, and the controller is left to others."""
+        """Stop sending: the queue pair has failed; a shared controller stays with the others."""
         self._in_flight.forget()
         self.messages.release()
         self.shares.give_up()
@@ -305,13 +307,13 @@ class Requester:
 
     @property
     def _window_end(self) -> int:
-        """Offset after the last packet that PSN windows allow; the first rotations must have arrived before more."""
+        """Return the offset after the last packet in PSN windows; more are allowed once the first rotations arrived."""
         base = self._in_flight.base
         end = base + self._window_psns
         return end if base >= self._first_pkts else min(end, self._first_pkts)
 
     def _allowed(self, limit: int, now_ns: int) -> int:
-        """Packets of `limit` that the congestion window, the EVs and the pacer let go now."""
+        """Count the packets, up to `limit`, that the congestion window, the EVs and the pacer allow now."""
         self._paced_until_ns = None
         if not self.backlog_pkts:
             return 0
@@ -332,7 +334,7 @@ class Requester:
         return max(0, min(limit, stop - flight.end))
 
     def _record(self, offsets: NDArray[np.int64], again: int, now_ns: int) -> NDArray[np.uint16]:
-        """Choose an EV for each packet, `again` resends first, and enter them as sent; (n,) EV rows."""
+        """Choose an EV per packet, the first `again` being retransmissions, and record them as sent; (n,) EV rows."""
         flight = self._in_flight
         fresh = len(offsets) - again
         ev_count = len(self.evs.tx_first)
@@ -353,7 +355,7 @@ class Requester:
         return np.concatenate((evs, ev_index)) if again else ev_index
 
     def _flags(self, offsets: NDArray[np.int64], again: int) -> NDArray[np.uint8]:
-        """BTH flags of a batch just recorded: resends marked, and AckReq where the backlog or the window ends."""
+        """Set BTH flags of a batch just recorded: retransmissions, and AckReq where the backlog or the window ends."""
         flags = np.zeros(len(offsets), np.uint8)
         flags[:again] = BTH_RETRANSMISSION
         flight = self._in_flight
@@ -361,14 +363,14 @@ class Requester:
         window_ends = flight.end == self._window_end
         if self._window is not None:
             window_ends |= not self._window.room(1, False)
-        # While an asked-for SACK is still due, a full window needs no second one.
+        # While a requested SACK is still due, a full window needs no second one.
         if backlog_ends or (window_ends and not flight.is_outstanding(self._ack_asked)):
             flags[-1] |= BTH_ACK_REQUEST
             self._ack_asked = int(offsets[-1])
         return flags
 
     def _follow_peer(self, news: SackNews, now_ns: int) -> None:
-        """What SACKs say besides arrivals: the peer's window, and paths that met congestion."""
+        """Apply the other contents of SACKs: the peer's window, and paths that met congestion."""
         cols = news.cols
         newest = [row for row, new in enumerate(news.newest) if new]
         if self._dynamic_mpr and newest:
@@ -379,7 +381,7 @@ class Requester:
             self.prober.follow(now_ns)
 
     def _steer(self, window: SendWindow, news: SackNews, now_ns: int) -> None:
-        """Tell congestion control of the SACKs of a drain, and of the round trips of all packets they answer."""
+        """Give congestion control the SACKs of a drain and the round trips of all packets they answer."""
         cols, flight = news.cols, self._in_flight
         answers = zip(news.answered(), cols.pr.tolist(), cols.rtx.tolist(), strict=True)
         sendings = [(flight.sending_of(offset), rtx) for offset, is_probe, rtx in answers if not is_probe]
@@ -387,7 +389,7 @@ class Requester:
         window.on_sacks(news, samples_of(sent_ns, now_ns), now_ns)
 
     def _complete(self, now_ns: int) -> None:
-        """Complete messages up to the transport ACK, and never beyond what SACKs have told."""
+        """Complete messages up to the transport ACK, and never beyond what SACKs have confirmed."""
         flight, messages = self._in_flight, self.messages
         stop = min(self._acked, flight.base) if self._config.transport_ack else flight.base
         first, count, length = messages.complete_below(stop)
@@ -402,7 +404,7 @@ class Requester:
 
 
 def _peer_mask(news: SackNews) -> int | None:
-    """The newest port mask that is not empty."""
+    """Return the newest port mask that is not empty."""
     masks = news.cols.port_mask
     if masks is None:
         return None

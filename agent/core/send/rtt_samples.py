@@ -1,7 +1,7 @@
-"""Round trips: which samples count, the least, and the average delay above it.
+"""Round trip samples: which are valid, the least, and the average delay above it.
 
-Send times are the caller's table (our choice); the TSETH timestamp serves where there is none. Sources: UET 3.6.13
-(validity), 3.6.13.5 and 3.6.13.6 (base RTT); the average is our choice.
+Send times come from the sender's table (our choice); the TSETH timestamp is used where there is none. Sources: UET
+3.6.13 (validity), 3.6.13.5 and 3.6.13.6 (base RTT); the average is our choice.
 """
 
 from agent.core.congestion.base import RttSamples
@@ -12,15 +12,18 @@ _GAIN = 1 / 8
 
 
 def is_valid(resends: int, echoed_rtx: bool) -> bool:
-    """Whether an answered packet gives a round trip: it must be known which transmission is answered (UET).
+    """Report whether an answered packet gives a round trip: it must be known which transmission is answered (UET).
 
-    `resends` is how often it was sent again so far, `echoed_rtx` the retransmission bit of its SACK.
+    `resends` counts its retransmissions so far, `echoed_rtx` is the retransmission bit of its SACK.
     """
     return resends == echoed_rtx
 
 
 def samples_of(sent_ns: list[int], now_ns: int) -> RttSamples | None:
-    """Round trips of the valid packets a drain's SACKs answer, last sent at `sent_ns`; None if there is none."""
+    """Sample the round trips of the valid packets that a drain's SACKs answer, last sent at `sent_ns`.
+
+    None: no sample.
+    """
     if not sent_ns:
         return None
     taken = len(sent_ns)
@@ -28,24 +31,24 @@ def samples_of(sent_ns: list[int], now_ns: int) -> RttSamples | None:
 
 
 def elapsed_ns(tx_timestamp: int, now_ns: int) -> int:
-    """Age of a reflected timestamp, in whole ticks of 8192 ns, wrong by a multiple of 537 ms if older."""
+    """Return the age of a reflected timestamp, in whole ticks of 8192 ns, modulo 537 ms."""
     return (now_ns // TX_TIMESTAMP_TICK_NS - tx_timestamp & 0xFFFF) * TX_TIMESTAMP_TICK_NS
 
 
 class RttEstimator:
-    """One destination's round trip: least and averages."""
+    """Round trip to one destination: least and averages."""
 
     def __init__(self, base_rtt_ns: int, floor_ns: int = 0) -> None:
-        """`base_rtt_ns` is the configured one, from which the least starts; it never falls below `floor_ns`."""
+        """Start with the configured `base_rtt_ns` as the least round trip; it never falls below `floor_ns`."""
         self._floor_ns = floor_ns
         self.base_rtt_ns = base_rtt_ns
         self.average_delay_ns = 0.0
-        """Above the base."""
+        """Average delay above the base."""
         self.srtt_ns: float | None = None
         """Smoothed round trip; None before the first sample."""
 
     def add(self, samples: RttSamples) -> float:
-        """Learn from samples; their mean delay above the base, ns, not negative."""
+        """Add samples; return their mean delay above the base, ns, not negative."""
         self.base_rtt_ns = min(self.base_rtt_ns, max(samples.least_ns, self._floor_ns))
         weight = _weight(samples.taken)
         last = samples.mean_ns if self.srtt_ns is None else self.srtt_ns
@@ -55,10 +58,10 @@ class RttEstimator:
         return delay_ns
 
     def add_delay(self, delay_ns: float, count: int) -> None:
-        """Count a delay that was not measured, as a trimmed packet stands for one."""
+        """Count a delay that was not measured, such as that of a trimmed packet."""
         self.average_delay_ns += _weight(count) * (delay_ns - self.average_delay_ns)
 
 
 def _weight(count: int) -> float:
-    """Weight of so many equal samples taken one after another."""
+    """Return the weight of `count` equal samples taken one after another."""
     return 1 - (1 - _GAIN) ** count

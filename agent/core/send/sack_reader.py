@@ -1,7 +1,7 @@
-"""SACK columns to facts: what had arrived, what was missing, and which of the SACKs is the newest. MRC Table 7-14.
+"""Reading of SACK columns: what had arrived, what was missing, and which SACK is the newest. MRC Table 7-14.
 
-SACKs overtake one another. One that counts fewer arrivals than another already read tells what arrived, never what is
-missing. Refuses to know EVs, timers and windows.
+SACKs overtake one another. One that counts fewer arrivals than a SACK already read shows what arrived, never what is
+missing. Knows no EVs, timers or windows.
 """
 
 from collections.abc import Callable
@@ -19,7 +19,7 @@ _Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]
 
 
 class SackNews(NamedTuple):
-    """What the possible ones of the SACKs of a drain say. They are few, so that what each says by itself is a list."""
+    """Contents of the valid SACKs of a drain. They are few, so what each says by itself is a list."""
 
     cols: SackColumns
     cack: list[int]
@@ -31,26 +31,26 @@ class SackNews(NamedTuple):
     """Offset after the highest cumulative point."""
 
     def received(self, end: int) -> NDArray[np.bool_] | None:
-        """Which packets from `base` on some bitmap shows, (end - base,); None: none."""
+        """Return which packets from `base` on some bitmap shows, (end - base,); None: none."""
         return None if self.shown is None else spread(*self.shown, end - self.base)
 
     def answered(self) -> list[int]:
-        """Offsets of the packets they answer, (r,); meaningless for those that answer a probe."""
+        """Return the offsets of the packets they answer, (r,); meaningless for SACKs that answer a probe."""
         return [cack + offset for cack, offset in zip(self.cack, self.cols.ack_psn_offset.tolist(), strict=True)]
 
 
 class SackReader:
-    """Reads one queue pair's SACKs; remembers how new the newest was."""
+    """Reads SACKs of one queue pair; remembers how many arrivals the newest counted."""
 
     def __init__(self, start_psn: int) -> None:
         self._start_psn = start_psn
         self._newest_received = 0
         self.known_received = 0
-        """Arrivals we know of; the requester keeps it."""
+        """Arrivals known so far; the requester updates it."""
         self.read_count = 0
         self.stale = 0
         self.rejected = 0
-        """They acknowledge what was never sent, or count more bytes than were."""
+        """SACKs that acknowledge packets never sent, or count more bytes than were sent."""
 
     def read(
         self,
@@ -59,9 +59,9 @@ class SackReader:
         end: int,
         possible_clock: Callable[[NDArray[np.uint32]], NDArray[np.bool_]] | None = None,
     ) -> SackNews | None:
-        """The news of (r,) SACKs, r >= 1, in order of arrival; None if none of them is possible.
+        """Read (r,) SACKs, r >= 1, in order of arrival; None if none of them is valid.
 
-        `possible_clock` says of (r,) byte clocks which can be, if anybody reads them.
+        `possible_clock` reports which of (r,) byte clocks are possible; None: byte clocks are not used.
         """
         if possible_clock is not None:
             right = possible_clock(cols.rcvd_bytes)
@@ -70,7 +70,7 @@ class SackReader:
                 cols = cols.take(right)
                 if not len(cols):
                     return None
-        # One turn a SACK, here and in what reads the news.
+        # One iteration per SACK, here and in readers of the news.
         cack = [offset_of(psn, self._start_psn, base) for psn in cols.cack_psn.tolist()]
         received = [point + held + 1 for point, held in zip(cack, cols.ooo_count.tolist(), strict=True)]
         if max(received) > end:
@@ -88,12 +88,12 @@ class SackReader:
         return SackNews(cols, cack, newest, self._shown(cols, cack, base, end), base)
 
     def missing(self, news: SackNews, end: int) -> NDArray[np.bool_] | None:
-        """Which packets from `base` on had not arrived when the newest SACK was written, (m,); None: all unknown ones.
+        """Return which packets from `base` on had not arrived at the newest SACK, (m,); None: all unknown ones.
 
-        Older SACKs tell nothing here: what they show as missing may have arrived since.
+        Older SACKs do not count here: what they show as missing may have arrived since.
         """
         if self.known_received == self._newest_received:
-            # We know of as many arrivals as the responder had counted, so there were no others.
+            # We know as many arrivals as the responder had counted, so there were no others.
             return None
         if news.shown is None:
             missing = np.zeros(1, np.bool_)
@@ -107,7 +107,7 @@ class SackReader:
 
     @staticmethod
     def _shown(cols: SackColumns, cack: list[int], base: int, end: int) -> _Shown | None:
-        """The bitmaps relative to `base`; None if they hold nothing above it, as while all arrives in order."""
+        """Return the bitmaps relative to `base`; None if they hold nothing above it, as when all arrives in order."""
         if base == end or not np.count_nonzero(cols.ooo_count):
             return None
         return np.array(cack, np.int64) + cols.sack_offset - base, bits_of(cols.bitmap)

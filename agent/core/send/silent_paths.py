@@ -1,9 +1,9 @@
-"""Paths from which nothing comes back while others answer: each EV row that is silent, until it is heard of again.
+"""Silent paths: EV rows from which nothing comes back while others answer, until something arrives on them again.
 
-A dead path proves nothing: no later packet on the same EV ever arrives. It is silent once probes on it were without
-answer, and so many packets and probes in a row are missing although others have overtaken them. All its packets are
-lost then, and what is sent on it later is sent on another EV as well, at once, so that no window waits for it. Knows
-neither states nor policies: whoever uses the EV goes on using it. Our choice.
+A dead path gives no proof of loss, because no later packet on the same EV ever arrives. A path is silent once probes on
+it had no answer, and enough packets and probes in a row are missing although others have overtaken them. Then all its
+packets count as lost, and what is sent on it later is sent on another EV as well, at once, so that no window waits for
+it. Knows neither states nor policies: a sender that uses the EV goes on using it. Our choice.
 """
 
 from collections.abc import Iterable
@@ -22,21 +22,21 @@ ENOUGH = 8
 
 
 class SilentPaths:
-    """Of one queue pair, judged by what `flight` knows of its EV rows."""
+    """Silent paths of one queue pair, determined from what `flight` knows of its EV rows."""
 
     def __init__(self, flight: InFlight) -> None:
         count = len(flight.seen_order)
         self._flight = flight
         self._witnesses = min(WITNESSES, count - 1)
         self._until_order = np.full(count, -1, np.int64)
-        """Silent until something sent at this place in the order, or later, has arrived."""
+        """The row is silent until something sent at this position in transmission order, or later, has arrived."""
         self._given_up = np.zeros(count, np.int64)
-        """Packets and probes that others have overtaken, since something was last heard of the row."""
+        """Packets and probes that others have overtaken since the last arrival on the row."""
         self._seen_order = flight.seen_order.copy()
         self._any = False
 
     def rows(self) -> NDArray[np.bool_] | None:
-        """(e,) whether each EV row is silent; None if none is."""
+        """Return (e,) whether each EV row is silent; None if none is."""
         if not self._any:
             return None
         silent = self._flight.seen_order < self._until_order
@@ -44,20 +44,25 @@ class SilentPaths:
         return silent if self._any else None
 
     def on_lost(self, evs: NDArray[np.uint16] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Packets on (m,) EV rows, which others have overtaken, were given up; (e,) how many in a row on each."""
+        """Count packets on (m,) EV rows that others have overtaken and that were given up.
+
+        Return the count in a row, (e,).
+        """
         self._follow()
         self._given_up += np.bincount(evs, minlength=len(self._given_up))
         return self._given_up
 
     def overtaken(self, before_ns: int, missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """(e,) packets in flight since `before_ns`, explicitly `missing`, with later arrivals on other rows only."""
+        """Count, (e,) per row, `missing` packets in flight since `before_ns` that only other rows have overtaken."""
         return self._flight.overtaken(self._heard_order(), before_ns, missing)
 
     def on_unanswered(self, probes: Iterable[OutstandingProbe], missing: NDArray[np.bool_] | None) -> NDArray[np.int64]:
-        """Probes were given up: (e,) how many packets and probes are missing on their rows, 0 where no packet is.
+        """Process probes that were given up.
 
-        Those count that others have overtaken; `missing` is what the newest SACK shows, as in `InFlight.infer_lost`.
-        Rows with enough are silent from now on.
+        Return (e,) packets and probes missing on their rows, 0 where no packet is.
+
+        Only those that others have overtaken count; `missing` is what the newest SACK shows, as in
+        `InFlight.infer_lost`. Rows with enough are silent from now on.
         """
         self._follow()
         counts = np.zeros(len(self._given_up), np.int64)
@@ -76,7 +81,10 @@ class SilentPaths:
         return counts
 
     def _heard_order(self) -> int:
-        """Witnesses know of something that was sent at this place in the order, or later; -1 without any."""
+        """Return the position in transmission order up to which enough witnesses have arrivals.
+
+        -1 without witnesses.
+        """
         if not self._witnesses:
             return -1
         return int(np.partition(self._flight.seen_order, -self._witnesses)[-self._witnesses])

@@ -1,6 +1,6 @@
-"""Smoothed round trip and its deviation, and what loss detection makes of them. Times from the local send table.
+"""Smoothed round trip and its deviation, for loss detection. Times come from the local send table.
 
-Kept apart from congestion control: this one wants to be late rather than wrong. RFC 6298 weights.
+Separate from congestion control: loss detection should be late rather than wrong. RFC 6298 weights.
 """
 
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from numpy.typing import NDArray
 
 @dataclass(slots=True)
 class RoundTrip:
-    """An estimate over some paths."""
+    """Round trip estimate over some paths."""
 
     smoothed_ns: int = 0
-    """0 before the first sample."""
+    """Smoothed round trip; 0 before the first sample."""
     deviation_ns: int = 0
     least_ns: int = 0
     latest_ns: int = 0
     samples: int = 0
 
     def add(self, rtt_ns: int) -> None:
-        """One valid sample."""
+        """Add one valid sample."""
         self.samples += 1
         self.latest_ns = rtt_ns
         if self.samples == 1:
@@ -33,42 +33,46 @@ class RoundTrip:
         self.least_ns = min(self.least_ns, rtt_ns)
 
     def forget_spread(self) -> None:
-        """The load moved to other paths, whose queues grow: the spread is as unknown as after a first sample."""
+        """Widen the spread to that of a first sample: the load moved to other paths, whose queues grow."""
         self.deviation_ns = max(self.deviation_ns, self.smoothed_ns // 2)
 
     def tolerance_ns(self, floor_ns: int) -> int:
-        """How long a packet may be late before its absence means something: 1.25 round trips and their spread.
+        """Return how late a packet may be before it counts as lost: 1.25 round trips plus their spread.
 
-        Of the latest round trip, if it is longer than usual: a growing queue delays all packets (as RACK, RFC 8985).
+        It uses the latest round trip if that is longer than usual: a growing queue delays all packets (as RACK, RFC
+        8985).
         """
         return max(floor_ns, max(self.smoothed_ns, self.latest_ns) * 5 // 4 + 4 * self.deviation_ns)
 
 
 class RoundTrips:
-    """One queue pair's estimates: over all its paths, and one a plane.
+    """Round trip estimates of one queue pair: over all its paths, and per plane.
 
-    A packet is late by what its own plane takes. Windows count packets over all planes, so the queue of one can be
-    several times that of another for as long as it lasts, and its packets would be called late by the others' haste.
+    The lateness of a packet is judged by its own plane. Windows count packets over all planes, so one plane's queue can
+    be several times that of another, and its packets would seem late by the times of faster planes.
     """
 
     def __init__(self, planes: NDArray[np.uint8]) -> None:
-        """`planes` (e,) is the plane of each EV row."""
+        """Create estimates for EV rows with these `planes` (e,)."""
         self.all = RoundTrip()
         self._planes = planes
         self._of_plane = {plane: RoundTrip() for plane in np.unique(planes).tolist()}
 
     def add(self, rtt_ns: int, row: int) -> None:
-        """One valid sample, of a packet or probe sent on an EV row."""
+        """Add one valid sample, of a packet or probe sent on an EV row."""
         self.all.add(rtt_ns)
         self._of_plane[int(self._planes[row])].add(rtt_ns)
 
     def forget_spread(self) -> None:
-        """The load moved to other paths, whose queues grow."""
+        """Widen the spread of all planes: the load moved to other paths, whose queues grow."""
         for each in (self.all, *self._of_plane.values()):
             each.forget_spread()
 
     def tolerances_ns(self, floor_ns: int) -> NDArray[np.int64]:
-        """(e,) how long a packet of each EV row may be late; by all planes where its own has no sample yet."""
+        """Return (e,) how late a packet of each EV row may be.
+
+        The estimate of all planes where its own has no sample.
+        """
         found = np.full(256, self.all.tolerance_ns(floor_ns), np.int64)
         for plane, trip in self._of_plane.items():
             if trip.samples:

@@ -1,6 +1,6 @@
-"""What one requester tells its congestion control: nominal bytes sent, received, lost and given up, packet by packet.
+"""Congestion control input of one requester: nominal bytes sent, received, lost and discarded, per packet.
 
-A controller may serve several queue pairs, so each keeps account of its own part and takes it out when it is idle or
+A controller may serve several queue pairs, so each keeps its own share of the counts and removes it when it is idle or
 fails. Knows no algorithm. MRC chapter 8.
 """
 
@@ -16,29 +16,31 @@ _MARKED = EcnVerdict.SKIP_ONCE.value
 
 
 class SendWindow:
-    """The account of one queue pair with its controller; slots are those of the in-flight rings."""
+    """Share of one queue pair in its controller's counts; slots are those of the in-flight rings."""
 
     def __init__(self, control: CongestionControl, window_psns: int) -> None:
         self.control = control
         self._nominal_bytes = np.zeros(ring_size(window_psns), np.int64)
         self._outstanding_bytes = 0
-        """Ours of the controller's in-flight bytes; signed."""
+        """Our part of the controller's in-flight bytes; signed."""
         self._clock = 0
         """Newest rcvd_bytes of the peer, in its units, unwrapped."""
         self._sent_bytes = 0
-        """Of all first transmissions: the peer's clock cannot be ahead of them."""
+        """Bytes of all first transmissions: the peer's byte clock cannot exceed them."""
 
     def room(self, limit: int, idle: bool) -> int:
-        """Packets that may go now, at most `limit`; one at least if `idle`, when nothing of ours is in flight.
+        """Count the packets that may be sent now, at most `limit`.
 
-        Otherwise nothing would ever come that could open the window.
+        At least one if `idle`, when nothing of ours is in flight.
+
+        Otherwise no answer could ever open the window.
         """
         if idle:
             self.settle()
         return min(limit, max(self.control.room_pkts(), int(idle)))
 
     def on_sent(self, offsets: NDArray[np.int64], payload_bytes: NDArray[np.uint32], again: int = 0) -> None:
-        """Packets at (n,) offsets go out, the first `again` of them not for the first time."""
+        """Count packets at (n,) offsets as sent; the first `again` are retransmissions."""
         nominal = payload_bytes.astype(np.int64) + NOMINAL_HEADER_BYTES
         self._nominal_bytes[offsets & (len(self._nominal_bytes) - 1)] = nominal
         total = int(nominal.sum())
@@ -47,14 +49,14 @@ class SendWindow:
         self.control.on_sent(total)
 
     def possible(self, rcvd_bytes: NDArray[np.uint32]) -> NDArray[np.bool_]:
-        """(r,) which byte clocks of SACKs can be (MRC 12.4): those that count no more than was sent, and older ones."""
+        """Report (r,) which byte clocks of SACKs are possible (MRC 12.4): no more than was sent, or older ones."""
         ahead = (rcvd_bytes.astype(np.int64) - self._clock) & RCVD_BYTES_MASK
         most = -(-self._sent_bytes // RCVD_BYTES_UNIT) - self._clock
         found: NDArray[np.bool_] = (ahead <= most) | (ahead > RCVD_BYTES_MASK >> 1)
         return found
 
     def on_sacks(self, news: SackNews, rtt: RttSamples | None, now_ns: int) -> None:
-        """The SACKs of a drain: the byte clock never goes back, however they overtake one another."""
+        """Process the SACKs of a drain; the byte clock never goes back, although SACKs overtake one another."""
         cols = news.cols
         steps = [(units - self._clock) & RCVD_BYTES_MASK for units in cols.rcvd_bytes.tolist()]
         ahead = [step if step <= RCVD_BYTES_MASK >> 1 else 0 for step in steps]
@@ -73,22 +75,22 @@ class SendWindow:
         self.control.on_sacks(feedback, now_ns)
 
     def on_lost(self, slots: NDArray[np.int64]) -> None:
-        """Packets in these slots (m,) are inferred lost."""
+        """Count packets in these slots (m,) as lost by inference."""
         if total := self._taken(slots):
             self.control.on_lost(total)
 
     def on_trimmed(self, slots: NDArray[np.int64], now_ns: int) -> None:
-        """Packets in these slots (m,) were trimmed."""
+        """Count packets in these slots (m,) as trimmed."""
         if total := self._taken(slots):
             self.control.on_trimmed(total, len(slots), now_ns)
 
     def on_refused(self, slots: NDArray[np.int64]) -> None:
-        """Packets in these slots (m,) were refused for no fault of the network."""
+        """Count packets in these slots (m,) as refused for a reason other than the network."""
         if total := self._taken(slots):
             self.control.on_discarded(total)
 
     def settle(self) -> None:
-        """Nothing of ours is in flight: what is left of our account is rounding, or arrivals thought lost."""
+        """Clear our share while nothing of ours is in flight: it is rounding, or arrivals that were thought lost."""
         if self._outstanding_bytes:
             self.control.on_discarded(self._outstanding_bytes)
             self._outstanding_bytes = 0
