@@ -6,8 +6,8 @@ Owned by the lab's owner; a capture is running only once tcpdump has said that i
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -101,7 +101,7 @@ class Captures:
 
         Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump or room.
         """
-        with rights_of(place.invoker):
+        with _writing(place):
             make_folder(place.folder)
         size = size or CaptureSize()
         if full := full_disk_text(self._labdir.path):
@@ -167,12 +167,22 @@ class Captures:
         packets = most_packets(size.most_bytes, size.snaplen)
         command = tcpdump_command(end.port.interface, size.snaplen, packets)
         inside = command_inside(namespace_name(self._labdir.lab, end.node), command)
-        with rights_of(place.invoker):
+        with _writing(place):
             target = new_file(file)
         with target:
             process = spawn(inside, self._labdir.lab, said, stdout=target)
         since = f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}"
         return _Running(end, file, said, since, client, process, size.snaplen, packets)
+
+
+@contextmanager
+def _writing(place: CapturePlace) -> Iterator[None]:
+    """Inside the body files are made with the user's rights. Raises `EnvironmentLackingError` where that fails."""
+    try:
+        with rights_of(place.invoker):
+            yield
+    except OSError as error:
+        raise EnvironmentLackingError(f"{error.filename or place.folder}: {error.strerror or error}") from error
 
 
 def _wait_listening(capture: _Running) -> None:

@@ -54,3 +54,10 @@ def test_a_disk_that_is_full_by_the_end_is_told_and_one_that_is_gone_is_not(
     assert full_disk_text(Path("/proc")) == ""
     monkeypatch.setattr(disk_room, "disk_free", lambda _: 100)
     assert full_disk_text(tmp_path) == f"No space left on device: 100 B free in {tmp_path}"
+
+
+def test_a_folder_that_cannot_be_made_is_no_fault_of_the_lab(tmp_path: Path) -> None:
+    (tmp_path / "pcap").write_text("")
+    captures = Captures(LabDir("x", tmp_path))
+    with pytest.raises(EnvironmentLackingError, match=rf"^{tmp_path}/pcap: "):
+        captures.start([], CapturePlace(tmp_path / "pcap", None))
