@@ -4,10 +4,9 @@ import time
 from collections.abc import Callable
 
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.accuse.source_counts import with_entered
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
-from agent.spraycheck.leaf.leaves import Leaves, owed_of
+from agent.spraycheck.leaf.leaves import Leaves, owed_of, with_source_counts
 from agent.spraycheck.records import (
     Stamp,
     conclusion_records,
@@ -41,7 +40,7 @@ def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Stamp, unheard
         log.append(select_record(flow, stamp))
     for refused in (flow for turn in turns for flow in turn.refused):
         log.append(unmeasured_record(refused, stamp))
-    reports = with_entered([report for turn in turns for report in turn.reports], leaves)
+    reports = with_source_counts([report for turn in turns for report in turn.reports], leaves)
     reports += unheard.reports(turns, stamp.mono_ns)
     accusations = monitor.observe(reports, owed_of(turns) + unheard.owed(), stamp.mono_ns)
     # Before the verdicts: who has read a run's last verdict has read what follows from it.

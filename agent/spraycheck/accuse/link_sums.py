@@ -49,7 +49,7 @@ class LinkSum:
     """Probability that a drop of the asked rate on this link would not be flagged here."""
 
 
-def seen_together(evidence: Collection[Evidence], asked: Asked) -> list[Evidence]:
+def with_sums(evidence: Collection[Evidence], asked: Asked) -> list[Evidence]:
     """The same evidence; a path that was `insufficient` is `healthy` if all flows over it say so, and a lossy one is
     `failed` if all flows over one of its links do.
 

@@ -20,7 +20,7 @@ from agent.spraycheck.accuse.conclusions import (
     path_conclusions,
 )
 from agent.spraycheck.accuse.deciding import DecidingFlow
-from agent.spraycheck.accuse.link_sums import LinkSum, link_sums, seen_together
+from agent.spraycheck.accuse.link_sums import LinkSum, link_sums, with_sums
 from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
 from agent.spraycheck.accuse.pair_sums import LeafPair, PairTotals
 from agent.spraycheck.expectation import Expectation
@@ -187,7 +187,7 @@ class Monitor:
         """The evidence, with what flows say together."""
         if matter[1] is not Expectation.DECLARED or self._asked is None:
             return known.evidence
-        return seen_together(known.evidence, self._asked)
+        return with_sums(known.evidence, self._asked)
 
     def _conclude(
         self,

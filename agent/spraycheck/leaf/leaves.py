@@ -3,9 +3,9 @@
 A leaf is in this process, or in one of its own (`remote`); the monitor cannot tell the difference.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from agent.spraycheck.expectation import Expectation
@@ -135,3 +135,31 @@ def owed_of(turns: Collection[Turn]) -> Counter[tuple[tuple[int, Expectation], F
     for each in (each for turn in turns for each in turn.owed):
         owed[(each.epoch, each.expectation), each.path] += each.flows
     return owed
+
+
+def with_source_counts(reports: Sequence[FlowReport], leaves: Leaves) -> list[FlowReport]:
+    """The same reports; those by a declaration with the source leaf's count, where it has one. Raises SprayCheckError.
+
+    The two counts tell a host's own link from what lies behind its leaf. When a flow is judged by its declaration
+    nothing of it is on its way any more, so the source leaf's count is complete. Asks no leaf that is the source of
+    none.
+    """
+    wanted: dict[Place, set[Key]] = defaultdict(set)
+    for each in reports:
+        if each.sent is not None and _source(each) in leaves.rules:
+            wanted[_source(each)].add(_key(each))
+    known = leaves.known(wanted)
+    return [each if each.sent is None else _joined(each, known) for each in reports]
+
+
+def _joined(report: FlowReport, known: Mapping[tuple[Place, Key], Known]) -> FlowReport:
+    counted = known.get((_source(report), _key(report)))
+    return replace(report, entered=None if counted is None else counted.entered)
+
+
+def _source(report: FlowReport) -> Place:
+    return report.flow.plane, report.flow.src_leaf
+
+
+def _key(report: FlowReport) -> Key:
+    return report.flow.qpn, report.flow.epoch

@@ -14,7 +14,7 @@ from scipy.special import chdtrc
 
 from agent.spraycheck.statistics.binomial import all_at_least, at_least, at_most, quantile
 from agent.spraycheck.statistics.doubt import LOST_ALIKE, NOTHING_SENT, Doubt, DoubtKind
-from agent.spraycheck.statistics.loss_groups import DOUBT_ALARM, Counts, Flags, apart, level_against
+from agent.spraycheck.statistics.loss_groups import DOUBT_ALARM, Counts, Flags, in_lossy_group, level_against
 from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE, Asked, PathVerdict, Verdict
 
 ALIKE_ALARM = 0.05
@@ -103,7 +103,7 @@ def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
     others = sent.sum(-1, keepdims=True) - sent
     level = level_against(COMMON_LOSS_ALARM, others, all_lost - lost, asked.stray_rate, asked.test_level)
     alone = all_at_least(lost, all_lost, share) <= level
-    flags: Flags = short & (alone | apart(sent, lost, asked.stray_rate, asked.test_level))
+    flags: Flags = short & (alone | in_lossy_group(sent, lost, asked.stray_rate, asked.test_level))
     return flags
 
 

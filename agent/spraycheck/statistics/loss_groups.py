@@ -28,7 +28,7 @@ def level_against(mild: float, sent: Counts, lost: Counts, stray_rate: float, st
     return np.where(all_at_least(lost, sent, stray_rate) > DOUBT_ALARM, mild, strict)
 
 
-def apart(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
+def in_lossy_group(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
     """Paths of groups that lose more than the rest of their flow: several failed paths hide one another's share.
 
     Once a group is found, the rest is looked at as a flow of its own: a path that loses much hides one that loses

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from agent.spraycheck.statistics.binomial import at_least, at_most, quantile
 from agent.spraycheck.statistics.calibration import Calibration, FlowShape, calibrate
 from agent.spraycheck.statistics.doubt import SHORT_ALIKE, Doubt, DoubtKind
-from agent.spraycheck.statistics.loss_groups import apart
+from agent.spraycheck.statistics.loss_groups import in_lossy_group
 from agent.spraycheck.statistics.test_count import LEAST_TESTS
 from agent.wire.constants import PSN_SPACE, SprayPolicyCode
 
@@ -177,7 +177,7 @@ def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
 
     If the counts prove that the flow was not shared as expected, every path is `insufficient`.
     """
-    surplus, total, in_group = _surplus(test, counts), int(counts.sum()), _apart(test, counts)
+    surplus, total, in_group = _surplus(test, counts), int(counts.sum()), _in_lossy_group(test, counts)
     return tuple(
         _judge_path(test, path, int(count), total, bool(in_group[path]), surplus) for path, count in enumerate(counts)
     )
@@ -212,14 +212,14 @@ def healthy_p_value(test: FlowTest, count: int) -> float:
     return at_least(ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.asked.stray_rate)
 
 
-def _apart(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _in_lossy_group(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Paths of a group that lost more than the rest, `(k,)`; none under random spraying, where losses are unknown."""
     deficits = np.ceil(test.shape.expected - counts).astype(np.int64)
     if test.shape.policy is SprayPolicyCode.RANDOM or test.shape.paths == 1:
         return np.zeros(len(counts), np.bool_)
     lost = np.where(deficits > test.calibration.end_effect_pkts, deficits, 0)
     sent = np.maximum(counts + lost, lost)
-    return apart(sent, lost, test.asked.stray_rate, test.asked.test_level)
+    return in_lossy_group(sent, lost, test.asked.stray_rate, test.asked.test_level)
 
 
 def _stands_out(test: FlowTest, count: int, total: int) -> bool:

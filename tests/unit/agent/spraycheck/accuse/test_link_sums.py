@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from agent.spraycheck.accuse.link_sums import MOST_LOSE, link_sums, seen_together
+from agent.spraycheck.accuse.link_sums import MOST_LOSE, link_sums, with_sums
 from agent.spraycheck.accuse.localize import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.binomial import at_most
@@ -50,7 +50,7 @@ def test_a_link_whose_flows_retire_it_at_once_is_named_all_the_same(up):
                 rate[5] = 0.01
             evidence += flow(src, dst, *retiring(rng, rate, 2000))
         assert not any(each.verdict is Verdict.FAILED for each in evidence)
-        found = localize(seen_together(evidence, ASKED))
+        found = localize(with_sums(evidence, ASKED))
         expected = "p0:leaf3>spine5" if up else "p0:spine5>leaf3"
         assert {str(link) for link in found.links} <= {expected}
         named += [str(link) for link in found.links] == [expected]
@@ -65,7 +65,7 @@ def test_stray_losses_of_a_healthy_fabric_accuse_nothing():
         for src, dst in PAIRS:
             sent = np.full(SPINES, 20_000)
             evidence += flow(src, dst, sent, rng.binomial(sent, ASKED.stray_rate))
-        accused += localize(seen_together(evidence, ASKED)).finding is not Finding.NONE
+        accused += localize(with_sums(evidence, ASKED)).finding is not Finding.NONE
     assert accused <= 1
 
 
@@ -76,7 +76,7 @@ def test_losses_on_a_hosts_link_fall_on_all_its_paths_and_accuse_none():
         for src, dst in PAIRS:
             rate = np.full(SPINES, 0.01 if src == 3 else 0.0)
             evidence += flow(src, dst, *retiring(rng, rate, 300))
-        accused += bool(localize(seen_together(evidence, ASKED)).links)
+        accused += bool(localize(with_sums(evidence, ASKED)).links)
     assert accused <= 4, "1 % of flows may look uneven by chance, and two of them must agree"
 
 
@@ -95,7 +95,7 @@ def small_flows(
 
 def told(evidence: list[Evidence], asked: Asked = ASKED) -> dict[str, Verdict]:
     """The verdicts on links, after the localisation as the monitor does it."""
-    found = localize(seen_together(evidence, asked))
+    found = localize(with_sums(evidence, asked))
     accused = {*found.links}.union(*found.candidates)
     return {str(each.link): each.verdict for each in link_sums(evidence, asked, accused)}
 
@@ -219,7 +219,7 @@ def test_a_path_is_cleared_by_all_its_flows_as_seldom_as_stated_where_it_drops()
     assert {each.verdict for each in both_flows((0, 0), half, asked)} == {Verdict.INSUFFICIENT}
     cleared = 0.0
     for lost in np.ndindex(16, 16):
-        first, _, _, _, second, *_ = seen_together(both_flows(lost, half, asked), asked)
+        first, _, _, _, second, *_ = with_sums(both_flows(lost, half, asked), asked)
         assert (first.verdict is Verdict.HEALTHY) == (second.verdict is Verdict.HEALTHY)
         cleared += chance[lost[0]] * chance[lost[1]] * (first.verdict is Verdict.HEALTHY)
     assert 0 < cleared <= asked.miss
@@ -231,5 +231,5 @@ def test_a_path_that_one_flow_alone_fails_is_not_cleared_by_the_others():
         Evidence(FabricPath(0, 0, spine, 1), Verdict.INSUFFICIENT, qpn, 900) for qpn in range(9) for spine in range(4)
     ]
     short = Evidence(FabricPath(0, 0, 0, 1), Verdict.FAILED, 9, 900, 3)
-    verdicts = {each.path.spine: each.verdict for each in seen_together([short, *few], asked)}
+    verdicts = {each.path.spine: each.verdict for each in with_sums([short, *few], asked)}
     assert verdicts == {0: Verdict.INSUFFICIENT, 1: Verdict.HEALTHY, 2: Verdict.HEALTHY, 3: Verdict.HEALTHY}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from agent.spraycheck.statistics.loss_groups import GROUP_ALARM, apart
+from agent.spraycheck.statistics.loss_groups import GROUP_ALARM, in_lossy_group
 
 STRAY, STRICT = 1e-6, 1e-3 / 4096
 PACKETS, PATHS, FLOWS = 2000, 8, 20_000
@@ -12,7 +12,7 @@ PACKETS, PATHS, FLOWS = 2000, 8, 20_000
 
 def flags(*lost: int) -> list[bool]:
     counts = np.array(lost, np.int64)
-    return apart(np.full_like(counts, PACKETS), counts, STRAY, STRICT).tolist()
+    return in_lossy_group(np.full_like(counts, PACKETS), counts, STRAY, STRICT).tolist()
 
 
 @pytest.mark.parametrize(
@@ -37,21 +37,21 @@ def drawn(seed: int, rates: list[float]) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("rate", [0.0005, 0.002, 0.01, 0.1])
 def test_losses_common_to_all_paths_rarely_split_them(rate):
-    alarms = int(apart(*drawn(1, [rate] * PATHS), STRAY, STRICT).any(-1).sum())
+    alarms = int(in_lossy_group(*drawn(1, [rate] * PATHS), STRAY, STRICT).any(-1).sum())
     assert alarms <= binom.ppf(1 - 1e-6, FLOWS, GROUP_ALARM)
 
 
 @pytest.mark.parametrize("rate", [0.0005, 0.002, 0.01])
 def test_behind_a_failed_path_they_split_the_rest_no_more_often(rate):
     """The second look is at the level of the first."""
-    found = apart(*drawn(2, [0.3] + [rate] * (PATHS - 1)), STRAY, STRICT)
+    found = in_lossy_group(*drawn(2, [0.3] + [rate] * (PATHS - 1)), STRAY, STRICT)
     assert found[:, 0].all()
     assert int(found[:, 1:].any(-1).sum()) <= binom.ppf(1 - 1e-6, FLOWS, GROUP_ALARM)
 
 
 def test_a_path_that_loses_little_shows_beside_one_that_loses_much():
     """Seven losses are enough: (1/7)^7 times the groups and sizes there are is below the level."""
-    found = apart(*drawn(3, [0.08, 0.01] + [0.0] * (PATHS - 2)), STRAY, STRICT)
+    found = in_lossy_group(*drawn(3, [0.08, 0.01] + [0.0] * (PATHS - 2)), STRAY, STRICT)
     assert found[:, 0].all()
     assert int((~found[:, 1]).sum()) <= binom.ppf(1 - 1e-6, FLOWS, binom.cdf(6, PACKETS, 0.01))
     assert not found[:, 2:].any()

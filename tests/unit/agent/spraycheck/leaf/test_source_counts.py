@@ -3,9 +3,8 @@
 from dataclasses import replace
 from typing import cast
 
-from agent.spraycheck.accuse.source_counts import with_entered
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
-from agent.spraycheck.leaf.leaves import SharedLeaves
+from agent.spraycheck.leaf.leaves import SharedLeaves, with_source_counts
 from tests.unit.agent.spraycheck.accuse.test_monitor import declared, report
 from tests.unit.agent.spraycheck.leaf.test_leaf_detector import RULES
 
@@ -38,7 +37,7 @@ def test_a_declared_report_gets_the_count_of_its_flow_and_epoch():
     key = flow.flow.qpn, flow.flow.epoch
     leaves = [Source(3, {key: 7990, (key[0], key[1] + 1): 1}), Source(4, {key: 2})]
     uniform = report(3, 4)
-    joined = with_entered([flow, uniform, declared(4, 3, {})], leaves_of(*leaves))
+    joined = with_source_counts([flow, uniform, declared(4, 3, {})], leaves_of(*leaves))
     assert [each.entered for each in joined] == [7990, None, None]
     assert joined[1] is uniform
     assert [each.asked for each in leaves] == [1, 1]
@@ -46,5 +45,5 @@ def test_a_declared_report_gets_the_count_of_its_flow_and_epoch():
 
 def test_leaves_are_not_read_without_a_declaration():
     leaves = [Source(3, {})]
-    with_entered([report(3, 4)], leaves_of(*leaves))
+    with_source_counts([report(3, 4)], leaves_of(*leaves))
     assert leaves[0].asked == 0
