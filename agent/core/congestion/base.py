@@ -1,7 +1,7 @@
-"""What a requester asks of congestion control and tells it. One controller serves one QP, or all QPs to a destination.
+"""Interface between a requester and congestion control. One controller serves one QP, or all QPs to a destination.
 
-Bytes are nominal everywhere: payload and headers from the inner IPv6 on, the same at both ends, or the window leaks.
-Source: MRC chapter 8, which adopts UET 3.6.13.
+Bytes are nominal everywhere: payload and headers from the inner IPv6 on. Both ends must count the same, otherwise the
+window leaks. Source: MRC chapter 8, which adopts UET 3.6.13.
 """
 
 from typing import NamedTuple, Protocol
@@ -15,11 +15,11 @@ NOMINAL_HEADER_BYTES = (
 follows from the payload alone."""
 
 UNLIMITED_PKTS = 1 << 30
-"""More than any window of PSNs."""
+"""A number of packets greater than any window of PSNs."""
 
 
 class RttSamples(NamedTuple):
-    """The valid round trips of one drain, `taken` of them; see rtt.samples_of."""
+    """Valid round trips of one drain, `taken` of them; see rtt_samples.samples_of."""
 
     taken: int
     least_ns: int
@@ -27,86 +27,89 @@ class RttSamples(NamedTuple):
 
 
 class Feedback(NamedTuple):
-    """What the SACKs of one drain say together."""
+    """Combined contents of the SACKs of one drain."""
 
     newly_received_bytes: int
     """Growth of the responder's byte clock (CC_STATE.rcvd_bytes); never negative."""
     sacks: int
-    """How many, at least 1."""
+    """Number of SACKs, at least 1."""
     marked: int
-    """How many of them answer a packet that met congestion (SETH.m SKIP_ONCE)."""
+    """Number of SACKs that answer a packet which met congestion (SETH.m SKIP_ONCE)."""
     rtt: RttSamples | None
-    """None without a valid sample."""
+    """Round trip samples; None without a valid one."""
     penalty: int = 0
-    """CC_STATE.rcv_cwnd_pen of the newest, 0..127."""
+    """CC_STATE.rcv_cwnd_pen of the newest SACK, 0..127."""
     restore: bool = False
-    """CC_STATE.restore_cwnd of the newest."""
+    """CC_STATE.restore_cwnd of the newest SACK."""
 
 
 class CongestionControl(Protocol):
-    """A window. Keeps no clock and sets no timer: `now_ns` is monotonic and given."""
+    """A congestion window. It has no clock and no timer: the caller passes a monotonic `now_ns`."""
 
     @property
     def cwnd_bytes(self) -> int:
-        """The window."""
+        """Return the window."""
 
     @property
     def in_flight_bytes(self) -> int:
-        """Sent and not accounted for since. Signed: packets given up may arrive after all."""
+        """Return bytes sent and not accounted for since. Signed: discarded packets may arrive later."""
 
     def room_pkts(self) -> int:
-        """Full packets that may be sent now."""
+        """Count the full packets that may be sent now."""
 
     def on_sent(self, nominal_bytes: int) -> None:
-        """So much was sent, retransmissions included."""
+        """Count bytes sent, retransmissions included."""
 
     def on_sacks(self, feedback: Feedback, now_ns: int) -> None:
-        """SACKs came: one call a drain."""
+        """Process SACKs: one call per drain."""
 
     def on_trimmed(self, nominal_bytes: int, pkts: int, now_ns: int) -> None:
-        """NACKs told of `pkts` trimmed packets, on whatever hop."""
+        """Process NACKs of `pkts` trimmed packets, on any hop."""
 
     def on_lost(self, nominal_bytes: int) -> None:
-        """So much is inferred lost, by SACKs or by timeout."""
+        """Count bytes inferred lost, by SACKs or by timeout."""
 
     def on_discarded(self, nominal_bytes: int) -> None:
-        """So much is no longer in flight, for no fault of the network: another NACK, a QP that failed or went idle."""
+        """Remove bytes from flight for a reason other than the network.
+
+        Another NACK, a QP that failed or became idle.
+        """
 
     def on_ports(self, ports_up: int) -> None:
-        """So many ports work at both ends."""
+        """Set the number of ports that work at both ends."""
 
 
 class NoControl:
-    """Congestion control off (API: algorithm NULL): only the PSN window limits."""
+    """No congestion control (API: algorithm NULL): only the PSN window limits."""
 
     @property
     def cwnd_bytes(self) -> int:
-        """No window: 0 stands for none."""
+        """Return 0, which means that there is no window."""
         return 0
 
     @property
     def in_flight_bytes(self) -> int:
-        """Always 0: nothing is counted."""
+        """Return 0: nothing is counted."""
         return 0
 
     def room_pkts(self) -> int:
-        """Any number."""
+        """Allow any number."""
         return UNLIMITED_PKTS
 
     def on_sent(self, nominal_bytes: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_sacks(self, feedback: Feedback, now_ns: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_trimmed(self, nominal_bytes: int, pkts: int, now_ns: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_lost(self, nominal_bytes: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_discarded(self, nominal_bytes: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""
 
     def on_ports(self, ports_up: int) -> None:
-        """Nothing to do."""
+        """Do nothing."""

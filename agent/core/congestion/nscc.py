@@ -1,11 +1,11 @@
-"""NSCC: a window steered by queueing delay and ECN marks (MRC chapter 8 after UET 3.6.13).
+"""NSCC: a congestion window controlled by queueing delay and ECN marks (MRC chapter 8 after UET 3.6.13).
 
     ECN | delay < target             | delay >= target
     no  | proportional, fast increase | fair increase
-    yes | nothing: load balancing acts | multiplicative decrease, once a base RTT
+    yes | nothing: load balancing acts | multiplicative decrease, once per base RTT
 
 Trims and long delays fire quick_adapt: the window becomes what was achieved in the last period. All SACKs of a drain
-come in one call; where some are marked and some not, each share of the bytes takes its own row of the table.
+come in one call; where some are marked and some not, each share of the bytes uses its own row of the table.
 """
 
 from collections import Counter
@@ -22,19 +22,19 @@ _PENALTY_SHIFT = 7
 
 
 class Reaction(Enum):
-    """What a call did to the window."""
+    """Effect of a call on the window."""
 
     PROPORTIONAL = "proportional_increase"
     FAST = "fast_increase"
     FAIR = "fair_increase"
     NONE = "none"
-    """Marked, yet little delay."""
+    """Marked, but with little delay."""
     DECREASE = "multiplicative_decrease"
     HELD = "decrease_held"
-    """Marked and delayed, but not yet a base RTT after the last decrease, or the average is still below target."""
+    """Marked and delayed, but less than a base RTT after the last decrease, or the average is still below target."""
     QUICK_ADAPT = "quick_adapt"
     IGNORED = "ignored"
-    """Marked by the queue that quick_adapt has answered already."""
+    """Marked by the queue to which quick_adapt has already reacted."""
     PENALTY = "rcv_cwnd_pen"
 
 
@@ -42,14 +42,14 @@ class Nscc:
     """The window to one destination; a `CongestionControl`."""
 
     def __init__(self, config: NsccConfig, mtu_bytes: int, ports_up: int) -> None:
-        """`mtu_bytes` is the nominal size of a full packet, `ports_up` how many ports work at both ends."""
+        """Start with `ports_up` ports that work at both ends; `mtu_bytes` is the nominal size of a full packet."""
         self._config = config
         self._mtu = mtu_bytes
         self.rtt = RttEstimator(config.base_rtt_ns, min(config.base_rtt_floor_ns, config.base_rtt_ns))
         self.reactions: Counter[Reaction] = Counter()
         self._in_flight = 0
         self._increase = 0.0
-        """Collected since the last adjustment, bytes squared: it counts divided by the window."""
+        """Increase collected since the last adjustment, bytes squared: it is divided by the window when applied."""
         self._received = 0
         self._last_adjust_ns: int | None = None
         self._last_decrease_ns: int | None = None
@@ -67,29 +67,29 @@ class Nscc:
 
     @property
     def cwnd_bytes(self) -> int:
-        """The window: one full packet to `max_cwnd_bytes`."""
+        """Return the window: from one full packet to `max_cwnd_bytes`."""
         return int(self._cwnd)
 
     @property
     def max_cwnd_bytes(self) -> int:
-        """The largest window: 1.5 BDP of the ports that work and the least round trip seen."""
+        """Return the largest window: 1.5 BDP of the ports that work and the least round trip seen."""
         return int(self._max_cwnd)
 
     @property
     def in_flight_bytes(self) -> int:
-        """Sent and not accounted for since; signed."""
+        """Return bytes sent and not accounted for since; signed."""
         return self._in_flight
 
     def room_pkts(self) -> int:
-        """Full packets that fit into the window."""
+        """Count the full packets that fit into the window."""
         return max(0, int(self._cwnd - self._in_flight) // self._mtu)
 
     def on_sent(self, nominal_bytes: int) -> None:
-        """Count in flight."""
+        """Count bytes in flight."""
         self._in_flight += nominal_bytes
 
     def on_sacks(self, feedback: Feedback, now_ns: int) -> None:
-        """OnACK, for all SACKs of a drain."""
+        """Process all SACKs of a drain (OnACK)."""
         before = self._in_flight
         self._count_received(feedback.newly_received_bytes)
         self._penalize(feedback, before)
@@ -102,7 +102,7 @@ class Nscc:
             self._steer(feedback, delay_ns, now_ns)
 
     def on_trimmed(self, nominal_bytes: int, pkts: int, now_ns: int) -> None:
-        """OnNACK: a trimmed packet met a full queue, so it counts as marked and as delayed by the base RTT."""
+        """Process trims (OnNACK): a trimmed packet met a full queue and counts as marked and delayed by a base RTT."""
         self._in_flight -= nominal_bytes
         self._ignored += nominal_bytes
         self.rtt.add_delay(self._config.base_rtt_ns, pkts)
@@ -111,17 +111,17 @@ class Nscc:
             self._set(self._cwnd - nominal_bytes)
 
     def on_lost(self, nominal_bytes: int) -> None:
-        """OnInferredLoss."""
+        """Process inferred losses (OnInferredLoss)."""
         self._set(self._cwnd - nominal_bytes)
         self._in_flight -= nominal_bytes
         self._ignored += nominal_bytes
 
     def on_discarded(self, nominal_bytes: int) -> None:
-        """No longer in flight; the window stays."""
+        """Remove bytes from flight; the window stays."""
         self._in_flight -= nominal_bytes
 
     def on_ports(self, ports_up: int) -> None:
-        """The rate is that of the ports that work; with none, that of one, so that there is a window to return to."""
+        """Use the rate of the ports that work; with none, that of one port, so that the window does not vanish."""
         self._ports_up = max(1, ports_up)
         self._numbers = NsccNumbers.of(self._config, self._mtu, self._ports_up)
         self._limit()
@@ -144,7 +144,7 @@ class Nscc:
         self._achieved += newly_received_bytes
 
     def _learn(self, samples: RttSamples) -> float:
-        """Mean delay of the samples, ns; a new least round trip shrinks the largest window."""
+        """Return the mean delay of the samples, ns; a new least round trip reduces the largest window."""
         base_rtt_ns = self.rtt.base_rtt_ns
         delay_ns = self.rtt.add(samples)
         if self.rtt.base_rtt_ns < base_rtt_ns:
@@ -152,9 +152,9 @@ class Nscc:
         return delay_ns
 
     def _penalize(self, feedback: Feedback, in_flight: int) -> None:
-        """The responder's own brake (MRC chapter 8); `in_flight` is what was before these SACKs.
+        """Apply the responder's penalty (MRC chapter 8); `in_flight` is the amount before these SACKs.
 
-        A window is full when less than a packet more would fit, so it is held against that much more.
+        A window is full when less than one more packet would fit, so in-flight bytes count as one packet more.
         """
         if feedback.penalty:
             if self._saved_cwnd is None:
@@ -168,7 +168,7 @@ class Nscc:
             self._saved_cwnd = None
 
     def _steer(self, feedback: Feedback, delay_ns: float, now_ns: int) -> None:
-        """The table of this module's head, for the unmarked and then the marked share."""
+        """Apply the table in this module's docstring to the unmarked and then to the marked share."""
         delayed = delay_ns >= self._numbers.target_delay_ns
         fresh = _unmarked_share(feedback)
         if fresh.sacks and self._saved_cwnd is None:
@@ -192,7 +192,7 @@ class Nscc:
             self._note(Reaction.PROPORTIONAL)
 
     def _fast_increase(self, received: int, delay_ns: float) -> None:
-        """After a whole window without any queue, grow with what is received until there is one."""
+        """Grow with the bytes received after a whole window without any queue, until there is one."""
         if delay_ns >= _NO_DELAY * self.rtt.base_rtt_ns:
             self._leave_fast_mode()
             return
@@ -218,9 +218,9 @@ class Nscc:
         self._note(Reaction.DECREASE)
 
     def _adjust(self, now_ns: int) -> None:
-        """fulfill_adjustment: let the collected increases take effect, if it is time.
+        """Apply the collected increases if it is time (fulfill_adjustment).
 
-        Before a decrease and not after it: they were collected under the window from before.
+        This comes before a decrease, because they were collected under the earlier window.
         """
         if self._last_adjust_ns is None:
             self._last_adjust_ns = now_ns
@@ -236,14 +236,14 @@ class Nscc:
         self._received = 0
 
     def _ignores(self) -> bool:
-        """Whether marks and trims still tell of the queue that the last quick adapt has answered."""
+        """Report whether marks and trims still come from the queue to which the last quick adapt reacted."""
         ignores = not self._config.disable_qa and self._ignored < self._to_ignore
         if ignores:
             self._note(Reaction.IGNORED)
         return ignores
 
     def _quick_adapt(self, delay_ns: float, now_ns: int) -> bool:
-        """At the end of a period with a trim or a long delay in it: fall to what was achieved, if that is little."""
+        """Reduce the window to what was achieved, if that is little, after a period with a trim or a long delay."""
         if self._config.disable_qa or (self._qa_end_ns is not None and now_ns < self._qa_end_ns):
             return False
         asked = self._qa_triggered or delay_ns > self._numbers.qa_threshold_ns
@@ -251,12 +251,12 @@ class Nscc:
         fires = self._qa_end_ns is not None and asked and little
         if fires:
             self._set(self._achieved)
-            # Against the small window, increases collected under the large one would count many times over.
+            # Increases collected under the large window would have too much weight in the small one.
             self._increase = 0.0
             self._leave_fast_mode()
             self._to_ignore, self._ignored = self._in_flight, 0
             self._note(Reaction.QUICK_ADAPT)
-        # A trim counts for the period it fell into. Our choice; UET's text leaves it open.
+        # A trim counts for the period in which it occurred. Our choice; UET's text leaves it open.
         self._qa_triggered = False
         self._achieved = 0
         self._qa_end_ns = now_ns + self.rtt.base_rtt_ns + int(self._numbers.target_delay_ns)
@@ -264,7 +264,7 @@ class Nscc:
 
 
 def _unmarked_share(feedback: Feedback) -> Feedback:
-    """The feedback without its marked SACKs and their share of the bytes."""
+    """Return the feedback without its marked SACKs and their share of the bytes."""
     if not feedback.marked:
         return feedback
     sacks = feedback.sacks - feedback.marked

@@ -1,1 +1,1 @@
-"""Entropy values: profiles, states, which one each packet gets, and what replaces one that fails."""
+"""Entropy values: profiles, states, the choice of an EV per packet, and replacement of EVs that fail."""

@@ -1,7 +1,7 @@
-"""An EV profile as a controller makes, changes and asks about it: life cycle, entries, and who shares it.
+"""An EV profile under control of a controller: life cycle, entries, and the queue pairs that share it.
 
-Entries are shared, states are each queue pair's own: what a controller sets reaches all of them, what losses do does
-not leave the one that saw them (our choice; docs/transport.md). MRC API, EV profiles.
+Entries are shared, but each queue pair has its own states: what a controller sets reaches all of them, while losses
+change only the states of the queue pair that saw them (our choice; docs/transport.md). MRC API, EV profiles.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,26 +32,26 @@ class ProfileUser(Protocol):
     """A queue pair that sprays over a profile's entries, row by row."""
 
     def set_evs(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
-        """A controller sets the state of rows (m,)."""
+        """Set the state of rows (m,), by order of a controller."""
 
     def replace_ev(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
-        """A controller puts another value of the same plane in a row."""
+        """Put another value of the same plane in a row, by order of a controller."""
 
     def ev_states(self) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """EvState (e,) and whether active (e,)."""
+        """Return EvState (e,) and whether active (e,)."""
 
     def report_evs(self, states: frozenset[EvState]) -> None:
-        """Changes of EVs to these states are to be reported, and no others."""
+        """Report EV changes to these states, and to no others."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProfilePaths:
-    """What there is to choose from."""
+    """Paths among which a profile can choose."""
 
     evs: NDArray[np.uint32]
     """(c,) candidates of AUTO."""
     plane_of: Callable[[int], int]
-    """The plane of a value. Raises ConfigError for one that names no path."""
+    """Returns the plane of a value. Raises ConfigError for a value that names no path."""
 
 
 @dataclass(slots=True)
@@ -61,7 +61,7 @@ class ControlledProfile:
     paths: ProfilePaths
     rng: np.random.Generator
     modify_online: bool = False
-    """Capability EV_PROFILE_MODIFY_ONLINE."""
+    """The profile has the capability EV_PROFILE_MODIFY_ONLINE."""
     state: ProfileState = ProfileState.INIT
     attributes: Attributes = field(default_factory=Attributes)
     users: list[ProfileUser] = field(default_factory=list)
@@ -69,14 +69,17 @@ class ControlledProfile:
     _planes: NDArray[np.uint8] = field(init=False)
     _filled: NDArray[np.bool_] = field(init=False)
     _set_states: NDArray[np.uint8] = field(init=False)
-    """EvState of each entry as the controller left it: with this a queue pair starts."""
+    """EvState of each entry as the controller left it; a queue pair starts with these."""
 
     def __post_init__(self) -> None:
-        """No entries yet."""
+        """Start without entries."""
         self._allot(0)
 
     def set(self, attributes: Attributes, now_ns: int) -> None:
-        """Take over what is not None. Raises ProfileStateError for what is forbidden now, ConfigError for nonsense."""
+        """Take over attributes that are not None.
+
+        Raises ProfileStateError if forbidden now, ConfigError for bad values.
+        """
         names = [each.name for each in fields(attributes) if getattr(attributes, each.name) is not None]
         given = {name: getattr(attributes, name) for name in names}
         for name in given:
@@ -93,13 +96,13 @@ class ControlledProfile:
 
     @property
     def reported(self) -> frozenset[EvState]:
-        """States that the event mask asks for."""
+        """Return the states that the event mask selects."""
         return frozenset(SETTABLE[state] for state in self.attributes.event_mask or ())
 
     def go(self, state: ProfileState) -> None:
-        """Change the state.
+        """Change the state of the profile.
 
-        Raises ProfileStateError where the table forbids it or queue pairs still use the profile, ConfigError for
+        Raises ProfileStateError if the table forbids it or queue pairs still use the profile, ConfigError for
         everything that is missing.
         """
         if state not in TRANSITIONS[self.state] or self.users:
@@ -121,12 +124,12 @@ class ControlledProfile:
         self.state = state
 
     def profile(self) -> EvProfile:
-        """The values for a queue pair, copied. Raises ProfileStateError unless ONLINE."""
+        """Copy the values for a queue pair. Raises ProfileStateError unless ONLINE."""
         self._require(Act.USE)
         return EvProfile(self._evs.copy(), self._planes.copy())
 
     def join(self, user: ProfileUser, now_ns: int) -> None:
-        """A queue pair made of `profile()` begins, with the states the controller left. Raises ProfileStateError."""
+        """Add a queue pair made of `profile()`, with the states the controller left. Raises ProfileStateError."""
         self._require(Act.USE)
         self.users.append(user)
         user.report_evs(self.reported)
@@ -136,25 +139,28 @@ class ControlledProfile:
                 user.set_evs(rows, state, now_ns)
 
     def leave(self, user: ProfileUser) -> None:
-        """It uses it no more."""
+        """Remove a queue pair that does not use the profile any more."""
         self.users.remove(user)
 
     def replace(self, wanted: Sequence[Replacement], now_ns: int, all_copies: bool = False) -> BatchResult:
-        """REPLACE_EV: another value and state for the first entry that holds a value, or for all copies of it.
+        """Put another value and state in the first entry that holds a value, or in all copies of it (REPLACE_EV).
 
-        Queue pairs follow each in its own time (`ProfileUser.replace_ev`); while there are any, the plane must stay.
-        Raises ProfileStateError where this state forbids it.
+        Each queue pair follows in its own time (`ProfileUser.replace_ev`); while there are any, the plane must stay the
+        same. Raises ProfileStateError where this state forbids it.
         """
         self._require(Act.REPLACE_EV)
         return in_order(wanted, lambda one: self._replace(one, now_ns, all_copies))
 
     def modify(self, wanted: Sequence[tuple[int, ApiEvState]], now_ns: int, all_copies: bool = False) -> BatchResult:
-        """MODIFY_EV_STATE, for all queue pairs and those to come. Raises ProfileStateError where it is forbidden."""
+        """Set states for all queue pairs, present and future (MODIFY_EV_STATE).
+
+        Raises ProfileStateError if forbidden.
+        """
         self._require(Act.MODIFY_EV_STATE)
         return in_order(wanted, lambda one: self._modify(*one, now_ns, all_copies))
 
     def query(self, evs: Sequence[int], all_copies: bool = False) -> tuple[BatchResult, list[ApiEvState]]:
-        """QUERY_EV_STATE: the states of values, up to the first that no entry has. Raises ProfileStateError."""
+        """Return the states of values, up to the first that no entry has (QUERY_EV_STATE). Raises ProfileStateError."""
         self._require(Act.QUERY)
         told: list[ApiEvState] = []
 
@@ -167,7 +173,7 @@ class ControlledProfile:
         return in_order(evs, ask), told
 
     def query_array(self) -> list[Entry]:
-        """QUERY_EV_ARRAY: all entries in order. Raises ProfileStateError."""
+        """Return all entries in order (QUERY_EV_ARRAY). Raises ProfileStateError."""
         self._require(Act.QUERY)
         return [
             Entry(ev, plane, self._told(np.array([row]))) if filled else Entry(None, None, ApiEvState.UNKNOWN)
@@ -204,7 +210,7 @@ class ControlledProfile:
         return evs, np.array([self.paths.plane_of(ev) for ev in evs.tolist()], np.uint8)
 
     def _regenerate(self, attributes: Attributes, now_ns: int) -> None:
-        """Fields changed: all or nothing."""
+        """Generate the entries again after fields changed: all or nothing."""
         if attributes.mode is not EvMode.GEN:
             return
         evs, planes = self._generated(attributes)
@@ -254,7 +260,7 @@ class ControlledProfile:
         return found if all_copies and ev is not None else found[:1]
 
     def _told(self, rows: NDArray[np.int64]) -> ApiEvState:
-        """The one state of rows (m >= 1,) in all queue pairs, or as set while there are none; or UNKNOWN."""
+        """Return the common state of rows (m >= 1,) in all queue pairs, or as set while there are none; or UNKNOWN."""
         seen = [user.ev_states()[0][rows] for user in self.users] or [self._set_states[rows]]
         states = {EvState(int(state)) for part in seen for state in part}
         states = {EvState.GOOD if state is EvState.SKIP else state for state in states}

@@ -1,8 +1,8 @@
-"""The EV set of a queue pair: what marks, trims, losses, probes, ports and a controller do to it.
+"""The EV set of a queue pair, and how marks, trims, losses, probes, ports and a controller change it.
 
-Decides who leaves the active set and who takes the place; `ev_select.py` picks from what is left. An EV is replaced by
-one of its own plane only; a floor keeps losses from emptying the set; a plane in which nothing arrives leaves whole.
-MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
+It decides which EV leaves the active set and which takes its place; `selection.py` chooses among the active ones. An EV
+is replaced only by one of its own plane; a floor keeps losses from emptying the set; a plane in which nothing arrives
+is retired as a whole. MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from agent.core.events import Event, EvStatesChanged
 from agent.wire.constants import EcnVerdict
 
 _PORT_FALL_NS = 1_000_000_000
-"""What was retired so shortly before its port was known to be down, or since, is taken back when the port returns."""
+"""An EV retired at most this long before its port was known to be down, or later, is restored when the port returns."""
 
 ScheduleOf = Callable[[NDArray[np.uint8]], SpraySchedule]
 
@@ -57,34 +57,34 @@ class EvSet:
         self._in_doubt = False
         self._proven = np.zeros(count, np.bool_)
         self._starts = config.adapts
-        """Some active row has not delivered anything yet; kept only while it is so."""
+        """True while some active row has not delivered anything yet."""
         self.bad = 0
-        """EVs that are ASSUMED_BAD."""
+        """Number of EVs in ASSUMED_BAD."""
         self.skips = np.zeros(count, np.int64)
         """Times each EV went to SKIP."""
         self.version = 0
-        """Changes whenever an EV leaves or enters ASSUMED_BAD or a port changes."""
+        """Number that changes whenever an EV leaves or enters ASSUMED_BAD or a port changes."""
         self.floor_holds = 0
-        """Times the floor kept an EV in use that had earned its retirement."""
+        """Times the floor kept an EV in use that losses would have retired."""
 
     @property
     def states(self) -> NDArray[np.uint8]:
-        """(e,) EvState of each row, not to be written."""
+        """Return (e,) EvState of each row; read-only."""
         return self._members.states
 
     @property
     def active(self) -> NDArray[np.bool_]:
-        """(e,) whether each row is in the active set."""
+        """Return (e,) whether each row is in the active set."""
         return self._members.slot_of_row >= 0
 
     @property
     def plane_up(self) -> NDArray[np.bool_]:
-        """(256,) whether the ports of both ends are up in each plane, and it was not left for its losses."""
+        """Return (256,) whether both ends' ports are up in each plane and it is not avoided for its losses."""
         return self._members.plane_up
 
     @property
     def live_planes(self) -> NDArray[np.bool_]:
-        """(256,) whether both ports are up and some EV of the plane is neither bad nor denied."""
+        """Return (256,) whether both ports are up and some EV of the plane is neither bad nor denied."""
         members = self._members
         live = np.zeros(256, np.bool_)
         live[members.planes[members.states <= EvState.SKIP]] = True
@@ -92,50 +92,52 @@ class EvSet:
 
     @property
     def row_up(self) -> NDArray[np.bool_]:
-        """(e,) whether both ports of each row's plane are up."""
+        """Return (e,) whether both ports of each row's plane are up."""
         up: NDArray[np.bool_] = self._members.plane_up[self._members.planes]
         return up
 
     @property
     def usable(self) -> NDArray[np.bool_]:
-        """(e,) whether each row is GOOD or SKIP and both ports of its plane are up."""
+        """Return (e,) whether each row is GOOD or SKIP and both ports of its plane are up."""
         return self._members.usable
 
     @property
     def local_up(self) -> NDArray[np.bool_]:
-        """(256,) whether our port is up in each plane."""
+        """Return (256,) whether our port is up in each plane."""
         return self._members.local_up
 
     @property
     def remote_up(self) -> NDArray[np.bool_]:
-        """(256,) whether the peer's port is up in each plane, as far as it told."""
+        """Return (256,) whether the peer's port is up in each plane, as far as it reported."""
         return self._members.remote_up
 
     @property
     def sendable(self) -> bool:
-        """Whether any EV may be used; False only while no plane has both ports up, or all is denied."""
+        """Report whether any EV may be used; False only while no plane has both ports up, or all EVs are denied."""
         return self._members.sendable
 
     @property
     def position(self) -> int:
-        """Place in the schedule of the next first transmission."""
+        """Return the position of the next first transmission in the schedule."""
         return self._select.position
 
     def take(self, count: int, now_ns: int) -> NDArray[np.uint16]:
-        """EV rows of the next `count` first transmissions, (count,); only while `sendable`."""
+        """Choose EV rows of the next `count` first transmissions, (count,); only while `sendable`."""
         if self._members.skips:
             self._end_skips(now_ns)
         return self._select.take(count)
 
     def other_than(self, failed: NDArray[np.uint16], silent: NDArray[np.bool_] | None = None) -> NDArray[np.uint16]:
-        """Another EV for each of (m,) rows that failed: of the same plane while that answers; only while `sendable`.
+        """Choose another EV for each of (m,) rows that failed, of the same plane while that answers.
 
-        `silent` (e,) names rows from which nothing comes back; None: none.
+        Only while `sendable`.
+
+        `silent` (e,) marks rows from which nothing comes back; None: none.
         """
         return self._select.other_than(failed, self._unheard > 1 if self._in_doubt else None, silent)
 
     def any_rows(self, count: int, except_for: NDArray[np.uint16] | None = None) -> NDArray[np.uint16]:
-        """Up to `count` distinct random rows that may be used, (m,), others than some; only while `sendable`."""
+        """Choose up to `count` distinct random usable rows, (m,), other than `except_for`; only while `sendable`."""
         rows = self._members.pool.rows
         if except_for is not None:
             wanted = np.ones(len(self._evs), np.bool_)
@@ -144,13 +146,13 @@ class EvSet:
         return self._rng.choice(rows, min(count, len(rows)), replace=False).astype(np.uint16)
 
     def rows_of(self, evs: NDArray[np.uint32]) -> NDArray[np.int64]:
-        """All rows, copies included, that hold one of (n,) EVs."""
+        """Return all rows, copies included, that hold one of (n,) EVs."""
         return np.flatnonzero(np.isin(self._evs, evs))
 
-    # What the network says.
+    # Changes by the network.
 
     def on_arrivals(self, rows: NDArray[np.uint16]) -> None:
-        """Packets last sent on these rows (m,) have arrived: their planes live."""
+        """Record that packets last sent on these rows (m,) have arrived: their planes work."""
         if self._starts:
             lead_of = self._members.lead_of
             self._proven[lead_of[rows]] = True
@@ -160,9 +162,9 @@ class EvSet:
             self._in_doubt = bool(np.count_nonzero(self._unheard))
 
     def on_losses(self, rows: NDArray[np.uint16], unheard: NDArray[np.bool_], now_ns: int) -> None:
-        """Packets on these rows (m,), a row as often as it lost, vanished without a trace.
+        """Record unexplained losses of packets on these rows (m,), each row as often as it lost.
 
-        `unheard` (m,) says of which nothing sent later in their plane is known to have arrived.
+        `unheard` (m,) marks losses after which nothing sent later in their plane is known to have arrived.
         """
         members, config = self._members, self._config
         up = members.plane_up[members.planes[rows]]
@@ -177,7 +179,7 @@ class EvSet:
         self._losses[hit] += counts[hit]
         self._unheard += np.bincount(members.planes[rows[unheard]], minlength=256)
         self._in_doubt = True
-        # One turn a silent plane and one an EV that failed: neither happens to packets.
+        # One iteration per silent plane and per failed EV: both are rare.
         for plane in np.flatnonzero(self._unheard).tolist():
             if self._unheard[plane] >= self._silent_after(plane):
                 self._silence(plane, now_ns)
@@ -186,19 +188,22 @@ class EvSet:
             self._retire(row, EvSignal.LOST, now_ns)
 
     def _dead_so_far(self, rows: NDArray[np.intp]) -> NDArray[np.bool_]:
-        """Which of rows (m,) have never delivered anything, as far as that is kept: the first rotations are trials."""
+        """Report which of rows (m,) have never delivered anything, as far as that is kept.
+
+        The first rotations are trials.
+        """
         dead: NDArray[np.bool_] = ~self._proven[self._members.lead_of[rows]] & self._starts
         return dead
 
     def _silent_after(self, plane: int) -> int:
-        """Losses without an arrival that make a plane silent: all of the first rotations, where it never spoke."""
+        """Return the losses without an arrival that make a plane silent: all first rotations if it never delivered."""
         mine = np.flatnonzero(self.active & (self._members.planes == plane))
         if not self._dead_so_far(mine).all():
             return self._config.plane_silent_after
         return min(self._config.plane_silent_after, self._config.start_rotations * len(mine))
 
     def on_verdicts(self, evs: NDArray[np.uint32], verdicts: NDArray[np.uint8], now_ns: int) -> None:
-        """What (r,) SACKs say of the EVs they name (EcnVerdict)."""
+        """Apply the verdicts of (r,) SACKs to the EVs they name (EcnVerdict)."""
         if not self._config.adapts:
             return
         marked, forbidden = verdicts == EcnVerdict.SKIP_ONCE, verdicts == EcnVerdict.ALWAYS_SKIP
@@ -209,24 +214,24 @@ class EvSet:
                 self._retire(row, EvSignal.ALWAYS_SKIP, now_ns)
 
     def on_trimmed(self, rows: NDArray[np.uint16], now_ns: int) -> None:
-        """Packets on these rows (m,) were trimmed inside the fabric."""
+        """Record that packets on these rows (m,) were trimmed inside the fabric."""
         if self._config.adapts:
             self._mark(self._members.copies_of(rows.astype(np.int64)), EvSignal.TRIMMED, now_ns)
 
     def revive(self, row: int, marked: bool, now_ns: int) -> None:
-        """Enough probes on `row` were answered; `marked`: the last answer says SKIP_ONCE.
+        """Revive `row` after enough probes were answered; `marked`: the last answer says SKIP_ONCE.
 
-        It becomes a backup, or takes a slot of its plane that stands empty.
+        It becomes a backup, or takes an empty slot of its plane.
         """
         signal = EvSignal.REVIVED_MARKED if marked else EvSignal.REVIVED
         self._seat(row)
         self._losses[self._members.lead_of[row]] = 0
         self._change(np.array([row]), signal, now_ns)
 
-    # What a controller and the ports say.
+    # Changes by a controller and by ports.
 
     def deny(self, rows: NDArray[np.int64], now_ns: int) -> None:
-        """Use these rows (m,) no more until they are allowed; a backup takes the place where there is one."""
+        """Stop using these rows (m,) until they are allowed; a backup takes the place where there is one."""
         for row in rows.tolist():
             self._leave(row, EvSignal.DENY, now_ns)
 
@@ -237,9 +242,9 @@ class EvSet:
         self._change(rows, EvSignal.ALLOW, now_ns)
 
     def set_states(self, rows: NDArray[np.int64], state: EvState, now_ns: int) -> None:
-        """A controller sets rows (m,) to GOOD, ASSUMED_BAD or DENIED, whatever they were; no floor binds it.
+        """Set rows (m,) to GOOD, ASSUMED_BAD or DENIED by order of a controller, whatever they were; without a floor.
 
-        So it does after it has put other values in them.
+        It also does this after it has put other values in the rows.
         """
         self._members.learn_values()
         for row in rows.tolist():
@@ -251,17 +256,17 @@ class EvSet:
                 self._leave(row, EvSignal.DENY if state is EvState.DENIED else EvSignal.SET_BAD, now_ns)
 
     def on_local_ports(self, up: NDArray[np.bool_], now_ns: int) -> None:
-        """Our ports by plane (256,): those of a port that is down are out, their states untouched."""
+        """Set our port states by plane (256,): EVs of a port that is down are not used; their states stay."""
         self._members.local_up = up.copy()
         self._follow_ports(now_ns)
 
     def on_remote_ports(self, up: NDArray[np.bool_], now_ns: int) -> None:
-        """The peer's ports by plane (256,)."""
+        """Set the peer's port states by plane (256,)."""
         self._members.remote_up = up.copy()
         self._follow_ports(now_ns)
 
     def leave_plane(self, plane: int, now_ns: int) -> bool:
-        """Use a plane no more, its states untouched; False if too little would be left (`min_active`)."""
+        """Avoid a plane without changing its states; False if too little would be left (`min_active`)."""
         members = self._members
         others = members.in_use() * members.plane_up
         others[plane] = 0
@@ -272,7 +277,7 @@ class EvSet:
         return True
 
     def try_planes(self, now_ns: int) -> list[int]:
-        """Use the planes that were left again; which they are."""
+        """Use the avoided planes again; return which they are."""
         planes: list[int] = np.flatnonzero(self._members.left).tolist()
         self._members.left[:] = False
         self._follow_ports(now_ns)
@@ -287,14 +292,14 @@ class EvSet:
         self._unheard[back | ~members.plane_up] = 0
         self._losses[~members.plane_up[members.planes]] = 0
         fell = was_up & ~members.plane_up
-        # Losses seen just before the fall was known were the port's, not the path's.
+        # Losses just before the port was known to be down were caused by the port, not by the path.
         blamed = (members.states == EvState.ASSUMED_BAD) & fell[members.planes]
         self._bad_since_ns[blamed & (now_ns - self._bad_since_ns < _PORT_FALL_NS)] = _PORT_BLAMED
         forgiven = np.flatnonzero(back[members.planes] & (self._bad_since_ns == _PORT_BLAMED))
         if len(forgiven):
             self._change(forgiven, EvSignal.REVIVED, now_ns)
 
-    # How the set changes.
+    # Changes of the set.
 
     def _mark(self, rows: NDArray[np.int64], signal: EvSignal, now_ns: int) -> None:
         members, config = self._members, self._config
@@ -317,7 +322,7 @@ class EvSet:
             self._members.pass_over(np.flatnonzero(over))
 
     def _retire(self, row: int, signal: EvSignal, now_ns: int) -> None:
-        """Take a row out of use unless the floor forbids it."""
+        """Retire a row unless the floor forbids it."""
         members = self._members
         if members.states[row] > EvState.SKIP:
             return
@@ -331,7 +336,7 @@ class EvSet:
         self._leave(row, signal, now_ns)
 
     def _seat(self, row: int) -> None:
-        """A backup that comes back takes a slot of its plane that stands empty."""
+        """Give a revived backup an empty slot of its plane."""
         members = self._members
         if members.slot_of_row[row] < 0 and (empty := members.vacant_seat(int(members.planes[row]))) >= 0:
             members.swap(empty, row)
@@ -360,7 +365,7 @@ class EvSet:
             self._change(mine, EvSignal.LOST, now_ns)
 
     def _change(self, rows: NDArray[np.int64], signal: EvSignal, now_ns: int, replacement: int = -1) -> None:
-        """Send a signal to rows and report those it moved."""
+        """Send a signal to rows and report those whose state changed."""
         members = self._members
         old = members.states[rows]
         new = after(old, signal)
@@ -376,4 +381,4 @@ class EvSet:
 
 
 _PORT_BLAMED = -1
-"""In place of the time an EV went bad: its port was to blame."""
+"""Value in place of the time an EV went bad: its port was the cause."""

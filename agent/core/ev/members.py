@@ -1,7 +1,7 @@
-"""The EVs of a queue pair as they stand: state of each, which are active in which slot, which planes' ports are up.
+"""Present members of a queue pair's EV set: state of each EV, active EVs by slot, and planes whose ports are up.
 
-A slot is a place in the spray schedule and belongs to a plane for ever; an EV of that plane sits in it. The other EVs
-are the backup set. Decides nothing: `ev_set.py` says who moves. MRC 4.3, 4.4.
+A slot is a position in the spray schedule and always belongs to the same plane; it holds one EV of that plane. The
+other EVs are the backup set. This module decides nothing: `ev_set.py` moves EVs. MRC 4.3, 4.4.
 """
 
 from typing import NamedTuple
@@ -16,15 +16,15 @@ _PLANES = 256
 
 
 class Pool(NamedTuple):
-    """Rows that may be used now, by plane: plane p has `rows[first[p]:first[p] + size[p]]`."""
+    """Usable rows by plane: plane p has `rows[first[p]:first[p] + size[p]]`."""
 
     rows: NDArray[np.int64]
     first: NDArray[np.int64]
     size: NDArray[np.int64]
     place: NDArray[np.int64]
-    """(e,) where in its plane's part the rows begin that hold the value of each row of the profile."""
+    """(e,) start, within its plane's part, of the rows that hold the same value as each row of the profile."""
     copies: NDArray[np.int64]
-    """(e,) how many these are: 0 where no row of that value may be used."""
+    """(e,) number of these rows: 0 where no row of that value may be used."""
 
 
 class EvMembers:
@@ -42,12 +42,15 @@ class EvMembers:
         self.local_up = np.ones(_PLANES, np.bool_)
         self.remote_up = np.ones(_PLANES, np.bool_)
         self.left = np.zeros(_PLANES, np.bool_)
-        """Planes that are used as little as if a port were down, for their losses."""
+        """Planes that are avoided for their losses, as if a port were down."""
         self.learn_values()
         self.refresh()
 
     def learn_values(self) -> None:
-        """Which rows are copies of one another: they hold one value of one plane, so they are one path."""
+        """Find rows that are copies of one another.
+
+        They hold the same value of the same plane, so they are one path.
+        """
         keys = self.planes.astype(np.int64) << 32 | self._profile.evs
         _, first, self.value_of = np.unique(keys, return_index=True, return_inverse=True)
         """(e,) number of each row's value; rising with the plane."""
@@ -61,57 +64,57 @@ class EvMembers:
         self.usable = (self.states <= EvState.SKIP) & self.plane_up[self.planes]
         seated = self.row_of_slot.astype(np.int64)
         self.vacant = ~self.usable[seated]
-        """(slots,) the EV sitting there may not be used."""
+        """(slots,) whether the EV in the slot may not be used."""
         self.skipping = ~self.vacant & (self.states[seated] == EvState.SKIP)
-        """(slots,) the EV there is to be passed over."""
+        """(slots,) whether the EV in the slot is to be skipped."""
         self.vacancies = int(np.count_nonzero(self.vacant))
         self.skips = int(np.count_nonzero(self.skipping))
         self.straight = bool(np.array_equal(seated, np.arange(len(self.states))))
         """Slot numbers are row numbers: nothing was swapped and there is no backup."""
         self.plain = self.straight and not self.vacancies and not self.skips
-        """The schedule can be followed as it is."""
+        """The schedule can be followed without changes."""
         self.pool = self._pool(seated[~self.vacant & ~self.skipping], seated[~self.vacant])
         self.sendable = len(self.pool.rows) > 0
-        """Whether any EV may be used."""
+        """True if any EV may be used."""
 
     def pass_over(self, rows: NDArray[np.int64]) -> None:
-        """Rows (m,) in SKIP have been passed over once."""
+        """Record that rows (m,) in SKIP have been skipped once."""
         self.states[rows] = after(self.states[rows], EvSignal.PASSED)
         self.refresh()
 
     def in_use(self) -> NDArray[np.int64]:
-        """Active EVs that are GOOD or SKIP, by plane (256,), whatever their ports do."""
+        """Count active EVs that are GOOD or SKIP per plane, (256,), whatever the state of their ports."""
         seated = self.row_of_slot[self.states[self.row_of_slot] <= EvState.SKIP]
         return np.bincount(self.planes[seated], minlength=_PLANES)
 
     def copies_of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """All rows that hold a value of (m,) rows, each once."""
+        """Return all rows that hold a value of (m,) rows, each once."""
         return np.flatnonzero(np.isin(self.value_of, self.value_of[rows]))
 
     def spare(self, plane: int) -> int:
-        """A random GOOD backup EV of a plane; -1 if it has none."""
+        """Choose a random GOOD backup EV of a plane; -1 if it has none."""
         found = np.flatnonzero((self.slot_of_row < 0) & (self.states == EvState.GOOD) & (self.planes == plane))
         return int(self._rng.choice(found)) if len(found) else -1
 
     def vacant_seat(self, plane: int) -> int:
-        """A row that holds a slot of the plane and is neither GOOD nor SKIP; -1 if there is none."""
+        """Return a row that holds a slot of the plane and is neither GOOD nor SKIP; -1 if there is none."""
         seated = self.row_of_slot[(self.states[self.row_of_slot] > EvState.SKIP)]
         seated = seated[self.planes[seated] == plane]
         return int(seated[0]) if len(seated) else -1
 
     def swap(self, out: int, into: int) -> None:
-        """Backup row `into` takes the slot of active row `out`, which becomes a backup."""
+        """Put backup row `into` in the slot of active row `out`, which becomes a backup."""
         slot = int(self.slot_of_row[out])
         self.row_of_slot[slot] = into
         self.slot_of_row[into], self.slot_of_row[out] = slot, -1
 
     def pool_without(self, rows: NDArray[np.bool_]) -> Pool:
-        """The pool without some rows (e,); all of it if nothing else is left."""
+        """Return the pool without some rows (e,); the whole pool if nothing else is left."""
         kept = self.pool.rows[~rows[self.pool.rows]]
         return self._pool_of(kept) if len(kept) else self.pool
 
     def _pool(self, good: NDArray[np.int64], usable: NDArray[np.int64]) -> Pool:
-        # A plane whose EVs are all congested still has them; others do without.
+        # A plane whose EVs are all congested keeps them; other planes drop theirs.
         has_good = np.bincount(self.planes[good], minlength=_PLANES) > 0
         return self._pool_of(np.concatenate((good, usable[~has_good[self.planes[usable]]])))
 

@@ -1,6 +1,6 @@
-"""Where a profile's entropy values come from: picked (AUTO), given (EXP) or generated from fields (GEN).
+"""Sources of a profile's entropy values: picked (AUTO), given (EXP) or generated from fields (GEN).
 
-Pure: candidates and fields in, arrays out; which path a value names is the caller's business. MRC API, EV profiles.
+Pure: candidates and fields in, arrays out; the caller knows which path a value names. MRC API, EV profiles.
 """
 
 from collections.abc import Sequence
@@ -16,13 +16,13 @@ _MAX_INDEX_BITS = 20
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EvProfile:
-    """The entropy values a queue pair sprays over; a row number is the `ev_index` of batches."""
+    """Entropy values that a queue pair sprays over; a row number is the `ev_index` of batches."""
 
     evs: NDArray[np.uint32]
-    """(e,) the 32-bit values as they ride in UDP source port and flow label."""
+    """(e,) 32-bit values as carried in UDP source port and flow label."""
 
     planes: NDArray[np.uint8]
-    """(e,) the plane, hence the port, of each."""
+    """(e,) plane of each value, which also selects the port."""
 
     def __post_init__(self) -> None:
         """Raise ConfigError unless both columns have the same, sensible length."""
@@ -35,20 +35,20 @@ class GenField:
     """One field of a generated EV: `init_val`, with the bits of `mask` replaced by bits of the EV's index."""
 
     width: int
-    """Bits."""
+    """Width of the field in bits."""
     init_val: int
     min: int = 0
-    """Least and greatest value of the replaced bits, read as a number; others are left out."""
+    """Least value of the replaced bits, read as a number; values below `min` or above `max` are left out."""
     max: int = 0
     mask: int = 0
-    """Zero: a fixed field."""
+    """Bits to replace; zero: a fixed field."""
 
 
 def auto_profile(evs: NDArray[np.uint32], planes: NDArray[np.uint8], count: int, rng: np.random.Generator) -> EvProfile:
-    """A random choice of `count` of the candidates (e,), equally many of each plane, in random order.
+    """Choose `count` of the candidates (e,) at random, equally many per plane, in random order.
 
-    A plane with fewer candidates than its share gives them several times: duplicates are legal. Raises ConfigError if
-    the planes cannot share `count` equally.
+    A plane with fewer candidates than its share repeats them: duplicates are legal. Raises ConfigError if the planes
+    cannot share `count` equally.
     """
     numbers = np.unique(planes)
     share, rest = divmod(count, len(numbers))
@@ -60,7 +60,7 @@ def auto_profile(evs: NDArray[np.uint32], planes: NDArray[np.uint8], count: int,
 
 
 def exp_profile(evs: Sequence[int], planes: Sequence[int]) -> EvProfile:
-    """Exactly the values a controller supplies. Raises ConfigError if they do not fit."""
+    """Make a profile of exactly the values that a controller supplies. Raises ConfigError if they do not fit."""
     problems = [f"EV {ev:#x} does not fit 32 bits" for ev in evs if not 0 <= ev < 1 << 32]
     problems += [f"plane {plane} is not 0..255" for plane in planes if not 0 <= plane <= 255]
     if problems:
@@ -69,7 +69,7 @@ def exp_profile(evs: Sequence[int], planes: Sequence[int]) -> EvProfile:
 
 
 def generated_evs(fields: Sequence[GenField], count: int, bits: int = 32) -> NDArray[np.uint32]:
-    """The first `count` values that the fields generate, by rising index (count,) uint32.
+    """Generate the first `count` values of the fields, by rising index, (count,) uint32.
 
     The index is as wide as all masks together; each mask bit, most significant first, takes the index's next bit, most
     significant first; fields are joined in order, the first highest. Raises ConfigError for impossible fields or when
@@ -96,7 +96,7 @@ def generated_evs(fields: Sequence[GenField], count: int, bits: int = 32) -> NDA
 
 
 def active_rows(planes: NDArray[np.uint8], count: int | None, rng: np.random.Generator) -> NDArray[np.int64]:
-    """(a,) rows of (e,) `planes` that start active, equally many of each plane, in profile order; None: all."""
+    """Choose (a,) rows of (e,) `planes` that start active, equally many per plane, in profile order; None: all."""
     if count is None or count >= len(planes):
         return np.arange(len(planes))
     numbers = np.unique(planes)
@@ -111,9 +111,9 @@ def _drawn(rows: NDArray[np.intp], count: int, rng: np.random.Generator) -> NDAr
 
 
 def _placed(field: GenField, drawn: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """The field's value with the drawn bits put where the mask has ones."""
+    """Put the drawn bits into the field's value where the mask has ones."""
     value = np.full(len(drawn), field.init_val & ~field.mask, np.uint64)
-    # One turn a bit of the mask.
+    # One iteration per bit of the mask.
     source = 0
     for place in range(field.width):
         if field.mask >> place & 1:

@@ -1,4 +1,4 @@
-"""What a controller says of an EV profile before it can be used, and what each of it may be. MRC API, EV profiles."""
+"""Attributes that a controller sets on an EV profile before it can be used, and their ranges. MRC API, EV profiles."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -9,18 +9,18 @@ from agent.core.ev.state import EvState
 
 
 class EvMode(IntEnum):
-    """Where the values come from; numbers are the API's."""
+    """Source of the values; numbers are the API's."""
 
     AUTO = 1
     """Picked from all paths."""
     EXP = 2
-    """Put in one by one by a controller."""
+    """Entered one by one by a controller."""
     GEN = 4
     """Generated from fields."""
 
 
 class EvFormat(IntEnum):
-    """How a value rides in a packet; numbers are the API's."""
+    """Encoding of a value in a packet; numbers are the API's."""
 
     STEV = 1
     SRV6 = 2
@@ -33,16 +33,16 @@ FORMAT_BITS = {EvFormat.STEV: 32, EvFormat.SRV6: 32, EvFormat.UDP: 16}
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What a controller says of a profile; None: not said."""
+    """Attributes that a controller sets on a profile; None: not set."""
 
     mode: EvMode | None = None
     format: EvFormat | None = None
     count: int | None = None
-    """Entries, copies included."""
+    """Number of entries, copies included."""
     fields: tuple[GenField, ...] | None = None
-    """Of GEN, the first highest."""
+    """Fields of GEN, the first highest."""
     min_active: int | None = None
-    """Losses never leave fewer in use; at most `count`."""
+    """Losses never leave fewer EVs in use; at most `count`."""
     event_mask: frozenset[ApiEvState] | None = None
     """Changes to these states are reported: GOOD, ASSUMED_BAD."""
 
@@ -55,21 +55,21 @@ ACT_OF = {
     "min_active": Act.SET_MIN_ACTIVE,
     "event_mask": Act.SET_EVENT_MASK,
 }
-"""What setting each attribute is."""
+"""Act that setting each attribute is."""
 
 MASKABLE = frozenset({ApiEvState.GOOD, ApiEvState.ASSUMED_BAD})
-"""States whose changes can be asked for (API)."""
+"""States whose changes can be reported (API)."""
 
 SETTABLE = {
     ApiEvState.GOOD: EvState.GOOD,
     ApiEvState.ASSUMED_BAD: EvState.ASSUMED_BAD,
     ApiEvState.DENIED: EvState.DENIED,
 }
-"""States a controller can set, and what they are to a queue pair."""
+"""States that a controller can set, and the matching states in a queue pair."""
 
 
 def problems_of(attributes: Attributes) -> tuple[str, ...]:
-    """Everything that is out of range."""
+    """List everything that is out of range."""
     problems = []
     if attributes.count is not None and not 1 <= attributes.count <= 1 << 16:
         problems.append(f"count is {attributes.count}, must be 1..65536")

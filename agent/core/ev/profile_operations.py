@@ -1,4 +1,4 @@
-"""A controller's operations on the entries of an EV profile: what is asked and answered. MRC API, EV operations."""
+"""Operations of a controller on the entries of an EV profile: requests and results. MRC API, EV operations."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
@@ -9,7 +9,7 @@ Wanted = TypeVar("Wanted")
 
 
 class Replacement(NamedTuple):
-    """One REPLACE_EV; `ev` None: the next entry that nobody has filled."""
+    """One REPLACE_EV; `ev` None: the next entry without a value."""
 
     ev: int | None
     new: int
@@ -17,25 +17,25 @@ class Replacement(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """One answer of QUERY_EV_ARRAY."""
+    """One entry in the answer of QUERY_EV_ARRAY."""
 
     ev: int | None
-    """None: nobody has filled it."""
+    """Value of the entry; None: not filled yet."""
     plane: int | None
     state: ApiEvState
 
 
 class BatchResult(NamedTuple):
-    """What became of an operation's list: entries before the first failure are done, those behind it untouched."""
+    """Result of an operation's list: entries before the first failure are done, later ones are untouched."""
 
     done: int
-    """How many succeeded."""
+    """Number of entries that succeeded."""
     status: OpStatus
-    """Of the one that did not; DONE if there is none."""
+    """Status of the entry that failed; DONE if none did."""
 
 
 def in_order(wanted: Sequence[Wanted], serve: Callable[[Wanted], OpStatus]) -> BatchResult:
-    """Serve one after the other until one fails."""
+    """Apply the entries in order until one fails."""
     for done, one in enumerate(wanted):
         status = serve(one)
         if status is not OpStatus.DONE:

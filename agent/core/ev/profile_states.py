@@ -1,24 +1,24 @@
-"""The life of an EV profile as literal tables: which state may follow which, what each needs, what is allowed in it.
+"""Life cycle of an EV profile as literal tables: transitions, what each needs, and what each state allows.
 
-Knows no entropy values. MRC API, EV profiles; what that leaves open is our choice and said so.
+Knows no entropy values. MRC API, EV profiles; what that leaves open is marked as our choice.
 """
 
 from enum import Enum, IntEnum
 
 
 class ProfileState(Enum):
-    """Where an EV profile stands."""
+    """State of an EV profile."""
 
     INIT = "INIT"
-    """Being described; it has no entries."""
+    """Being described; the profile has no entries."""
     OFFLINE = "OFFLINE"
-    """It has entries, and no queue pair may use it."""
+    """The profile has entries, and no queue pair may use it."""
     ONLINE = "ONLINE"
     """Queue pairs may use it."""
 
 
 class Act(Enum):
-    """What a controller or a queue pair may do with a profile."""
+    """Actions of a controller or a queue pair on a profile."""
 
     SET_SHAPE = "setting mode, format or count"
     SET_FIELDS = "setting fields"
@@ -31,17 +31,17 @@ class Act(Enum):
 
 
 class ApiEvState(IntEnum):
-    """State of an EV as the API has it: congestion (SKIP) is the transport's own affair and shows as GOOD."""
+    """State of an EV in the API; congestion (SKIP) is internal to the transport and shows as GOOD."""
 
     GOOD = 1
     ASSUMED_BAD = 2
     DENIED = 4
     UNKNOWN = 1 << 31
-    """Only an answer: nobody put a value there, or its queue pairs do not agree (our choice)."""
+    """Only in answers: the entry has no value, or its queue pairs disagree (our choice)."""
 
 
 class OpStatus(Enum):
-    """Why an operation on an EV ended."""
+    """Result of an operation on an EV."""
 
     DONE = "done"
     NO_SUCH_EV = "no such EV"
@@ -57,23 +57,23 @@ TRANSITIONS: dict[ProfileState, frozenset[ProfileState]] = {
     _OFFLINE: frozenset({_ONLINE, _INIT}),
     _ONLINE: frozenset({_OFFLINE}),
 }
-"""Which state may follow which: up one by one, and down the same way."""
+"""States that may follow each state: up one by one, and down the same way."""
 
 NEEDED: dict[tuple[ProfileState, ProfileState], tuple[str, ...]] = {
     (_INIT, _OFFLINE): ("mode", "format", "count"),
     (_OFFLINE, _ONLINE): ("min_active", "event_mask"),
 }
-"""Attributes that must be set before; besides, fields for GEN on the first step, all entries for EXP on the second."""
+"""Attributes that must be set before; also fields for GEN on the first step, and all entries for EXP on the second."""
 
 ALLOWED: dict[ProfileState, frozenset[Act]] = {
     _INIT: frozenset({Act.SET_SHAPE, Act.SET_FIELDS, Act.SET_MIN_ACTIVE, Act.SET_EVENT_MASK}),
-    # Entries stand by then: what shapes them is fixed until INIT (our reading).
+    # Entries exist by then, and what shapes them is fixed until INIT (our reading).
     _OFFLINE: frozenset(
         {Act.SET_FIELDS, Act.SET_MIN_ACTIVE, Act.SET_EVENT_MASK, Act.REPLACE_EV, Act.MODIFY_EV_STATE, Act.QUERY}
     ),
     _ONLINE: frozenset({Act.MODIFY_EV_STATE, Act.QUERY, Act.USE}),
 }
-"""What may be done in each state."""
+"""Actions allowed in each state."""
 
 ALLOWED_IF_CAPABLE: frozenset[Act] = frozenset({Act.SET_EVENT_MASK, Act.REPLACE_EV, Act.SET_FIELDS})
-"""What may also be done ONLINE with the capability EV_PROFILE_MODIFY_ONLINE."""
+"""Actions also allowed ONLINE with the capability EV_PROFILE_MODIFY_ONLINE."""

@@ -1,6 +1,6 @@
 """Values that a controller puts in place of others while a queue pair sends: each waits until its row is idle.
 
-What is known of a row must be of one path, since what was sent later on the same row proves a loss. MRC API.
+What is known of a row must belong to one path, because a later arrival on the same row proves a loss. MRC API.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from agent.core.events import Event, EvReplaced
 
 
 class Replacements:
-    """Owns the values of `profile`, a copy of the queue pair's own; `uses` says whether a row is not idle."""
+    """Owns the values of `profile`, which is the queue pair's own copy; `uses` reports whether a row is busy."""
 
     def __init__(
         self, profile: EvProfile, ev_set: EvSet, uses: Callable[[int], bool], report: Callable[[Event], None]
@@ -28,20 +28,20 @@ class Replacements:
         self._replaced: list[int] = []
 
     def __len__(self) -> int:
-        """How many wait."""
+        """Count the replacements that wait."""
         return len(self._coming)
 
     def others(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Those of (m,) rows that wait for no value."""
+        """Return those of (m,) rows that wait for no value."""
         return np.setdiff1d(rows, list(self._coming)) if self._coming else rows
 
     def add(self, row: int, ev: int, state: EvState, now_ns: int) -> None:
-        """Use a row no more, until it has another value of its plane and goes on in `state`."""
+        """Stop using a row until it has another value of its plane; then it continues in `state`."""
         self._coming[row] = (ev, state)
         self._set.set_states(np.array([row]), EvState.DENIED, now_ns)
 
     def set_states(self, rows: NDArray[np.int64], state: EvState) -> None:
-        """What waits for a value is to go on in another state, for those of (m,) rows that do."""
+        """Change the state in which those of (m,) rows that wait for a value will continue."""
         for row in self._coming.keys() & set(rows.tolist()):
             self._coming[row] = (self._coming[row][0], state)
 
@@ -55,6 +55,6 @@ class Replacements:
             self._set.set_states(np.array([row]), state, now_ns)
 
     def drain_replaced(self) -> list[int]:
-        """Rows whose value has changed since the last call."""
+        """Remove and return rows whose value has changed since the last call."""
         rows, self._replaced = self._replaced, []
         return rows

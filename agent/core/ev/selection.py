@@ -1,7 +1,7 @@
-"""Which EV each of the next packets gets: the walk over the rotation, and another EV for what is sent again.
+"""Selection of EVs: the walk over the rotation for first transmissions, and another EV for retransmissions.
 
-Vectorised: turns are counted in rotations and in EVs met in SKIP, never in packets, and where every EV is GOOD a
-selection is a slice of the schedule. MRC 9.3.1, 11.2.2.
+Vectorised: iterations are per rotation and per EV in SKIP, never per packet; where every EV is GOOD, a selection is a
+slice of the schedule. MRC 9.3.1, 11.2.2.
 """
 
 import numpy as np
@@ -26,12 +26,12 @@ class EvSelector:
         self._rng = rng
         self._most_skips = skip_share * len(members.row_of_slot)
         self._turn = np.zeros(256, np.int64)
-        """Of each plane, how many packets of vacant slots were given away."""
+        """Number of packets per plane that vacant slots passed to other EVs."""
         self.position = 0
-        """Next place in the schedule; equals the number of first transmissions while nothing was passed over."""
+        """Next position in the schedule; equals the number of first transmissions while nothing was skipped."""
 
     def take(self, count: int) -> NDArray[np.uint16]:
-        """EV rows of the next `count` first transmissions, (count,); `members` must be sendable."""
+        """Choose EV rows of the next `count` first transmissions, (count,); `members` must be sendable."""
         members = self._members
         if members.plain:
             self.position += count
@@ -50,10 +50,12 @@ class EvSelector:
         away: NDArray[np.bool_] | None = None,
         silent: NDArray[np.bool_] | None = None,
     ) -> NDArray[np.uint16]:
-        """For each of (m,) failed rows one of another value: of its plane, uniformly, unless it has none or is `away`.
+        """Choose for each of (m,) failed rows one of another value.
 
-        `away` (256,) names planes to be avoided, `silent` (e,) rows. Only when nothing else is usable, the failed EV
-        itself is used again (MRC 9.3.1, 11.2.2).
+        Of its plane, uniformly, unless it has none or is `away`.
+
+        `away` (256,) marks planes to avoid, `silent` (e,) rows to avoid. The failed EV itself is used again only when
+        no other is usable (MRC 9.3.1, 11.2.2).
         """
         members = self._members
         pool = members.pool if silent is None else members.pool_without(silent)
@@ -72,12 +74,12 @@ class EvSelector:
         return found.astype(np.uint16)
 
     def _walk(self, count: int) -> NDArray[np.uint16]:
-        """Pass over slots in SKIP; of neighbours in SKIP only the first is reset, so at most one a packet."""
+        """Skip slots in SKIP; of neighbours in SKIP only the first is reset, so at most one per packet."""
         members = self._members
         stretch = len(members.row_of_slot)
         parts: list[NDArray[np.uint16]] = []
         before = False
-        # One turn a rotation.
+        # One iteration per rotation.
         while count:
             slots = self._schedule.run(self.position, min(count, stretch))
             self.position += len(slots)
@@ -96,14 +98,16 @@ class EvSelector:
         return np.concatenate(parts)
 
     def _filled(self, slots: NDArray[np.uint16], rows: NDArray[np.uint16]) -> NDArray[np.uint16]:
-        """Rows with those of vacant slots replaced: by the others of the plane in turn, so that these stay equal, or by
-        any of another plane if that has none."""
+        """Replace rows of vacant slots by the other EVs of the plane in turn, so that these stay equal.
+
+        If the plane has none, any EV of another plane is used.
+        """
         holes = self._members.vacant[slots].nonzero()[0]
         if not len(holes):
             return rows
         filled, pool = rows.copy(), self._members.pool
         planes = self._members.planes[rows[holes]]
-        # One turn a plane with a vacant slot.
+        # One iteration per plane with a vacant slot.
         for plane in np.unique(planes).tolist():
             mine = holes[planes == plane]
             if size := int(pool.size[plane]):

@@ -1,7 +1,7 @@
-"""Which entropy value each packet gets: the spray schedule, a pure function of a packet's index.
+"""The spray schedule: the EV of each packet as a pure function of the packet's index.
 
-Because the schedule is fixed ahead of time, a flow's packets per plane can be announced before it is sent.
-Refuses to know whether an EV works; retransmissions do not consume the schedule. MRC 9.3.1.
+Because the schedule is fixed in advance, a flow's packets per plane can be announced before it is sent. It does not
+know whether an EV works; retransmissions do not use schedule positions. MRC 9.3.1.
 """
 
 import numpy as np
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 from agent.core.config import SprayPolicy
 
 _BLOCK_PACKETS = 4096
-"""Schedule entries drawn at a time, at least. Our choice: one draw costs about 0.2 ms, 50 ns an entry."""
+"""Least schedule entries drawn at a time. Our choice: one draw costs about 0.2 ms, 50 ns per entry."""
 
 _CACHED_BLOCKS = 4
 
 
 class _PlaneGroups:
-    """The EVs of each plane as one flat table: group g is `flat[first[g]:first[g] + size[g]]`."""
+    """EVs of each plane in one flat table: group g is `flat[first[g]:first[g] + size[g]]`."""
 
     def __init__(self, planes: NDArray[np.uint8]) -> None:
         self.numbers, self.group_of = np.unique(planes, return_inverse=True)
@@ -43,12 +43,12 @@ class SpraySchedule:
         self._blocks: dict[int, NDArray[np.uint16]] = {}
 
     def run(self, start: int, count: int) -> NDArray[np.uint16]:
-        """EV rows of packets start .. start + count - 1, (count,)."""
+        """Return EV rows of packets start .. start + count - 1, (count,)."""
         number, first = divmod(start, self._block_packets)
         if first + count <= self._block_packets:
             return self._block(number)[first : first + count]
         parts = []
-        # One turn a block, and a block is thousands of packets.
+        # One iteration per block of thousands of packets.
         while count > 0:
             parts.append(self._block(number)[first : first + count])
             count -= len(parts[-1])
@@ -56,7 +56,7 @@ class SpraySchedule:
         return np.concatenate(parts)
 
     def evs(self, indices: NDArray[np.int64]) -> NDArray[np.uint16]:
-        """EV rows of any packets, (n,)."""
+        """Return EV rows of arbitrary packets, (n,)."""
         numbers, firsts = np.divmod(indices, self._block_packets)
         rows = np.empty(len(indices), np.uint16)
         for number in np.unique(numbers):
@@ -65,7 +65,7 @@ class SpraySchedule:
         return rows
 
     def count_per_plane(self, start: int, count: int) -> dict[int, int]:
-        """How many of the packets start .. start + count - 1 go to each plane."""
+        """Count the packets start .. start + count - 1 per plane."""
         stop = start + count
         whole_start = -(-start // self._block_packets) * self._block_packets
         whole_stop = stop // self._block_packets * self._block_packets
@@ -75,12 +75,12 @@ class SpraySchedule:
             blocks = (whole_stop - whole_start) // self._block_packets
             counts = self._plane_histogram(self.run(start, whole_start - start))
             counts += self._plane_histogram(self.run(whole_stop, stop - whole_stop))
-            # Every block holds the same number of packets for each plane, whatever was drawn.
+            # Every block holds the same number of packets per plane, whatever was drawn.
             counts += blocks * self._plane_histogram(self._block(whole_start // self._block_packets))
         return dict(zip(self._groups.numbers.tolist(), counts.tolist(), strict=True))
 
     def last_index_per_plane(self, start: int, count: int) -> dict[int, int]:
-        """The last of the packets start .. start + count - 1 in each plane; planes without one are absent."""
+        """Return the last of the packets start .. start + count - 1 per plane; planes without packets are absent."""
         found: dict[int, int] = {}
         stop = start + count
         while stop > start and len(found) < len(self._groups.numbers):
@@ -105,7 +105,7 @@ class SpraySchedule:
         return block
 
     def _draw_rotations(self, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Orders of all EVs, each repeated; planes interleave as evenly as their sizes allow."""
+        """Draw orders of all EVs, each repeated; planes interleave as evenly as their sizes allow."""
         groups = self._groups
         orders = self._block_packets // (len(self._planes) * self._rotations)
         turn = rng.random((orders, len(groups.size))).argsort(axis=1) / len(groups.size)

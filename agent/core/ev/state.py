@@ -1,7 +1,7 @@
-"""States of an entropy value as a literal table: state by signal. What is not in the table changes nothing.
+"""State table of an entropy value: state by signal. A pair that is not in the table changes nothing.
 
-Knows one EV's state and nothing of sets, planes, floors or time. MRC Figure 5, 9.3.1, 11.2.2. SKIP is internal to the
-transport; the API knows GOOD, ASSUMED_BAD and DENIED only.
+Knows one EV's state, and no sets, planes, floors or time. MRC Figure 5, 9.3.1, 11.2.2. SKIP is internal to the
+transport; the API knows only GOOD, ASSUMED_BAD and DENIED.
 """
 
 from enum import IntEnum
@@ -11,30 +11,30 @@ from numpy.typing import NDArray
 
 
 class EvState(IntEnum):
-    """Where an EV stands."""
+    """State of an EV."""
 
     GOOD = 0
     SKIP = 1
-    """Congested: passed over for one rotation."""
+    """Congested: skipped for one rotation."""
     ASSUMED_BAD = 2
-    """Lost a packet: out until probes say otherwise."""
+    """Lost a packet: not used until probes are answered."""
     DENIED = 3
-    """Forbidden by a controller: out until it says otherwise."""
+    """Forbidden by a controller: not used until the controller allows it."""
 
 
 class EvSignal(IntEnum):
-    """What may move an EV from one state to another."""
+    """Signals that may change the state of an EV."""
 
     MARKED = 0
-    """A SACK says SKIP_ONCE of it: its packet met congestion (ECN)."""
+    """A SACK says SKIP_ONCE for it: its packet met congestion (ECN)."""
     TRIMMED = 1
-    """A NACK says that its packet was trimmed inside the fabric; at the last hop does not count."""
+    """A NACK says that its packet was trimmed inside the fabric; trimming at the last hop does not count."""
     ALWAYS_SKIP = 2
-    """A SACK says ALWAYS_SKIP of it."""
+    """A SACK says ALWAYS_SKIP for it."""
     LOST = 3
-    """Packets on it vanished without a trace, as often as the loss policy tolerates."""
+    """Packets on it were lost without a NACK, as often as the loss policy tolerates."""
     PASSED = 4
-    """The rotation passed it over once, or its time is up."""
+    """It was skipped for one rotation, or the time of the SKIP ended."""
     REVIVED = 5
     """Enough probes were answered."""
     REVIVED_MARKED = 6
@@ -42,7 +42,7 @@ class EvSignal(IntEnum):
     DENY = 7
     ALLOW = 8
     SET_GOOD = 9
-    """A controller says so, whatever it was (API, MODIFY_EV_STATE and REPLACE_EV)."""
+    """A controller sets this state, whatever it was (API, MODIFY_EV_STATE and REPLACE_EV)."""
     SET_BAD = 10
 
 
@@ -68,14 +68,14 @@ TRANSITIONS: dict[EvState, dict[EvSignal, EvState]] = {
     },
     _B: {
         EvSignal.REVIVED: _G,
-        # SKIP or GOOD is open: SKIP, or a path that is just congested would be used at once.
+        # SKIP or GOOD is open: SKIP, or a path that is congested now would be used at once.
         EvSignal.REVIVED_MARKED: _S,
         EvSignal.DENY: _D,
         EvSignal.SET_GOOD: _G,
     },
     _D: {EvSignal.ALLOW: _G, EvSignal.SET_GOOD: _G, EvSignal.SET_BAD: _B},
 }
-"""Which signal leads from which state to which (MRC Figure 5, 9.3.1, 11.2.2)."""
+"""State that follows each state on each signal (MRC Figure 5, 9.3.1, 11.2.2)."""
 
 
 def _table() -> NDArray[np.uint8]:
@@ -90,6 +90,6 @@ _NEXT = _table()
 
 
 def after(states: NDArray[np.uint8], signal: EvSignal) -> NDArray[np.uint8]:
-    """The states (n,) that follow `states` (n,) on a signal."""
+    """Return the states (n,) that follow `states` (n,) on a signal."""
     following: NDArray[np.uint8] = _NEXT[states, signal]
     return following

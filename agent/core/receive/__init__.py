@@ -1,1 +1,1 @@
-"""What the receive half of a queue pair does: placing payloads, deciding what is acknowledged, SACKs and NACKs."""
+"""Receive half of a queue pair: placing payloads, acceptance, SACKs and NACKs."""

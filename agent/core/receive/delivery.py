@@ -1,6 +1,6 @@
-"""Messages at the responder: where they end, immediates in order, and the transport ACK that says so.
+"""Message completion at the responder: message ends, immediates in order, and the transport ACK.
 
-A message is complete when the cumulative point passes its last packet; an immediate is delivered then, so all that was
+A message is complete when the cumulative point passes its last packet. An immediate is delivered then, so everything
 sent before it is in memory. Knows opcodes and offsets, not memory or SACKs. MRC chapter 8, else our choice.
 """
 
@@ -19,9 +19,9 @@ from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, NakCode, O
 _MSN_MASK = 0xFFFFFF
 _RQMSN_MASK = 0xFFFF
 _LAST = np.array(Opcode.WRITE_LAST.value, np.uint8)
-"""From here on opcodes end a message."""
+"""Least opcode that ends a message; all above it do too."""
 _HAS_IMM = np.array(1, np.uint8)
-"""Set in those of them that carry an immediate."""
+"""Bit that is set in those of them that carry an immediate."""
 _ASKS = np.array(BTH_ACK_REQUEST, np.uint8)
 
 
@@ -38,33 +38,33 @@ class Delivery:
         self._start_psn = 0
         self._slots = np.array(slots - 1, np.int64)
         self._ends = np.zeros(slots, np.uint8)
-        """Opcode of a message's last packet in its slot, 0 elsewhere."""
+        """Opcode of each message's last packet in its slot, 0 elsewhere."""
         self._immediates: dict[int, tuple[int, int, int]] = {}
-        """Of offsets not yet delivered: immediate, message length and RQMSN."""
+        """Immediates not yet delivered, by offset: immediate, message length and RQMSN."""
         self._receives = receives
         self._completions = completions
         self._end = 0
         """Offset after the last packet of the last complete message."""
         self._asked = -1
-        """Offset of the newest packet that ends a message and asks for an acknowledgement."""
+        """Offset of the newest packet that ends a message and requests an acknowledgement."""
         self._told_ns: int | None = None
         self._nak: tuple[NakCode, int] | None = None
         self._nak_told = False
         self.messages = 0
-        """Complete ones."""
+        """Number of complete messages."""
         self.delivered = 0
-        """Immediates among them."""
+        """Number of immediates delivered."""
         self.ack_deadline_ns: int | None = None
-        """When the transport ACK must go; None without news."""
+        """Latest time to send the transport ACK; None if nothing is to be acknowledged."""
 
     def expect(self, start_psn: int) -> None:
-        """The first PSN the peer will send."""
+        """Set the first PSN that the peer will send."""
         self._start_psn = start_psn
 
     def note(self, offsets: NDArray[np.int64], cols: WriteColumns, rows: Rows) -> bool:
-        """Remember which of the new packets at (m,) offsets, rows `rows` of `cols`, end a message.
+        """Record which of the new packets at (m,) offsets, rows `rows` of `cols`, end a message.
 
-        False if the peer has more immediates in flight than agreed.
+        Returns False if the peer has more immediates in flight than agreed.
         """
         opcodes = cols.opcode[rows]
         ending = opcodes >= _LAST
@@ -81,12 +81,15 @@ class Delivery:
         ahead = cols.rqmsn[rows][with_imm].astype(np.int64) - self.delivered & _RQMSN_MASK
         columns = (cols.imm, cols.dmalen, cols.rqmsn)
         values = zip(*(column[rows][with_imm].tolist() for column in columns), strict=True)
-        # One turn an immediate, and few of those are in flight.
+        # One iteration per immediate, and few of those are in flight.
         self._immediates.update(zip(offsets[with_imm].tolist(), values, strict=True))
         return int(ahead.max()) < self._max_wimm
 
     def advance(self, start: int, stop: int, now_ns: int) -> tuple[QpErrorReason, int] | None:
-        """The cumulative point moved over offsets start .. stop - 1; what is wrong with an immediate, and where."""
+        """Complete messages at offsets start .. stop - 1, which are received now.
+
+        Return an immediate's error and its offset.
+        """
         run = read_run(self._ends, start, stop)
         count = int(np.count_nonzero(run))
         if not count:
@@ -99,17 +102,17 @@ class Delivery:
         return self._deliver(stop) if self._immediates else None
 
     def again(self, now_ns: int) -> None:
-        """A duplicate or a probe: the peer may have missed a transport ACK."""
+        """Repeat the transport ACK after a duplicate or a probe: the peer may have missed it."""
         if self.messages:
             self._want_ack(now_ns)
 
     def refuse(self, code: NakCode, offset: int) -> None:
-        """Send a NAK, once; the first counts."""
+        """Send a NAK, once; only the first counts."""
         if self._nak is None:
             self._nak = code, offset
 
     def ack(self, ev_index: int, now_ns: int) -> AckBatch | None:
-        """The transport ACK or NAK that is due."""
+        """Build the transport ACK or NAK that is due."""
         if self._nak is not None:
             code, offset = self._nak
             told, self._nak_told = self._nak_told, True
@@ -120,7 +123,7 @@ class Delivery:
         return self._batch(self._end - 1, AETH_ACK, ev_index)
 
     def _deliver(self, stop: int) -> tuple[QpErrorReason, int] | None:
-        # One turn an immediate; they are in memory in order of offset.
+        # One iteration per immediate; they are in memory in order of offset.
         for offset in sorted(self._immediates):
             if offset >= stop:
                 break

@@ -1,7 +1,7 @@
-"""Packets the responder will not count as received, and the NACKs that say why. MRC Tables 7-3, 7-16.
+"""Packets that the responder refuses, and the NACKs with the reasons. MRC Tables 7-3, 7-16.
 
-A trimmed packet is always refused; out of window only if asked to; other reasons only when a shortage is feigned, since
-this responder never runs out of bitmap, buffers or resources.
+A trimmed packet is always refused, one out of window only if so configured; other reasons only when a shortage is
+simulated, since this responder never runs out of bitmap, buffers or resources.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ from agent.wire.array.control_columns import NackBatch
 from agent.wire.constants import NackReason
 
 _OOR_PER_BATCH = 1
-"""Out-of-window NACKs told at a time (rate-limited: our choice)."""
+"""Out-of-window NACKs sent per batch (rate-limited: our choice)."""
 
 
 class Refusals:
-    """What is to be told to the peer of refused packets; copied out, since receive memory is reused."""
+    """NACKs that wait to be sent; their fields are copied, since receive memory is reused."""
 
     def __init__(self, qpn: int) -> None:
         self._qpn = qpn
@@ -26,15 +26,15 @@ class Refusals:
         self.sent = 0
 
     def expect(self, peer_qpn: int) -> None:
-        """The peer's queue pair."""
+        """Set the peer's queue pair number."""
         self._peer_qpn = peer_qpn
 
     def feign(self, reason: NackReason, packets: int) -> None:
-        """Refuse the next `packets` acceptable packets for `reason`, as if short of something."""
+        """Refuse the next `packets` acceptable packets for `reason`, to simulate a shortage."""
         self._feigned = reason, packets
 
     def feigned_rows(self, acceptable: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-        """Which acceptable rows (n,) are refused now; None if none."""
+        """Choose the acceptable rows (n,) that are refused now; None if none is."""
         if self._feigned is None:
             return None
         _, left = self._feigned
@@ -42,7 +42,7 @@ class Refusals:
         return acceptable & within
 
     def note_feigned(self, cols: WriteColumns, refused: NDArray[np.bool_]) -> None:
-        """The rows (n,) chosen by `feigned_rows` are refused."""
+        """Record NACKs of the rows (n,) chosen by `feigned_rows`."""
         if self._feigned is not None:
             reason, left = self._feigned
             left -= int(np.count_nonzero(refused))
@@ -50,23 +50,23 @@ class Refusals:
             self.note(cols, refused, reason)
 
     def note_trimmed(self, cols: WriteColumns) -> None:
-        """Refuse the trimmed rows, by where they were trimmed."""
+        """Record NACKs of trimmed rows, by where they were trimmed."""
         self.note(cols, cols.trimmed & ~cols.trimmed_lasthop, NackReason.TRIMMED)
         self.note(cols, cols.trimmed & cols.trimmed_lasthop, NackReason.TRIMMED_LASTHOP)
 
     def note_out_of_window(self, cols: WriteColumns, rows: NDArray[np.bool_]) -> None:
-        """Refuse some of the rows (n,) beyond the window."""
+        """Record NACKs of some of the rows (n,) beyond the window."""
         self.note(cols, rows.nonzero()[0][:_OOR_PER_BATCH], NackReason.PSN_OOR_WINDOW)
 
     def note(self, cols: WriteColumns, rows: Rows, reason: NackReason) -> None:
-        """Refuse rows of `cols` for `reason`."""
+        """Record NACKs of rows of `cols` for `reason`."""
         psn = cols.psn[rows].copy()
         if len(psn):
             reasons = np.full(len(psn), reason, np.uint8)
             self._parts.append((psn, reasons, cols.ev[rows].copy(), cols.tx_timestamp[rows].copy()))
 
     def nacks(self, ev_index: int) -> NackBatch | None:
-        """All that is to be told."""
+        """Build all NACKs that wait."""
         if not self._parts:
             return None
         psn, reason, ev, timestamp = (np.concatenate(part) for part in zip(*self._parts, strict=True))

@@ -1,8 +1,8 @@
-"""How far first transmissions arrive behind the packets that overtook them: a histogram of reordering extents.
+"""Reordering histogram: how far first transmissions arrive behind the packets that overtook them.
 
 RFC 4737, section 4.2: the extent of a reordered packet, the i-th to arrive, is i - j, where the j-th is the first
-arrival with a higher number. The stream is that of first transmissions, each PSN once; resends are late because of a
-loss and are left out. "Arrives" means read by the agent, which reads its ports in turn, many frames at a time.
+arrival with a higher number. Only first transmissions count, each PSN once; retransmissions are late because of a loss.
+"Arrives" means read by the agent, which reads its ports in turn, many frames at a time.
 """
 
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ from agent.core.ring import ring_size, write_run
 from agent.wire.constants import BTH_RETRANSMISSION
 
 _BULK_PKTS = 2048
-"""Packets looked at together. Our choice: a few nanoseconds a packet, where a look at each batch would cost ten times
-as much."""
+"""Packets processed together. Our choice: a few nanoseconds per packet; processing each batch would cost ten times as
+much."""
 
 _BUCKETS = 17
-"""In order, and extents of up to 16 bits: no window of PSNs is longer than 32640."""
+"""Number of buckets: in order, and extents of up to 16 bits, since no window of PSNs exceeds 32640."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReorderCounts:
-    """First transmissions that arrived before any resend of theirs, by reordering extent."""
+    """First transmissions that arrived before any retransmission of them, by reordering extent."""
 
     in_order: int
-    """Those that nothing sent later had overtaken."""
+    """Packets that arrived before everything sent later."""
     late: tuple[int, ...]
-    """`late[b]` of extent 2^b .. 2^(b+1) - 1; without zeros at the end."""
+    """`late[b]` counts extents 2^b .. 2^(b+1) - 1; without zeros at the end."""
     most: int
-    """The largest extent; 0 if all came in order."""
+    """The largest extent; 0 if all packets arrived in order."""
 
 
 class Reordering:
-    """Counts one responder's arrivals; offsets are those of the receive ring."""
+    """Counts the arrivals of one responder; offsets are those of the receive ring."""
 
     def __init__(self, window_psns: int) -> None:
         self._slots = ring_size(window_psns + _BULK_PKTS)
         self._passed_at = np.empty(0, np.int64)
-        """By slot of an offset: the arrival that first went beyond it."""
+        """Per slot of an offset: the arrival that first passed it."""
         self._offsets: list[NDArray[np.int64]] = []
         self._flags: list[NDArray[np.uint8]] = []
         self._waiting = 0
@@ -50,7 +50,10 @@ class Reordering:
         self._most = 0
 
     def note(self, offsets: NDArray[np.int64], flags: NDArray[np.uint8]) -> None:
-        """New packets at (m,) offsets with their BTH flags, in order of arrival. `offsets` is kept, not copied."""
+        """Record new packets at (m,) offsets with their BTH flags, in order of arrival.
+
+        `offsets` is kept, not copied.
+        """
         self._offsets.append(offsets)
         self._flags.append(flags.copy())
         self._waiting += len(offsets)
@@ -58,7 +61,7 @@ class Reordering:
             self._count()
 
     def counts(self) -> ReorderCounts:
-        """The histogram so far."""
+        """Return the histogram so far."""
         if self._waiting:
             self._count()
         late = np.trim_zeros(self._counts[1:], "b")
@@ -67,7 +70,7 @@ class Reordering:
     def _count(self) -> None:
         offsets, flags = np.concatenate(self._offsets), np.concatenate(self._flags)
         self._offsets, self._flags, self._waiting = [], [], 0
-        # In pieces: what is missing before one and what it goes beyond must fit the ring together.
+        # In pieces: what a piece still misses and what it passes must fit the ring together.
         for start in range(0, len(offsets), _BULK_PKTS):
             piece = slice(start, start + _BULK_PKTS)
             first = offsets[piece][flags[piece] & BTH_RETRANSMISSION == 0]
@@ -86,7 +89,7 @@ class Reordering:
         self._counts[0] += len(offsets) - len(extents)
         if len(extents):
             self._most = max(self._most, int(extents.max()))
-            # The exponent of a float is the bit length of a whole number.
+            # The exponent of a float is the bit length of an integer.
             self._counts += np.bincount(np.frexp(extents)[1], minlength=_BUCKETS)
         self._arrived += len(offsets)
         self._top = int(tops[-1])

@@ -1,7 +1,7 @@
-"""The receive half of a queue pair: place payloads in any order, tell the requester what arrived.
+"""Receive half of a queue pair: place payloads in any order and acknowledge what arrived.
 
-Composes the receive ring, the registered memory, SACKs, NACKs and message delivery; knows no clock and no queue pair
-state. MRC Table 7-5, 6.3.1.
+Combines the receive ring, registered memory, SACKs, NACKs and message delivery; knows no clock and no queue pair state.
+MRC Table 7-5, 6.3.1.
 """
 
 from dataclasses import dataclass
@@ -32,41 +32,41 @@ _NAK_CODES = {
     QpErrorReason.LOCAL_WIMM_OVERFLOW: NakCode.INVALID_REQUEST,
     QpErrorReason.LOCAL_NO_RECEIVE: NakCode.REMOTE_OPERATIONAL_ERROR,
 }
-"""What the peer is told of each failure."""
+"""NAK code sent to the peer for each failure."""
 
 _CUMULATIVE = np.array(0, np.int64)
-"""What lies below is known already."""
+"""Packets below this offset are known already."""
 
 
 @dataclass(slots=True)
 class ResponderCounters:
-    """Totals since the start, in packets unless said."""
+    """Totals since the start, in packets unless stated."""
 
     received: int = 0
-    """New and placed: each PSN once."""
+    """New packets placed in memory: each PSN once."""
     received_bytes: int = 0
-    """Their payload."""
+    """Payload bytes of these packets."""
     duplicates: int = 0
     out_of_window: int = 0
     trimmed: int = 0
     access_errors: int = 0
     invalid: int = 0
-    """Not cut from messages as they should be."""
+    """Packets that are not segments of a message as MRC requires."""
     ce_marked: int = 0
     sacks: int = 0
     nacks: int = 0
     acks: int = 0
-    """Transport ACKs and NAKs."""
+    """Transport ACKs and NAKs sent."""
     messages: int = 0
     """Complete messages."""
     immediates: int = 0
-    """Delivered to the completion queue."""
+    """Immediates delivered to the completion queue."""
     probes: int = 0
     """Reliability probes answered."""
 
 
 class Responder:
-    """Accepts each packet once, wherever it stands in the window."""
+    """Accepts each packet once, at any position in the window."""
 
     def __init__(
         self,
@@ -95,51 +95,51 @@ class Responder:
         self._start_psn = 0
         self.reverse = ReverseEvs(profile)
         self.port_mask: int | None = None
-        """Our ports that work, told with every SACK; None: not told."""
+        """Our ports that work, sent in every SACK; None: not sent."""
         self.failure: QpErrorReason | None = None
-        """Why the queue pair must end."""
+        """Reason why the queue pair must end."""
         self.counters = ResponderCounters()
 
     @property
     def held_pkts(self) -> int:
-        """Packets above the cumulative point."""
+        """Count the packets above the cumulative point."""
         return self._ring.held
 
     @property
     def cack_psn(self) -> int:
-        """24-bit PSN up to which all has arrived; the one before the first while nothing has."""
+        """Return the 24-bit PSN up to which all has arrived; before any arrival, the PSN before the first."""
         return psn_of(self._ring.next - 1, self._start_psn)
 
     @property
     def sack_deadline_ns(self) -> int | None:
-        """When the news must be told at the latest; None without news."""
+        """Latest time to send a SACK; None if there is nothing new."""
         return self._sacks.deadline_ns
 
     @property
     def deadline_ns(self) -> int | None:
-        """When `acknowledge` or `acks` has something to say at the latest."""
+        """Latest time at which `acknowledge` or `acks` must be called."""
         sack_ns, ack_ns = self._sacks.deadline_ns, self._delivery.ack_deadline_ns
         if ack_ns is None:
             return sack_ns
         return ack_ns if sack_ns is None else min(sack_ns, ack_ns)
 
     def expect(self, peer_qpn: int, start_psn: int, follows_mpr: bool = True) -> None:
-        """The peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
+        """Set the peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
         self._start_psn = start_psn
         self._sacks.expect(peer_qpn, start_psn, follows_mpr)
         self._delivery.expect(start_psn)
         self._refusals.expect(peer_qpn)
 
     def feign(self, reason: NackReason, packets: int) -> None:
-        """Refuse the next `packets` packets for `reason`: how a responder short of something behaves."""
+        """Refuse the next `packets` packets for `reason`, as a responder that lacks a resource would."""
         self._refusals.feign(reason, packets)
 
     def brake(self, penalty: int) -> None:
-        """Ask the peer to send less, by `rcv_cwnd_pen` 0..127 (MRC chapter 8): how a slow responder behaves."""
+        """Ask the peer to send less, by `rcv_cwnd_pen` 0..127 (MRC chapter 8), as a slow responder would."""
         self._sacks.brake(penalty)
 
     def receive_writes(self, cols: WriteColumns, now_ns: int) -> None:
-        """Place what is new of (n,) write packets, n >= 1, in any order; decide whether a SACK is due."""
+        """Place the new ones of (n,) write packets, n >= 1, in any order; decide whether a SACK is due."""
         counters, ring = self.counters, self._ring
         offsets = offsets_of(cols.psn, self._start_psn, ring.next)
         ahead = offsets - ring.next
@@ -164,33 +164,34 @@ class Responder:
             self._take(cols, offsets, fresh, acceptable, now_ns)
         if known > new:
             self._delivery.again(now_ns)
-            # What is older than a window is no resend: whoever sent it has heard of it. No SACK names it.
+            # A packet older than a window is no retransmission, as its sender has its acknowledgement. No SACK names
+            # it.
             acceptable &= ahead >= -self._window_psns
         if np.count_nonzero(acceptable):
             self._sacks.note(cols, offsets, acceptable, known > new, now_ns)
 
     def receive_probes(self, cols: ProbeColumns, now_ns: int) -> None:
-        """Answer reliability probes, and repeat the transport ACK: it may be what the requester waits for."""
+        """Answer reliability probes, and repeat the transport ACK: the requester may wait for it."""
         self.counters.probes += len(cols)
         self._sacks.note_probes(cols)
         self._delivery.again(now_ns)
 
     def nacks(self) -> NackBatch | None:
-        """What was refused since last asked, to leave before the SACKs."""
+        """Build NACKs of what was refused since the last call; send them before the SACKs."""
         batch = self._refusals.nacks(self.reverse.row)
         if batch is not None:
             self.counters.nacks += len(batch)
         return batch
 
     def acks(self, now_ns: int) -> AckBatch | None:
-        """The transport ACK, or the NAK after which nothing more is accepted."""
+        """Build the transport ACK, or the NAK after which nothing more is accepted."""
         batch = self._delivery.ack(self.reverse.row, now_ns)
         if batch is not None:
             self.counters.acks += len(batch)
         return batch
 
     def acknowledge(self, now_ns: int) -> SackBatch | None:
-        """The SACKs that are due, (r,): one snapshot, in as many rows as the news takes; ask until None."""
+        """Build the SACKs that are due, (r,): one snapshot, in as many rows as needed; call again until None."""
         batch = self._sacks.write(self._ring, self.reverse.row, self.port_mask, now_ns)
         if batch is not None:
             self.reverse.turn()
@@ -199,7 +200,7 @@ class Responder:
         return batch
 
     def _beyond(self, cols: WriteColumns, ahead: NDArray[np.int64]) -> None:
-        """Drop what lies beyond the window (6.3.1 rule 6), telling the requester only if asked to (Table 7-3)."""
+        """Drop packets beyond the window (6.3.1 rule 6); NACK them only if so configured (Table 7-3)."""
         beyond = (ahead >= self._window_psns) & ~cols.trimmed
         self.counters.out_of_window += int(np.count_nonzero(beyond))
         if self._nack_out_of_window:
@@ -219,7 +220,7 @@ class Responder:
         acceptable: NDArray[np.bool_],
         now_ns: int,
     ) -> None:
-        """Check, place and enter the fresh rows, n >= 1; those found wrong are struck from both masks (n,)."""
+        """Check, place and record the fresh rows, n >= 1; wrong ones are removed from both masks (n,)."""
         rows: Rows = slice(None) if np.count_nonzero(fresh) == len(fresh) else fresh.nonzero()[0]
         malformed = self._sequence.malformed(cols, rows)
         if malformed is not None:
@@ -241,13 +242,13 @@ class Responder:
         offsets: NDArray[np.int64],
         reason: QpErrorReason,
     ) -> None:
-        """Count and NAK those of the m fresh rows that are `wrong` (m,), and strike them from both masks (n,)."""
+        """Count and NAK those of the m fresh rows that are `wrong` (m,), and remove them from both masks (n,)."""
         rows = fresh.nonzero()[0][wrong]
         fresh[rows] = acceptable[rows] = False
         self._fail(reason, int(offsets[rows[0]]), len(rows))
 
     def _accept(self, cols: WriteColumns, rows: Rows, offsets: NDArray[np.int64], now_ns: int) -> None:
-        """Enter placed packets, and complete the messages the cumulative point passes."""
+        """Record placed packets, and complete the messages that the cumulative point passes."""
         if not len(offsets):
             return
         ring, delivery, counters = self._ring, self._delivery, self.counters
@@ -268,7 +269,7 @@ class Responder:
         counters.messages, counters.immediates = delivery.messages, delivery.delivered
 
     def _advance(self, start: int, stop: int, now_ns: int) -> None:
-        """The cumulative point moved over offsets start .. stop - 1: complete what is right."""
+        """Complete correct messages at offsets start .. stop - 1, which the cumulative point has just passed."""
         broken = self._sequence.first_wrong(start, stop)
         failed = self._delivery.advance(start, stop if broken is None else broken, now_ns)
         if failed is None and broken is not None:
@@ -277,7 +278,7 @@ class Responder:
             self._fail(*failed)
 
     def _fail(self, reason: QpErrorReason, offset: int, packets: int = 1) -> None:
-        """What came at `offset`, and so many packets together, must not be."""
+        """Fail the queue pair because of the packet at `offset`; `packets` is how many were invalid together."""
         self.counters.access_errors += packets * (reason is QpErrorReason.LOCAL_ACCESS_ERROR)
         self.counters.invalid += packets * (reason is QpErrorReason.LOCAL_INVALID_REQUEST)
         if self.failure is None:

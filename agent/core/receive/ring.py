@@ -1,4 +1,4 @@
-"""Which packets have been received: a ring of slots from the cumulative point on, and the counts a SACK carries.
+"""Ring of received packets, with slots from the cumulative point on, and the counts that a SACK carries.
 
 Knows offsets, not headers, memory or SACKs. MRC Table 7-5.
 """
@@ -13,11 +13,11 @@ from agent.wire.constants import OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
 
 _EMPTY = np.array(EMPTY, np.uint8)
 _NO_BITMAPS = Bitmaps(np.zeros(1, np.int64), np.zeros(1, np.uint64))
-"""One block that says nothing: all there is while nothing is held above the cumulative point."""
+"""One empty block, used while nothing is held above the cumulative point."""
 
 
 class ReceiveRing:
-    """Each offset is entered once; offsets up to `window_psns` above the cumulative point fit."""
+    """Records each offset once; offsets up to `window_psns` above the cumulative point fit."""
 
     def __init__(self, window_psns: int) -> None:
         self._ring = np.zeros(ring_size(window_psns), np.uint8)
@@ -30,30 +30,30 @@ class ReceiveRing:
         self.top = 0
         """Offset after the highest received."""
         self.received = 0
-        """Packets entered."""
+        """Number of packets recorded."""
 
     @property
     def size(self) -> int:
-        """Slots, a power of two."""
+        """Return the number of slots, a power of two."""
         return len(self._ring)
 
     @property
     def held(self) -> int:
-        """Packets above the cumulative point."""
+        """Count the packets above the cumulative point."""
         return self.received - self.next
 
     @property
     def ooo_count(self) -> int:
-        """`held` as a SACK carries it."""
+        """Return `held` as a SACK carries it."""
         return min(self.held, OOO_COUNT_MAX)
 
     @property
     def rcvd_bytes(self) -> int:
-        """Nominal bytes received as a SACK carries them: units of 256, 24 bits."""
+        """Return nominal bytes received as a SACK carries them: units of 256, 24 bits."""
         return -(-self._nominal_bytes // RCVD_BYTES_UNIT) & RCVD_BYTES_MASK
 
     def fresh(self, offsets: NDArray[np.int64], candidates: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which candidate rows (n,) bring a packet not yet entered; of equal ones only the last."""
+        """Report which candidate rows (n,) bring a new packet; of equal ones only the last counts."""
         slots = offsets & self._slots
         rows = np.arange(len(offsets), dtype=np.int32)
         fresh: NDArray[np.bool_] = candidates & (self._ring[slots] == _EMPTY)
@@ -64,7 +64,7 @@ class ReceiveRing:
         return fresh
 
     def enter(self, offsets: NDArray[np.int64], payload_bytes: int) -> None:
-        """Mark (m,) new packets, m >= 1, of so many bytes together as held, and move the cumulative point."""
+        """Mark (m,) new packets, m >= 1, of `payload_bytes` together as held, and move the cumulative point."""
         self._ring[offsets & self._slots] = NEWS
         self.received += len(offsets)
         self._nominal_bytes += payload_bytes + NOMINAL_HEADER_BYTES * len(offsets)
@@ -77,7 +77,7 @@ class ReceiveRing:
         self.next += filled
 
     def bitmaps(self) -> Bitmaps:
-        """What is held, all news at least; the next call repeats another part of the rest."""
+        """Build bitmaps of what is held, including all news; the next call repeats another part of the rest."""
         if self.top == self.next:
             self._walk = 0
             return _NO_BITMAPS

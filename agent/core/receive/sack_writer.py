@@ -1,4 +1,4 @@
-"""When a SACK is due and what it says: the five triggers, and columns made from one moment of the receive ring.
+"""SACK generation: the five triggers, and columns built from one snapshot of the receive ring.
 
 Decides nothing about acceptance and nothing about the reverse path. MRC chapter 10, Tables 7-12, 7-14.
 """
@@ -21,14 +21,14 @@ _NEXT = np.array(1, np.int64)
 _INT16_MIN = -(1 << 15)
 
 _TRIGGER_MIN_BYTES = np.array(1024, np.uint32)
-"""Trigger 1 counts at least this much a packet (MRC, SACK triggers)."""
+"""Least bytes that trigger 1 counts per packet (MRC, SACK triggers)."""
 
 _ASKING = np.array(BTH_ACK_REQUEST | BTH_RETRANSMISSION, np.uint8)
 _RESENT = np.array(BTH_RETRANSMISSION, np.uint8)
 
 
 class _Urgency(IntEnum):
-    """What a SACK would rather answer: a mark before a resend before anything else."""
+    """Order in which a SACK chooses the packet it answers: a mark, then a retransmission, then anything else."""
 
     PLAIN = 0
     RESENT = 1
@@ -36,7 +36,7 @@ class _Urgency(IntEnum):
 
 
 class _Trigger(NamedTuple):
-    """The packets a SACK answers, one or one for each marked EV; copied out, since receive memory is reused."""
+    """The packets a SACK answers: one, or one per marked EV; copied, since receive memory is reused."""
 
     urgency: _Urgency
     offset: list[int]
@@ -45,7 +45,7 @@ class _Trigger(NamedTuple):
     rtx: list[bool]
 
     def then(self, later: "_Trigger") -> "_Trigger":
-        """What remains to be answered when `later` comes before the SACK has gone out."""
+        """Merge with `later`, which came before the SACK was sent; return what remains to be answered."""
         if self.urgency < later.urgency or self.urgency == later.urgency != _Urgency.MARKED:
             return later
         if later.urgency < self.urgency:
@@ -59,7 +59,7 @@ class _Trigger(NamedTuple):
         )
 
     def within(self, cack: int) -> "_Trigger":
-        """Those that a SACK with the cumulative point at offset `cack` can name: 16 bits, signed."""
+        """Keep the packets that a SACK with the cumulative point at offset `cack` can name: 16 bits, signed."""
         if min(self.offset) - cack >= _INT16_MIN:
             return self
         near = [row for row, offset in enumerate(self.offset) if offset - cack >= _INT16_MIN]
@@ -68,7 +68,7 @@ class _Trigger(NamedTuple):
 
 
 class _Answered(NamedTuple):
-    """What the rows of a SACK batch answer, (a,) each."""
+    """Packets that the rows of a SACK batch answer, (a,) each."""
 
     ack_psn_offset: NDArray[np.int16]
     ev: NDArray[np.uint32]
@@ -78,14 +78,14 @@ class _Answered(NamedTuple):
     pr: bool
 
     def repeated(self, rows: NDArray[np.int64]) -> "_Answered":
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         return _Answered(
             self.ack_psn_offset[rows], self.ev[rows], self.tx_timestamp[rows], self.rtx[rows], self.m[rows], self.pr
         )
 
 
 class SackWriter:
-    """One responder's SACKs."""
+    """Writes the SACKs of one responder."""
 
     def __init__(self, config: QpConfig, qpn: int) -> None:
         self._mpr = config.offered_mpr if config.dynamic_mpr else 0
@@ -101,12 +101,12 @@ class SackWriter:
         self._penalty = 0
         self._has_braked = False
         self.deadline_ns: int | None = None
-        """When the news must be told at the latest; None without news."""
+        """Latest time to send a SACK; None if there is nothing new."""
         self.ce_marked = 0
         self.written = 0
 
     def expect(self, peer_qpn: int, start_psn: int, follows_mpr: bool) -> None:
-        """The peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
+        """Set the peer's queue pair, the first PSN it will send, and whether it follows the windows we advertise."""
         self._mpr = self._mpr if follows_mpr else 0
         self._peer_qpn = peer_qpn
         self._start_psn = start_psn
@@ -119,9 +119,9 @@ class SackWriter:
         has_duplicate: bool,
         now_ns: int,
     ) -> None:
-        """Triggers 1 to 4 (docs/transport.md, Receiving) and duplicates make a SACK due; otherwise the delay starts.
+        """Make a SACK due on triggers 1 to 4 (docs/transport.md, Receiving) and duplicates; otherwise start the delay.
 
-        `offsets` (n,) are those of the rows of `cols`, `answered` (n,) those that are held by now.
+        `offsets` (n,) belong to the rows of `cols`, `answered` (n,) marks those that are held by now.
         """
         self._bytes_since += total(np.maximum(cols.payload_bytes, _TRIGGER_MIN_BYTES))
         if self._bytes_since > self._threshold_bytes or has_duplicate:
@@ -132,7 +132,7 @@ class SackWriter:
             asking = asking[answered[asking]]
         if len(asking):
             self._due = True
-            # A resend is answered before a request: its echo tells the requester that a doubt is settled.
+            # A retransmission is answered before a request: its echo shows the requester that a suspicion is settled.
             resent = asking[(cols.flags[asking] & _RESENT).nonzero()[0]]
             row = int(resent[-1] if len(resent) else asking[-1])
         self._note_trigger(cols, offsets, row, answered)
@@ -140,20 +140,23 @@ class SackWriter:
             self.deadline_ns = now_ns + self._delay_ns
 
     def go_along(self) -> None:
-        """A transport ACK leaves now: a message completes when a SACK has told the same."""
+        """Send a SACK along with a transport ACK: a message completes when a SACK has confirmed it too."""
         self._due = True
 
     def brake(self, penalty: int) -> None:
-        """Say so in every SACK from now on, 0..127; 0 after anything else also lets the peer restore its window."""
+        """Send `penalty`, 0..127, in every SACK from now on.
+
+        0 after another value also lets the peer restore its window.
+        """
         self._penalty = penalty
         self._has_braked |= penalty > 0
 
     def note_probes(self, cols: ProbeColumns) -> None:
-        """Trigger 5: every probe is answered, and by the next `write`."""
+        """Record probes for trigger 5: the next `write` answers every one."""
         self._probes.append(cols)
 
     def write(self, ring: ReceiveRing, ev_index: int, port_mask: int | None, now_ns: int) -> SackBatch | None:
-        """The SACKs that are due, (r,): one snapshot, in as many rows as the news takes; ask until None."""
+        """Build the SACKs that are due, (r,): one snapshot, in as many rows as needed; call again until None."""
         if self._probes:
             answered = _answers_of(self._probes)
             self._probes = []
@@ -179,12 +182,12 @@ class SackWriter:
     def _note_trigger(
         self, cols: WriteColumns, offsets: NDArray[np.int64], row: int, answered: NDArray[np.bool_]
     ) -> None:
-        """Remember what the SACK answers: row `row`, or instead all EVs that were marked on the way (trigger 3)."""
+        """Record what the SACK answers: row `row`, or instead all EVs marked on the way (trigger 3)."""
         marked = (cols.ce & answered).nonzero()[0] if np.count_nonzero(cols.ce) else ()
         if len(marked):
             self._due = True
             self.ce_marked += len(marked)
-            # Each marked EV is named once: the requester learns from nothing else.
+            # Each marked EV is named once: the requester learns of marks from nothing else.
             rows: Rows = marked[np.unique(cols.ev[marked], return_index=True)[1]]
             urgency = _Urgency.MARKED
         else:
@@ -200,7 +203,10 @@ class SackWriter:
         self._trigger = new if self._trigger is None else self._trigger.then(new)
 
     def _batch(self, answered: _Answered, ring: ReceiveRing, ev_index: int, port_mask: int | None) -> SackBatch:
-        """As many SACKs as there are blocks or answered packets, whichever is more; the last of the fewer repeats."""
+        """Build as many SACKs as there are blocks or answered packets, whichever is more.
+
+        The shorter list repeats its last.
+        """
         bitmaps = ring.bitmaps()
         blocks, answers = len(bitmaps.starts), len(answered.ev)
         count = max(blocks, answers)
@@ -233,7 +239,7 @@ class SackWriter:
 
 
 def _answers_of(probes: list[ProbeColumns]) -> _Answered:
-    """Probes of a drain, oldest first; a probe that met congestion is told so."""
+    """Convert probes of a drain, oldest first, to answers; each reports whether its probe met congestion."""
     ce = np.concatenate([cols.ce for cols in probes])
     return _Answered(
         np.concatenate([cols.probe_id for cols in probes]).view(np.int16),

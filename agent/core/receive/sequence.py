@@ -1,6 +1,6 @@
-"""Whether packets are cut from messages as MRC says, each by itself and one behind another.
+"""Checks that packets are segments of messages as MRC requires: each packet alone, and against its neighbours.
 
-What is known of a packet is kept until the cumulative point passes it, for only then its neighbours are known. Knows no
+A packet's data are kept until the cumulative point passes it, because its neighbours are known only then. Knows no
 memory and no SACKs. Sources: MRC 1 (message size), 2.4, 6.2.2 (METH, RETH), 8 (segmentation).
 """
 
@@ -14,9 +14,9 @@ from agent.wire.constants import Opcode
 _STARTS, _ENDS = np.zeros((2, 256), np.uint16)
 _STARTS[[Opcode.WRITE_FIRST, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] = 1
 _ENDS[[Opcode.WRITE_LAST, Opcode.WRITE_LAST_IMM, Opcode.WRITE_ONLY, Opcode.WRITE_ONLY_IMM]] = 1
-"""By opcode, whether a packet starts and whether it ends a message."""
+"""Flags by opcode: the packet starts a message, the packet ends a message."""
 _FIRST_END = np.array(Opcode.WRITE_LAST.value, np.uint8)
-"""From here on opcodes end a message."""
+"""Least opcode that ends a message; all above it do too."""
 
 _PACKET = np.dtype(
     [
@@ -29,22 +29,22 @@ _PACKET = np.dtype(
         ("base", "<u8"),
     ]
 )
-"""A packet. `next_msn` is the MSN of the packet after it; `base`, address - offset * PMTU, stays in a message."""
+"""A packet. `next_msn` is the MSN of the packet after it; `base`, address - offset * PMTU, is constant in a message."""
 _HEAD, _TAIL, _DMALEN = range(3)
-"""The packet in words of 32 bits: the head of a packet is the tail of the one before it."""
+"""The packet in 32-bit words: the head of a packet is the tail of the one before it."""
 _ORDER, _REGION, _BASE = range(3)
-"""The packet in words of 64 bits: head below tail; DMALen below R_Key; base."""
+"""The packet in 64-bit words: head below tail; DMALen below R_Key; base."""
 _WORDS = 3
 _WHOLE = np.dtype((np.void, 8 * _WORDS))
 _FLAG = 1 << 16
-"""In a head: starts a message; in a tail: ends one."""
+"""Flag of a head: starts a message; of a tail: ends one."""
 _MASK = (1 << 32) - 1
 _BEFORE_ALL = [_FLAG << 32, 0, 0]
-"""The first message has MSN 0."""
+"""Packet before the first: the first message has MSN 0."""
 
 
 class Sequence:
-    """The packets of one responder that the cumulative point has not passed."""
+    """Packets of one responder that the cumulative point has not passed."""
 
     def __init__(self, slots: int, pmtu: int) -> None:
         self._pmtu = pmtu
@@ -56,10 +56,10 @@ class Sequence:
         self._last = _BEFORE_ALL
         """The packet before the cumulative point."""
         self._end = 0
-        """Offset after the last packet of its message, by what that says of its length."""
+        """Offset after the last packet of its message, by the length that the message states."""
 
     def malformed(self, cols: WriteColumns, rows: Rows) -> NDArray[np.bool_] | None:
-        """Which of the (m,) rows do not hold as many bytes as their place in a message asks for; None: all do."""
+        """Report which of the (m,) rows have a wrong number of bytes for their place in a message; None: no row."""
         payload_bytes, opcodes = cols.payload_bytes[rows], cols.opcode[rows]
         unusual = ((payload_bytes != self._full) | (opcodes >= _FIRST_END)).nonzero()[0]
         if not len(unusual):
@@ -73,7 +73,7 @@ class Sequence:
         return found
 
     def note(self, offsets: NDArray[np.int64], cols: WriteColumns, rows: Rows) -> None:
-        """Remember the new packets at (m,) offsets, rows `rows` of `cols`."""
+        """Record the new packets at (m,) offsets, rows `rows` of `cols`."""
         packets, opcodes, msn = np.empty(len(offsets), _PACKET), cols.opcode[rows], cols.msn[rows]
         ends = _ENDS[opcodes]
         packets["msn"], packets["starts"], packets["ends"] = msn, _STARTS[opcodes], ends
@@ -83,9 +83,9 @@ class Sequence:
         self._wholes[offsets & self._slots] = packets.view(_WHOLE)
 
     def first_wrong(self, start: int, stop: int) -> int | None:
-        """The first of the packets at offsets start .. stop - 1 that does not follow the one before it; None: all do.
+        """Find the first packet at offsets start .. stop - 1 that does not follow the one before it; None: all do.
 
-        They are the ones the cumulative point passes now.
+        These are the packets that the cumulative point passes now.
         """
         run = read_run(self._ring, start, stop)
         if len(run) > FEW_ROWS and self._all_follow(run, start, stop):
@@ -96,10 +96,12 @@ class Sequence:
         return None
 
     def _all_follow(self, run: NDArray[np.uint64], start: int, stop: int) -> bool:
-        """Whether all of (n, 3) packets are right; if so, the last of them is the packet before the cumulative point.
+        """Report whether all of (n, 3) packets are right.
 
-        Heads and tails fit together, all packets of a message are of one region and base, and each message ends where
-        its length says.
+        If so, the last of them becomes the packet before the cumulative point.
+
+        Heads and tails must fit together, all packets of a message have the same region and base, and each message ends
+        where its length says.
         """
         words, last = run.view("<u4"), self._last
         heads, tails = words[:, _HEAD], words[:, _TAIL]
@@ -119,7 +121,7 @@ class Sequence:
         return True
 
     def _follows(self, packet: list[int], offset: int) -> bool:
-        """Whether a packet is right behind the one before the cumulative point, in the place of which it stands now."""
+        """Report whether a packet follows the one before the cumulative point, and put it in that one's place."""
         last, self._last = self._last, packet
         head, tail = packet[_ORDER] & _MASK, packet[_ORDER] >> 32
         if head != last[_ORDER] >> 32:
