@@ -4,8 +4,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Self
 
-from agent.host import profile_requests as ask
-from agent.host.profile_requests import StateName as StateName
+from agent.host.control import profile_requests as ask
+from agent.host.control.profile_requests import StateName as StateName
 from scenarios.errors import UsageError
 
 if TYPE_CHECKING:

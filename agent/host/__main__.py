@@ -12,15 +12,15 @@ import sys
 from pathlib import Path
 
 from agent.base.parent_death import signal_at_death_of
-from agent.host.commands import Commands
-from agent.host.control import ControlServer
+from agent.host.control.commands import Commands
+from agent.host.control.leases import Leases
+from agent.host.control.server import ControlServer
 from agent.host.errors import SettingsError
-from agent.host.event_log import EventLog
-from agent.host.leases import Leases
 from agent.host.loop import drive, settle
 from agent.host.opening import opened_engine
+from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings, load_settings
-from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from agent.io.ending import Ending
 from agent.io.errors import PortError

@@ -8,10 +8,10 @@ import gc
 import os
 import time
 
-from agent.host.control import ControlServer
-from agent.host.event_log import EventLog
+from agent.host.control.server import ControlServer
 from agent.host.programs.programs import Programs
-from agent.host.wiring import Wiring
+from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.event_log import EventLog
 from agent.io.clock import monotonic_ns
 from agent.io.ending import Ending
 from agent.io.engine import Engine

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from agent.core.errors import ConfigError
 from agent.core.ev.profile import GenField, generated_evs
-from agent.host.profiles import plane_over_spine
+from agent.host.queue_pairs.profiles import plane_over_spine
 from agent.wire.ev import EvCodec
 from scenarios.file.misfit import Misfit
 from scenarios.file.transport import EvProfile

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from agent.host.requests import Request
+from agent.host.control.requests import Request
 from scenarios.errors import WorkerFailedError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.pending import Pending, Steps

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from agent.host import requests as worker
+from agent.host.control import requests as worker
 from scenarios.errors import LabStateError, OwnerFailedError, ScenariosError, WorkerFailedError
 from scenarios.lab.lab_dir import ChildState, LabDir, labs_up, owner_of, read_state
 from scenarios.lab.line_socket import ANSWER_TIMEOUT_S, PATIENCE_S, LineSocket

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from agent.host.requests import DeniedLink, LinkProbesAsked, SetDenied
+from agent.host.control.requests import DeniedLink, LinkProbesAsked, SetDenied
 from agent.wire.detect_records import Localize
 from results.detect_lines import accusations_in
 from results.errors import RecordError

@@ -6,8 +6,8 @@ The other host's agent answers them as it answers those of an agent; this host s
 from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Self
 
-from agent.host import requests as ask
-from agent.host.shared_memory import map_shared
+from agent.host.control import requests as ask
+from agent.host.memory.shared import map_shared
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.client import Worker
 from testbed.model.ids import NodeId

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from agent.host.requests import DeniedLink
+from agent.host.control.requests import DeniedLink
 
 Counts = tuple[int, int]
 """Probes answered and lost."""

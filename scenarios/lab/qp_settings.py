@@ -5,7 +5,7 @@ from typing import Literal
 from agent.core.config import QpConfig
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.file.transport import EvProfile, Transport, set_by
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 import msgspec
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from results.files.event_log import Tail, timestamp
 from scenarios.errors import LabStateError, OwnerFailedError, WorkerFailedError
 from scenarios.lab.client import Owner, Worker, not_up

@@ -10,7 +10,7 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.programs import requests as program
 from scenarios.errors import RunStalledError, WorkerFailedError
 from scenarios.lab.deploy import worker_of

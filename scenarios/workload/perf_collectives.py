@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of
 from agent.host.programs.requests import CollectiveOrder
 from results.records.collective_rows import CollectiveRow, Times

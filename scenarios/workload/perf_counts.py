@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Self
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.workload.jobs import Asked
 
 

@@ -1,6 +1,6 @@
 """How the queue pairs of a performance test send: as a scenario's, with a window that fits the rings."""
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.file.transport import Transport
 from scenarios.file.windows import fitting_window
 from scenarios.lab.qp_settings import qp_settings_of

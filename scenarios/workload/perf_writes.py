@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.programs import requests as program
 from agent.host.programs.write_bw import buffer_bytes
 from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow

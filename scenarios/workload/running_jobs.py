@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.programs.patterns import ELEMENT_BYTES
 from agent.host.programs.requests import CollectiveOrder
 from results.records.collective_rows import CollectiveRow

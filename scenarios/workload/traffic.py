@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.file.collective_plan import Sending
 from scenarios.file.model import Events
 from scenarios.file.plan import Flow, Plan
@@ -110,7 +110,7 @@ class ReorderCounts(msgspec.Struct, frozen=True):
 
 
 class RejectedCount(msgspec.Struct, frozen=True):
-    """Packets that one host dropped for one reason (`agent.host.rejections`)."""
+    """Packets that one host dropped for one reason (`agent.host.records.rejections`)."""
 
     host: int
     reason: str

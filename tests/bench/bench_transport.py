@@ -20,7 +20,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent.host.requests import QpSettings
+from agent.host.control.requests import QpSettings
 from agent.host.settings import WorkerSettings
 from agent.wire.array.encode import write_frame_bytes
 from faults.inject import injector_of

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from agent.base.namespace import inside
+from agent.host.queue_pairs.wiring import Wiring
 from agent.host.settings import WorkerSettings
-from agent.host.wiring import Wiring
 from agent.io.runtime import HostRuntime
 from agent.wire.array.columns import WriteBatch
 from agent.wire.array.encode import encode_writes, write_frame_bytes

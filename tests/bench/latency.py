@@ -4,7 +4,7 @@ import statistics
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.settings import WorkerSettings
 from agent.io.clock import monotonic_ns
 from agent.io.engine import Engine

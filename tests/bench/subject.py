@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 import msgspec
 
-from agent.host import requests as ask
-from agent.host.schedstat import schedstat
+from agent.host.control import requests as ask
+from agent.host.records.schedstat import schedstat
 from agent.host.settings import WorkerSettings
 from agent.io.clock import monotonic_ns
 from tests.bench.worker import BenchWorker, Load

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from agent.host.requests import QpSettings
+from agent.host.control.requests import QpSettings
 from agent.host.settings import WorkerSettings, load_settings
 from tests.bench.subject import Goodput, measure
 

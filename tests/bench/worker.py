@@ -12,16 +12,16 @@ from typing import Any
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.qp import QueuePair
-from agent.host import requests as ask
-from agent.host.commands import Commands
-from agent.host.control import ControlServer
-from agent.host.event_log import EventLog
-from agent.host.leases import Leases
+from agent.host.control import requests as ask
+from agent.host.control.commands import Commands
+from agent.host.control.leases import Leases
+from agent.host.control.server import ControlServer
 from agent.host.loop import drive, settle
 from agent.host.opening import opened_engine
 from agent.host.programs.programs import Programs
+from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings
-from agent.host.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from agent.io.ending import Ending
 from agent.io.engine import Engine

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from agent.host.requests import LinkProbesAsked
+from agent.host.control.requests import LinkProbesAsked
 from results.files.event_log import read_records
 from scenarios.file.scenario_files import CATALOG
 from scenarios.lab.client import Worker

@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from agent.host.event_log import EventLog
+from agent.host.records.event_log import EventLog
 from results.files.user_files import write_file
 from results.summary import Summary
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.host.declaration import CLOSING_COPIES
+from agent.host.queue_pairs.announcements import CLOSING_COPIES
 
 pytestmark = [
     pytest.mark.root,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from results.files.event_log import read_records
 from scenarios.file.model import Scenario, Topology, Workload
 from scenarios.file.plan import plan_of

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from agent.core.config import QpConfig
-from agent.host.requests import QpSettings
+from agent.host.control.requests import QpSettings
 
 
 def qp_settings(**named: Any) -> QpSettings:

@@ -14,7 +14,7 @@ from agent.host.programs.programs import Program, Programs, Seat
 from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank, Volumes
 from agent.host.programs.write_bw import WriteBw
 from agent.host.programs.write_lat import WriteLat
-from agent.host.wiring import Wiring
+from agent.host.queue_pairs.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
 

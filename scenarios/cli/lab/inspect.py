@@ -5,7 +5,7 @@ from contextlib import suppress
 import click
 import msgspec
 
-from agent.host.requests import Counters
+from agent.host.control.requests import Counters
 from results.numbers_text import count_text
 from results.records.rejected import Rejected, reason_text, rejected_rows
 from scenarios.cli.lab.fault_table import COLUMNS, fault_rows

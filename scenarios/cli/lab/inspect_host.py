@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import WORKER_LOOK_S, Worker, not_up

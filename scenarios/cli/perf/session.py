@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from agent.host.requests import QpSettings
+from agent.host.control.requests import QpSettings
 from results.numbers_text import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command

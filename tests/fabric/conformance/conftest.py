@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import pytest
 
-from agent.host import requests as ask
-from agent.host.commands import Commands
+from agent.host.control import requests as ask
+from agent.host.control.commands import Commands
 from agent.host.opening import opened_engine
-from agent.host.wiring import Wiring
+from agent.host.queue_pairs.wiring import Wiring
 from agent.io.clock import monotonic_ns
 from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir

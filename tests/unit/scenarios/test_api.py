@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.core.errors import CoreError
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.host.errors import RequestError
 from agent.io.memory import PathRule
 from scenarios import api

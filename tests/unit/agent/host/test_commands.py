@@ -13,15 +13,15 @@ from scapy.layers.l2 import Ether
 from agent.core.congestion.config import NsccConfig
 from agent.core.errors import CoreError
 from agent.core.ev.config import EvConfig, LossPolicy
-from agent.host import requests as rq
-from agent.host.commands import Commands, packets_of
-from agent.host.declaration import CLOSING_COPIES
+from agent.host.control import requests as rq
+from agent.host.control.commands import Commands, packets_of
+from agent.host.control.requests import DeniedLink
 from agent.host.errors import RequestError
-from agent.host.event_log import EventLog
-from agent.host.requests import DeniedLink
+from agent.host.memory.shared import map_shared
+from agent.host.queue_pairs.announcements import CLOSING_COPIES
+from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.event_log import EventLog
 from agent.host.settings import FabricSettings
-from agent.host.shared_memory import map_shared
-from agent.host.wiring import Wiring
 from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule

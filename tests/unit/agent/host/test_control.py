@@ -6,9 +6,9 @@ import socket
 
 import pytest
 
-from agent.host.control import ControlServer
+from agent.host.control.requests import Hello, Verify
+from agent.host.control.server import ControlServer
 from agent.host.errors import RequestError
-from agent.host.requests import Hello, Verify
 
 
 def serve(request, _client):

@@ -10,7 +10,7 @@ from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import QpErrorReason, QpState
-from agent.host.event_log import EventDetail, EventLog
+from agent.host.records.event_log import EventDetail, EventLog
 from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
 from tests.support.run_schemas import problems_in

@@ -1,9 +1,9 @@
 """What a client has leased is destroyed when it is gone, and nothing of anybody else."""
 
+from agent.host.control.leases import Leases
+from agent.host.control.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion
 from agent.host.errors import RequestError
-from agent.host.leases import Leases
 from agent.host.programs.requests import CreateCq, DestroyRank
-from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion
 
 
 class Worker:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.host.payload import Verdict, compare, fill_complement, fill_stream
+from agent.host.memory.payload import Verdict, compare, fill_complement, fill_stream
 
 
 @pytest.mark.parametrize("size", [1, 3, 8, 1000, (1 << 20) + 5])

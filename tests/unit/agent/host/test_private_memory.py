@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.host.private_memory import make_private
+from agent.host.memory.private import make_private
 
 
 def resident_bytes() -> int:

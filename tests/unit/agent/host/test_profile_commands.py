@@ -3,11 +3,11 @@
 import pytest
 
 from agent.core.errors import ConfigError, ProfileStateError
-from agent.host import profile_requests as pq
-from agent.host import requests as rq
+from agent.host.control import profile_requests as pq
+from agent.host.control import requests as rq
+from agent.host.control.leases import Leases
+from agent.host.control.requests import DeniedLink
 from agent.host.errors import RequestError
-from agent.host.leases import Leases
-from agent.host.requests import DeniedLink
 from agent.wire.ev import EvCodec
 from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.test_commands import Worker

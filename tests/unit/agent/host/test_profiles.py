@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.errors import ConfigError
-from agent.host import requests as rq
+from agent.host.control import requests as rq
 from agent.host.errors import RequestError
 from tests.unit.agent.host.test_commands import Worker
 

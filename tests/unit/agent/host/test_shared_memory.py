@@ -6,11 +6,11 @@ import sys
 
 import pytest
 
-from agent.host.shared_memory import make_shared, map_shared
+from agent.host.memory.shared import make_shared, map_shared
 
 OTHER = """
 import sys
-from agent.host.shared_memory import map_shared
+from agent.host.memory.shared import map_shared
 data = map_shared(*map(int, sys.argv[1:]))
 assert data[:3].tolist() == [1, 2, 3]
 data[-1] = 77

@@ -9,7 +9,7 @@ from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import QpState
-from agent.host import requests as rq
+from agent.host.control import requests as rq
 from agent.host.errors import RequestError
 from agent.io.memory import PathRule
 from agent.wire.array.template import CONTROL_ROW, DATA_ROW

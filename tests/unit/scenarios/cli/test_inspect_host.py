@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.cli.lab import inspect_host
 from scenarios.cli.output import Output
 from scenarios.errors import UsageError

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from results.records.perf_rows import Cost, LatencyRow
 from scenarios import memory_room
 from scenarios.cli.main import main

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from agent.host.requests import SetDenied
+from agent.host.control.requests import SetDenied
 from agent.io.listening import listen_at
 from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import asking, owner, protocol

@@ -11,7 +11,7 @@ from threading import Thread, Timer
 import msgspec
 import pytest
 
-from agent.host.requests import Progress
+from agent.host.control.requests import Progress
 from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import client
 from scenarios.lab.client import Owner, Worker, lab_end, not_up

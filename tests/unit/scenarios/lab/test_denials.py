@@ -10,7 +10,7 @@ import msgspec
 import pytest
 from msgspec.structs import asdict
 
-from agent.host.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
+from agent.host.control.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
 from results.files.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
 from scenarios.lab import asking

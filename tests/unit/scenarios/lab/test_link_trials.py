@@ -5,7 +5,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.host.requests import DeniedLink
+from agent.host.control.requests import DeniedLink
 from scenarios.lab.link_trials import Trials
 
 LINK, OTHER = DeniedLink(0, 3, 5, up=True), DeniedLink(0, 3, 5, up=False)

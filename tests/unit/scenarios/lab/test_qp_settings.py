@@ -9,7 +9,7 @@ import pytest
 from agent.core.config import LossRule, QpConfig, SprayPolicy
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from agent.spraycheck.expectation import Expectation
 from scenarios.file.model import Detector
 from scenarios.file.transport import EvTreatment, Transport

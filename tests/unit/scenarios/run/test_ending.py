@@ -13,9 +13,9 @@ from agent.core import events as core
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvSignal, EvState
-from agent.host import requests as rq
-from agent.host.event_log import EventDetail
-from agent.host.event_log import EventLog as AgentLog
+from agent.host.control import requests as rq
+from agent.host.records.event_log import EventDetail
+from agent.host.records.event_log import EventLog as AgentLog
 from agent.io.memory import PathRule
 from agent.io.runtime import QpEvent
 from agent.wire.constants import NackReason

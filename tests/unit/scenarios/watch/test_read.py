@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from agent.host import requests as ask
-from agent.host.control import ControlServer
+from agent.host.control import requests as ask
+from agent.host.control.server import ControlServer
 from results.files.event_log import EventLog
 from scenarios.errors import LabStateError
 from scenarios.lab import protocol

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from agent.host import requests as rq
+from agent.host.control import requests as rq
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.qp_settings import qp_settings_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from agent.host import requests as ask
+from agent.host.control import requests as ask
 from scenarios.workload.jobs import Job, JobShape, Report
 from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.test_commands import Worker

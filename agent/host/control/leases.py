@@ -9,10 +9,10 @@ from contextlib import suppress
 from typing import Any
 
 from agent.core.errors import CoreError
+from agent.host.control.profile_requests import CreateProfile, DestroyProfile
+from agent.host.control.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request, ShareRegion
 from agent.host.errors import RequestError
-from agent.host.profile_requests import CreateProfile, DestroyProfile
 from agent.host.programs.requests import CreateCq, DestroyRank
-from agent.host.requests import CreateQp, Destroy, QpName, RegionName, RegisterRegion, Request, ShareRegion
 
 Reply = dict[str, Any]
 

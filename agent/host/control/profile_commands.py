@@ -9,9 +9,9 @@ from agent.core.ev.profile import GenField
 from agent.core.ev.profile_attributes import Attributes, EvFormat, EvMode
 from agent.core.ev.profile_operations import BatchResult, Replacement
 from agent.core.ev.profile_states import ApiEvState, ProfileState
-from agent.host import profile_requests as ask
+from agent.host.control import profile_requests as ask
 from agent.host.errors import RequestError
-from agent.host.wiring import Wiring
+from agent.host.queue_pairs.wiring import Wiring
 from agent.io.engine import Engine
 
 Reply = dict[str, Any]

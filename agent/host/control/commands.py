@@ -12,19 +12,20 @@ from msgspec import structs
 from agent.core.completion import Completion, CompletionQueue, ImmediateArrived
 from agent.core.config import PeerQp
 from agent.core.memory import MemoryRegion
-from agent.host import payload, requests
+from agent.host.control import requests
+from agent.host.control.profile_commands import ProfileCommands
+from agent.host.control.profile_requests import ProfileRequest
 from agent.host.errors import RequestError
-from agent.host.event_log import EventDetail, EventLog
-from agent.host.private_memory import make_private
-from agent.host.profile_commands import ProfileCommands
-from agent.host.profile_requests import ProfileRequest
+from agent.host.memory import payload
+from agent.host.memory.private import make_private
+from agent.host.memory.shared import SharedMemory, make_shared
 from agent.host.programs.programs import Programs, Sending
 from agent.host.programs.requests import ProgramRequest
 from agent.host.programs.serving import ProgramCommands
-from agent.host.rejections import rejected_by, rejections
-from agent.host.schedstat import schedstat
-from agent.host.shared_memory import SharedMemory, make_shared
-from agent.host.wiring import Wiring
+from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.event_log import EventDetail, EventLog
+from agent.host.records.rejections import rejected_by, rejections
+from agent.host.records.schedstat import schedstat
 from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime

@@ -15,8 +15,8 @@ from typing import Any
 import msgspec
 
 from agent.core.errors import CoreError
+from agent.host.control.requests import Request
 from agent.host.errors import RequestError
-from agent.host.requests import Request
 from agent.io.listening import listen_at
 from agent.wire.errors import WireError
 

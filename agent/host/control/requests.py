@@ -6,8 +6,8 @@ import msgspec
 
 from agent.core.config import QpConfig
 from agent.core.congestion.config import NsccConfig
-from agent.host.profile_requests import GenFieldSettings as GenFieldSettings
-from agent.host.profile_requests import ProfileRequest
+from agent.host.control.profile_requests import GenFieldSettings as GenFieldSettings
+from agent.host.control.profile_requests import ProfileRequest
 from agent.host.programs.requests import ProgramRequest
 
 
@@ -35,7 +35,7 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
 class ShareRegion(_Request, frozen=True, tag="share_region"):
     """Register memory on `host` that the asking process can map, zeros at first: {rkey, va, pid, fd}.
 
-    See `agent.host.shared_memory.map_shared`.
+    See `agent.host.memory.shared.map_shared`.
     """
 
     host: int

@@ -7,7 +7,7 @@ turn of this worker, sources and destinations taking turns. Counts; the controll
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from agent.host.requests import DeniedLink
+from agent.host.control.requests import DeniedLink
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import HostRuntime
 from agent.wire.ev import EvCodec

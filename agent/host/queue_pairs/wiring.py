@@ -19,13 +19,13 @@ from agent.core.ev.controlled_profile import ControlledProfile
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
-from agent.host.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
-from agent.host.declaration import Declarations
-from agent.host.denylist import Denylist
+from agent.host.control.requests import QpSettings
 from agent.host.errors import RequestError
-from agent.host.link_probes import LinkProbes
-from agent.host.profiles import Paths
-from agent.host.requests import QpSettings
+from agent.host.queue_pairs.announcements import Declarations
+from agent.host.queue_pairs.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
+from agent.host.queue_pairs.denylist import Denylist
+from agent.host.queue_pairs.link_probes import LinkProbes
+from agent.host.queue_pairs.profiles import Paths
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.host.requests import DeniedLink
+from agent.host.control.requests import DeniedLink
 from agent.io.runtime import Channel
 from agent.wire.ev import EvCodec
 

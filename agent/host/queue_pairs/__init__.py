@@ -1,0 +1,1 @@
+"""Queue pairs made from settings: their EV profiles, denied links, probes, announcements."""
