@@ -1,4 +1,4 @@
-"""The one reader of detect.jsonl: its lines as typed records, and the last word on every path and link.
+"""Reads detect.jsonl: its lines as typed records, and the final verdict on every path and link.
 
 The types are those that SprayCheck writes (`agent.wire.detect_records`). Lines of older versions, which told sums of
 flows in records of their own (`ADDED_UP`, `LINK_SUM`), are left aside: their verdicts and accusations are read.
@@ -31,7 +31,7 @@ DETECT_LINES: Any = Union[*SPRAYCHECK_RECORDS, *CONTROLLER_RECORDS, *left_aside(
 
 
 def lines_in(records: Iterable[Fields]) -> Iterator[Any]:
-    """Records as the types that they are. Raises RecordError for what is none of them."""
+    """Convert records to their types. Raises RecordError for unknown ones."""
     return (_as_type(record, DETECT_LINES) for record in records)
 
 
@@ -43,19 +43,19 @@ def _as_type(record: Fields, kind: Any) -> Any:
 
 
 def path_text(line: Detect | PathConclusion) -> str:
-    """As `p0:leaf3>spine5>leaf4`."""
+    """Return the path as `p0:leaf3>spine5>leaf4`."""
     return f"p{line.plane}:leaf{line.src_leaf}>spine{line.spine}>leaf{line.dst_leaf}"
 
 
 @dataclass
 class Said:
-    """What SprayCheck has said of one run by one expectation."""
+    """What SprayCheck reported about one run by one expectation."""
 
     expectation: str
     flows: list[Detect] = field(default_factory=list)
-    """What each flow says of each path."""
+    """Verdict of each flow on each path."""
     paths: dict[str, PathConclusion] = field(default_factory=dict)
-    """The last word on each."""
+    """Final conclusion on each path."""
     links: dict[str, LinkConclusion] = field(default_factory=dict)
     """The same, also of what paths have in common, where that was ever named."""
     last: Localize | None = None
@@ -66,7 +66,7 @@ class Said:
     """Flows that source leaves chose to measure, where they measure one at a time."""
 
     def take(self, line: Any) -> None:
-        """One line more."""
+        """Process one line."""
         if isinstance(line, Unmeasured):
             self.unmeasured.append(line)
         elif isinstance(line, Select):
@@ -89,17 +89,17 @@ class Said:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last accusation is final: no verdict was owed then."""
+        """Whether the last accusation is final: no verdict was pending."""
         return self.last is not None and self.last.pending == 0
 
 
 def said_in(records: Iterable[Fields], expectation: str) -> Said:
-    """What records of one run say. Raises RecordError."""
+    """Collect what the records of one run report. Raises RecordError."""
     said = Said(expectation)
     said.take_all(lines_in(records))
     return said
 
 
 def accusations_in(records: Iterable[Fields]) -> Iterator[Localize]:
-    """What is accused, change by change, among records of any kind. Raises RecordError."""
+    """List accusations, change by change, among records of any kind. Raises RecordError."""
     return (_as_type(record, Localize) for record in records if record.get("event") == "LOCALIZE")

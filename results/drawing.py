@@ -1,6 +1,6 @@
-"""matplotlib with our own settings only, whatever the user, the current folder or the environment say of it.
+"""Loads matplotlib with only our settings, whatever the user, the current folder or the environment configure.
 
-To be imported before any other module that imports matplotlib: what it reads, it reads while it is imported.
+Import this before any other module that imports matplotlib, because matplotlib reads its settings on import.
 """
 
 import gc
@@ -15,15 +15,17 @@ from typing import Any
 from testbed.tools import tool_path
 
 _ENVIRONMENT = {"MPLBACKEND": "agg", "MATPLOTLIBRC": os.devnull}
-"""Before all but a `matplotlibrc` in the current folder, which matplotlib reads first."""
+"""Environment in which matplotlib loads; its settings file replaces all others but a `matplotlibrc` in the current
+folder.
+"""
 
 _OF_WINDOWS = ("backend", "backend_fallback", "interactive", "toolbar")
-"""Settings that no figure in a file depends on; setting a backend would load it."""
+"""Settings of windows, which change no figure in a file; setting a backend would load it."""
 
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """The root folder as the current one, and an environment that names no file of a user's."""
+    """Make the root folder the current one, with an environment that names no file of a user."""
     kept = os.environ.copy()
     os.environ.update(_ENVIRONMENT | {"PATH": tool_path()})  # it starts fc-list
     if os.geteuid() == 0:  # fonts are remembered in root's home, not in that of a user whose HOME sudo has kept
@@ -53,7 +55,7 @@ matplotlib = _load()
 
 @contextmanager
 def own_settings(settings: Mapping[str, Any]) -> Iterator[None]:
-    """Context in which figures are drawn by matplotlib's defaults and `settings`, and by nothing else.
+    """Return a context in which figures use only matplotlib's defaults and `settings`.
 
     Python's collector rests meanwhile: it took a fifth of the time, since it looks at the thousands of parts that a
     figure has again and again.

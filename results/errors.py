@@ -20,7 +20,7 @@ class RunFolderError(ResultsError):
 
 
 class CaptureError(ResultsError):
-    """A file is not the capture it should be."""
+    """A file is not a valid capture."""
 
     def __init__(self, path: Path, reason: str) -> None:
         self.path = path
@@ -28,7 +28,7 @@ class CaptureError(ResultsError):
 
 
 class TooLargeError(ResultsError):
-    """A file has more bytes than any of its kind, and is not read."""
+    """A file is larger than any of its kind, and is not read."""
 
     def __init__(self, path: Path, most_bytes: int) -> None:
         self.path = path
@@ -46,7 +46,7 @@ class RecordError(ResultsError):
 
 
 class RecordsError(ResultsError):
-    """Records of one file that cannot be read; `errors` are all of them, of which the text has the first `shown`."""
+    """Records of one file cannot be read; `errors` has all, the text only the first `shown`."""
 
     def __init__(self, errors: tuple[RecordError, ...], shown: int = 20) -> None:
         self.errors = errors

@@ -1,4 +1,4 @@
-"""Numbers computed from what was recorded: rates, totals, precision and recall. Pure."""
+"""Computes numbers from what was recorded: rates, totals, precision and recall. Pure."""
 
 from collections.abc import Iterable, Sequence
 from typing import Protocol
@@ -11,7 +11,7 @@ NS = 1_000_000_000
 
 
 class Totals(msgspec.Struct, frozen=True):
-    """All flows of a run together."""
+    """Totals over all flows of a run."""
 
     flows: Count
     payload_bytes: Count
@@ -20,13 +20,13 @@ class Totals(msgspec.Struct, frozen=True):
     """First transmissions."""
     retransmissions: Count
     retransmission_share: Amount
-    """Retransmissions to first transmissions."""
+    """Ratio of retransmissions to first transmissions."""
     timeouts: Count
     seconds: Seconds | None
-    """From the first packet of any flow to the last acknowledgement of any; None when one did not end."""
+    """Time from the first packet of any flow to the last acknowledgement of any; None when one did not end."""
     goodput_bps: Amount | None
     packets_per_s: Amount | None
-    """First transmissions a second."""
+    """First transmissions per second."""
     bytes_verified: Count
     bytes_wrong: Count
 
@@ -70,17 +70,17 @@ def totals_of(flows: Sequence[_Flow], duration_ns: int | None) -> Totals:
 
 
 def seconds(duration_ns: int | None) -> float | None:
-    """Nanoseconds in seconds."""
+    """Convert nanoseconds to seconds."""
     return None if duration_ns is None else duration_ns / NS
 
 
 def per_second(amount: int, duration_ns: int | None) -> float | None:
-    """A rate; None without a duration."""
+    """Return a rate; None without a duration."""
     return amount * NS / duration_ns if duration_ns else None
 
 
 def span_ns(times: Iterable[tuple[int | None, int | None]]) -> int | None:
-    """From the earliest start to the latest end; None when anything did not start or end."""
+    """Return the time from the earliest start to the latest end; None when a flow did not start or end."""
     starts, ends = [], []
     for start, end in times:
         if start is None or end is None:
@@ -91,10 +91,10 @@ def span_ns(times: Iterable[tuple[int | None, int | None]]) -> int | None:
 
 
 def precision(accused: set[str], true: set[str]) -> float | None:
-    """Share of the accusations that are right; None without accusations."""
+    """Return the share of accusations that are right; None without accusations."""
     return len(accused & true) / len(accused) if accused else None
 
 
 def recall(accused: set[str], true: set[str]) -> float | None:
-    """Share of the true faults that were named; None without faults."""
+    """Return the share of the true faults that were named; None without faults."""
     return len(accused & true) / len(true) if true else None

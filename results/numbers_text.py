@@ -1,35 +1,35 @@
-"""How numbers are said to people; what is written for programs stays exact."""
+"""Formats numbers for people; what is written for programs stays exact."""
 
 from collections.abc import Sequence
 from decimal import Decimal
 
 _DIGITS = 4
-"""Of a rate: nobody measures one better here (our choice)."""
+"""Significant digits of a rate: nobody measures one more exactly here (our choice)."""
 
 
 def count_text(count: int, one: str, many: str | None = None) -> str:
-    """`1 flow`, `2,000 flows`, `3 leaves`."""
+    """Return a count with its noun: `1 flow`, `2,000 flows`, `3 leaves`."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def share_text(share: float) -> str:
-    """In percent, with four digits that say something, never as a power of ten: `1%`, `9.091%`, `0.00001%`."""
+    """Return a share in percent, with four significant digits, never as a power of ten: `1%`, `9.091%`, `0.00001%`."""
     digits = Decimal(f"{100 * share:.{_DIGITS}g}")
     return f"{digits.normalize():f}%"
 
 
 def suspects_text(links: Sequence[str], fewest: int = 1) -> str:
-    """Links of which the evidence does not tell which have failed: `one of A, B`, `at least 4 of A, B, C, ...`."""
+    """Describe sets of links among which the evidence cannot decide: `one of A, B`, `at least 4 of A, B, C, ...`."""
     return f"{'one' if fewest <= 1 else f'at least {fewest:,}'} of {', '.join(links)}"
 
 
 def open_sets(candidates: Sequence[Sequence[str]], fewest: Sequence[int] = ()) -> list[str]:
-    """The same of each set; a record of an older version does not tell `fewest`."""
+    """Describe each set; records of older versions have no `fewest`."""
     counts = [*fewest, *[1] * len(candidates)]
     return [suspects_text(links, count) for links, count in zip(candidates, counts, strict=False)]
 
 
 def untimely_text(paths: int) -> str:
-    """Why healthy paths clear nothing."""
+    """Explain why healthy paths clear nothing."""
     clear, flows = ("clears", "its flow was") if paths == 1 else ("clear", "their flows were")
     return f"{count_text(paths, 'healthy path')} {clear} no link: {flows} not under way while packets were lost"

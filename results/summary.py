@@ -553,7 +553,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
 def _open_lines(detected: Detected) -> Iterator[str]:
     """What the evidence leaves open, and why."""
     for links in (*open_sets(detected.candidates, detected.fewest), *open_sets(detected.common_candidates)):
-        yield f"{links}: the evidence does not tell which"
+        yield f"{links}: the evidence does not show which"
     for link in detected.suspected:
         yield f"{link} dropped: it is one of these suspects, so it is neither named nor missed"
     if detected.untimely:

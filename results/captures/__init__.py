@@ -1,1 +1,1 @@
-"""Capture files of links: made by tcpdump, read in any format, merged in the order of time."""
+"""Records links with tcpdump, reads captures of any format, and merges them in the order of time."""

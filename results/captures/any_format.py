@@ -1,7 +1,7 @@
-"""Capture files of any kind this program reads, as packets in the order of time: pcap, pcapng, and both packed by gzip.
+"""Reads capture files as packets in the order of time: pcap and pcapng, each also compressed by gzip.
 
-A last packet that was not written to its end, as when tcpdump was killed or the disk was full, ends the file without an
-error, but is told; so does what a packed file lost at its end.
+A truncated last packet, as when tcpdump was killed or the disk was full, ends the file without an error, but is
+reported; so is a truncated gzip file.
 """
 
 import gzip
@@ -24,17 +24,17 @@ from results.files.regular_file import open_regular
 _GZIP = b"\x1f\x8b"
 _AT_ONCE = 1 << 20
 MOST_UNPACKED = 1 << 33
-"""Bytes of a packed file when it is unpacked: eight times what a run captures at most by default (our choice)."""
+"""Largest decompressed size, bytes: eight times what a run captures at most by default (our choice)."""
 
 
 def packets_in(path: Path) -> int:
-    """Whole packets that a capture file holds. Raises CaptureError for a file that is none, OSError."""
+    """Count the whole packets of a capture file. Raises CaptureError for a file that is none, OSError."""
     with ExitStack() as opened:
         return sum(1 for _ in open_capture(path, opened))
 
 
 def open_capture(path: Path, opened: ExitStack) -> CaptureFile:
-    """The file, open until `opened` is closed. Raises CaptureError for a file that is no capture, OSError."""
+    """Open a capture file until `opened` is closed. Raises CaptureError for a file that is no capture, OSError."""
     file = opened.enter_context(open_regular(path))
     is_cut = False
     if _start(file, len(_GZIP)) == _GZIP:
@@ -50,7 +50,8 @@ def open_capture(path: Path, opened: ExitStack) -> CaptureFile:
 
 
 def in_time_order(file: CaptureFile) -> Iterator[Captured]:
-    """All packets, those of one time in the order of the file. Reads it twice; of each packet 16 bytes are kept.
+    """Read all packets in the order of time; equal times keep the order of the file. Reads the file twice and
+    keeps 16 bytes per packet.
 
     Interfaces, and whether it is cut off, are known when this returns.
     """
@@ -71,14 +72,14 @@ def _start(file: BinaryIO, size: int) -> bytes:
 
 
 def _unpack(packed: BinaryIO, into: BinaryIO, path: Path) -> bool:
-    """Unpack a file; whether its end is missing or damaged."""
+    """Decompress a file; return whether its end is missing or damaged."""
     size = 0
     try:
         with gzip.GzipFile(fileobj=packed) as plain:
             while part := plain.read1(_AT_ONCE):
                 size += len(part)
                 if size > MOST_UNPACKED:
-                    raise CaptureError(path, f"larger than {MOST_UNPACKED >> 30} GiB when it is unpacked")
+                    raise CaptureError(path, f"larger than {MOST_UNPACKED >> 30} GiB when decompressed")
                 into.write(part)
     except (EOFError, gzip.BadGzipFile, zlib.error):
         return True

@@ -1,6 +1,7 @@
-"""Captures of many link ends as one pcapng file, in the order of time, with directions of links as interface names.
+"""Merges captures of many link ends into one pcapng file, in the order of time; interfaces are named by link
+direction.
 
-A packet captured at both ends of a link stays in twice: the two tell when it left and when it came.
+A packet captured at both ends of a link appears twice: the two times are its departure and its arrival.
 """
 
 import heapq
@@ -21,18 +22,18 @@ from testbed.model.ids import DirectedLink
 _SOURCE_MAC = slice(6, 12)
 
 PACKED = ".gz"
-"""How the name of a packed file ends."""
+"""Suffix of a compressed file."""
 
 
 @dataclass(frozen=True)
 class Merged:
-    """What was written."""
+    """Counts of what was written."""
 
     path: Path
     interfaces: tuple[str, ...]
     packets: int
     cut: tuple[Path, ...]
-    """Files that end within a packet: what they held behind it is lost."""
+    """Files that end within a packet: what followed is lost."""
 
 
 class _Source:
@@ -48,13 +49,13 @@ class _Source:
         name = path.name.removesuffix(PACKED)
         end = CaptureEnd.of_file_name(name) if len(file.interfaces) == 1 else None
         self._own_mac = None if end is None else mac_start_of(end.port)
-        """How the port's MAC address begins; None where the file's name does not tell the port."""
+        """First bytes of the port's MAC address; None where the file's name does not contain the port."""
         self.interfaces = [*file.interfaces] if end is None else _directions(end, file.interfaces[0])
         if end is None and not any(interface.name for interface in file.interfaces):
             self.interfaces = [each._replace(name=_shown(Path(name).stem)) for each in file.interfaces]
 
     def place_of(self, packet: Captured) -> tuple[int, Direction]:
-        """Its interface among those of this file, and which way it passed."""
+        """Return the packet's interface among those of this file, and its direction."""
         if self._own_mac is None:
             return packet.interface, packet.direction
         is_own = packet.data[_SOURCE_MAC].startswith(self._own_mac)
@@ -75,7 +76,7 @@ def merge(files: Sequence[Path], out: Path) -> Merged:
 
 
 def _write(sources: Sequence[_Source], writer: PcapngWriter) -> int:
-    """All interfaces, then all packets; how many."""
+    """Write all interfaces, then all packets; return how many packets."""
     first_interface, interfaces = [], 0
     for source in sources:
         first_interface.append(interfaces)
@@ -99,11 +100,11 @@ def _when(entry: tuple[Captured, int]) -> int:
 
 
 def _directions(end: CaptureEnd, recorded: Interface) -> list[Interface]:
-    """`p0:leaf3>spine5 at p0-leaf3` for what leaves the port, then for what comes in."""
+    """Return `p0:leaf3>spine5 at p0-leaf3` for packets that leave the port, then for those that come in."""
     out = DirectedLink(end.port.plane, end.port.node, end.port.peer)
     return [recorded._replace(name=f"{each} at {end.node}") for each in (out, out.reverse)]
 
 
 def _shown(name: str) -> str:
-    """A file's name as UTF-8, which pcapng asks for; bytes that are none as `\\xff`."""
+    """Return a file's name as UTF-8, as pcapng requires; other bytes become `\xff`."""
     return os.fsencode(name).decode(errors="backslashreplace")

@@ -1,4 +1,4 @@
-"""Classic pcap files as packets, one at a time. Format: draft-ietf-opsawg-pcap."""
+"""Reads classic pcap files, one packet at a time. Format: draft-ietf-opsawg-pcap."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,10 +11,10 @@ from results.errors import CaptureError
 _HEADER_BYTES = 24
 _BYTE_ORDERS = ("<", ">")
 _TICK_NS = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}
-"""Magic number to nanoseconds in a tick of the packets' time stamps."""
+"""Nanoseconds per tick of the time stamps, by magic number."""
 
 _FCS_IS_TOLD, _FCS_SHIFT = 1 << 26, 28
-"""In the field of the link type, whose low 16 bits are the type: bit f, and the length in units of 16 bits."""
+"""Layout of the link type field: the low 16 bits are the type, bit f and a length in units of 16 bits follow."""
 
 
 class PcapFile:
@@ -37,7 +37,7 @@ class PcapFile:
         raise CaptureError(path, "neither a pcap nor a pcapng file")
 
     def __iter__(self) -> Iterator[Captured]:
-        """Packets in the order of the file."""
+        """Yield packets in the order of the file."""
         offset = _HEADER_BYTES
         self._file.seek(offset)
         while (packet := self._next(offset)) is not None:
@@ -45,7 +45,7 @@ class PcapFile:
             offset += self._packet.size + len(packet.data)
 
     def packet_at(self, offset: int) -> Captured:
-        """The packet that begins there."""
+        """Read the packet that begins at `offset`."""
         self._file.seek(offset)
         packet = self._next(offset)
         if packet is None:
@@ -53,14 +53,14 @@ class PcapFile:
         return packet
 
     def _next(self, offset: int) -> Captured | None:
-        """The packet at the file's position, which is `offset`; None at the end."""
+        """Read the packet at the file's position, which is `offset`; None at the end."""
         header = self._file.read(self._packet.size)
         if len(header) < self._packet.size:
             self.is_cut = self.is_cut or bool(header)
             return None
         seconds, ticks, stored, wire = self._packet.unpack(header)
         if stored > MOST_PACKET_BYTES:
-            raise CaptureError(self._path, f"damaged: the packet at byte {offset:,} says that it has {stored:,} bytes")
+            raise CaptureError(self._path, f"damaged: the packet at byte {offset:,} claims {stored:,} bytes")
         data = self._file.read(stored)
         if len(data) < stored:
             self.is_cut = True

@@ -1,6 +1,7 @@
-"""Pcapng files as packets, one at a time: sections, interfaces and enhanced packets. Format: draft-ietf-opsawg-pcapng.
+"""Reads pcapng files, one packet at a time: sections, interfaces and enhanced packets. Format:
+draft-ietf-opsawg-pcapng.
 
-Other blocks are passed over. Packets without a time (Simple Packet Blocks) have no place in an order of time.
+Other blocks are skipped. Packets without a time (Simple Packet Blocks) cannot be placed in the order of time.
 """
 
 from bisect import bisect_right
@@ -24,14 +25,14 @@ _MOST_BLOCK_BYTES = MOST_PACKET_BYTES + (1 << 20)
 _OPT_END, _OPT_NAME, _OPT_FLAGS, _OPT_RESOLUTION, _OPT_OFFSET = 0, 2, 2, 9, 14
 _MICROSECONDS = 6
 _MOST_NAME = 255
-"""Characters of an interface's name that are kept (our choice)."""
+"""Most characters of an interface's name that are kept (our choice)."""
 
 
 class _Section(NamedTuple):
     offset: int
     order: str
     first: int
-    """Number of its first interface among those of the file."""
+    """Number of the section's first interface in the file."""
 
 
 class PcapngFile:
@@ -44,10 +45,10 @@ class PcapngFile:
         self.interfaces: list[Interface] = []
         self._sections: list[_Section] = []
         self._clocks: list[tuple[int, int]] = []
-        """Of each interface: ticks in a second, and seconds to be added."""
+        """Ticks per second and seconds to be added, per interface."""
 
     def __iter__(self) -> Iterator[Captured]:
-        """Packets in the order of the file."""
+        """Yield packets in the order of the file."""
         offset = 0
         self.interfaces.clear()
         self._sections.clear()
@@ -62,7 +63,7 @@ class PcapngFile:
             offset += size
 
     def packet_at(self, offset: int) -> Captured:
-        """The packet whose block begins there; all were read before."""
+        """Read the packet whose block begins at `offset`; all were read before."""
         self._file.seek(offset)
         block = self._block(offset)
         if block is None:
@@ -70,7 +71,7 @@ class PcapngFile:
         return self._packet(block[1], offset)
 
     def _block(self, offset: int) -> tuple[int, bytes, int] | None:
-        """Type, content and size of the block at the file's position, which is `offset`; None at the end."""
+        """Read type, content and size of the block at the file's position, which is `offset`; None at the end."""
         head = self._file.read(_FRAME_BYTES)
         if len(head) < _FRAME_BYTES:
             self.is_cut = self.is_cut or bool(head)
@@ -80,7 +81,7 @@ class PcapngFile:
         order = self._section_of(offset).order
         kind, size = unpack_from(f"{order}II", head)
         if not _FRAME_BYTES <= size <= _MOST_BLOCK_BYTES or size % 4:
-            raise self._damaged(offset, f"says that it has {size:,} bytes")
+            raise self._damaged(offset, f"claims {size:,} bytes")
         rest = self._file.read(size - _FRAME_BYTES)
         if len(rest) < size - _FRAME_BYTES:
             self.is_cut = True
@@ -116,13 +117,13 @@ class PcapngFile:
         number, high, low, stored, wire = unpack_from(f"{section.order}IIIII", body)
         interface = section.first + number
         if interface >= len(self.interfaces):
-            raise self._damaged(offset, f"is of interface {number}, which the file does not have")
+            raise self._damaged(offset, f"refers to interface {number}, which the file does not have")
         if 20 + stored > len(body):
-            raise self._damaged(offset, f"says that its packet has {stored:,} bytes")
+            raise self._damaged(offset, f"claims a packet of {stored:,} bytes")
         ticks, added = self._clocks[interface]
         time_ns = (high << 32 | low) * 1_000_000_000 // ticks + added * 1_000_000_000
         if not 0 <= time_ns <= MOST_NS:
-            raise self._damaged(offset, "is of a time that cannot be")
+            raise self._damaged(offset, "has an impossible time")
         flags = int.from_bytes(
             _options(body[20 + stored + -stored % 4 :], section.order).get(_OPT_FLAGS, b"")[:4],
             "little" if section.order == "<" else "big",
@@ -136,7 +137,7 @@ class PcapngFile:
 
 
 def _options(data: bytes, order: str) -> dict[int, bytes]:
-    """Options of a block by code, up to the first that does not fit."""
+    """Return options of a block by code, up to the first that does not fit."""
     found: dict[int, bytes] = {}
     at = 0
     while at + 4 <= len(data):

@@ -1,6 +1,6 @@
-"""Captures of named links: how tcpdump is called for one end, what its files are called, what it reports at the end.
+"""Defines captures of named links: tcpdump's command for one end, the names of its files, and its final counts.
 
-Starts nothing: who owns the processes does. A capture with drops is kept and says so.
+This module starts nothing; the owner of the processes does. A capture with drops is kept and reports them.
 """
 
 import re
@@ -12,7 +12,7 @@ SNAPLEN_BYTES = 256
 """Every header of an MRC Write (142 bytes with its trailer) and the first bytes of payload."""
 
 MOST_BYTES = 1 << 30
-"""Of all files of one order, unless more or less is asked for: some four million packets (our choice)."""
+"""Most bytes of all files of one capture unless another limit is set: about four million packets (our choice)."""
 
 _FILE_HEADER_BYTES, _PACKET_HEADER_BYTES = 24, 16
 """pcap(5), classic format."""
@@ -21,7 +21,7 @@ BUFFER_KIB = 16384
 """Covers a scheduling stall of about a tenth of a second at full packet rate (our choice)."""
 
 LISTENING = b"listening on"
-"""tcpdump prints this once packets are being taken."""
+"""Text that tcpdump prints once it records packets."""
 
 _REPORT = re.compile(rb"(\d+) packets? (captured|received by filter|dropped by kernel|dropped by interface)")
 
@@ -35,25 +35,25 @@ class CaptureEnd:
 
     @property
     def node(self) -> NodeId:
-        """Whose port is recorded."""
+        """The node whose port is recorded."""
         return self.port.node
 
     @property
     def file_name(self) -> str:
-        """Plane, link, node, interface: `p0_leaf3-spine5.leaf3-spine5.pcap`."""
+        """Return plane, link, node and interface: `p0_leaf3-spine5.leaf3-spine5.pcap`."""
         plane, _, ends = str(self.link).partition(":")
         return f"{plane}_{ends}.{self.node.short}-{self.port.interface}.pcap"
 
     @classmethod
     def of_file_name(cls, name: str) -> "CaptureEnd | None":
-        """The end whose file is called so; None for any other name."""
+        """Return the end that a file's name describes; None for any other name."""
         link = LinkId.named(name.partition(".")[0].replace("_", ":", 1))
         return None if link is None else next((end for end in ends_of(link) if end.file_name == name), None)
 
 
 @dataclass(frozen=True)
 class CaptureCounts:
-    """tcpdump's own last words."""
+    """The final counts that tcpdump reports."""
 
     captured: int
     received: int
@@ -61,18 +61,18 @@ class CaptureCounts:
 
 
 def ends_of(link: LinkId) -> tuple[CaptureEnd, CaptureEnd]:
-    """Both ends, the lower one first."""
+    """Return both ends of a link, the lower one first."""
     up, down = link.directions
     return CaptureEnd(link, up.egress), CaptureEnd(link, down.egress)
 
 
 def most_packets(most_bytes: int, snaplen: int) -> int:
-    """Packets that surely fit into a file of so many bytes; at least one."""
+    """Return how many packets surely fit into a file of `size` bytes; at least one."""
     return max(1, (most_bytes - _FILE_HEADER_BYTES) // (_PACKET_HEADER_BYTES + snaplen))
 
 
 def tcpdump_command(interface: str, snaplen: int, packets: int) -> tuple[str, ...]:
-    """Records everything on an interface of the namespace it is started in to stdout, until it has so many packets.
+    """Return the command that records an interface of its namespace to stdout, until it has `packets` packets.
 
     It opens no file itself: who starts it does, with the rights of the user whose file it is. Nanoseconds: a hop takes
     few microseconds. -U and --immediate-mode: packets reach the file at once. -Z root: or tcpdump gives up the rights
@@ -99,7 +99,7 @@ def tcpdump_command(interface: str, snaplen: int, packets: int) -> tuple[str, ..
 
 
 def counts_from(report: bytes) -> CaptureCounts | None:
-    """The counts in what tcpdump wrote to stderr; None when it did not get to say."""
+    """Parse the counts that tcpdump wrote to stderr; None when it ended before it wrote them."""
     found = {what: int(number) for number, what in _REPORT.findall(report)}
     if b"captured" not in found:
         return None

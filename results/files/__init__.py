@@ -1,1 +1,1 @@
-"""Files of a run and how they are opened: by whom, within which limits, whatever lies at their place."""
+"""Opens and defines the files of a run: with whose rights, within which limits, whatever is in their place."""

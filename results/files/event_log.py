@@ -1,4 +1,4 @@
-"""JSON Lines, written and read by one schema: every line says when, who, what, and in which version.
+"""Writes and reads JSON Lines by one schema: every line has a time, a writer, an event and a version.
 
 Writers elsewhere (agents, SprayCheck) keep to the same first fields; `records` names the rest.
 """
@@ -31,7 +31,7 @@ def timestamp(unix_ns: int) -> str:
 
 
 def stamped(event: str, node: str, fields: Mapping[str, Any]) -> Fields:
-    """A record of this moment."""
+    """Return a record of this moment."""
     head: Fields = {"ts": timestamp(time.time_ns()), "mono_ns": time.monotonic_ns(), "v": VERSION}
     return head | {"event": event, "node": node} | dict(fields)
 
@@ -49,7 +49,7 @@ class EventLog:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close it."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -71,7 +71,7 @@ class EventLog:
 
 
 def read_records(path: Path) -> Iterator[Fields]:
-    """All whole lines of a file; a file that is not there has none. Raises `RecordError`."""
+    """Read all whole lines of a file; a missing file has none. Raises `RecordError`."""
     if path.exists():
         yield from Tail(path).fresh()
 
@@ -79,34 +79,34 @@ def read_records(path: Path) -> Iterator[Fields]:
 class Tail:
     """Reads a growing file from where it stopped the last time.
 
-    Where the file is begun anew now and then, what it held before is the `older` one, and is read first.
+    If the file is sometimes started anew, its earlier content is the file `older`, which is read first.
     """
 
     def __init__(self, path: Path, older: Path | None = None) -> None:
         self._path = path
         self._older = older
         self._first = b""
-        """Line of the file that is being read: no two begin alike, since it tells a time."""
+        """First line of the file that was read: no two are alike, because each has a time."""
         self._offset = 0
         self._line = 0
 
     def fresh(self) -> Iterator[Fields]:
-        """Records completed since the last call. Raises `RecordError`."""
+        """Read records completed since the last call. Raises `RecordError`."""
         for where, text in self._lines():
             yield _decoded(where, text)
 
     def skip(self) -> None:
-        """Pass over what is there."""
+        """Skip everything that is there now."""
         deque(self._lines(), maxlen=0)
 
     def _lines(self) -> Iterator[tuple[str, bytes]]:
-        """Whole lines, each with where it stands."""
+        """Yield whole lines, each with its position."""
         if self._older is not None and not self._is_at(self._path):
             yield from self._lines_of(self._older)
         yield from self._lines_of(self._path)
 
     def _is_at(self, path: Path) -> bool:
-        """Whether this is the file that was read last."""
+        """Return whether this is the file that was read last."""
         with suppress(FileNotFoundError), open_regular(path) as file:
             return bool(self._first) and file.readline() == self._first
         return False
@@ -142,14 +142,14 @@ _ANY = Decoder[Fields](Fields)
 
 
 def write_records(path: Path, records: list[Fields], run: str, seed: int) -> None:
-    """Write records into a run folder in the order of time, each stamped with the run's name and seed."""
+    """Write records into a run folder in the order of time, each with the run's name and seed."""
     with EventLog(path) as log:
         for record in sorted(records, key=lambda record: record["mono_ns"]):
             log.append({"ts": record["ts"], "mono_ns": record["mono_ns"], "run": run, "seed": seed} | record)
 
 
 class _Stamped(msgspec.Struct):
-    """What is read of a record that is copied as it is."""
+    """The fields that are read from a record that is copied unchanged."""
 
     event: str
     mono_ns: Nanoseconds
@@ -175,7 +175,7 @@ def merge_records(
 
 
 _BEHIND_STAMP = b',"v":'
-"""What every writer puts behind the time."""
+"""Return the fields that every writer puts after the time."""
 
 
 def _with_stamp_first(record: Fields) -> Fields:
@@ -183,7 +183,7 @@ def _with_stamp_first(record: Fields) -> Fields:
 
 
 def _lines_of(path: Path) -> Iterator[tuple[int, bytes]]:
-    """Whole lines of a file, each with its time."""
+    """Yield whole lines of a file, each with its time."""
     if not path.exists():
         return
     decoder = Decoder[_Stamped](_Stamped)

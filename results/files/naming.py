@@ -1,4 +1,4 @@
-"""Errors of files say which file: a full disk is noticed by a write, which does not know."""
+"""Adds the file's name to errors: a write to a full disk fails without it."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

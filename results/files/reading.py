@@ -1,4 +1,4 @@
-"""Reads the files of a run's folder, whoever had it in hands: within limits of size, as the types say, or one error.
+"""Reads the files of a run's folder, whoever edited them: within size limits and by type, or with one error.
 
 The only place that makes records of bytes that may be damaged. An error names the file, the line and the field.
 """
@@ -16,25 +16,25 @@ from results.files.regular_file import open_regular
 from results.numbers_text import count_text
 
 MOST_LINE_BYTES = 1 << 24
-"""Of one record. The longest has a number or two of each flow, or 0.1 KiB of each path (our choice)."""
+"""Most bytes of one record. The longest has a number or two per flow, or 0.1 KiB per path (our choice)."""
 
 MOST_DOCUMENT_BYTES = 1 << 26
-"""Of `summary.json`, which has some 0.6 KiB of each flow, and of the other documents (our choice)."""
+"""Most bytes of `summary.json`, which has about 0.6 KiB per flow, and of the other documents (our choice)."""
 
 _PLACE = re.compile(r"(?P<reason>.*) - at (?P<key>`key` in )?`\$\.?(?P<field>.*)`", re.DOTALL)
-"""Where msgspec puts the field in what it says."""
+"""Pattern of msgspec's messages, with the field."""
 
 T = TypeVar("T")
 
 
 class Decoder(Generic[T]):
-    """Makes values of one type of JSON, or says what is wrong with it."""
+    """Decodes JSON to values of one type, or states what is wrong with it."""
 
     def __init__(self, kind: type[T] | Any) -> None:
         self._decode = msgspec.json.Decoder(kind).decode
 
     def value(self, text: bytes, where: str) -> T:
-        """The value. Raises `RecordError` with `where` and the field."""
+        """Decode a value. Raises `RecordError` with `where` and the field."""
         try:
             value: T = self._decode(text)
         except (msgspec.MsgspecError, ValueError, RecursionError) as error:
@@ -43,13 +43,13 @@ class Decoder(Generic[T]):
 
 
 class _Head(msgspec.Struct):
-    """What every record and document says, whatever else is in it."""
+    """The fields of every record and document."""
 
     v: msgspec.Raw = msgspec.Raw(b"1")
 
 
 def _flaw(text: bytes, error: Exception) -> str:
-    """What is wrong with a text, the version first: what else there is follows from it."""
+    """State what is wrong with a text; the version first, because other flaws follow from it."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
     if (version := _version(text)) not in (None, VERSION):
@@ -59,7 +59,7 @@ def _flaw(text: bytes, error: Exception) -> str:
 
 
 def _version(text: bytes) -> Any:
-    """What the text says of its version; None where it says nothing that could be read."""
+    """Return the version that the text states; None if it cannot be read."""
     try:
         return msgspec.json.decode(msgspec.json.decode(text, type=_Head).v, type=int | float | str | None)
     except (msgspec.MsgspecError, ValueError, RecursionError):
@@ -67,7 +67,7 @@ def _version(text: bytes) -> Any:
 
 
 def checked_records(path: Path, kind: Any) -> Iterator[dict[str, Any]]:
-    """All lines of a file, which are records of `kind`, with all that they say.
+    """Read all lines of a file as complete records of `kind`.
 
     Raises `RecordsError` with every line that is none, at the end; OSError.
     """
@@ -82,12 +82,12 @@ def checked_records(path: Path, kind: Any) -> Iterator[dict[str, Any]]:
 
 
 def read_document(path: Path, kind: type[T]) -> T:
-    """The document that a file holds. Raises OSError, `TooLargeError`, `RecordError`."""
+    """Read the document in a file. Raises OSError, `TooLargeError`, `RecordError`."""
     return Decoder(kind).value(read_limited(path, MOST_DOCUMENT_BYTES), str(path))
 
 
 def read_limited(path: Path, most_bytes: int) -> bytes:
-    """All of a file. Raises `TooLargeError`; OSError, for what is no regular file as well."""
+    """Read a whole file. Raises `TooLargeError`; OSError, also for what is no regular file."""
     with open_regular(path) as file:
         data = file.read(most_bytes + 1)
     if len(data) > most_bytes:
@@ -96,7 +96,7 @@ def read_limited(path: Path, most_bytes: int) -> bytes:
 
 
 def lines_of(file: Any) -> Iterator[bytes | None]:
-    """Lines of a binary file; None for one that is longer than MOST_LINE_BYTES."""
+    """Yield lines of a binary file; None for one that is longer than MOST_LINE_BYTES."""
     while text := file.readline(MOST_LINE_BYTES):
         if len(text) < MOST_LINE_BYTES or text.endswith(b"\n"):
             yield text
@@ -107,33 +107,33 @@ def lines_of(file: Any) -> Iterator[bytes | None]:
 
 
 def event_of(record: msgspec.Struct) -> str:
-    """The event that a record tells."""
+    """Return the event of a record."""
     return str(type(record).__struct_config__.tag)
 
 
 def left_aside(*events: str) -> tuple[Any, ...]:
-    """Types of records of which only the event and the moment are read."""
+    """Return types of records of which only the event and the moment are read."""
     return tuple(msgspec.defstruct(name, [("mono_ns", int, 0)], tag_field="event", tag=name) for name in events)
 
 
 class Lines:
-    """The lines of a file as records, one by one: what cannot be read is counted, not raised."""
+    """Reads the lines of a file one by one as records; lines that cannot be read are counted, not raised."""
 
     def __init__(self, path: Path, problems: list[str]) -> None:
         self._path = path
         self._problems = problems
         self.found = 0
-        """Records read so far."""
+        """Number of records read so far."""
         self.is_whole = False
         """Whether the file could be read and every line was a record; known once all were read."""
 
     @property
     def name(self) -> str:
-        """Of the file."""
+        """The file's name."""
         return self._path.name
 
     def of_type(self, kind: Any) -> Iterator[Any]:
-        """Records in the order of the file; a file that is not there has none, and is told of."""
+        """Yield records in the order of the file; for a missing file, yield none and note the problem."""
         bad, first = 0, ""
         try:
             for record in records_or_errors(self._path, kind):
@@ -152,7 +152,7 @@ class Lines:
 
 
 def records_or_errors(path: Path, kind: Any, instead: Decoder[Any] | None = None) -> Iterator[Any]:
-    """Every line of a file as a record of `kind`, or as the error it is, whose `where` is its number.
+    """Yield every line of a file as a record of `kind`, or as an error whose `where` is the line number.
 
     With `instead` a line is checked as that and given as this. Raises OSError.
     """

@@ -1,6 +1,6 @@
-"""The layout of one run's folder: the only place with its file names.
+"""Defines the layout of one run's folder; no other module has its file names.
 
-Knows nothing of what the files hold. A folder belongs to whoever called, also under sudo: `user_files` makes it.
+It does not know what the files contain. A folder belongs to the caller, also under sudo (`user_files`).
 """
 
 import os
@@ -24,12 +24,12 @@ class RunDir:
 
     @property
     def name(self) -> str:
-        """The run's name, which every record carries."""
+        """The run's name, which every record has."""
         return self.path.name
 
     @property
     def scenario(self) -> Path:
-        """The scenario with everything that was left out filled in."""
+        """The scenario with all defaults filled in."""
         return self.path / "scenario.yaml"
 
     @property
@@ -44,22 +44,22 @@ class RunDir:
 
     @property
     def truth(self) -> Path:
-        """What was injected and what the kernel counted of it."""
+        """Injected faults and the kernel's counts of them."""
         return self.path / "truth.jsonl"
 
     @property
     def detect(self) -> Path:
-        """What the witnesses said."""
+        """Reports of the witnesses."""
         return self.path / "detect.jsonl"
 
     @property
     def counters(self) -> Path:
-        """How the machine fared, once a second."""
+        """Load of the machine, once per second."""
         return self.path / "counters.jsonl"
 
     @property
     def agent(self) -> Path:
-        """What the MRC agents reported."""
+        """Reports of the MRC agents."""
         return self.path / "agent.jsonl"
 
     @property
@@ -74,7 +74,7 @@ class RunDir:
 
     @property
     def report(self) -> Path:
-        """The result to look at, one HTML file."""
+        """The report: one HTML file with figures."""
         return self.path / "report.html"
 
     @property
@@ -84,22 +84,22 @@ class RunDir:
 
     @property
     def pcap(self) -> Path:
-        """Captures, one file an end of a link."""
+        """Captures, one file per end of a link."""
         return self.path / "pcap"
 
     @property
     def logs(self) -> Path:
-        """What the lab's processes wrote to stderr; only of a run that did not get to its end."""
+        """What the lab's processes wrote to stderr; only of a run that did not finish."""
         return self.path / "logs"
 
     def discard(self) -> None:
-        """Remove the folder if nothing is in it, as when what it was made for was refused."""
+        """Remove the folder if it is empty, as when the run was refused."""
         for path in (self.pcap, self.path):
             with suppress(OSError), rights_of(invoker()):
                 path.rmdir()
 
     def remove(self) -> None:
-        """Remove the folder with all that is in it. Raises OSError."""
+        """Remove the folder with everything in it. Raises OSError."""
         with rights_of(invoker()):
             shutil.rmtree(self.path)
 
@@ -116,28 +116,28 @@ def create(runs: Path, subject: str, suffix: str, now: datetime | None = None) -
 
 
 def point_latest(run: RunDir) -> None:
-    """Let `latest` beside the run lead to it, in one step, so that it never leads nowhere. Raises `RunFolderError`."""
+    """Point the link `latest` beside the run to it, in one step, so that it never dangles. Raises `RunFolderError`."""
     link = run.path.parent / LATEST
     fresh = link.with_name(f".{LATEST}.{os.getpid()}")
     try:
         with rights_of(invoker()):
             _lead(link, fresh, run.name)
     except OSError as error:
-        raise RunFolderError(f"{link}: cannot be made to lead to {run.name}: {error.strerror}") from error
+        raise RunFolderError(f"{link}: cannot point to {run.name}: {error.strerror}") from error
 
 
 def _fresh(runs: Path, name: str) -> Path:
-    """A new folder, numbered when two runs start in the same second."""
+    """Return a new folder, numbered when two runs start in the same second."""
     for attempt in range(1, 1000):
         path = runs / (name if attempt == 1 else f"{name}-{attempt}")
         with suppress(FileExistsError):
             path.mkdir()
             return path
-    raise RunFolderError(f"{runs / name}: there are 999 of them")
+    raise RunFolderError(f"{runs / name}: 999 such folders exist")
 
 
 def _lead(link: Path, fresh: Path, name: str) -> None:
-    """Make `fresh` and put it in the place of `link`. Raises OSError, and then leaves nothing."""
+    """Create the link `fresh` and rename it to `link`. Raises OSError, and then leaves nothing."""
     fresh.unlink(missing_ok=True)
     fresh.symlink_to(name)
     try:

@@ -1,8 +1,8 @@
-"""How the product opens, makes and replaces files where an unprivileged user may place things.
+"""Opens, makes and replaces files in folders where an unprivileged user may place files.
 
-Under sudo it does so with the rights of the user who called it, so whatever this user plants or swaps meanwhile, a
-link, a pipe or another folder, the kernel refuses what that user could not do alone, and nothing is given away later.
-On top of that nothing is written at the end of a symbolic link, and nothing that is there is taken for our own.
+Under sudo it acts with the rights of the user who called it. So the kernel refuses whatever this user could not do
+alone, even if they plant or swap a link, a pipe or another folder meanwhile, and no file changes its owner later.
+In addition, nothing is written through a symbolic link, and no existing file is taken for our own.
 """
 
 import ctypes
@@ -20,7 +20,9 @@ from typing import BinaryIO
 from results.files.naming import naming
 
 _CAPABILITIES = 0b1111
-"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER (linux/capability.h): what root has beyond others."""
+"""CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER (linux/capability.h): root's additional rights on
+files.
+"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,7 +36,7 @@ class Invoker:
 
 
 def invoker() -> Invoker | None:
-    """The user behind sudo; None for root itself and for those without its rights."""
+    """Return the user behind sudo; None for root itself and for unprivileged users."""
     uid, gid = os.environ.get("SUDO_UID", ""), os.environ.get("SUDO_GID", "")
     if os.geteuid() != 0 or not (_is_id(uid) and _is_id(gid)) or int(uid) == 0:
         return None
@@ -42,15 +44,15 @@ def invoker() -> Invoker | None:
 
 
 def invoker_flaw() -> str | None:
-    """Why the user behind sudo cannot be told, where sudo's own variables say something else than two numbers."""
+    """State why the user behind sudo is unknown, where sudo's variables are not two numbers."""
     uid, gid = os.environ.get("SUDO_UID"), os.environ.get("SUDO_GID")
     if not uid or not gid or (_is_id(uid) and _is_id(gid)):
         return None
-    return "SUDO_UID and SUDO_GID are no numbers of a user and a group; files will belong to root"
+    return "SUDO_UID and SUDO_GID are not numbers; files will belong to root"
 
 
 def in_whose_name() -> str:
-    """What to add to an error of a place that root could write and the user behind sudo cannot; else nothing."""
+    """Explain an error in a place that root could write and the user behind sudo cannot; else empty."""
     user = invoker()
     return "" if user is None else f", for user {user.uid}, whose rights apply under sudo"
 
@@ -61,7 +63,7 @@ def _is_id(text: str) -> bool:
 
 @contextmanager
 def rights_of(user: Invoker | None) -> Iterator[None]:
-    """Inside, this thread has the rights of `user` on files, and no more; None and nested: nothing changes.
+    """Give this thread only the rights of `user` on files while inside; None and nested calls change nothing.
 
     Only credentials of the file system change (setfsuid(2)), with which the kernel takes away what lets root pass by
     permissions (capabilities(7)). Imports and files of a lab do not belong inside. Raises OSError.
@@ -96,16 +98,16 @@ def _groups_of(user: Invoker) -> list[int]:
 
 
 def _require_rights(user: Invoker) -> None:
-    """Read back what is in force. Raises OSError: with root's rights nothing may go on."""
+    """Read back the rights in force. Raises OSError: nothing may continue with root's rights."""
     lines = Path("/proc/thread-self/status").read_text().splitlines()
     told = dict(line.split(":", 1) for line in lines)
     uid, gid = (int(told[name].split()[3]) for name in ("Uid", "Gid"))
     if (uid, gid) != (user.uid, user.gid) or int(told["CapEff"], 16) & _CAPABILITIES:
-        raise PermissionError(errno.EPERM, f"the rights of user {user.uid} cannot be taken on")
+        raise PermissionError(errno.EPERM, f"cannot take the rights of user {user.uid}")
 
 
 def new_file(path: Path) -> BinaryIO:
-    """A file that was not there. Raises OSError, FileExistsError also for a link that leads nowhere."""
+    """Create a new file. Raises OSError; FileExistsError also for a link that points nowhere."""
     with _in_folder_of(path) as folder:
         return _new(path.name, folder)
 
@@ -116,12 +118,12 @@ def _new(name: str, folder: int) -> BinaryIO:
 
 
 def open_to_append(path: Path, buffering: int = 0) -> BinaryIO:
-    """A file, made where there is none. Raises OSError, also for a link and for what is no regular file."""
+    """Open a file, created if missing. Raises OSError, also for a link and for what is no regular file."""
     return _opened(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, "ab", buffering)
 
 
 def open_to_change(path: Path) -> BinaryIO:
-    """A file that is there. Raises OSError, also for a link and for what is no regular file."""
+    """Open an existing file. Raises OSError, also for a link and for what is no regular file."""
     return _opened(path, os.O_RDWR, "r+b")
 
 
@@ -134,7 +136,7 @@ def _opened(path: Path, flags: int, mode: str, buffering: int = -1) -> BinaryIO:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A new file beside `path` that takes its place when the body is done; after an error nothing has changed."""
+    """Write a new file beside `path` that replaces it when the body ends; after an error nothing has changed."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.part")
     with _in_folder_of(path) as folder, suppress(FileNotFoundError):
         os.unlink(partial.name, dir_fd=folder)  # of a process that was killed, or planted
@@ -152,19 +154,19 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Put `content` in the place of what a file held. Raises OSError."""
+    """Replace the content of a file. Raises OSError."""
     with replacing(path) as file:
         file.write(content)
 
 
 def remove_file(path: Path) -> None:
-    """Take a file, or a link itself, away. Raises OSError."""
+    """Remove a file, or a link itself. Raises OSError."""
     with _in_folder_of(path) as folder:
         os.unlink(path.name, dir_fd=folder)
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder unless it is there. Raises OSError, also for a link in its place."""
+    """Create a folder if it is missing. Raises OSError, also for a link in its place."""
     with _in_folder_of(path) as folder:
         with suppress(FileExistsError):
             os.mkdir(path.name, dir_fd=folder)
@@ -174,7 +176,7 @@ def make_folder(path: Path) -> None:
 
 @contextmanager
 def _in_folder_of(path: Path) -> Iterator[int]:
-    """The folder that holds `path`, itself no link, as a descriptor; with the invoker's rights. Errors name `path`."""
+    """Open the folder that holds `path`, itself no link, with the invoker's rights. Errors name `path`."""
     with rights_of(invoker()):
         try:
             folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -188,7 +190,9 @@ def _in_folder_of(path: Path) -> Iterator[int]:
 
 
 def require_regular(fd: int, path: Path, mode: str, buffering: int = -1) -> BinaryIO:
-    """The open file; a pipe would wait for ever, a device never end. Raises OSError for what is no regular file."""
+    """Check the open file; a pipe would block for ever, a device never end. Raises OSError for what is no regular
+    file.
+    """
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", str(path))

@@ -1,7 +1,7 @@
-"""YAML text to plain values, with the line of every key, so that a complaint can point at it.
+"""Parses YAML text to plain values, with the line of every key, so that an error can state it.
 
-The only reader of YAML, within limits, since a small text can become a huge value. Knows nothing of scenarios. Lists
-become tuples, for frozen models.
+This is the only reader of YAML. It has limits, because a small text can become a huge value. It knows nothing of
+scenarios. Lists become tuples, for frozen models.
 """
 
 import math
@@ -12,28 +12,28 @@ from typing import Any
 import yaml
 
 MOST_BYTES = 1 << 20
-"""Of a file; a scenario with a thousand flows has a twentieth of it (our choice)."""
+"""Most bytes of a file; a scenario with a thousand flows has a twentieth of it (our choice)."""
 
 DEEPEST = 32
-"""Levels of nesting; a scenario has four."""
+"""Most levels of nesting; a scenario has four."""
 
 _PLAIN_TAGS = ("tag:yaml.org,2002:map", "tag:yaml.org,2002:seq")
-"""What keys and values, and lists, have without a tag of their own."""
+"""YAML tags of keys, values and lists without an explicit tag."""
 
-_TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys, which are few levels deep")
+_TOO_DEEP = ("nested too deeply", "see docs/scenarios.md for the keys")
 
 _BROKEN = ("half a character (a UTF-16 surrogate)", "write the character itself")
 
 _LONGEST_SHOWN = 40
-"""Characters of the text in a complaint (our choice)."""
+"""Most characters of the text in an error (our choice)."""
 
 Place = tuple[str | int, ...]
-"""Keys and list positions from the top of the document."""
+"""Position: keys and list positions from the top of the document."""
 
 
 @dataclass(frozen=True)
 class Flaw:
-    """Something wrong with the text itself."""
+    """An error in the text itself."""
 
     place: Place
     line: int
@@ -43,14 +43,14 @@ class Flaw:
 
 @dataclass(frozen=True)
 class Document:
-    """What a YAML text says and where it says it."""
+    """The values of a YAML text and their positions."""
 
     values: Any
     lines: Mapping[Place, int]
     flaws: tuple[Flaw, ...]
 
     def line_of(self, place: Place) -> int:
-        """Line of the flaw or key at `place`, or of what is around it most closely; lines count from 1."""
+        """Return the line of the flaw or key at `place`, or of the nearest enclosing key; lines count from 1."""
         flawed = next((flaw.line for flaw in self.flaws if flaw.place == place), None)
         if flawed is not None:
             return flawed
@@ -60,7 +60,7 @@ class Document:
 
 
 class _Loader(yaml.SafeLoader):
-    """Dates stay text: a scenario has none, and a run may well be called by one."""
+    """Loader that keeps dates as text: a scenario has none, and a run may have a date as its name."""
 
     yaml_implicit_resolvers = {  # noqa: RUF012 -- PyYAML's own shape
         letter: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
@@ -88,7 +88,7 @@ class _Reading:
         self.visited.add(id(node))
         if not isinstance(node, yaml.ScalarNode) and node.tag not in _PLAIN_TAGS:
             tag = node.tag.replace("tag:yaml.org,2002:", "!!")
-            self.flaws.append(Flaw(place, self.lines[place], f"the tag {tag} is not read", "leave it out"))
+            self.flaws.append(Flaw(place, self.lines[place], f"the tag {tag} is not supported", "leave it out"))
             return None
         if isinstance(node, yaml.MappingNode):
             return dict(self._entries(node, place))
@@ -113,7 +113,7 @@ class _Reading:
             return None
 
     def _source(self, node: yaml.Node) -> str:
-        """A node as it is written, cut to a few words."""
+        """Return a node as written, cut to a few words."""
         written = " ".join(self.text[node.start_mark.index : node.end_mark.index].split())
         return written if len(written) <= _LONGEST_SHOWN else f"{written[:_LONGEST_SHOWN]}..."
 
@@ -141,12 +141,12 @@ class _Reading:
 
 
 def is_broken(text: str) -> bool:
-    """Whether a text cannot be written: YAML's escapes can name halves of characters (UTF-16 surrogates) as letters."""
+    """Return whether a text cannot be written: YAML's escapes can name halves of characters (UTF-16 surrogates)."""
     return any("\ud800" <= letter <= "\udfff" for letter in text)
 
 
 def odd_number(text: str, value: Any) -> tuple[str, str] | None:
-    """What is wrong with a number that YAML 1.1 reads otherwise than people do, and what would be right."""
+    """State why a number means something else in YAML 1.1 than people expect, and how to write it."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     if not math.isfinite(value):

@@ -1,1 +1,1 @@
-"""A run's folder as one page to look at: read, drawn, told. Needs the folder alone, also a copied or an old one."""
+"""Shows a run's folder as one HTML page of figures and tables. It needs only the folder, even a copied or old one."""

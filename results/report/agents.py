@@ -1,4 +1,4 @@
-"""What the MRC agents reported in a run, summed while it is read: a million events take no more room than a hundred."""
+"""Sums what the MRC agents reported in a run while reading it, so memory does not grow with the number of events."""
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
@@ -11,10 +11,10 @@ from results.files.reading import Lines, event_of
 from results.records.agent_records import AGENT_RECORDS, EvState, OfPackets, Port, QpError
 
 BIN_NS = 10_000_000
-"""Losses and the like are summed over this time (our choice: a figure has some hundred columns)."""
+"""Width of a bin over which losses are summed (our choice: a figure has some hundred columns)."""
 
 KEPT_CHANGES = 5000
-"""Changes of entropy-value states that are kept one by one; of later ones only the number."""
+"""Most changes of entropy-value states that are kept one by one; later ones are only counted."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +26,7 @@ class StateChange:
     state: str
     signal: str
     paths: tuple[tuple[int, int], ...]
-    """(plane, spine) of each; spine -1 where a path turns at a leaf."""
+    """(plane, spine) of each path; spine is -1 where a path turns at a leaf."""
 
 
 @dataclass
@@ -34,20 +34,20 @@ class AgentEvents:
     """Sums of `agent.jsonl`."""
 
     lost: Counter[int] = field(default_factory=Counter)
-    """Packets shown to be lost, by number of the bin of BIN_NS."""
+    """Packets counted as lost, by bin number (BIN_NS wide)."""
     timed_out: Counter[int] = field(default_factory=Counter)
     refused: Counter[int] = field(default_factory=Counter)
-    """By NACKs."""
+    """Lost packets that a NACK reported."""
     lost_by_path: Counter[tuple[str, int, int]] = field(default_factory=Counter)
     """Packets lost, timed out or refused by (node, plane, spine)."""
     changes: list[StateChange] = field(default_factory=list)
     more_changes: int = 0
     ports: list[tuple[int, str, str]] = field(default_factory=list)
-    """(monotonic ns, node, what) of ports that went up or down."""
+    """(monotonic ns, node, change) of ports that went up or down."""
     errors: list[tuple[int, str, str]] = field(default_factory=list)
     """(monotonic ns, node, reason) of queue pairs that failed."""
     events: Counter[str] = field(default_factory=Counter)
-    """How many records of each kind."""
+    """Number of records per kind."""
     first_ns: int | None = None
     last_ns: int | None = None
 
@@ -56,7 +56,7 @@ _CODEC = EvCodec()
 
 
 def read_agents(lines: Lines) -> AgentEvents:
-    """All of `agent.jsonl`."""
+    """Read all of `agent.jsonl`."""
     found = AgentEvents()
     paths = _Paths()
     bins = {"LOSS": found.lost, "ACK_TIMEOUT": found.timed_out}
@@ -84,7 +84,7 @@ def _ports_text(line: Port) -> str:
 
 
 class _Paths(defaultdict[str, tuple[int, int]]):
-    """(plane, spine) of an entropy value as JSON spells it, worked out once each."""
+    """Return (plane, spine) of an entropy value written in JSON; each value is parsed once."""
 
     def __missing__(self, ev: str) -> tuple[int, int]:
         value = np.array(int(ev, 0), np.uint32)

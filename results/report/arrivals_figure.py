@@ -1,4 +1,4 @@
-"""What arrived from each spine beside what was expected and what would be flagged, for each pair of leaves."""
+"""Draws arrivals per spine beside the expected number and the threshold, for each pair of leaves."""
 
 import math
 from collections import Counter
@@ -20,24 +20,25 @@ from results.report.verdicts import Verdict, Verdicts
 PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the flows with the least"
 ALL_NAME, ALL_TITLE = "arrivals-all", "Arrivals per spine, all pairs of leaves"
 MOST_FLOWS = 8
-"""With a panel of their own (our choice)."""
+"""Most flows with a panel of their own (our choice)."""
 MOST_ROWS = 48
-"""Of the figure of all pairs; with more, those with the least arrivals."""
+"""Most rows in the figure of all pairs; with more, those with the fewest arrivals are shown."""
 
 MOST_TICKS_OF_PAIR, MOST_TICKS_OF_ALL = 8, 32
-"""Numbers of spines below a panel, and below the map (tried in a browser)."""
+"""Most numbers of spines below a panel, and below the map (tried in a browser)."""
 MARGIN = 0.06
-"""Above and below the marks of a panel, as a share of its height (our choice)."""
+"""Space above and below the marks of a panel, as a share of its height (our choice)."""
 LEAST_MISSING = 0.05
-"""Percent that the strongest colour stands for at least, so that a packet or two do not shout (our choice)."""
+"""Lowest percentage that the strongest colour stands for, so that one or two packets do not stand out (our choice)."""
 
 _STEPS = 24
-"""Of colour: from 50 on a bar would be a picture, whose colours a dark page cannot change."""
+"""Steps of the colour scale: with 50 or more a bar would be a bitmap, whose colours a dark page cannot change."""
 _MISSING = LinearSegmentedColormap.from_list("missing", [to_rgba(style.FAULT, 0.0), to_rgba(style.FAULT, 1.0)], _STEPS)
-"""From nothing missing to most missing: one colour laid over CELL, so that it works on a light and on a dark page."""
+"""Colours from nothing missing to most missing: one colour laid over CELL, so that it works on light and dark pages."""
 PALE = 0.7
-"""Of most missing: up to there a mark is in ink, above in the colour of paper. Ink stands out from a field of more than
-that by less than three to one on a dark page, paper from a field of less by less than that on a light one."""
+"""Share of the colour scale up to which marks are drawn in ink, above in the colour of paper. With ink above it, or
+paper below it, the contrast would fall under three to one on a dark or a light page.
+"""
 
 _MARKS = {
     Verdict.HEALTHY: ("o", style.GOOD, "healthy"),
@@ -55,10 +56,10 @@ class _Pair:
     src_leaf: int
     dst_leaf: int
     flow: tuple[int, int, int] | None
-    """Hosts, source first, and the destination's queue pair; None of a pair."""
+    """Hosts, source first, and the destination's queue pair; None for a pair of leaves."""
     rows: NDArray[np.intp]
     least: float
-    """Smallest share of the expectation that arrived, in percent off; failed ones come before all others."""
+    """Smallest share of the expectation that arrived, in percent off; failed paths sort first."""
 
     @property
     def name(self) -> str:
@@ -66,7 +67,7 @@ class _Pair:
 
 
 def _flow_names(flows: list[_Pair], shown: int) -> list[str]:
-    """Of the first ones: by their leaves, where these have more flows by their hosts, too, then by the queue pair."""
+    """Name the first flows by their leaves; if that is not unique also by their hosts, then by the queue pair."""
     of_leaves = Counter(each.name for each in flows)
     of_hosts = Counter((each.name, each.flow[:2]) for each in flows if each.flow is not None)
     names = []
@@ -81,7 +82,7 @@ def _flow_names(flows: list[_Pair], shown: int) -> list[str]:
 
 
 def reaches(data: RunData) -> dict[Quantity, Reach]:
-    """How far the axes and colours go."""
+    """Return the ranges of axes and colours."""
     verdicts, pairs = data.verdicts, _pairs(data.verdicts)
     if not pairs:
         return {}
@@ -96,12 +97,12 @@ def reaches(data: RunData) -> dict[Quantity, Reach]:
 
 
 def draw(data: RunData, width_in: float, reach: Reaches) -> list[style.Drawn]:
-    """Panels of the pairs that stand out, and one map of all; `reach` has this run's own, or more."""
+    """Draw panels of the pairs that stand out, and one map of all; `reach` holds this run's ranges, or wider ones."""
     verdicts, pairs = data.verdicts, _pairs(data.verdicts)
     if not pairs:
-        why = "no verdict was recorded (detect.jsonl)" if not len(verdicts) else "no verdict tells what it expected"
+        why = "no verdict was recorded (detect.jsonl)" if not len(verdicts) else "no verdict records what it expected"
         if unknown := data.silence(data.run.detect):
-            why = f"the folder does not tell what arrived ({unknown})"
+            why = f"the folder does not show what arrived ({unknown})"
         return [style.Drawn(name, title, "", absent=why)
                 for name, title in ((PAIRS_NAME, PAIRS_TITLE), (ALL_NAME, ALL_TITLE))]  # fmt: skip
     flows = _pairs(verdicts, by_flow=True)
@@ -109,24 +110,24 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> list[style.Drawn]:
 
 
 def _off(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """By how much arrivals differ from the expectation, in percent of it."""
+    """Return how far arrivals are off the expectation, in percent of it."""
     off: NDArray[np.float64] = 100 * (verdicts.count[rows] / verdicts.expected[rows] - 1)
     return off
 
 
 def _limits(verdicts: Verdicts, rows: NDArray[np.intp]) -> NDArray[np.float64]:
-    """The thresholds in the same percent; NaN where there is none."""
+    """Return the thresholds in the same percent; NaN where there is none."""
     limits: NDArray[np.float64] = 100 * (verdicts.threshold[rows] / verdicts.expected[rows] - 1)
     return limits
 
 
 def has_thresholds(verdicts: Verdicts) -> bool:
-    """Whether any path was held against a threshold; by declaration there is none, but a test of what is missing."""
+    """Return whether any path was compared with a threshold; declared counts use a test of what is missing instead."""
     return bool(np.isfinite(verdicts.threshold).any())
 
 
 def _pairs(verdicts: Verdicts, by_flow: bool = False) -> list[_Pair]:
-    """All pairs, or all flows, those with a failed verdict first, then by what is missing most."""
+    """Group verdicts by pair or flow: those with a failed verdict first, then by what is missing most."""
     usable = np.flatnonzero(verdicts.expected > 0)
     if not len(usable):
         return []
@@ -169,7 +170,7 @@ def _draw_flows(verdicts: Verdicts, flows: list[_Pair], width_in: float, reach: 
         figure.legend(handles=handles, loc="outside lower left", ncols=2 if columns == 2 else 6, columnspacing=1.1)
         caption = (
             f"{len(shown)} of {count_text(len(flows), 'flow')}, counted once per plane; failed ones first, then those "
-            "that miss most. The line is the expectation"
+            "with most packets missing. The line is the expectation"
         )
         caption += ", the dashes are the threshold below which a path is flagged." if with_limits else "."
         return style.drawn(PAIRS_NAME, PAIRS_TITLE, caption, figure)
@@ -192,13 +193,13 @@ def _draw_flow(axes: Axes, verdicts: Verdicts, pair: _Pair, name: str, reach: Re
 
 
 def _failed_spines(verdicts: Verdicts, pairs: list[_Pair]) -> set[int]:
-    """Spines over which one of these pairs has a path that was judged as failed."""
+    """Return spines over which one of these pairs has a path that was judged as failed."""
     rows = np.concatenate([pair.rows for pair in pairs])
     return {int(spine) for spine in verdicts.spine[rows[verdicts.code[rows] == Verdict.FAILED]]}
 
 
 def _spine_ticks(reach: Reach, most: int, told: set[int]) -> list[int]:
-    """Spines with a number at the axis: evenly spread, `most` of them, and those of `told` in place of others near."""
+    """Return the numbered spines: at most `most`, evenly spread, with those of `told` in place of close others."""
     low, high = int(reach.low), int(reach.high)
     step = max(1, math.ceil((high + 1 - low) / most))
     chosen = told if len(told) <= most // 2 else set()
@@ -207,7 +208,7 @@ def _spine_ticks(reach: Reach, most: int, told: set[int]) -> list[int]:
 
 
 def _with_margins(off: Reach) -> tuple[float, float]:
-    """So that marks at the ends are whole; on a logarithmic axis by a part of the number itself."""
+    """Widen a range so that marks at its ends are whole; on a logarithmic axis by a share of the number itself."""
     if off.linear_to is None:
         margin = MARGIN * (off.high - off.low) or 1.0
         return off.low - margin, off.high + margin
@@ -216,7 +217,7 @@ def _with_margins(off: Reach) -> tuple[float, float]:
 
 
 def _legend(with_limits: bool, found: set[Verdict]) -> list[Line2D]:
-    """Of what is there."""
+    """List the kinds of mark in the figure."""
     handles = [Line2D([], [], color=style.INK, linewidth=0.9, label="expected")]
     if with_limits:
         handles.append(Line2D([], [], color=style.QUIET, linewidth=1, linestyle=(0, (3, 1.5)), label="threshold"))
@@ -227,7 +228,7 @@ def _legend(with_limits: bool, found: set[Verdict]) -> list[Line2D]:
 
 
 def _worst(verdicts: Verdicts, pairs: list[_Pair]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Of each pair and spine, `(pairs, spines)`: percent missing at most, and the worst verdict of several flows."""
+    """Return `(pairs, spines)`: the largest missing percentage, and the worst verdict of several flows."""
     shape = len(pairs), int(verdicts.spine.max()) + 1
     missing, codes = np.zeros(shape), np.full(shape, Verdict.HEALTHY.value)
     for at, pair in enumerate(pairs):
@@ -264,15 +265,15 @@ def _draw_all(verdicts: Verdicts, pairs: list[_Pair], width_in: float, reach: Re
         bar.ax.set_facecolor(style.CELL)  # as below the fields
         caption = (
             f"{len(shown)} of {len(pairs):,} pairs of leaves, counted once per plane; of several flows between two "
-            "leaves each field shows the one that misses most. The stronger the colour of a field, the more of the "
-            "expected is missing, as the bar beside says. A cross marks a path judged as failed, a triangle one that "
-            "is not judged alone (insufficient; spraylab detect RUN tells why)."
+            "leaves each field shows the one with most packets missing. A stronger colour means that more of the "
+            "expected packets are missing (see the bar). A cross marks a path judged as failed, a triangle one that "
+            "is not judged alone (insufficient; spraylab detect RUN says why)."
         )
         return style.drawn(ALL_NAME, ALL_TITLE, caption, figure)
 
 
 def _mark(axes: Axes, codes: NDArray[np.int64], strong: NDArray[np.bool_]) -> None:
-    """Verdicts other than healthy, in what stands out from their field."""
+    """Mark verdicts other than healthy, in a colour that contrasts with their field."""
     for verdict in (Verdict.FAILED, Verdict.INSUFFICIENT):
         marker, _, _ = _MARKS[verdict]
         for fields, colour in ((~strong, style.INK), (strong, style.PAPER)):

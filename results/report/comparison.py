@@ -1,4 +1,4 @@
-"""Several runs beside each other, what differs first."""
+"""Compares several runs side by side; what differs comes first."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -16,46 +16,46 @@ from results.report.words import doubts_of, sentence_of
 from results.summary import Summary, size_text
 
 MOST_FACES = 26
-"""Runs, which are called A to Z."""
+"""Most runs in a comparison; they are called A to Z."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that is not the same in all runs."""
+    """One value that is not the same in all runs."""
 
     name: str
     values: tuple[str, ...]
-    """One a run."""
+    """One value per run."""
     change: str = ""
-    """From the first run to the last, where both are numbers."""
+    """Change from the first run to the last, where both are numbers."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is one."""
+        """Return whether it is a difference."""
         return len(set(self.values)) > 1
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """What differs in what was asked for, what came out and what it ran on; and how many things are the same."""
+    """Differences in what was requested, what was measured and what it ran on, and how many values are equal."""
 
     doubts: list[str]
-    """What takes trust from the numbers of which run, by its letter."""
+    """Reasons not to trust a run's numbers, by the run's letter."""
     remarks: list[str]
-    """What the scenarios do not tell of how runs were made; whose is told by their letter."""
+    """How each run was made, where its scenario does not say so; by the run's letter."""
     asked: list[Difference]
     came_out: list[Difference]
     ran_on: list[Difference]
     same: int
     problems: list[str] = field(default_factory=list)
-    """What of which run, by its letter, could not be read and so is not compared."""
+    """Values that could not be read, and so are not compared, by the run's letter."""
 
 
 Facts = dict[str, Any]
 
 
 class Share(float):
-    """A part of a whole, to be told in percent, and how it changed in points of a percent."""
+    """A share of a whole, shown in percent; its change is shown in percentage points."""
 
 
 def compare(runs: Sequence[RunData]) -> Comparison:
@@ -68,12 +68,12 @@ def compare(runs: Sequence[RunData]) -> Comparison:
 
 
 def _by_face(runs: Sequence[RunData], told: Callable[[RunData], list[str]]) -> list[str]:
-    """What there is to be told of each run, behind its letter."""
+    """Prefix what is shown for each run with its letter."""
     return [f"{face}: {text}" for face, run in zip(faces(len(runs)), runs, strict=True) for text in told(run)]
 
 
 def _remarks(run: RunData) -> list[str]:
-    """What is to be known of a run that its scenario does not say."""
+    """State how a run was made, where its scenario does not say so."""
     by_hand = _by_hand(run)
     said = [f"with faults that were set by hand before it: {'; '.join(by_hand)}"] if by_hand else []
     if _was_attached(run):
@@ -96,7 +96,7 @@ def _rows(runs: Sequence[RunData], facts_of: Callable[[RunData], Facts]) -> list
 
 
 def _names(facts: Sequence[Facts]) -> list[str]:
-    """All names; one that only a later run has comes before that which is behind it there."""
+    """Merge all names; a name that only a later run has keeps its place before the name that follows it there."""
     names: list[str] = []
     for of_run in facts:
         at = len(names)
@@ -119,7 +119,7 @@ def _asked(run: RunData) -> Facts:
 
 
 def _typed(value: Any) -> Any:
-    """A setting as a scenario has it, so that it can be copied into one."""
+    """Format a setting as in a scenario file, so that it can be copied into one."""
     match value:
         case bool():
             return str(value).lower()
@@ -131,7 +131,7 @@ def _typed(value: Any) -> Any:
 
 
 def _flat(value: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Leaves of a document with their dotted paths."""
+    """Yield the leaves of a document with their dotted paths."""
     if isinstance(value, dict):
         return [leaf for key, inner in value.items() for leaf in _flat(inner, f"{path}.{key}" if path else str(key))]
     if isinstance(value, tuple) and any(isinstance(inner, dict | tuple) for inner in value):
@@ -178,7 +178,7 @@ def _came_out(run: RunData) -> Facts:
 
 
 def _collectives(rows: Sequence[CollectiveRow]) -> dict[str, Any]:
-    """What each collective measured; several of one name and size are numbered."""
+    """List what each collective measured; several of one name and size are numbered."""
     names = [f"{row.name} {size_text(row.size_bytes)}" for row in rows]
     facts: dict[str, Any] = {}
     for at, (name, row) in enumerate(zip(names, rows, strict=True)):
@@ -197,7 +197,7 @@ def _collectives(rows: Sequence[CollectiveRow]) -> dict[str, Any]:
 
 
 def _did(summary: Summary) -> dict[str, int]:
-    """What the faults of each direction and kind did, all times together that they were in force."""
+    """List what the faults did per direction and kind, summed over all times in force."""
     done: Counter[str] = Counter()
     for one in summary.injected:
         name = f"{one.link} {fault_text(one.kind)}"
@@ -236,7 +236,7 @@ def _row(name: str, values: Sequence[Any]) -> Difference:
 
 
 def _decimals(value: float) -> int:
-    """Digits behind the point that four significant ones leave, without zeros at the end."""
+    """Return the decimals that four significant digits need, without trailing zeros."""
     exponent = Decimal(f"{value:.4g}").normalize().as_tuple().exponent
     return max(0, -exponent) if isinstance(exponent, int) else 0
 
@@ -266,12 +266,12 @@ def _change(first: Any, last: Any) -> str:
 
 
 def faces(count: int) -> list[str]:
-    """What runs are called: A, B, ..."""
+    """Return the letters of the runs: A, B, ..."""
     return [chr(ord("A") + at) for at in range(count)]
 
 
 def table_of(differences: Sequence[Difference], count: int, empty: str) -> Table:
-    """Differences as a table; a column of changes only where there are two runs."""
+    """Show differences as a table; two runs also get a column of changes."""
     with_change = count == 2 and any(one.change for one in differences)
     columns = ("", *faces(count), *(["#A to B"] if with_change else []))
     rows = [(one.name, *one.values, *([one.change] if with_change else [])) for one in differences]
@@ -279,7 +279,7 @@ def table_of(differences: Sequence[Difference], count: int, empty: str) -> Table
 
 
 def comparison_page(runs: Sequence[RunData]) -> str:
-    """HTML that needs nothing else."""
+    """Return the comparison as one self-contained HTML page."""
     found, count = compare(runs), len(runs)
     reaches = shared_by(runs)
     wide, narrow = ([figures_of(run, width, reaches) for run in runs] for width in (BESIDE_IN, COLUMN_IN))

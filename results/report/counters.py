@@ -1,4 +1,4 @@
-"""How flows and the machine fared in a run, as `counters.jsonl` has it, thinned out where it is long."""
+"""Reads progress of flows and load of the machine from `counters.jsonl`; long files are thinned out."""
 
 from dataclasses import dataclass
 from typing import Generic, TypeVar
@@ -12,12 +12,12 @@ from results.records.agent_records import LoadRecord, ProgressRecord, Record
 T = TypeVar("T", bound=Record)
 
 MOST_POINTS = 1200
-"""Of each line in a figure; from twice as many on every second one is left out (our choice)."""
+"""Points per line in a figure; from twice as many on, every second one is left out (our choice)."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far the flows were, moment by moment."""
+    """Progress of the flows over time."""
 
     at_ns: NDArray[np.int64]
     """(m,)"""
@@ -29,7 +29,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Load:
-    """How busy the machine was, moment by moment, `(m,)` each; NaN where a sample does not say."""
+    """Load of the machine over time, `(m,)` each; NaN where a sample has no value."""
 
     at_ns: NDArray[np.int64]
     packets_per_s: NDArray[np.float64]
@@ -42,7 +42,7 @@ _OF_LOAD = ("packets_per_s", "cpu_busy_share", "sched_wait_share", "outstanding_
 
 
 def read_counters(lines: Lines) -> tuple[Progress, Load]:
-    """All of `counters.jsonl`."""
+    """Read all of `counters.jsonl`."""
     progress, load = _Thinned[ProgressRecord](), _Thinned[LoadRecord]()
     for line in lines.of_type(LoadRecord | ProgressRecord):
         if isinstance(line, ProgressRecord):
@@ -63,7 +63,7 @@ def read_counters(lines: Lines) -> tuple[Progress, Load]:
 
 
 class _Thinned(Generic[T]):
-    """Keeps every line, then every second, then every fourth."""
+    """Keeps every line, then every second one, then every fourth."""
 
     def __init__(self) -> None:
         self.lines: list[T] = []

@@ -1,4 +1,4 @@
-"""The fabric plane by plane, with the links that failed and the links that were accused."""
+"""Draws the fabric plane by plane, with the links that failed and the links that were accused."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -18,28 +18,28 @@ from testbed.model.ids import DirectedLink, NodeId, Role
 
 NAME, TITLE = "fabric", "Fabric"
 MOST_PLANES = 4
-"""Drawn; those with something to tell first (our choice)."""
+"""Most planes in the figure; planes with failures or accusations come first (our choice)."""
 MOST_LABELS = 6
-"""In one plane; all links are in the tables."""
+"""Most labels per plane; the tables list all links."""
 MOST_NODES_NAMED = 16
-"""In a row; with more, every second, fourth ... is named."""
+"""Most named nodes per row; with more, every second, fourth ... is named."""
 
 ROOMY = 10
-"""So many in a row leave room for the word before the first number, to the right of its node."""
+"""Most nodes per row that leave room for the word before the first number, to the right of its node."""
 
 _Y = {Role.HOST: 0.0, Role.LEAF: 0.45, Role.SPINE: 1.5}
 _APART_PT = 2.6
-"""By which a failed and an accused direction of one link are drawn to its two sides, so that both meet its nodes."""
+"""Offset that draws a failed and an accused direction of one link side by side, so that both meet its nodes."""
 _ASIDE, _HALF_NODE = 0.4, 0.03
-"""From the sides of a plane: a label whose link ends there goes inwards, from the node on (tried in a browser)."""
+"""Distance from the sides of a plane; a label whose link ends closer is written inwards (tried in a browser)."""
 _LINKS_IN_FULL = 128
-"""In a plane; with more, their lines are thinner."""
+"""Most links per plane with thick lines; with more, lines are thinner."""
 
 
 def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
-    """Everything in one figure."""
+    """Draw all planes in one figure."""
     if data.fabric is None:
-        return style.Drawn(NAME, TITLE, "", absent="the folder does not tell the fabric (topology.json)")
+        return style.Drawn(NAME, TITLE, "", absent="the folder does not show the fabric (topology.json)")
     failed = {way for link in data.true_links for way in data.ways(link)}
     named, possible = _accused(data)
     shown = _planes(data.fabric, failed | named | possible)
@@ -60,13 +60,13 @@ def draw(data: RunData, width_in: float = style.WIDTH_IN) -> style.Drawn:
 
 
 def _not_told(data: RunData) -> str:
-    """What the figure has no mark for because nobody knows it."""
+    """State what the figure cannot mark because the folder does not record it."""
     told = ((data.broken_unknown, "what was broken"), (data.silence(data.run.detect), "who was accused"))
-    return "".join(f" The folder does not tell {what} ({unknown})." for unknown, what in told if unknown)
+    return "".join(f" The folder does not show {what} ({unknown})." for unknown, what in told if unknown)
 
 
 def _accused(data: RunData) -> tuple[set[DirectedLink], set[DirectedLink]]:
-    """Directions named for certain, and those of which one is meant."""
+    """Split accused directions into certain ones and sets of which one is meant."""
     last = data.accusations[-1] if data.accusations else None
     if last is None:
         return set(), set()
@@ -120,7 +120,7 @@ def _draw_plane(
 
 
 def _above(sender_x: float, receiver_x: float, sender: Role) -> tuple[float, Literal["left", "center", "right"]]:
-    """Where a link's label stands and to which side it goes: above the upper end, and inside the plane."""
+    """Return where a link's label stands and to which side it goes: above the upper end, and inside the plane."""
     x = sender_x if sender is Role.SPINE else receiver_x
     if x < _ASIDE:
         return max(-0.02, x - _HALF_NODE), "left"
@@ -141,12 +141,12 @@ def _place(fabric: Fabric, node: NodeId) -> tuple[float, float]:
 
 
 def _link(way: DirectedLink) -> frozenset[NodeId]:
-    """Its two ends, whatever the direction."""
+    """Return the two ends of a link, whatever the direction."""
     return frozenset((way.sender, way.receiver))
 
 
 def _draw_way(axes: Axes, fabric: Fabric, way: DirectedLink, colour: str, dashes: object, apart_pt: float) -> None:
-    """One direction on its link, or so many points beside it, with an arrow in it."""
+    """Draw one direction on its link, or `aside` points beside it, with an arrow in it."""
     start, end = np.array(_place(fabric, way.sender)), np.array(_place(fabric, way.receiver))
     leans = -1 if (end[0] - start[0]) * (end[1] - start[1]) < 0 else 1  # so that the shift is across the line
     place = offset_copy(axes.transData, axes.get_figure(root=True), apart_pt, -leans * apart_pt / 2, "points")
@@ -165,7 +165,7 @@ def _draw_way(axes: Axes, fabric: Fabric, way: DirectedLink, colour: str, dashes
 
 @dataclass(frozen=True)
 class _Row:
-    """How the nodes of one role are drawn; names stand off their node by `name_off`, (x, y)."""
+    """Draw the nodes of one role; their names stand off by `name_off`, (x, y)."""
 
     role: Role
     marker: str
@@ -199,7 +199,7 @@ def _draw_nodes(axes: Axes, fabric: Fabric, plane: int) -> None:
 
 
 def _label_text(data: RunData, failed: bool, named: bool, possible: bool) -> str:
-    """Of a direction that failed or was accused; of two that nobody knows both of, only the one that is known."""
+    """Return the words for a direction that failed or was accused; if half of that is unknown, only the known half."""
     if not failed:
         return "accused" if data.broken_unknown else "accused, had no fault"
     if named:
@@ -210,11 +210,11 @@ def _label_text(data: RunData, failed: bool, named: bool, possible: bool) -> str
 
 
 _FAILED, _NAMED, _POSSIBLE = (style.FAULT, "-"), (style.ACCUSED, (0, (4, 2))), (style.ACCUSED, (0, (1, 1.6)))
-"""Colour and dashes of directions."""
+"""Return colour and dashes of directions."""
 
 
 def _legend(*marked: set[DirectedLink]) -> list[Line2D]:
-    """Of what is there: failed, accused for certain, one of several."""
+    """List the kinds of mark in the figure: failed, accused for certain, one of several."""
     labels = "failed (what was injected)", "accused for certain", "one of these is accused"
     return [
         Line2D([], [], color=colour, linewidth=2.2, linestyle=dashes, label=label)

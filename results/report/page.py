@@ -1,4 +1,4 @@
-"""Writes the report of a run: one HTML file that needs nothing else, and its figures as files."""
+"""Writes the report of a run: one self-contained HTML file, and its figures as files."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ FIGURES = (
     timeline_figure.NAME,
     reordering_figure.NAME,
 )
-"""Of a report, in the order of the page."""
+"""Names of a report's figures, in the order of the page."""
 COLUMN = "-column"
-"""Behind the name of a figure's file, when it has the width of a column."""
+"""Suffix of a figure's file whose width is a column."""
 COLUMN_FORMATS = ("svg", "pdf")
-"""Of these: a paper takes no PNG, which costs as much as a figure."""
+"""File formats of figures with the width of a column; papers need no PNG, which costs as much as a figure."""
 FILES = (*FIGURES, *(f"{name}{COLUMN}" for name in FIGURES))
 """Names of the files in `figures/`, each in some of `style.FORMATS`."""
 
@@ -41,7 +41,7 @@ _INTERVAL = r"\([\d.]+% to [\d.]+%\)"
 
 
 def write_report(run: RunDir, told: Callable[[str], object] | None = None, for_paper: bool = True) -> RunData:
-    """Read a run's folder and write `report.html` and `figures/` into it; `told` of each step.
+    """Read a run's folder and write `report.html` and `figures/` into it; `told` is called with the text of each step.
 
     Without `for_paper` there are no PDF files and none as wide as a column, which take most of the time. Raises OSError
     when something cannot be written.
@@ -64,7 +64,7 @@ def write_report(run: RunDir, told: Callable[[str], object] | None = None, for_p
 def figures_of(
     data: RunData, width_in: float = style.WIDTH_IN, shared: scales.Reaches | None = None
 ) -> list[style.Drawn]:
-    """All figures, in the order of the page; axes reach as far as the run needs, or as `shared` says."""
+    """Draw all figures in the order of the page; axes fit the run, or follow `shared`."""
     reach = {**reaches_of(data), **(shared or {})}
     if shared is not None:
         reach |= {each: replace(reach[each], own=True) for each in reach if each not in shared}
@@ -77,19 +77,21 @@ def figures_of(
 
 
 def reaches_of(data: RunData, end: float | None = None) -> scales.Reaches:
-    """How far a run's axes reach; `end`: of the time that figures show, where it is not the run's own."""
+    """Return the ranges of a run's axes; `end` is the last time that figures show, if not the run's own."""
     return arrivals_figure.reaches(data) | timeline_figure.reaches(data, end) | reordering_figure.reaches(data)
 
 
 def shared_by(runs: Sequence[RunData]) -> scales.Reaches:
-    """How far axes reach that are the same in all runs."""
+    """Return axis ranges that all runs share."""
     found = scales.shared([reaches_of(run) for run in runs])
     time = found.get(scales.Quantity.SECONDS)
     return found if time is None else scales.shared([reaches_of(run, time.high) for run in runs])
 
 
 def page_of(data: RunData, drawn: list[style.Drawn], columns: Sequence[style.Drawn] = ()) -> str:
-    """The report as HTML; `columns` are the same figures for a narrow window; without them wide ones scroll there."""
+    """Render the report as HTML; `columns` holds the figures for a narrow window. Without them, wide figures scroll
+    there.
+    """
     told: dict[str, Callable[[RunData], tables.Table]] = {
         "checks": tables.checks,
         "broken": tables.broken,
@@ -120,7 +122,7 @@ def page_of(data: RunData, drawn: list[style.Drawn], columns: Sequence[style.Dra
 
 
 def _breakable(text: str) -> Markup:
-    """Text that may be broken after a comma, too (`p=1%,r=20%`), but not within an interval (`(1% to 2%)`)."""
+    """Let text break after a comma, too (`p=1%,r=20%`), but not within an interval (`(1% to 2%)`)."""
     parts = re.split(rf"({_INTERVAL})", text)
     free = [Markup("<wbr>").join(re.split(r"(?<=,)(?=[^\d\s])", part)) for part in parts[::2]]
     whole = [Markup('<span class="whole">{}</span>').format(part) for part in parts[1::2]] + [Markup("")]
@@ -128,7 +130,7 @@ def _breakable(text: str) -> Markup:
 
 
 def rendered(template: str, **values: object) -> str:
-    """A template of this folder filled in."""
+    """Render a template of this folder."""
     environment = Environment(
         loader=PackageLoader("results", "report"),
         autoescape=True,

@@ -1,4 +1,4 @@
-"""How far packets were overtaken: a histogram over powers of two, of all flows together."""
+"""Draws how far packets were reordered: one histogram over powers of two for all flows."""
 
 from textwrap import fill
 
@@ -15,7 +15,7 @@ NAME, TITLE = "reordering", "Reordering"
 
 
 def reaches(data: RunData) -> dict[Quantity, Reach]:
-    """How far the axes go."""
+    """Return the ranges of the axes."""
     told = _told(data)
     if not told:
         return {}
@@ -29,7 +29,7 @@ def _told(data: RunData) -> list[Reordering]:
 
 
 def _counts(told: list[Reordering], width: int) -> NDArray[np.float64]:
-    """Packets in order, then late ones by power of two, at least `width` of these."""
+    """Return counts of packets in order, then of late ones by power of two (at least `width` bins)."""
     width = max(width, *(len(one.late) for one in told))
     counts = np.array([sum(one.in_order for one in told)] + [0] * width, np.float64)
     for one in told:
@@ -38,10 +38,10 @@ def _counts(told: list[Reordering], width: int) -> NDArray[np.float64]:
 
 
 def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
-    """The histogram, or why there is none; `reach` has this run's own, or more."""
+    """Draw the histogram, or state why there is none; `reach` holds this run's axis ranges, or wider ones."""
     told = _told(data)
     if not told:
-        return style.Drawn(NAME, TITLE, "", absent="the summary does not tell in what order packets arrived")
+        return style.Drawn(NAME, TITLE, "", absent="the summary does not record the order of arrival")
     counts = _counts(told, int(reach[Quantity.LATE].high))
     width = len(counts) - 1
     if not width:

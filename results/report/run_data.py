@@ -1,4 +1,4 @@
-"""Everything that a report tells of a run, read from its folder once. What is missing is listed, not raised."""
+"""Reads everything that a report shows of a run from its folder, once. Missing data is listed, not raised."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,11 +27,11 @@ from testbed.model.ids import DirectedLink, parse_link
 T = TypeVar("T")
 
 MOST_FLAWS = 3
-"""Of a scenario in a message (our choice)."""
+"""Most flaws of a scenario that a message lists (our choice)."""
 
 
 class Counts(msgspec.Struct, frozen=True):
-    """What is read of `topology.json`."""
+    """The fields that are read from `topology.json`."""
 
     v: Version
     planes: Count
@@ -42,7 +42,7 @@ class Counts(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class RunData:
-    """One run; None and empty where the folder does not say."""
+    """One run; fields that the folder does not record are None or empty."""
 
     run: RunDir
     summary: Summary | None
@@ -57,17 +57,17 @@ class RunData:
     progress: Progress
     load: Load
     problems: list[str] = field(default_factory=list)
-    """What could not be read, for people."""
+    """Messages for people about what could not be read."""
     silent: frozenset[str] = frozenset()
-    """Names of files that tell nothing: absent, unreadable, or empty though there may have been something."""
+    """Names of files without data: absent, unreadable, or empty though there may have been something."""
 
     def silence(self, *paths: Path) -> str:
-        """Names of those of the files that tell nothing, to be put behind what is therefore not known; else empty."""
+        """Names those of the files that have no data, to explain why something is unknown; empty if all have data."""
         return ", ".join(path.name for path in paths if path.name in self.silent)
 
     @property
     def broken_unknown(self) -> str:
-        """Why `faults` being empty does not mean that nothing was broken; empty where it means that."""
+        """Reason why empty `faults` does not mean that nothing was broken; empty if it does mean that."""
         return self.silence(self.run.truth)
 
     @property
@@ -77,7 +77,7 @@ class RunData:
 
     @property
     def zero_ns(self) -> int:
-        """The first packet by the monotonic clock; where no file tells it, the first record of traffic."""
+        """Monotonic time of the first packet; if no file records it, of the first record of traffic."""
         if self.summary is not None and self.summary.first_packet_mono_ns is not None:
             return self.summary.first_packet_mono_ns
         starts = [int(times[0]) for times in (self.progress.at_ns, self.load.at_ns) if len(times)]
@@ -85,12 +85,12 @@ class RunData:
         return min(starts, default=0)
 
     def seconds(self, mono_ns: int) -> float:
-        """Since the first packet."""
+        """Return seconds since the first packet."""
         return (mono_ns - self.zero_ns) / NS
 
     @property
     def carries_data(self) -> NDArray[np.bool_]:
-        """Of each flow of `progress`, `(flows,)`: whether it carries data, not only a collective's barriers."""
+        """Return `(flows,)`: whether each flow of `progress` carries data, not only a collective's barriers."""
         flows = self.summary.flows if self.summary else ()
         count = self.progress.acked_bytes.shape[1]
         barrier = [flow.is_barrier for flow in flows] if len(flows) == count else [False] * count
@@ -98,11 +98,11 @@ class RunData:
 
     @property
     def true_links(self) -> set[str]:
-        """Directions that a fault was on."""
+        """Return the directions that a fault was on."""
         return {fault.link for fault in self.faults}
 
     def ways(self, name: str) -> tuple[DirectedLink, ...]:
-        """The directions that a link's name or pattern selects; none where the fabric does not have them."""
+        """Return the directions that a link's name or pattern selects; none where the fabric does not have them."""
         if self.fabric is None:
             return ()
         try:
@@ -152,12 +152,12 @@ def _nothing_in(lines: Lines) -> str:
 
 
 def _judged_nothing(summary: Summary | None) -> bool:
-    """Whether the summary says that no flow was there to be judged, and so nothing was said."""
+    """Return whether the summary shows that there was no flow to judge, and so no verdict."""
     return summary is not None and summary.detected.state == "silent" and not any(summary.detected.verdicts.values())
 
 
 def _broke_nothing(summary: Summary | None, scenario: dict[str, Any]) -> bool:
-    """Whether other files say that nothing was broken; the summary knows better than the scenario what came of it."""
+    """Return whether other files show that nothing was broken; the summary is more reliable than the scenario."""
     if summary is not None:
         return not summary.injected
     return bool(scenario) and not scenario.get("faults")

@@ -1,4 +1,4 @@
-"""How figures look: few colours that colour-blind eyes tell apart, each beside a shape that says the same.
+"""Sets how figures look: few colours that colour-blind readers can distinguish, each with its own shape.
 
 A figure is drawn once, for a light page. In the report its colours become the page's own, so that it is dark on a dark
 page and light on paper.
@@ -29,7 +29,7 @@ from results.files.user_files import make_folder, replacing, write_file
 
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
 FAULT, ACCUSED, GOOD, WARN = "#c1440e", "#0a62a8", "#16775a", "#8a5a00"
-"""Vermilion, blue, green and ochre of about Okabe and Ito's set, dark enough for text on paper."""
+"""Vermilion, blue, green and ochre close to Okabe and Ito's set, dark enough for text on paper."""
 FLOW, CELL = "#5b7f9d", "#e9edf0"
 
 ROLES: Mapping[str, str] = {
@@ -44,18 +44,18 @@ ROLES: Mapping[str, str] = {
     FLOW: "flow",
     CELL: "cell",
 }
-"""Colour to the name of the style sheet's variable."""
+"""The style sheet's variable for each colour."""
 
 WIDTH_IN = 8.6
-"""Of all figures, so that their text has one size on the page."""
+"""Font size of all figures, so that text has one size on the page."""
 COLUMN_IN = 3.4
-"""Of a figure for a column of a paper, and for a phone: about what two-column styles of journals have."""
+"""Width of a figure for a column of a paper, and for a phone: as in two-column journal styles."""
 BESIDE_IN = 6.0
-"""Of a figure beside that of another run: two fill a page, with text that can be read (our choice)."""
+"""Width of a figure beside that of another run: two fill a page, with readable text (our choice)."""
 
 _DPI = 130
 _DIGITS = 6
-"""Of positions, in shares of a figure."""
+"""Unit of positions: shares of a figure."""
 _BESIDE_TITLE_IN, _LETTERS_AN_INCH = 1.0, 13
 """Width that a title leaves to the labels of its axes, and letters of a title along it (tried in a browser)."""
 SETTINGS: Any = {
@@ -83,7 +83,7 @@ SETTINGS: Any = {
     "pdf.fonttype": 42,  # letters as TrueType: text of a paper, not drawings
     "text.parse_math": False,  # a name from a file is no formula, whatever is in it
 }
-"""Of all figures, those of studies too."""
+"""Matplotlib settings of all figures, including those of studies."""
 _WRITERS: Mapping[str, Callable[[Figure, Any], None]] = {
     "svg": lambda figure, file: FigureCanvasSVG(figure).print_svg(
         file, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
@@ -91,31 +91,31 @@ _WRITERS: Mapping[str, Callable[[Figure, Any], None]] = {
     "png": lambda figure, file: FigureCanvasAgg(figure).print_png(file, metadata={"Software": None}),
     "pdf": lambda figure, file: FigureCanvasPdf(figure).print_pdf(file, metadata={"CreationDate": None}),
 }
-"""How a figure that is laid out is written; without a date, so that the same figure gives the same file.
+"""Functions that write a laid-out figure; without a date, so that the same figure gives the same file.
 
 `Figure.savefig` would draw it twice, once only to lay it out.
 """
 FORMATS = tuple(_WRITERS)
-"""Endings of the files of a figure."""
+"""File formats of a figure."""
 
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure ready to be shown, or why there is none."""
+    """A finished figure, or the reason why there is none."""
 
     name: str
-    """Of its files, and its anchor in the page."""
+    """Name of its files, and its anchor in the page."""
     title: str
     caption: str
     svg: str = ""
-    """Empty when there is none; in the colours of a light page."""
+    """The figure in the colours of a light page; empty when there is none."""
     figure: Figure | None = None
     absent: str = ""
-    """Why there is none."""
+    """Reason why there is none."""
 
     @property
     def svg_for_page(self) -> str:
-        """The same in the page's own colours, to be put into HTML."""
+        """The figure in the page's own colours, to be put into HTML."""
         start = self.svg.find("<svg")
         inline = self.svg[start:] if start >= 0 else ""
         for colour, role in ROLES.items():
@@ -133,24 +133,24 @@ def _unsized(found: "re.Match[str]") -> str:
 
 
 def is_narrow(width_in: float) -> bool:
-    """Whether a figure is for a column: then less is beside each other."""
+    """Return whether a figure is for a column: then fewer panels stand side by side."""
     return width_in < (COLUMN_IN + BESIDE_IN) / 2
 
 
 def blank(height_in: float, width_in: float = WIDTH_IN) -> Figure:
-    """An empty figure."""
+    """Return an empty figure."""
     with own_settings(SETTINGS):
         layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.05)  # a browser's texts may be a little wider
         return Figure(figsize=(width_in, height_in), dpi=_DPI, layout=layout, facecolor="none")
 
 
 def styled() -> AbstractContextManager[None]:
-    """Context in which axes are made and drawn."""
+    """Return the context in which axes are made and drawn."""
     return own_settings(SETTINGS)
 
 
 def quiet_axes(axes: Axes, grid: Literal["x", "y"] = "y") -> None:
-    """Only what the eye needs."""
+    """Remove the frame lines and ticks that readers do not need."""
     axes.tick_params(length=3, width=0.6)
     axes.grid(visible=True, axis=grid)
     for spine in axes.spines.values():
@@ -171,20 +171,20 @@ def share_outer_axes(grid: NDArray[Any]) -> None:
 
 
 def entitle(axes: Axes, text: str) -> None:
-    """A title in as many lines as the figure's width needs."""
+    """Wrap a title to the figure's width."""
     inches = axes.figure.bbox.width / axes.figure.dpi - _BESIDE_TITLE_IN
     axes.set_title(fill(text, max(20, int(inches * _LETTERS_AN_INCH))))
 
 
 def whole_numbers(axes: Axes, axis: Literal["x", "y"] = "y") -> None:
-    """Ticks at whole numbers only."""
+    """Set ticks at whole numbers only."""
     along = axes.xaxis if axis == "x" else axes.yaxis
     along.set_major_locator(MaxNLocator("auto", integer=True))
     along.set_major_formatter(lambda value, _: f"{value:,.0f}")
 
 
 def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
-    """A finished figure, laid out and written as SVG; the same figure gives the same text."""
+    """Return a finished figure, laid out and written as SVG; the same figure gives the same text."""
     svg = io.StringIO()
     salt = f"{name} {figure.get_figwidth()}"  # pages have a figure in several widths, whose parts need other names
     with own_settings(SETTINGS | {"svg.hashsalt": salt}):
@@ -199,7 +199,7 @@ def drawn(name: str, title: str, caption: str, figure: Figure) -> Drawn:
 
 
 def save(figures: list[Drawn], folder: Path, formats: Sequence[str] = FORMATS, suffix: str = "") -> None:
-    """Write `NAME.svg`, `NAME.png` and `NAME.pdf` of those that are there, NAME with `suffix`, on a light ground."""
+    """Write `NAME.svg`, `NAME.png` and `NAME.pdf` of the figures that exist, NAME with `suffix`, on a light ground."""
     make_folder(folder)
     for one in figures:
         if one.figure is not None:

@@ -1,4 +1,4 @@
-"""The tables of a report: numbers from the run's files, each said to be asked for, measured or estimated."""
+"""Builds the tables of a report from the run's files; each number is marked as requested, measured or estimated."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -33,12 +33,14 @@ from results.summary import (
 )
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
-"""Of the intervals beside measured rates (our choice), and the two-sided quantile of the normal distribution."""
+"""Confidence of the intervals beside measured rates (our choice), and the two-sided quantile of the normal
+distribution.
+"""
 MOST_ROWS = 64
-"""Of flows and faults; the rest is in the run's files (our choice)."""
+"""Most rows of flows and faults; the rest is in the run's files (our choice)."""
 MOST_LOST_PATHS = 10
 MOST_HOSTS = 8
-"""Of a collective that are named one by one (our choice)."""
+"""Most groups of a collective that are named one by one (our choice)."""
 MOST_ANYWHERE, MOST_ON_HALF, MOST_WORDS_BESIDE = 2, 5, 7
 """Columns on a phone and in half a window of 1280 pixels; columns of words in a whole one (tried in a browser)."""
 MOST_IN_ONE_LINE = 22
@@ -50,24 +52,24 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """Columns whose name begins with `#` hold numbers and are set to the right."""
+    """Column names; one that begins with `#` holds numbers and is aligned right."""
 
     columns: tuple[str, ...]
     rows: Sequence[tuple[str, ...]]
     empty: str = ""
-    """What to say when there are no rows."""
+    """Text shown when there are no rows."""
     note: str = ""
 
     @property
     def room(self) -> str:
-        """What it needs: `pair` fits a phone, `few` half a window, `many` a whole one, `crowded` fits nowhere."""
+        """Room for the table: `pair` fits a phone, `few` half a window, `many` a whole one, `crowded` fits nowhere."""
         words = sum(not name.startswith("#") for name in self.columns)
         if words > MOST_WORDS_BESIDE:
             return "crowded"
         return "many" if len(self.columns) > MOST_ON_HALF else "few" if len(self.columns) > MOST_ANYWHERE else "pair"
 
     def look_of(self, column: int, cell: str) -> str:
-        """How a cell is set: `number` to the right, `short` in one line, `text` in as many as it takes, `nothing`."""
+        """Layout of a cell: `number` to the right, `short` in one line, `text` in as many as it takes, `nothing`."""
         if cell in ("", NOTHING):
             return "number nothing" if self.columns[column].startswith("#") else "nothing"
         if self.columns[column].startswith("#"):
@@ -76,7 +78,7 @@ class Table:
 
 
 def checks(data: RunData) -> Table:
-    """What had to hold, failed ones first."""
+    """Show the checks, failed ones first."""
     found = data.summary.checks if data.summary else ()
     rows = [("✓ holds" if check.ok else "✗ fails", check.name, check.detail) for check in found]
     rows.sort(key=lambda row: row[0].startswith("✓"))
@@ -84,7 +86,7 @@ def checks(data: RunData) -> Table:
 
 
 def broken(data: RunData) -> Table:
-    """Every fault: asked for, in force, measured."""
+    """Show every fault: requested, in force, measured."""
     counted: dict[tuple[str, str], list[Injected]] = {}
     for each in data.summary.injected if data.summary else ():
         counted.setdefault((each.link, fault_text(each.kind, each.requested_text)), []).append(each)
@@ -102,19 +104,19 @@ def broken(data: RunData) -> Table:
                 fault.mechanism + (", set by hand" if fault.by == "hand" else ""),
             )
         )
-    note = "In force: as read back from the kernel. "
-    note += "“Measured” is dropped of seen, or hit of seen where a fault spoils, copies or reorders packets, with the "
-    note += f"interval that holds {CONFIDENCE:.0%} of such counts (Wilson)."
+    note = "In force: read back from the kernel. "
+    note += "Measured: dropped per seen, or hit per seen for faults that corrupt, copy or reorder packets, with the "
+    note += f"{CONFIDENCE:.0%} confidence interval (Wilson)."
     if len(data.faults) > MOST_ROWS:
         note += f" In truth.jsonl: {count_text(len(data.faults) - MOST_ROWS, 'more fault')}."
     columns = ("link", "asked", "in force", "from, to (s)", "#seen", "#dropped", "measured", "mechanism")
     unknown = data.broken_unknown
-    empty = f"the folder does not tell what was broken ({unknown})" if unknown else "nothing was broken"
+    empty = f"the folder does not show what was broken ({unknown})" if unknown else "nothing was broken"
     return Table(columns, rows, empty, note if rows else "")
 
 
 def _in_force(fault: FaultSpan, during: Injected | None) -> str:
-    """As read back; where that is what was asked for up to the step of the kernel's numbers, in the same words."""
+    """Return the value read back; if it equals the request up to the kernel's resolution, in the request's words."""
     if during is None or not during.in_force_text:
         return fault.in_force
     return held_text(during.kind, during.in_force_text)
@@ -127,7 +129,7 @@ def _when(data: RunData, fault: FaultSpan) -> str:
 
 
 def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]:
-    """Packets seen and dropped while the run went on, else from first to last, and the share of these."""
+    """Return packets seen and dropped during the run, else from first to last packet, and their ratio."""
     counted = during or fault
     seen, dropped = counted.seen, counted.dropped
     if seen is None or dropped is None:
@@ -144,15 +146,15 @@ def _measured(fault: FaultSpan, during: Injected | None) -> tuple[str, str, str]
 
 
 def rate_text(hits: int, trials: int) -> str:
-    """A measured rate with its interval: `0.98% (0.79% to 1.21%)`."""
+    """Format a measured rate with its interval: `0.98% (0.79% to 1.21%)`."""
     if not trials:
-        return "no packet came by"
+        return "no packet seen"
     low, high = wilson_interval(hits, trials)
     return f"{hits / trials:.2%} ({low:.2%} to {high:.2%})"
 
 
 def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
-    """The share that `hits` of `trials` come from, at CONFIDENCE (Wilson 1927)."""
+    """Return the interval of the rate behind `hits` of `trials`, at CONFIDENCE (Wilson 1927)."""
     share, z2 = min(hits, trials) / trials, NORMAL_QUANTILE**2
     middle = share + z2 / (2 * trials)
     reach = NORMAL_QUANTILE * (share * (1 - share) / trials + z2 / (4 * trials**2)) ** 0.5
@@ -161,7 +163,7 @@ def wilson_interval(hits: int, trials: int) -> tuple[float, float]:
 
 
 def witnesses(data: RunData) -> Table:
-    """Who named what, when, after how many packets, and how much of it was right."""
+    """Show who named what, when, after how many packets, and how much of it was right."""
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
     columns = (
@@ -180,7 +182,7 @@ def witnesses(data: RunData) -> Table:
     rows = [_witness_row(each) for each in data.summary.witnesses]
     found = data.summary.detected
     judged = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.verdicts.items())) or "none"
-    note = "* decides. Seconds, packets and paths are of the first right name, which stands first. Seconds: since the "
+    note = "* decides the outcome. Seconds, packets and paths belong to the first right link. Seconds: since the "
     note += (
         "fault was in force and traffic went on. Packets: first transmissions on the paths that accused it by then, "
     )
@@ -191,7 +193,7 @@ def witnesses(data: RunData) -> Table:
         links = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(found.links.items())) or "no conclusion"
         judged = f"Links that carried traffic, {found.links_wanted:,}: {links}. {judged}"
     if found.added_up:
-        judged += f" {found.added_up:,} of them by several flows together, which say too little alone."
+        judged += f" {found.added_up:,} of them only by several flows together; each alone is too small."
     for link, why in list(found.undecided.items())[:4]:
         judged += f" Undecided: {link}: {why}."
     for reason, count in list(found.insufficient.items())[:4]:
@@ -199,7 +201,7 @@ def witnesses(data: RunData) -> Table:
     for reason, count in list(found.unmeasured.items())[:4]:
         judged += f" Not measured, {count:,}: {reason}."
     note += judged
-    return Table(columns, rows, "the run was made by a version that compared no witnesses", note if rows else judged)
+    return Table(columns, rows, "the run's version did not compare witnesses", note if rows else judged)
 
 
 def _witness_row(witness: Witness) -> tuple[str, ...]:
@@ -218,7 +220,7 @@ def _witness_row(witness: Witness) -> tuple[str, ...]:
 
 
 def lost_paths(data: RunData) -> Table:
-    """Where the senders lost most: an uplink each, with all that lies behind it."""
+    """Show where the senders lost most: one row per uplink, with everything behind it."""
     if data.fabric is None:
         return Table((), [], "")
     by_uplink: Counter[tuple[int, int, int]] = Counter()
@@ -230,17 +232,17 @@ def lost_paths(data: RunData) -> Table:
         (f"p{plane}:leaf{leaf}>spine{spine}>…", f"{packets:,}")
         for (plane, leaf, spine), packets in by_uplink.most_common(MOST_LOST_PATHS)
     ]
-    note = "By the senders' own count of losses, timeouts and refusals, which were on paths that begin with "
+    note = "Losses, timeouts and refusals counted by the senders, on paths that begin with "
     note += f"{count_text(len(by_uplink), 'uplink')}."
     if len(by_uplink) > MOST_LOST_PATHS:
-        note += " Those with the most are shown."
-    unknown = not data.agents.events and "the folder does not tell what senders lost (agent.jsonl)"
+        note += " The uplinks with most losses are shown."
+    unknown = not data.agents.events and "the folder does not show what senders lost (agent.jsonl)"
     empty = unknown or "no sender lost a packet"
     return Table(("paths that begin with", "#packets lost"), rows, empty, note if rows else "")
 
 
 def collectives(data: RunData) -> Table:
-    """One line a collective, in the columns of nccl-tests; also those that did not end."""
+    """Show one row per collective, in the columns of nccl-tests; also those that did not end."""
     if data.summary is None:
         return Table((), [], "")
     rows, flows = data.summary.collectives, data.summary.flows
@@ -284,7 +286,7 @@ def _collective_row(row: CollectiveRow) -> tuple[str, ...]:
 
 
 def _groups_text(groups: Sequence[Sequence[str]]) -> str:
-    """Hosts by rank; of several groups only how many."""
+    """Name the hosts by rank; of several groups only the number."""
     if len(groups) == 1:
         first, *_, last = groups[0]
         return ", ".join(groups[0]) if len(groups[0]) <= MOST_HOSTS else f"{first} ... {last}, {len(groups[0])} hosts"
@@ -292,7 +294,7 @@ def _groups_text(groups: Sequence[Sequence[str]]) -> str:
 
 
 def flows(data: RunData) -> Table:
-    """One line a queue pair; one for all that carry only barriers."""
+    """Show one row per queue pair, and one row for all that carry only barriers."""
     if data.summary is None:
         return Table((), [], _NO_SUMMARY)
     found, barriers = data_flows(data.summary.flows), barriers_of(data.summary.flows)
@@ -341,13 +343,13 @@ def _flow_row(flow: FlowResult, collectives: Sequence[CollectiveRow]) -> tuple[s
 
 
 def machine(data: RunData) -> Table:
-    """What the machine lost by itself."""
+    """Show what the machine itself lost."""
     rows = _load_rows(data.summary) if data.summary is not None else []
     return Table(("", "measured", "means"), rows, _NO_SUMMARY)
 
 
 def environment(data: RunData) -> Table:
-    """On what the run was made."""
+    """Show the machine and software that the run was made on."""
     rows: list[tuple[str, str]] = []
     if (env := data.environment) is not None:
         packages = ", ".join(f"{name} {version}" for name, version in sorted(env.packages.items()))
@@ -377,15 +379,15 @@ def _load_rows(summary: Summary) -> list[tuple[str, str, str]]:
             f"{load.unexplained_losses:,}",
             f"resent without an injected drop; at most {load.unexplained_limit:,}",
         ),
-        ("ring drops", f"{load.ring_drops:,}", "packets an engine came too late for"),
+        ("ring drops", f"{load.ring_drops:,}", "packets an engine read too late"),
         ("softnet drops", f"{load.softnet_drops:,}", "packets a core's backlog had no room for"),
         ("send errors", f"{load.tx_errors:,}", "packets the kernel did not take"),
         *(("rejected by agents", "", text) for text in rejected_lines(load.rejected)),
-        ("agents' records cut", f"{load.events_cut:,}", "the oldest, by limits.events; what they told is in no figure"),
+        ("agents' records cut", f"{load.events_cut:,}", "the oldest, by limits.events; figures do not include them"),
         (
             "wait for a core",
             f"{load.sched_wait_share:.1%}",
-            "of the engines' time; above some 50 % times and rates mean nothing",
+            "of the engines' time; above about 50 % times and rates are meaningless",
         ),
         *(("captured", _counted(capture), _capture_text(capture)) for capture in summary.captures),
     ]
@@ -396,14 +398,14 @@ def _counted(capture: CaptureResult) -> str:
 
 
 def _capture_text(capture: CaptureResult) -> str:
-    """What a file holds, and what it does not."""
+    """Describe what a capture file holds, and what it does not."""
     parts = [f"packets in {capture.file}"]
     if capture.snaplen is not None:
         parts.append(f"up to {capture.snaplen:,} bytes of each")
     if capture.captured is None:
-        parts.append("tcpdump did not say how many")
+        parts.append("tcpdump reported no number")
     elif capture.dropped:
-        parts.append(f"{capture.dropped:,} more were lost by the kernel")
+        parts.append(f"the kernel lost {capture.dropped:,} more")
     if capture.full:
         parts.append("FULL: later ones are not in it (limits.captures)")
     return "; ".join(parts)

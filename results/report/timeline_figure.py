@@ -1,4 +1,6 @@
-"""One axis of time: faults in force, what agents and witnesses said, goodput, what was lost and resent, the machine."""
+"""Draws one time axis: faults in force, reports of agents and witnesses, goodput, losses, retransmissions and the
+machine.
+"""
 
 import math
 from collections import Counter
@@ -20,28 +22,28 @@ from results.summary import data_flows
 
 NAME, TITLE = "timeline", "Timeline"
 MOST_FAULTS = 12
-"""Bars; more are in the table of what was broken."""
+"""Most fault bars; the table of faults lists the others."""
 MOST_FLOWS = 32
-"""Lines; of more flows the range is shown."""
+"""Most goodput lines; with more flows the range is shown."""
 SHORT = 0.5
 """Of the usual time between records: a last one that comes sooner is taken together with the one before, since a rate
 over so little time says nothing. Our choice."""
 COLUMNS = 120
-"""Of the bars of losses (our choice)."""
+"""Columns of the loss bars (our choice)."""
 _BESIDE_AXIS_IN, _BESIDE_AXIS_NARROW_IN, _LETTERS_AN_INCH = 1.8, 1.2, 15
-"""Width that the axis of time leaves to labels, and letters of names along it (tried in a browser)."""
+"""Width that the time axis leaves to labels, and letters of names along it (tried in a browser)."""
 
 
 @dataclass(frozen=True)
 class _Panel:
-    """One of the figures that share the axis of time."""
+    """One of the figures that share the time axis."""
 
     height: float
     draw: Callable[[Axes, RunData, Reaches], None]
 
 
 def reaches(data: RunData, end: float | None = None) -> dict[Quantity, Reach]:
-    """How far the axes go; columns of losses divide the time until `end`, or until the run's own."""
+    """Return axis ranges; columns of losses divide the time until `end`, or until the run's own end."""
     over = _end(data)
     if over is None:
         return {}
@@ -58,7 +60,9 @@ def reaches(data: RunData, end: float | None = None) -> dict[Quantity, Reach]:
 
 
 def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
-    """All panels for which the folder has something, or why there is none; `reach` has this run's own, or more."""
+    """Draw all panels that have data, or state why there is none; `reach` holds this run's axis ranges, or wider
+    ones.
+    """
     if _end(data) is None:
         return style.Drawn(NAME, TITLE, "", absent="no file of the folder has a record with a time")
     panels = [_Panel(0.1 + 0.33 * min(max(1, len(_rows_of_faults(data))), MOST_FAULTS), _faults)]
@@ -79,17 +83,15 @@ def draw(data: RunData, width_in: float, reach: Reaches) -> style.Drawn:
         time = reach[Quantity.SECONDS]
         grid.flat[0].set_xlim(time.low - 0.01 * time.high, 1.01 * time.high)
         grid.flat[-1].set_xlabel(f"seconds since the first packet{time.words}")
-        caption = (
-            "Everything by one clock, the machine's monotonic one. Above the last star: all that is accused in the "
-        )
-        caption += "end; beside others, where there is room: what was accused in addition. An empty star: nothing is "
+        caption = "All times come from the machine's monotonic clock. Above the last star: everything accused at the "
+        caption += "end; above others, where there is room: what that accusation added. An empty star: nothing is "
         caption += "accused any more. Crosses: paths judged as failed. Triangles: entropy values, "
-        caption += "down out of use, up in use again. Diamonds: ports and errors. Lost is what agents took for lost."
+        caption += "down: out of use, up: in use again. Diamonds: ports and errors. Lost: counted as lost by agents."
         return style.drawn(NAME, TITLE, caption, figure)
 
 
 def _end(data: RunData) -> float | None:
-    """The last moment of the run that any file tells."""
+    """Return the last moment of the run that any file records."""
     last = [int(times[-1]) for times in (data.progress.at_ns, data.load.at_ns, data.verdicts.at_ns) if len(times)]
     last += [data.agents.last_ns] if data.agents.last_ns is not None else []
     last += [accusation.at_ns for accusation in data.accusations]
@@ -116,7 +118,7 @@ def _faults(axes: Axes, data: RunData, reach: Reaches) -> None:
 
 
 def _rows_of_faults(data: RunData) -> dict[str, list[tuple[float, float]]]:
-    """Seconds from and to of each time that a fault was in force, all times of one fault in one row."""
+    """Return seconds from and to of each time that a fault was in force, grouped by fault."""
     rows: dict[str, list[tuple[float, float]]] = {}
     for fault in data.faults:
         until = math.inf if fault.until_ns is None else data.seconds(fault.until_ns)
@@ -125,13 +127,13 @@ def _rows_of_faults(data: RunData) -> dict[str, list[tuple[float, float]]]:
 
 
 def _say_none(axes: Axes, unknown: str) -> None:
-    """In a panel without anything: that there was nothing, or which file would have to tell."""
-    told = f"not told ({unknown})" if unknown else "none"
+    """Mark a panel without data: nothing happened, or which file is missing."""
+    told = f"not recorded ({unknown})" if unknown else "none"
     axes.text(0.008, 0.5, told, transform=axes.transAxes, va="center", fontsize=7.5, color=style.QUIET)
 
 
 def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> None:
-    """Above its first bar, from there to where there is more room; cut where there is too little."""
+    """Place the name above the fault's first bar, or where there is more room; cut it where there is too little."""
     before = since > 0.6 * end
     most = int((since if before else end - since) / end * _inches_of_time(axes) * _LETTERS_AN_INCH)
     told = text if len(text) <= most else f"{text[: most - 2]} …"
@@ -139,7 +141,7 @@ def _name_fault(axes: Axes, row: int, text: str, since: float, end: float) -> No
 
 
 def _inches_of_time(axes: Axes) -> float:
-    """How long the axis of time is on paper."""
+    """Return the length of the time axis on paper."""
     width = float(axes.figure.bbox.width / axes.figure.dpi)
     return width - (_BESIDE_AXIS_NARROW_IN if style.is_narrow(width) else _BESIDE_AXIS_IN)
 
@@ -150,16 +152,16 @@ def _is_narrow(axes: Axes) -> bool:
 
 _LANES = ("SprayCheck: accused", "SprayCheck: failed", "agents: entropy values", "agents: ports, errors")
 _SHORT_LANES = ("accused", "failed", "EVs", "ports, errors")
-"""In a column."""
+"""Number of legend entries per column."""
 _ABOVE_LANES = -1.3
-"""Where the panel of lanes begins: above the first one is the name of what is accused in the end."""
+"""Left end of the lane panel: above the first lane is the name of what is accused at the end."""
 _LANES_OF_AGENTS = 2
-"""And below; above are SprayCheck's."""
+"""Lower edge of the agents' lanes; SprayCheck's are above."""
 
 
 def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
-    """Marks in lanes: who said something when."""
-    style.entitle(axes, "what agents and witnesses said")
+    """Draw marks in lanes: who reported something when."""
+    style.entitle(axes, "what agents and witnesses reported")
     axes.set_yticks(range(len(_LANES)), _SHORT_LANES if _is_narrow(axes) else _LANES, fontsize=7.5)
     axes.set_ylim(len(_LANES) - 0.4, _ABOVE_LANES)
     said = _accusing(data.accusations)
@@ -175,18 +177,19 @@ def _said(axes: Axes, data: RunData, reach: Reaches) -> None:
     marked = (len(accused), len(failed), len(data.agents.changes), len(data.agents.ports) + len(data.agents.errors))
     for lane in (lane for lane, count in enumerate(marked) if not count):
         unknown = data.silence(data.run.detect if lane < _LANES_OF_AGENTS else data.run.agent)
-        told = f"not told ({unknown})" if unknown else "nothing"
+        told = f"not recorded ({unknown})" if unknown else "nothing"
         axes.text(0, lane, told, va="center", fontsize=7.5, color=style.QUIET)
     rest = [data.seconds(at) for at, _, _ in data.agents.ports + data.agents.errors]
     axes.scatter(rest, [3] * len(rest), marker="D", s=18, color=style.WARN, linewidths=0)
     if data.agents.more_changes:
         style.entitle(
-            axes, f"what agents and witnesses said (the first {len(data.agents.changes):,} changes of entropy values)"
+            axes,
+            f"what agents and witnesses reported (the first {len(data.agents.changes):,} changes of entropy values)",
         )
 
 
 def _accusing(accusations: Sequence[Accusation]) -> list[Accusation]:
-    """Those that accuse, and those that take back all that was accused."""
+    """Return accusations, and the moments when all accusations were withdrawn."""
     found: list[Accusation] = []
     for each in accusations:
         if each.links or each.candidates or (found and (found[-1].links or found[-1].candidates)):
@@ -195,7 +198,7 @@ def _accusing(accusations: Sequence[Accusation]) -> list[Accusation]:
 
 
 def _name_accused(axes: Axes, data: RunData, said: list[Accusation], end: float) -> None:
-    """Above the last star all that is accused in the end; beside others, where there is room, what they added."""
+    """Name everything accused at the end above the last star; above others, where there is room, what they added."""
     if not said:
         return
     _name_last(axes, said[-1], data.seconds(said[-1].at_ns), end)
@@ -213,14 +216,14 @@ def _name_accused(axes: Axes, data: RunData, said: list[Accusation], end: float)
 
 
 def _name_last(axes: Axes, said: Accusation, at: float, end: float) -> None:
-    """From its star to where there is more room."""
+    """Return the space from an accusation's star to where there is more room."""
     share = at / end
     told = _named_in(said, [], int(max(share, 1 - share) * _inches_of_time(axes) * _LETTERS_AN_INCH))
     axes.text(at, -0.5, told, ha="right" if share > 0.5 else "left", va="bottom", fontsize=7.5)
 
 
 def _named_in(said: Accusation, before: list[str], most: int) -> str:
-    """What an accusation names and that before it did not, in at most so many letters; empty if nothing fits."""
+    """Name what an accusation adds to the one before, in at most `most` letters; empty if nothing fits."""
     told = _shortened([text for text in _named_by(said) if text not in before], most)
     if not told and said.candidates and not said.links:
         told = _shortened([f"one of {count_text(len(links), 'link')}" for links in said.candidates], most)
@@ -228,12 +231,12 @@ def _named_in(said: Accusation, before: list[str], most: int) -> str:
 
 
 def _named_by(said: Accusation) -> list[str]:
-    """What an accusation names, each as a text."""
+    """Return each link that an accusation names, as a text."""
     return [*said.links, *(f"one of {', '.join(links)}" for links in said.candidates)] or ["nobody"]
 
 
 def _shortened(links: list[str], most: int) -> str:
-    """As many names as fit `most` letters, and how many more there are; nothing where no name fits."""
+    """List as many names as fit `most` letters, and how many more there are; empty where no name fits."""
     for shown in range(len(links), 0, -1):
         more = f" and {len(links) - shown:,} more" if shown < len(links) else ""
         if len(told := ", ".join(links[:shown]) + more) <= most:
@@ -247,7 +250,9 @@ def _seconds(data: RunData, times: NDArray[np.int64]) -> NDArray[np.float64]:
 
 
 def _rates(data: RunData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Seconds `(m,)` and payload acknowledged since the record before, Mb/s `(m, flows)`; none of one record only."""
+    """Return seconds `(m,)` and payload acknowledged since the record before, Mb/s `(m, flows)`; empty for one record
+    only.
+    """
     times, acked = data.progress.at_ns, data.progress.acked_bytes[:, data.carries_data]
     if not acked.size:
         return np.zeros(0), np.zeros((0, 0))
@@ -269,7 +274,8 @@ def _rates(data: RunData) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 
 def _evened(got: NDArray[np.float64], sent: NDArray[np.float64], length: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Bytes `(m - 1, flows)` with those of a flow's last two stretches spread over the time that both were under way.
+    """Return bytes `(m - 1, flows)`; those of a flow's last two intervals are spread over the time it was active in
+    both.
 
     A record is written a moment after it was read, which would make a rate of a part of a stretch far too high.
     """
@@ -283,7 +289,7 @@ def _evened(got: NDArray[np.float64], sent: NDArray[np.float64], length: NDArray
 
 
 def _sending_time(data: RunData, seconds: NDArray[np.float64], acked: NDArray[np.int64]) -> NDArray[np.float64]:
-    """How long of each stretch `(m - 1,)` each flow was under way, `(m - 1, flows)`.
+    """Return the time `(m - 1, flows)` that each flow was active in each interval `(m - 1,)`.
 
     By the summary; without one a flow is over with the record that has all its bytes.
     """
@@ -317,7 +323,7 @@ def _goodput(axes: Axes, data: RunData, reach: Reaches) -> None:
 
 
 def _of_sending(rates: NDArray[np.float64], sum_up: Callable[[NDArray[np.float64]], np.float64]) -> NDArray[np.float64]:
-    """One number a record, `(m,)`, of those flows that have a rate then; NaN where none has."""
+    """Return one number per record, `(m,)`, over the flows that have a rate then; NaN where none has."""
     return np.array([sum_up(row[np.isfinite(row)]) if np.isfinite(row).any() else np.nan for row in rates])
 
 
@@ -326,19 +332,19 @@ _LOST = (
     ("timed_out", style.INK, "////", "no answer in time"),
     ("refused", style.WARN, "....", "refused"),
 )
-"""Sums of agents, and how they are drawn."""
+"""Kinds of loss that agents report, and how they are drawn."""
 _ROOM_OF_LEGEND = 0.5
-"""Above bars and line, as a share of their height, so that the legend touches neither (tried)."""
+"""Room above bars and line, as a share of their height, so that the legend touches neither (tried)."""
 
 
 def _lost(data: RunData, end: float) -> list[tuple[NDArray[np.float64], NDArray[np.float64]]]:
-    """Edges `(COLUMNS + 1,)` of columns until `end`, and packets in each `(COLUMNS,)`, for each of _LOST."""
+    """Return edges `(COLUMNS + 1,)` of columns until `end`, and packets in each `(COLUMNS,)`, for each of _LOST."""
     edges = np.linspace(0, end, COLUMNS + 1)
     return [(edges, _columns(getattr(data.agents, name), data, edges)) for name, *_ in _LOST]
 
 
 def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
-    """Packets that agents counted as lost, and resent packets, in columns of equal time."""
+    """Draw packets that agents counted as lost, and resent packets, in columns of equal time."""
     most = reach[Quantity.LOST]
     after = reach[Quantity.RESENT]
     unknown = data.silence(data.run.agent, data.run.counters)
@@ -349,7 +355,7 @@ def _losses(axes: Axes, data: RunData, reach: Reaches) -> None:
         _say_none(axes, unknown)
         return
     if unknown:
-        style.entitle(axes, f"{title}; not told: {unknown}")
+        style.entitle(axes, f"{title}; not recorded: {unknown}")
     bottom = np.zeros(COLUMNS)
     for (_, colour, hatch, label), (edges, heights) in zip(
         _LOST, _lost(data, reach[Quantity.SECONDS].high), strict=True

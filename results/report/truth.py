@@ -1,4 +1,4 @@
-"""What was broken in a run, from when to when, as `truth.jsonl` has it."""
+"""Reads what was broken in a run, from when to when, from `truth.jsonl`."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Union
@@ -15,27 +15,27 @@ class FaultSpan:
 
     link: str
     words: str
-    """As asked for: `drop 1%`."""
+    """The fault as requested: `drop 1%`."""
     in_force: str
-    """As read back from the kernel."""
+    """The fault as read back from the kernel."""
     mechanism: str
     by: str
     since_ns: int
     until_ns: int | None
     """None when it was in force to the end of the records."""
     seen: int | None
-    """Packets it looked at from first to last; None while that is not known."""
+    """Packets it examined from first to last; None while unknown."""
     dropped: int | None
     dropped_reverse: int | None = None
     """Packets that the other end of a shut port could not send."""
     hit: int | None = None
-    """Packets to which it did what it does, dropped or not."""
+    """Packets that it affected, dropped or not."""
     requested: float | None = None
-    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
+    """Requested drop rate, as a fraction; None for kinds that drop nothing on purpose."""
 
 
 class Set(msgspec.Struct, tag_field="event", tag="FAULT_SET"):
-    """What is read of a fault that was set; what has a default is not in older files."""
+    """The fields that are read when a fault is set; fields with a default are missing in older files."""
 
     mono_ns: Nanoseconds
     link: Name
@@ -49,7 +49,7 @@ class Set(msgspec.Struct, tag_field="event", tag="FAULT_SET"):
 
 
 class Cleared(msgspec.Struct, tag_field="event", tag="FAULT_CLEAR"):
-    """What is read of a fault that is gone."""
+    """The fields that are read when a fault is removed."""
 
     mono_ns: Nanoseconds
     link: Name
@@ -67,7 +67,7 @@ TRUTH_VIEW: Any = Union[Set, Cleared, *left_aside("FAULT_COUNT")]
 
 
 def read_truth(lines: Lines) -> list[FaultSpan]:
-    """All faults of a run, in the order in which they were set."""
+    """Read all faults of a run, in the order in which they were set."""
     open_: dict[tuple[str, str], int] = {}
     spans: list[FaultSpan] = []
     for line in lines.of_type(TRUTH_VIEW):

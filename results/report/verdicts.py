@@ -1,4 +1,4 @@
-"""What SprayCheck said in a run: every verdict as columns, every change of what is accused."""
+"""Reads what SprayCheck reported in a run: every verdict as columns, every change of accusations."""
 
 from array import array
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from results.files.reading import Lines
 
 
 class Verdict(IntEnum):
-    """How a path was judged; a word that this program does not know is OTHER."""
+    """The verdict on a path; a word that this program does not know is OTHER."""
 
     HEALTHY = 0
     FAILED = 1
@@ -26,7 +26,7 @@ _CODES = {verdict.name.lower(): verdict for verdict in Verdict}
 
 @dataclass(frozen=True)
 class Verdicts:
-    """One row a flow and path, `(n,)` each."""
+    """One row per flow and path, `(n,)` each."""
 
     at_ns: NDArray[np.int64]
     plane: NDArray[np.int64]
@@ -51,12 +51,12 @@ class Verdicts:
 
 @dataclass(frozen=True)
 class Accusation:
-    """What was accused from a moment on."""
+    """All accusations from a moment on."""
 
     at_ns: int
     state: str
     links: tuple[str, ...]
-    """For certain; patterns such as `p0:leaf3>spine*` where a cause is common to several."""
+    """Links accused for certain; patterns such as `p0:leaf3>spine*` where a cause is common to several."""
     candidates: tuple[tuple[str, ...], ...]
     pending: int
 
@@ -65,7 +65,7 @@ _INTS = ("mono_ns", "plane", "src_leaf", "spine", "dst_leaf", "count", "src_host
 
 
 def read_detect(lines: Lines, expectation: str) -> tuple[Verdicts, list[Accusation]]:
-    """All of `detect.jsonl` by one expectation; of accusations only those that differ from the one before."""
+    """Read `detect.jsonl` for one expectation; of accusations only those that differ from the one before."""
     ints = {name: array("q") for name in _INTS}
     expected, threshold, code = array("d"), array("d"), array("q")
     accusations: list[Accusation] = []

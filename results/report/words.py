@@ -1,4 +1,4 @@
-"""A run in one sentence, and what it is to be believed."""
+"""Describes a run in one sentence, and states how far it can be trusted."""
 
 from dataclasses import dataclass
 
@@ -16,11 +16,11 @@ _WORDS = {
     "unfinished": "not finished",
 }
 
-NOT_NAMED = "dropped and went without a name"
-"""Of links that nobody had to name."""
+NOT_NAMED = "dropped packets and was not named"
+"""Words for links that nobody had to name."""
 
 MOST_NAMED = 4
-"""Links in the sentence; all are in the tables."""
+"""Most links in the sentence; the tables list all."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Sentence:
 
     @property
     def mark(self) -> str:
-        """A shape that says the outcome without colour."""
+        """A symbol that shows the outcome without colour."""
         return _MARKS.get(self.outcome, "?")
 
     @property
@@ -43,11 +43,12 @@ class Sentence:
 
 
 def sentence_of(data: RunData) -> Sentence:
-    """What happened, who noticed, and whether that is right."""
+    """State what happened, who noticed, and whether that is right."""
     summary = data.summary
     if summary is None:
         return Sentence(
-            "unfinished", "The run did not get to its end, or its summary cannot be read: below is what it left."
+            "unfinished",
+            "The run did not finish, or its summary cannot be read. This page shows the files that it left.",
         )
     doubts = " ".join(doubts_of(data))
     if summary.outcome == "overloaded":
@@ -60,7 +61,7 @@ def sentence_of(data: RunData) -> Sentence:
 
 
 def doubts_of(data: RunData) -> list[str]:
-    """What takes trust from a run's numbers, a sentence each: the machine did not keep up, or was busy."""
+    """List reasons not to trust a run's numbers, one sentence each: the machine did not keep up, or was busy."""
     if data.summary is None:
         return []
     load = data.summary.load
@@ -71,7 +72,7 @@ def doubts_of(data: RunData) -> list[str]:
 
 
 def _changed(summary: Summary) -> list[str]:
-    """What somebody else changed in the lab, which is then not what the scenario says."""
+    """List changes to the lab that somebody else made, so that it differs from the scenario."""
     if not summary.changed:
         return []
     shown = "; ".join(map(str, summary.changed[:MOST_NAMED]))
@@ -86,7 +87,7 @@ def _listed(names: list[str]) -> str:
 
 def _broken(data: RunData) -> str:
     if not data.faults:
-        return "the folder does not tell what was broken" if data.broken_unknown else "nothing was broken"
+        return "the folder does not show what was broken" if data.broken_unknown else "nothing was broken"
     if len(data.true_links) == 1:
         fault = data.faults[0]
         return f"link {fault.link} had the fault {', then '.join(dict.fromkeys(one.words for one in data.faults))}"
@@ -111,12 +112,12 @@ def _noticed(data: RunData, summary: Summary) -> str:
     if found.missed:
         said.append(f"{_listed(list(found.missed))} {'went unnoticed' if found.decides else NOT_NAMED}")
     said += _open_ended(found)
-    told = ", ".join(said) or "nobody was accused"
+    told = ", ".join(said) or "no link was accused"
     return told if found.decides else f"{told}, which is recorded and decides nothing"
 
 
 def _open_ended(found: Detected) -> list[str]:
-    """What was accused where the evidence does not tell which of several links has failed."""
+    """Describe accusations where the evidence cannot decide which of several links failed."""
     sets = (*found.candidates, *found.common_candidates)
     if len(sets) == 1 and len(sets[0]) <= MOST_NAMED:
         (text,) = open_sets(sets, found.fewest if found.candidates else ())
@@ -125,7 +126,7 @@ def _open_ended(found: Detected) -> list[str]:
 
 
 def _wrong(data: RunData, links: list[str]) -> list[tuple[str, str]]:
-    """Links that were named and dropped nothing, and what else was wrong with them."""
+    """Group links that were named and dropped nothing, with their other faults."""
     words = {fault.link: fault.words for fault in data.faults}
     sound = [link for link in links if link not in words]
     spoilt = [(link, f"had {words[link]} and dropped nothing") for link in links if link in words]
@@ -133,7 +134,7 @@ def _wrong(data: RunData, links: list[str]) -> list[tuple[str, str]]:
 
 
 def _how_many(data: RunData, right: int) -> str:
-    """How many of the directions that failed were named; on some there may have been no traffic."""
+    """Return how many of the failed directions were named; some may have carried no traffic."""
     failed = len(data.true_links)
     if right >= failed:
         return "exactly this link" if failed == 1 else "exactly these"
@@ -157,7 +158,7 @@ def _arrived(summary: Summary) -> str:
 
 
 def _compared(summary: Summary, numbers: int) -> str:
-    """What was compared where that is not every byte: rounds of collectives but one are not."""
+    """State how much was compared, where that is not every byte: only one round of a collective is."""
     totals, rows = summary.totals, summary.collectives
     if totals.bytes_verified == totals.payload_bytes:
         return ""
@@ -170,17 +171,17 @@ def _compared(summary: Summary, numbers: int) -> str:
 
 
 def arrivals_of(data: RunData) -> str:
-    """What a path's count is held against."""
+    """Explain the number that a path's count is compared with."""
     if len(data.verdicts) and not has_thresholds(data.verdicts):
         return (
-            "Expected is what the sender says it sent over a path; a path is flagged when more is missing than stray "
-            "losses explain."
+            "The sender announces how many packets it sent over a path; a path is flagged when more are missing than "
+            "random losses explain."
         )
-    return "Each path has an expected number; a path is flagged when its count falls below the threshold."
+    return "Each path has an expected number of packets; a path is flagged when its count is below the threshold."
 
 
 def facts_of(data: RunData) -> list[tuple[str, str]]:
-    """What the run was, in pairs."""
+    """Return facts about the run as pairs of name and value."""
     summary, env = data.summary, data.environment
     facts = [("run", data.name)]
     if summary is not None:
@@ -197,6 +198,6 @@ def facts_of(data: RunData) -> list[tuple[str, str]]:
 
 
 def _rounds_text(row: CollectiveRow) -> str:
-    """What a collective measured, in a line."""
+    """Describe in a line what a collective measured."""
     times = f"{row.time_us / 1e3:,.2f} ms a round (median {row.times.median_us / 1e3:,.2f} ms)"
     return f"{times}, busbw {row.busbw_bytes_per_s / GB:.4f} GB/s, {count_text(row.iterations, 'round')}"

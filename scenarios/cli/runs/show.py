@@ -22,7 +22,7 @@ def command(output: Output, run: str | None, runs: Path) -> None:
     try:
         text = read_limited(path, MOST_DOCUMENT_BYTES)
     except FileNotFoundError as error:
-        raise RunFolderError(f"{path.parent} has no summary.json: the run did not get to its end") from error
+        raise RunFolderError(f"{path.parent} has no summary.json: the run did not finish") from error
     summary = Decoder[Summary](Summary).value(text, str(path))
     if output.as_json:
         output.json(text.decode())

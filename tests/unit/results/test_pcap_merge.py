@@ -228,7 +228,7 @@ def test_sections_of_other_programs_have_their_own_byte_order_and_clock(tmp_path
 
 @pytest.mark.parametrize(
     ("at", "number", "said"),
-    [(32, 0xFFFFFFF0, "the packet at byte 24 says that it has 4,294,967,280 bytes"), (16, 0, None)],
+    [(32, 0xFFFFFFF0, "the packet at byte 24 claims 4,294,967,280 bytes"), (16, 0, None)],
 )
 def test_lengths_that_cannot_be_are_damage(tmp_path, at, number, said):
     file = captured(UPLINK[0], [(1, b"a" * 20)], tmp_path)

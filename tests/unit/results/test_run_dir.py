@@ -35,7 +35,7 @@ def test_two_runs_in_one_second(tmp_path: Path) -> None:
 def test_a_latest_that_is_not_ours_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "latest").mkdir()
     run = create(tmp_path, "a", "1", NOW)
-    with pytest.raises(RunFolderError, match="cannot be made to lead"):
+    with pytest.raises(RunFolderError, match="cannot point to"):
         point_latest(run)
     assert {path.name for path in tmp_path.iterdir()} == {"latest", run.name}
 

@@ -80,7 +80,7 @@ def test_the_figures_mark_what_failed_and_who_was_accused(gray_page):
     assert "p0:leaf3>spine5: failed and accused" in text
     assert "p0 leaf3 > leaf4" in text
     assert "MRC events – – – – – – – – – no events (loss policy off)" in text
-    assert "what agents and witnesses said" in text
+    assert "what agents and witnesses reported" in text
     assert (
         "1,048,576 first transmissions of 16 flows, 50.0% of them in order; the furthest came 15 packets late" in text
     )
@@ -162,7 +162,7 @@ def spoilt(path):
 
 
 LOSSES = [gone, emptied, spoilt]
-UNTOLD = "the folder does not tell what was broken"
+UNTOLD = "the folder does not show what was broken"
 
 
 @pytest.mark.parametrize("lose", LOSSES)
@@ -171,12 +171,12 @@ def test_a_run_whose_faults_are_lost_is_not_called_whole(tmp_path, lose):
     lose(run.truth)
     data = read_run(run)
     assert any(problem.startswith("truth.jsonl: ") for problem in data.problems)
-    assert f"The folder does not tell what was broken; SprayCheck named {LINK} 5.95 s" in sentence_of(data).text
+    assert f"The folder does not show what was broken; SprayCheck named {LINK} 5.95 s" in sentence_of(data).text
     text = text_of(page_of(data, figures_of(data)))
     assert f"{UNTOLD} (truth.jsonl)" in text
-    assert "The folder does not tell what was broken (truth.jsonl)." in text
+    assert "The folder does not show what was broken (truth.jsonl)." in text
     assert f"{LINK}: accused" in text
-    assert "not told (truth.jsonl)" in text
+    assert "not recorded (truth.jsonl)" in text
     assert not [told for told in ("nothing was broken", "had no fault") if told in text]
 
 
@@ -206,11 +206,11 @@ def test_witnesses_and_agents_whose_records_are_lost_are_not_called_silent(tmp_p
     data = read_run(run)
     assert {problem.partition(":")[0] for problem in data.problems} == {"detect.jsonl", "agent.jsonl"}
     text = text_of(page_of(data, figures_of(data)))
-    assert "the folder does not tell what arrived (detect.jsonl)" in text
-    assert "the folder does not tell what senders lost (agent.jsonl)" in text
-    assert "The folder does not tell who was accused (detect.jsonl)." in text
-    assert (text.count("not told (detect.jsonl)"), text.count("not told (agent.jsonl)")) == (2, 2)
-    assert "resent so far (line, right); not told: agent.jsonl" in text
+    assert "the folder does not show what arrived (detect.jsonl)" in text
+    assert "the folder does not show what senders lost (agent.jsonl)" in text
+    assert "The folder does not show who was accused (detect.jsonl)." in text
+    assert (text.count("not recorded (detect.jsonl)"), text.count("not recorded (agent.jsonl)")) == (2, 2)
+    assert "resent so far (line, right); not recorded: agent.jsonl" in text
     assert not [told for told in ("no sender lost", "not accused", "no verdict was") if told in text]
 
 
@@ -232,7 +232,7 @@ def test_agents_that_were_to_record_nothing_are_no_problem(tmp_path):
     assert read_run(run).problems == ["agent.jsonl: empty"]
     run.scenario.write_text("name: x\nevents: off\n")
     assert read_run(run).problems == []
-    assert "the folder does not tell what senders lost" in text_of(page(run))
+    assert "the folder does not show what senders lost" in text_of(page(run))
 
 
 def test_a_folder_of_empty_files_says_of_each_that_it_is(tmp_path):
@@ -251,8 +251,8 @@ def test_captures_and_what_they_do_not_hold_are_told(gray, tmp_path):
     copy.summary.write_bytes(summary_json(msgspec.structs.replace(summary, captures=files, load=load)))
     text = text_of(page(copy))
     for told in (
-        "1,600 packets in pcap/a.pcap; up to 100 bytes of each; 3 more were lost by the kernel; FULL: later ones",
-        "packets in pcap/b.pcap; up to 100 bytes of each; tcpdump did not say how many",
+        "1,600 packets in pcap/a.pcap; up to 100 bytes of each; the kernel lost 3 more; FULL: later ones",
+        "packets in pcap/b.pcap; up to 100 bytes of each; tcpdump reported no number",
         "12,000 the oldest, by limits.events",
     ):
         assert told in text
@@ -279,16 +279,14 @@ def test_figures_of_what_is_left(gray, tmp_path):
     for missing in ("summary.json", "counters.jsonl", "truth.jsonl"):
         (copy.path / missing).unlink()
     absent = {figure.name: figure.absent for figure in figures_of(read_run(copy))}
-    assert absent == dict.fromkeys(FIGURES, "") | {
-        "reordering": "the summary does not tell in what order packets arrived"
-    }
+    assert absent == dict.fromkeys(FIGURES, "") | {"reordering": "the summary does not record the order of arrival"}
 
 
 def test_an_empty_folder_has_a_report_that_says_so(tmp_path):
     data = read_run(RunDir(tmp_path))
     assert len(data.problems) == 8
     html = page_of(data, figures_of(data))
-    assert "the folder does not tell the fabric" in html
+    assert "the folder does not show the fabric" in html
     assert "no file of the folder has a record with a time" in html
     assert sentence_of(data).outcome == "unfinished"
 
@@ -413,7 +411,7 @@ def test_a_star_tells_the_links_of_which_one_is_accused(gray):
 
 def test_dashes_are_told_only_where_there_are_thresholds(gray):
     data = read_run(gray)
-    assert "falls below the threshold" in text_of(page(gray))
+    assert "is below the threshold" in text_of(page(gray))
     by_rate = drawn_arrivals(data)
     assert "the dashes are the threshold" in by_rate.caption
     assert "threshold" in by_rate.svg
@@ -422,7 +420,7 @@ def test_dashes_are_told_only_where_there_are_thresholds(gray):
     arrivals = drawn_arrivals(declared)
     assert "dashes" not in arrivals.caption
     assert "threshold" not in arrivals.svg
-    assert "what the sender says it sent over a path" in page_of(declared, NOT_DRAWN)
+    assert "how many packets it sent over a path" in page_of(declared, NOT_DRAWN)
 
 
 def test_goodput_stays_in_its_plot_and_a_last_moment_is_no_rate_of_its_own(gray):
@@ -445,7 +443,7 @@ def test_the_map_and_its_bar_are_of_one_colour_that_a_dark_page_can_change(gray_
     figure = gray_page[gray_page.index('id="arrivals-all"') :].partition("</figure>")[0]
     assert "<image" not in figure
     assert figure.count("var(--fault)") > 24
-    assert "a triangle one that is not judged alone (insufficient; spraylab detect RUN tells why)" in text_of(figure)
+    assert "a triangle one that is not judged alone (insufficient; spraylab detect RUN says why)" in text_of(figure)
 
 
 def test_a_fault_set_by_hand_is_told(tmp_path):
@@ -470,11 +468,11 @@ def test_a_link_that_nobody_had_to_name_did_not_go_unnoticed(tmp_path):
     summary["detected"] |= {"named": [], "missed": [LINK], "decides": False}
     run.summary.write_bytes(msgspec.json.encode(summary))
     text = text_of(page(run))
-    assert f"{LINK} dropped and went without a name, which is recorded and decides nothing; all 256 MiB" in text
+    assert f"{LINK} dropped packets and was not named, which is recorded and decides nothing; all 256 MiB" in text
     assert "unnoticed" not in text
     summary["detected"]["missed"] = []
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "nobody was accused, which is recorded and decides nothing" in text_of(page(run))
+    assert "no link was accused, which is recorded and decides nothing" in text_of(page(run))
 
 
 def test_verdicts_of_several_flows_together_are_told(tmp_path):
@@ -483,7 +481,7 @@ def test_verdicts_of_several_flows_together_are_told(tmp_path):
     summary = msgspec.json.decode(run.summary.read_bytes())
     summary["detected"]["added_up"] = 1200
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "1,200 of them by several flows together, which say too little alone." in text_of(page(run))
+    assert "1,200 of them only by several flows together; each alone is too small." in text_of(page(run))
 
 
 def test_a_failed_run_says_what_failed(tmp_path):
@@ -506,7 +504,7 @@ def test_suspects_that_cannot_be_told_apart_are_named(tmp_path):
 
 def test_a_healthy_run_accuses_nobody(tmp_path):
     text = text_of(page(write_run(tmp_path / "x", link=None)))
-    assert "Nothing was broken; nobody was accused; all 256 MiB arrived intact" in text
+    assert "Nothing was broken; no link was accused; all 256 MiB arrived intact" in text
     assert LINK not in text
 
 

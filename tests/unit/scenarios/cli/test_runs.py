@@ -255,7 +255,7 @@ def test_show_says_what_run_said(tmp_path):
     assert (result := spraylab("show", str(run.path))).exit_code == 3
     assert "summary.json: Object missing required field" in result.stderr
     run.summary.unlink()
-    assert "has no summary.json: the run did not get to its end" in spraylab("show", str(run.path)).stderr
+    assert "has no summary.json: the run did not finish" in spraylab("show", str(run.path)).stderr
 
 
 @pytest.mark.parametrize("command", ["show", "report"])

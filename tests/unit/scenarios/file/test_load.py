@@ -228,9 +228,9 @@ def test_what_a_flaw_took_is_not_missed_besides() -> None:
 
 def test_a_tag_is_refused() -> None:
     assert problems("topology: !!python/object:os.system {}") == [
-        "topology: the tag !!python/object:os.system is not read; leave it out"
+        "topology: the tag !!python/object:os.system is not supported; leave it out"
     ]
-    assert "capture: the tag !mine is not read; leave it out" in problems("capture: !mine [p0:leaf0-spine0]")
+    assert "capture: the tag !mine is not supported; leave it out" in problems("capture: !mine [p0:leaf0-spine0]")
 
 
 def test_a_host_that_is_not_there_is_told_at_the_word() -> None:
