@@ -118,8 +118,10 @@ def not_up(labdir: LabDir) -> str:
     if labdir.path.exists():
         return f"lab {labdir.lab!r} has no living owner; `{labdir.down_command}` removes what is left of it"
     start = labdir.command("up")
-    hint = f"; up: {', '.join(others)} (choose with --lab)" if others else f"; start it with `{start}`"
-    return f"lab {labdir.lab!r} is not up{hint}"
+    hint = f"start it with `{start}`"
+    if others:
+        hint = f"choose one that is up with --lab ({', '.join(others)}), or {hint}"
+    return f"lab {labdir.lab!r} is not up; {hint}"
 
 
 def _state_of(labdir: LabDir, child: str) -> str:

@@ -161,7 +161,7 @@ def test_nobody_there_says_what_to_do(tmp_path: Path) -> None:
     with pytest.raises(LabStateError, match="not up; start it with `spraylab up --lab x`"), Owner(labdir):
         pass
     (tmp_path / "other").mkdir()
-    with pytest.raises(LabStateError, match=r"not up; up: other \(choose with --lab\)"), Owner(labdir):
+    with pytest.raises(LabStateError, match=r"not up; choose one that is up with --lab \(other\)"), Owner(labdir):
         pass
     labdir.path.mkdir()
     with pytest.raises(LabStateError, match="no living owner; `spraylab down --lab x`"), Owner(labdir):
