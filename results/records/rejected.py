@@ -23,7 +23,7 @@ REASONS = {
     "BAD_ICRC": "with a wrong ICRC",
     "UNKNOWN_QP": "for a queue pair that does not exist",
     "NOT_ITS_PEER": "from another host than the queue pair's peer",
-    "UNKNOWN_HOST": "an endpoint packet (EV probe, port status) from a host that this agent has not asked and does not serve",
+    "UNKNOWN_HOST": "EV probes or port states from a host that this agent neither asked nor serves",
     "UNASKED_ANSWER": "that answer no request",
     "OLD_PORT_STATUS": "with a port status older than the last one",
     "SACK_NOT_OUTSTANDING": "SACKs of what is not outstanding",
