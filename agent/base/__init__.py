@@ -1,1 +1,1 @@
-"""What every folder may use of the operating system: clocks, namespaces, libbpf, the life of a process."""
+"""Operating system access for every folder: clocks, namespaces, libbpf, process death."""

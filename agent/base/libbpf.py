@@ -1,10 +1,10 @@
-"""libbpf, loaded once for the process: with its errors as version 1 reports them."""
+"""libbpf, loaded once per process, with errors reported as in version 1."""
 
 import ctypes
 from functools import cache
 
 SONAMES = ("libbpf.so.1", "libbpf.so.0")
-"""Debian 12 and 13, Ubuntu 24.04; Ubuntu 22.04."""
+"""Library names: Debian 12 and 13, Ubuntu 24.04; Ubuntu 22.04."""
 
 MISSING = f"none of {', '.join(SONAMES)} is here; install libbpf1 (libbpf0 on Ubuntu 22.04)"
 
@@ -13,7 +13,10 @@ _STRICT = 0x01 | 0x02  # LIBBPF_STRICT_CLEAN_PTRS, _DIRECT_ERRS: makes 0.x repor
 
 @cache
 def libbpf() -> ctypes.CDLL | None:
-    """The library, with strict errors on; None where none is installed. Callers declare what they call."""
+    """Return the library, with strict errors on; None if it is not installed.
+
+    Callers declare the functions they use.
+    """
     for name in SONAMES:
         try:
             library = ctypes.CDLL(name, use_errno=True)

@@ -1,4 +1,4 @@
-"""A moment by both clocks, as every record has it."""
+"""A moment by both clocks, as every record carries it."""
 
 import time
 from datetime import UTC, datetime
@@ -7,7 +7,7 @@ from msgspec import Struct
 
 
 class Moment(Struct, frozen=True):
-    """When something happened."""
+    """Time of an event."""
 
     utc_ns: int
     """CLOCK_REALTIME."""
@@ -16,12 +16,12 @@ class Moment(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """RFC 3339, UTC, microseconds."""
+        """Format as RFC 3339, UTC, microseconds."""
         seconds, ns = divmod(self.utc_ns, 10**9)
         moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000, tzinfo=None)
         return moment.isoformat(timespec="microseconds") + "Z"
 
 
 def now() -> Moment:
-    """This moment."""
+    """Return the present moment."""
     return Moment(time.time_ns(), time.monotonic_ns())

@@ -1,4 +1,4 @@
-"""Enter a network namespace given by path, for as long as it takes to open a socket there. Source: setns(2)."""
+"""Enter a network namespace given by path while a socket is opened there. Source: setns(2)."""
 
 import ctypes
 import os
@@ -12,9 +12,9 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 @contextmanager
 def inside(path: str | Path | None) -> Iterator[None]:
-    """Run the body in the network namespace at `path`; None stays where we are.
+    """Run the body in the network namespace at `path`; None: in the present one.
 
-    Moves the calling thread only. Raises OSError if the path or the right to enter it is missing.
+    Moves the calling thread only. Raises OSError if the path does not exist or may not be entered.
     """
     if path is None:
         yield
@@ -39,7 +39,7 @@ def _enter(path: str | Path) -> None:
 
 
 def _set(descriptor: int) -> None:
-    # os.setns came with Python 3.12; we still run on 3.11.
+    # os.setns came with Python 3.12; 3.11 is still supported.
     if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))

@@ -1,7 +1,7 @@
-"""The engine worker: `python -m agent.host SETTINGS.json`. Wiring only.
+"""The engine worker: `python -m agent.host SETTINGS.json`. Only connects the parts.
 
 Ends on SIGTERM, SIGINT, a shutdown request, or the death of the process that started it, and leaves no socket behind.
-Exit codes: 0 asked to end, 2 bad settings, 3 a port or socket could not be opened.
+Exit codes: 0 ended by request, 2 bad settings, 3 a port or socket could not be opened.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from agent.io.errors import PortError
 
 
 def main(arguments: list[str]) -> int:
-    """Run a worker to its end; the exit code."""
+    """Run a worker to its end; return the exit code."""
     logging.basicConfig(format="%(levelname)s worker: %(message)s")
     if len(arguments) != 1:
         logging.error("usage: python -m agent.host SETTINGS.json")
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def run(settings: WorkerSettings) -> None:
-    """Open everything, drive it until told to stop, close everything."""
+    """Open everything, drive it until a stop request, close everything."""
     if settings.cpu is not None:
         os.sched_setaffinity(0, {settings.cpu})
     with contextlib.ExitStack() as undo:

@@ -1,14 +1,13 @@
-"""What can go wrong in the host agent process.
+"""Errors of the host agent process.
 
-HostError
-    SettingsError    the settings file does not say what it must; `path` and `reason`
-    RequestError     a control request that cannot be served; becomes {"ok": false, "error": ...}
-    ProgramError     a program on a host cannot go on; becomes its result
+HostError     SettingsError    the settings file is wrong; `path` and `reason`     RequestError     a control request
+that cannot be served; becomes {"ok": false, "error": ...}     ProgramError     a program on a host cannot continue;
+becomes its result
 """
 
 
 class HostError(Exception):
-    """Base of everything `agent.host` raises."""
+    """Base of all exceptions of `agent.host`."""
 
 
 class SettingsError(HostError):
@@ -21,8 +20,8 @@ class SettingsError(HostError):
 
 
 class RequestError(HostError):
-    """A control request asks for what is not there or not allowed."""
+    """A control request names what does not exist or is not allowed."""
 
 
 class ProgramError(HostError):
-    """What a program waits for has failed or cannot come."""
+    """A condition that a program waits for has failed or can no longer occur."""

@@ -1,7 +1,7 @@
-"""The drive loop: turn the engine while there is work, sleep a little when there is none, serve requests now and then.
+"""Drive loop: run the engine while there is work, sleep briefly when there is none, serve requests periodically.
 
-The only place that waits. Sleeps are short polls, not wake-ups: being woken costs every arriving frame an
-inter-processor interrupt (measured: make bench).
+This is the only place that waits. It polls with short sleeps instead of wake-ups: a wake-up costs an inter-processor
+interrupt per arriving frame (measured: make bench).
 """
 
 import gc
@@ -17,31 +17,35 @@ from agent.io.ending import Ending
 from agent.io.engine import Engine
 
 _CONTROL_PERIOD_NS = 5_000_000
-"""Requests are looked for this often while frames move. Our choice: a person does not notice, the engine neither."""
+"""Period of looking for requests while frames move. Our choice: neither a person nor the engine notices it."""
 
 _FLUSH_PERIOD_NS = 50_000_000
-"""Events reach the log this often."""
+"""Period of writing events to the log."""
 
 _SPIN_NS = 200_000
-"""So long after a frame there is no sleep: an answer to it is due, and the shortest sleep takes 100 us. Other processes
-get the core meanwhile if they want it. Our choice."""
+"""Time without sleep after a frame: an answer to it is due, and the shortest sleep takes 100 us. Other processes can
+still get the core. Our choice."""
 
 _NAP_S = 50e-6
 """Sleep while answers are late."""
 
 _DOZE_AFTER_NS = 20_000_000
-"""Without a frame for this long, nothing is going on."""
+"""Time without a frame after which the loop is idle."""
 
 _DOZE_S = 1e-3
-"""Sleep then. Bounds what a first frame waits for."""
+"""Sleep while idle. Bounds the delay of a first frame."""
 
 
 _COLLECT_EVERY = 100_000
-"""Container objects made between two looks for cycles; batches leave none, and a look costs more than a batch."""
+"""Container objects allocated between two garbage collections; batches leave no cycles, and a collection costs more
+than a batch."""
 
 
 def settle() -> None:
-    """Spare the drive loop most of the garbage collector: 5 % of a busy engine's time. Call once, when all is made."""
+    """Reduce garbage collection in the drive loop, 5 % of a busy engine's time.
+
+    Call once, when everything is set up.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(_COLLECT_EVERY)
@@ -81,4 +85,4 @@ def drive(
             time.sleep(_NAP_S)
         elif idle_ns:
             os.sched_yield()
-    control.poll()  # the reply to the request that ended us
+    control.poll()  # the reply to the request that ended the loop

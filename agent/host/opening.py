@@ -1,4 +1,4 @@
-"""Opens the ports of the hosts that the settings name, each in its host's network namespace, and closes them again."""
+"""Open the ports of the hosts in the settings, each in its host's network namespace, and close them again."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -15,7 +15,7 @@ from agent.wire.array.encode import write_frame_bytes
 
 @contextmanager
 def opened_engine(settings: WorkerSettings) -> Iterator[Engine]:
-    """An engine over all ports of all hosts of the settings. Raises PortOpenError; then nothing stays open."""
+    """Yield an engine over all ports of all hosts in the settings. Raises PortOpenError; then nothing stays open."""
     with ExitStack() as undo:
         yield Engine([_open_host(host, settings, undo) for host in settings.hosts])
 
@@ -49,7 +49,7 @@ def _open_rings(
 def _open_scapy_ports(
     host: HostSettings, settings: WorkerSettings, frame_bytes: int, undo: ExitStack
 ) -> tuple[list[FramePort], Codec]:
-    """Scapy is loaded only by a worker that has such a host."""
+    """Open the ports of a host that uses Scapy; only then is Scapy loaded."""
     leave_home()
     from agent.io.scapy.codec import SCAPY
     from agent.io.scapy.port import open_scapy_port

@@ -1,1 +1,1 @@
-"""Moves frames: packet rings, an in-memory fabric, and the engine that drives many agents."""
+"""Frame transport: packet rings, an in-memory fabric, and the engine that drives many agents."""

@@ -1,4 +1,4 @@
-"""The one monotonic clock of the agent; everything below it is told the time."""
+"""The one monotonic clock of the agent; callers pass its time to everything below."""
 
 import time
 

@@ -1,7 +1,7 @@
-"""The seam between columns and frames: who encodes and decodes, and how many frames that may take at a time.
+"""Interface between columns and frames: who encodes and decodes, and how many frames at a time.
 
-`FAST` is numpy's, batch by batch; `agent.io.scapy.codec.SCAPY` builds and dissects each packet by Scapy's layers. Both
-give the same bytes and the same columns.
+`FAST` uses numpy, batch by batch; `agent.io.scapy.codec.SCAPY` builds and dissects each packet with Scapy's layers.
+Both give the same bytes and the same columns.
 """
 
 from collections.abc import Callable
@@ -21,11 +21,11 @@ from agent.wire.constants import AnnounceKind
 from agent.wire.ev import EvCodec
 
 Encode = Callable[[FlowTemplate, Any, NDArray[np.uint8], Runs | None], NDArray[np.uint32]]
-"""Rows of a batch into rows of memory; the frames' lengths."""
+"""Encodes rows of a batch into rows of memory; returns the frames' lengths."""
 
 
 class Decode(Protocol):
-    """As `agent.wire.array.decode.decode`."""
+    """Signature of `agent.wire.array.decode.decode`."""
 
     def __call__(
         self,
@@ -42,7 +42,7 @@ class Decode(Protocol):
 
 
 class Announce(Protocol):
-    """As `agent.wire.array.encode.encode_announcements`."""
+    """Signature of `agent.wire.array.encode.encode_announcements`."""
 
     def __call__(
         self,
@@ -54,12 +54,12 @@ class Announce(Protocol):
         codec: EvCodec | None = None,
         kind: AnnounceKind = AnnounceKind.CLOSE,
     ) -> list[bytes]:
-        """One whole frame for each EV."""
+        """Build one whole frame per EV."""
 
 
 @dataclass(frozen=True, slots=True)
 class Codec:
-    """Both ways between columns and frames."""
+    """A pair of encoder and decoder."""
 
     decode: Decode
     encode_writes: Encode
@@ -67,7 +67,7 @@ class Codec:
     encode_control: Encode
     encode_announcements: Announce
     block_frames: int
-    """Received frames read at a time: what a block costs whatever it holds is spread over them."""
+    """Received frames read at a time: they share the fixed cost of a block."""
     backlog_frames: int
     """Frames taken from one port before the others get their turn."""
 
@@ -79,7 +79,7 @@ FAST = Codec(
     encode_control,
     encode_announcements,
     block_frames=1024,
-    # After a stall nearly all that waits is read before a timer is looked at, or packets would be resent whose SACK is
-    # already here.
+    # After a stall nearly all waiting frames are read before timers run. Otherwise packets would be sent again whose
+    # SACK is already here.
     backlog_frames=2048,
 )

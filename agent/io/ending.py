@@ -1,7 +1,7 @@
-"""When a process shall end: a signal or a request says so, a loop looks at it, or waits for it.
+"""End of a process: a signal or a request sets it; a loop checks it, or waits for it.
 
-`threading.Event` will not do. Its `wait` and `set` take a lock; a signal's handler runs in the middle of the code it
-interrupts, and if that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of Python signal
+`threading.Event` does not work here. Its `wait` and `set` take a lock; a signal handler runs in the middle of the code
+it interrupts, and if that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of Python signal
 handlers".)
 """
 
@@ -14,7 +14,7 @@ from typing import Self
 
 
 class Ending:
-    """Set once, by a signal too; something that `select` finds readable from then on. Takes no lock."""
+    """A flag that is set once, by a signal too; `select` then finds it readable. Takes no lock."""
 
     def __init__(self) -> None:
         self._is_set = False
@@ -22,7 +22,7 @@ class Ending:
         self._far.setblocking(False)
 
     def __enter__(self) -> Self:
-        """As it is."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -31,25 +31,25 @@ class Ending:
         self._far.close()
 
     def on_signals(self) -> None:
-        """Have SIGTERM and SIGINT set it, for as long as this process lives. Main thread only."""
+        """Set the flag on SIGTERM and SIGINT, for as long as this process lives. Main thread only."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.set())
 
     def set(self) -> None:
-        """It is time to end. From any thread and any signal handler; safe to call again, and when it is closed."""
+        """Set the flag. Safe from any thread and signal handler, repeatedly, and after closing."""
         self._is_set = True
-        with suppress(OSError):  # it is full: readable already; or closed: nobody waits any more
+        with suppress(OSError):  # it is full: readable already; or closed: nothing waits any more
             self._far.send(b"x")
 
     def is_set(self) -> bool:
-        """Whether it is time to end."""
+        """Report whether it is time to end."""
         return self._is_set
 
     def wait(self, seconds: float) -> bool:
-        """Wait until it is time, or so many seconds have passed; whether it is."""
+        """Wait until the flag is set, or `seconds` have passed; return whether it is set."""
         select.select([self], [], [], seconds)
         return self._is_set
 
     def fileno(self) -> int:
-        """Readable from `set` on."""
+        """Return a descriptor that is readable once the flag is set."""
         return self._near.fileno()

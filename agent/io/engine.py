@@ -1,4 +1,4 @@
-"""Turns the crank of the hosts one process drives: take in, serve timers, send out, report.
+"""Engine: runs the hosts of one process in turns, each of receive, timers, send and report.
 
 Never waits and never reads a clock.
 """
@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from agent.io.runtime import HostRuntime, QpEvent
 
 TURN_FRAMES = 1024
-"""Data frames sent in one turn, whoever sends them. Forwarding happens inside send(), about 5 us a frame: this bounds
-how late an arrival or a timer is served, at about 6 ms however many hosts there are. Not fewer, because a turn has a
-price of its own, whatever it moves. Our choice, measured."""
+"""Data frames sent in one turn, over all senders. Forwarding happens inside send(), about 5 us per frame: this limits
+the delay of an arrival or a timer to about 6 ms, however many hosts there are. Not fewer, because each turn has a fixed
+cost. Our choice, measured."""
 
 
 class Engine:
@@ -21,37 +21,37 @@ class Engine:
         self._turn = 0
 
     def step(self, now_ns: int) -> int:
-        """Take in what waits, answer it, send on; frames moved, 0 when there was nothing to do."""
+        """Receive frames, answer them, and send; return frames moved, 0 when there was nothing to do."""
         return self.receive(now_ns) + self.send(now_ns)
 
     def receive(self, now_ns: int) -> int:
-        """Take in what waits; frames taken. To be followed by `send`, which answers it."""
+        """Receive waiting frames; return how many. Call `send` next, which answers them."""
         taken = 0
         for runtime in self.hosts.values():
             taken += runtime.receive(now_ns)
         return taken
 
     def send(self, now_ns: int) -> int:
-        """Answer what has arrived, serve timers, send on; frames sent."""
+        """Answer what has arrived, serve timers, send data; return frames sent."""
         sent = 0
         for runtime in self.hosts.values():
             sent += runtime.serve(now_ns)
         return sent + self._transmit(now_ns)
 
     def next_deadline_ns(self) -> int | None:
-        """When a timer is due next; None when none runs."""
+        """Time at which the next timer is due; None when none runs."""
         due = [runtime.next_deadline_ns() for runtime in self.hosts.values()]
         return min((value for value in due if value is not None), default=None)
 
     def drain_events(self) -> Iterator[QpEvent]:
-        """What the queue pairs reported since last asked."""
+        """Yield the events that queue pairs reported since the last call."""
         for runtime in self.hosts.values():
             yield from runtime.drain_events()
 
     def _transmit(self, now_ns: int) -> int:
-        """A batch of each queue pair in turn that has some to send, until the turn is full or all are dry.
+        """Send a batch per queue pair in turn, until the turn is full or none has more to send.
 
-        The next step goes on with the one after the last.
+        The next step continues after the last queue pair.
         """
         waiting = [
             (runtime, channel)
@@ -71,8 +71,8 @@ class Engine:
 
 
 def batch_limit(senders: int) -> int:
-    """Data frames a queue pair may send at a time when so many have some: a turn if it is alone, else half of one.
+    """Return the data frames a queue pair may send at a time: a turn if it is the only sender, else half of one.
 
-    A batch has a price of its own; quarters cost 4 % of the goodput (measured: make bench).
+    Each batch has a fixed cost; quarters cost 4 % of the goodput (measured: make bench).
     """
     return TURN_FRAMES if senders < 2 else TURN_FRAMES // 2

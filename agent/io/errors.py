@@ -1,12 +1,11 @@
-"""What can go wrong between an engine and a port.
+"""Errors between an engine and a port.
 
-PortError
-    PortOpenError    a ring could not be opened on an interface; says where and what the kernel answered
+PortError     PortOpenError    a ring could not be opened on an interface; says where and what the kernel answered
 """
 
 
 class PortError(Exception):
-    """Base of everything `agent.io` raises."""
+    """Base of all exceptions of `agent.io`."""
 
 
 class PortOpenError(PortError):

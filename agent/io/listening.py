@@ -1,4 +1,4 @@
-"""A unix socket at a path, for root alone."""
+"""Listening unix socket at a path, for root only."""
 
 import os
 import socket
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def listen_at(path: Path, listener: socket.socket, waiting: int) -> None:
-    """Have an unbound unix socket listen at `path`, for `waiting` clients that are not accepted yet. Raises OSError.
+    """Make an unbound unix socket listen at `path`, with a backlog of `waiting` clients. Raises OSError.
 
-    The file is there only from when on one can connect: who waits for it is never refused.
+    The file appears only when a connection is possible: a client that waits for the file is never refused.
     """
     fresh = path.with_suffix(".new")
     fresh.unlink(missing_ok=True)

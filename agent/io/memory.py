@@ -1,7 +1,7 @@
-"""A fabric in memory with virtual time: the bytes an engine sends arrive later, elsewhere, or not at all, by seed.
+"""In-memory fabric with virtual time: frames arrive later, elsewhere, or not at all, reproducibly by seed.
 
 Carries whole frames between `FramePort`s by their outer and inner addresses and knows no protocol beyond the opcode
-byte, which rules may ask for.  Time stands still until `advance`.  For tests: nothing here touches the kernel.
+byte, which rules may select. Time stands still until `advance`. For tests: nothing here uses the kernel.
 """
 
 from collections.abc import Callable
@@ -15,16 +15,16 @@ from agent.wire.dtypes import BASE_FRAME, BTH_OFFSET, offset_of
 from agent.wire.usid import UsidRole
 
 _SECOND_USID = offset_of(BASE_FRAME, "outer", "dst") + 6
-"""Behind the 32-bit block and the source leaf: the spine, or a downlink of the same leaf."""
+"""Offset of the second uSID, after the 32-bit block and the source leaf: the spine, or a downlink of the same leaf."""
 _INNER_TARGET = offset_of(BASE_FRAME, "inner", "dst")
 
 Alter = Callable[[NDArray[np.uint8], NDArray[np.uint32]], None]
-"""Changes frames (n, stride) and their lengths (n,) in place: trims them, breaks them."""
+"""Changes frames (n, stride) and their lengths (n,) in place: trims or corrupts them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PathRule:
-    """What befalls the frames that match; a field left None matches every frame."""
+    """Impairment of matching frames; a field left None matches every frame."""
 
     plane: int | None = None
     spine: int | None = None
@@ -36,21 +36,21 @@ class PathRule:
     first_ns: int = 0
     """Virtual time from which the rule holds."""
     end_ns: int = 1 << 62
-    """Virtual time at which it ends."""
+    """Virtual time at which the rule ends."""
     loss: float = 0.0
-    """Share of the matching frames that vanish."""
+    """Share of the matching frames that are lost."""
     duplicate: float = 0.0
-    """Share of them that arrive twice."""
+    """Share of the matching frames that arrive twice."""
     delay_ns: int = 0
-    """Added to the path's own delay."""
+    """Delay added to the path's own."""
     jitter_ns: int = 0
-    """Uniform extra delay up to this much, frame by frame: breaks the order within a path."""
+    """Uniform extra delay up to this much, per frame: breaks the order within a path."""
     alter: Alter | None = None
 
 
 @dataclass(slots=True)
 class RuleCount:
-    """What a rule saw and did, in frames."""
+    """Counts of a rule: frames matched and affected."""
 
     seen: int = 0
     dropped: int = 0
@@ -59,7 +59,7 @@ class RuleCount:
 
 @dataclass(frozen=True, slots=True)
 class _Flight:
-    """Frames on their way, with what rules ask for."""
+    """Frames in flight, with the effects of rules."""
 
     frames: NDArray[np.uint8]
     lengths: NDArray[np.uint32]
@@ -72,7 +72,7 @@ class _Flight:
 
 
 class MemoryFabric:
-    """Joins ports of hosts; every (plane, spine) is a FIFO path with its own delay unless a rule says otherwise."""
+    """Connects ports of hosts; every (plane, spine) is a FIFO path with its own delay unless a rule changes that."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class MemoryFabric:
         self.rules = rules
         self.counts = [RuleCount() for _ in rules]
         self.unroutable = 0
-        """Frames whose addresses lead nowhere or into another plane than that of the port they left by."""
+        """Frames whose addresses lead nowhere, or into another plane than that of the sending port."""
         self._rng = rng
         self._base_delay_ns = base_delay_ns
         self._path_skew_ns = path_skew_ns
@@ -96,20 +96,20 @@ class MemoryFabric:
     def open_port(
         self, host: int, plane: int, address: bytes, *, frame_bytes: int = 4242, slots: int = 1024
     ) -> "MemoryPort":
-        """A port of `host`, whose own (inner) IPv6 address is `address`, 16 bytes."""
+        """Open a port of `host`, whose own (inner) IPv6 address is `address`, 16 bytes."""
         port = MemoryPort(self, host, plane, frame_bytes, slots)
         self._ports[host, plane] = port
         self._hosts[int.from_bytes(address[8:])] = host
         return port
 
     def advance(self, now_ns: int) -> None:
-        """Let time pass until `now_ns`. Raises ValueError if that is going back."""
+        """Advance the time to `now_ns`. Raises ValueError if that is in the past."""
         if now_ns < self.now_ns:
             raise ValueError(f"time went back from {self.now_ns} to {now_ns} ns")
         self.now_ns = now_ns
 
     def next_arrival_ns(self) -> int | None:
-        """When the next frame still on its way arrives."""
+        """Time at which the next frame in flight arrives."""
         due = [port.next_due_ns() for port in self._ports.values()]
         return min((value for value in due if value is not None), default=None)
 
@@ -190,11 +190,11 @@ class MemoryPort:
         )
         self._rx_frames = self._tx_frames = 0
         self.is_up = True
-        """A port that is down drops what it is given and what arrives."""
+        """State of the port; while it is down it drops all frames, sent and arriving."""
 
     @property
     def plane(self) -> int:
-        """Plane this port leads to."""
+        """Return the plane of this port."""
         return self._plane
 
     def arrive(self, flight: _Flight) -> None:
@@ -211,16 +211,16 @@ class MemoryPort:
         self._waiting = merged.take(np.argsort(due, kind="stable"))
 
     def carrier(self) -> bool:
-        """Whether the port is up."""
+        """Report whether the port is up."""
         return self.is_up
 
     def next_due_ns(self) -> int | None:
-        """When the next frame arrives."""
+        """Time at which the next frame arrives."""
         due = self._waiting.due_ns
         return int(due[0]) if len(due) else None
 
     def receive(self, limit: int) -> FrameBlock | None:
-        """Frames that have arrived by now."""
+        """Return frames that have arrived by now."""
         if not self.is_up:
             self._waiting = self._waiting.take(self._waiting.due_ns > self._fabric.now_ns)
         count = min(limit, int(np.searchsorted(self._waiting.due_ns, self._fabric.now_ns, "right")))
@@ -229,16 +229,16 @@ class MemoryPort:
         return FrameBlock(self._waiting.frames[:count], self._waiting.lengths[:count])
 
     def release(self, count: int) -> None:
-        """Forget the oldest frames."""
+        """Release the oldest frames."""
         self._waiting = self._waiting.take(np.arange(count, len(self._waiting.lengths)))
         self._rx_frames += count
 
     def room(self) -> int:
-        """Rows free until the next send."""
+        """Count the rows free until the next send."""
         return len(self._rows) - self._filled
 
     def reserve(self, count: int) -> FrameSpace:
-        """The next free rows."""
+        """Return the next free rows."""
         return FrameSpace(self._rows[self._filled : self._filled + count])
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
@@ -255,8 +255,8 @@ class MemoryPort:
         return count
 
     def counters(self) -> PortCounters:
-        """Counters; a port in memory loses nothing by itself."""
+        """Return the counters; a port in memory loses nothing by itself."""
         return PortCounters(self._rx_frames, 0, self._tx_frames, 0)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Do nothing: there is nothing to release."""

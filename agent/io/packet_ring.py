@@ -44,7 +44,7 @@ TX_DATA = 32  # sizeof(struct tpacket2_hdr), aligned to 16
 RX_DATA = 66  # align16(32 + sizeof(struct sockaddr_ll) + 16) - ETH_HLEN
 
 LONGEST_FRAME = 4242
-"""Bytes: a write of 4096 with its headers, with room."""
+"""Bytes of a write of 4096 with its headers, with some room."""
 
 _SLOT_ALIGN = 64  # ours: a cache line, so that small slots do not share one
 _BLOCK_LIMIT = 1 << 21  # ours: one order-9 allocation of the kernel at most
@@ -63,16 +63,16 @@ class RingGeometry:
 
     @property
     def total_bytes(self) -> int:
-        """Bytes to map."""
+        """Return the bytes to map."""
         return self.slot_bytes * self.slots
 
     def request(self) -> bytes:
-        """The `struct tpacket_req` that asks for this ring."""
+        """Return the `struct tpacket_req` that requests this ring."""
         return struct.pack("IIII", self.block_bytes, self.total_bytes // self.block_bytes, self.slot_bytes, self.slots)
 
     @classmethod
     def holding(cls, slots: int, frame_bytes: int, data_offset: int) -> "RingGeometry":
-        """The smallest ring with at least `slots` slots for frames of `frame_bytes`."""
+        """Compute the smallest ring with at least `slots` slots for frames of `frame_bytes`."""
         slot_bytes = _up(frame_bytes + data_offset, _SLOT_ALIGN)
         unit = math.lcm(slot_bytes, mmap.PAGESIZE)
         block_bytes = unit * max(1, min(_BLOCK_LIMIT, _up(slots * slot_bytes, unit)) // unit)
@@ -80,13 +80,13 @@ class RingGeometry:
 
 
 def rings_bytes(rx_slots: int, tx_slots: int, frame_bytes: int = LONGEST_FRAME) -> int:
-    """Bytes of memory of a port's two rings."""
+    """Compute the bytes of memory of a port's two rings."""
     rx = RingGeometry.holding(rx_slots, frame_bytes, RX_DATA)
     return rx.total_bytes + RingGeometry.holding(tx_slots, frame_bytes, TX_DATA).total_bytes
 
 
 def _run_of_ours(status: NDArray[np.uint32]) -> int:
-    """How many slots from the first on are ours; looks at ever more of them."""
+    """Count the slots that belong to us, from the first on, by looking at growing numbers of them."""
     count, look = 0, _FIRST_LOOK
     while count < len(status):
         mine = status[count : count + look] & _USER_BIT
@@ -117,7 +117,7 @@ class _Ring:
         self._runs = RowRuns(raw.data, geometry.slot_bytes, data, geometry.slots)
 
     def runs(self, count: int) -> Runs:
-        """Reads the `count` rows from `head` on."""
+        """Return readers of the `count` rows from `head` on."""
         return partial(self._runs.of, self.head, self.head + count)
 
 
@@ -132,7 +132,7 @@ class PacketRingPort:
         self._name = str(sock.getsockname()[0])
         self._rx = _Ring(raw[: rx.total_bytes], rx, RX_DATA, _OFFSET_SNAPLEN)
         self._tx = _Ring(raw[rx.total_bytes :], tx, TX_DATA, _OFFSET_LENGTH)
-        # Asking one word of an idle ring through a memoryview costs a third of asking numpy.
+        # Reading one word of an idle ring through a memoryview costs a third of reading it with numpy.
         self._rx_words = memoryview(mapping)[: rx.total_bytes].cast("I")
         self._rx_words_per_slot = rx.slot_bytes // 4
         self._tx_tail = 0  # oldest slot the kernel may still hold
@@ -141,22 +141,22 @@ class PacketRingPort:
 
     @property
     def plane(self) -> int:
-        """Plane this port leads to."""
+        """Return the plane of this port."""
         return self._plane
 
     def fileno(self) -> int:
-        """The socket's descriptor, readable when frames wait."""
+        """Return the socket's descriptor, which is readable when frames wait."""
         return self._socket.fileno()
 
     def take_error(self) -> int:
-        """The errno that waits in the socket, 0 if none; until it is taken the socket counts as readable.
+        """Return and clear the socket's pending errno, 0 if none; until then the socket counts as readable.
 
-        ENETDOWN when the port went down or is gone.
+        ENETDOWN means that the port went down or is gone.
         """
         return self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
     def receive(self, limit: int) -> FrameBlock | None:
-        """Frames that wait, up to `limit` and up to the end of the ring; views until `release`."""
+        """Return waiting frames, up to `limit` and up to the end of the ring; views until `release`."""
         ring, head = self._rx, self._rx.head
         if not self._rx_words[head * self._rx_words_per_slot] & _STATUS_USER:
             return None
@@ -164,9 +164,11 @@ class PacketRingPort:
         return FrameBlock(ring.frames[head : head + count], ring.length[head : head + count], ring.runs(count))
 
     def arrived_ns(self, count: int) -> NDArray[np.int64]:
-        """When the `count` oldest frames that wait arrived, `(count,)` ns since 1970, by the kernel; before `release`.
+        """Return when the `count` oldest waiting frames arrived, `(count,)` ns since 1970, by the kernel.
 
-        At most as many as the last `receive` gave.
+        Before `release`.
+
+        `count` must not exceed what the last `receive` returned.
         """
         ring, rows = self._rx, slice(self._rx.head, self._rx.head + count)
         return ring.seconds[rows].astype(np.int64) * 1_000_000_000 + ring.nanoseconds[rows]
@@ -179,12 +181,12 @@ class PacketRingPort:
         self._rx_frames += count
 
     def room(self) -> int:
-        """Transmit slots free; one slot stays empty so that head never meets tail."""
+        """Count the free transmit slots; one slot stays empty so that head never meets tail."""
         ring = self._tx
         return (self._tx_tail - ring.head - 1) % ring.slots
 
     def reserve(self, count: int) -> FrameSpace:
-        """Rows for up to `count` frames; fewer at the end of the ring, where the caller asks again."""
+        """Return rows for up to `count` frames; fewer at the end of the ring, where the caller calls again."""
         ring = self._tx
         count = min(count, self.room(), ring.slots - ring.head)
         return FrameSpace(ring.frames[ring.head : ring.head + count], ring.runs(count))
@@ -198,7 +200,7 @@ class PacketRingPort:
         self._tx_filled += count
 
     def send(self) -> int:
-        """One system call for all filled rows; what the kernel keeps refusing is counted and dropped."""
+        """Send all filled rows with one system call; frames that the kernel keeps refusing are counted and dropped."""
         filled, self._tx_filled = self._tx_filled, 0
         if not filled:
             return 0
@@ -211,7 +213,7 @@ class PacketRingPort:
     def _push(self) -> bool:
         for _ in range(_SEND_ATTEMPTS):
             try:
-                # Not waiting: a queueing discipline may hold frames for long, their slots just stay taken.
+                # Do not wait: a queueing discipline may hold frames for long, their slots just stay taken.
                 self._socket.send(b"", socket.MSG_DONTWAIT)
             except OSError as error:
                 if error.errno not in REFUSALS:
@@ -221,7 +223,7 @@ class PacketRingPort:
         return False
 
     def _withdraw(self, filled: int) -> int:
-        """Take back the frames the kernel did not accept, so that its place in the ring is ours again."""
+        """Take back the frames that the kernel did not accept, so that its position in the ring equals ours again."""
         ring = self._tx
         places = (ring.head - filled + np.arange(filled)) % ring.slots
         status = ring.status[places]
@@ -241,17 +243,17 @@ class PacketRingPort:
             self._reclaim()  # the other half, behind the end of the ring
 
     def carrier(self) -> bool:
-        """Whether the interface is up and running, asked of the kernel in the interface's own namespace."""
+        """Report whether the interface is up and running, read from the kernel in the interface's own namespace."""
         return has_carrier(self._socket, self._name)
 
     def counters(self) -> PortCounters:
-        """Counters, with the kernel's own count of frames that found the ring full."""
+        """Return the counters, with the kernel's own count of frames that found the ring full."""
         if self._socket.fileno() >= 0:
             self._rx_drops += newly_dropped(self._socket)
         return PortCounters(self._rx_frames, self._rx_drops, self._tx_frames, self._tx_errors)
 
     def close(self) -> None:
-        """Close the socket and drop the views: the kernel's end lives until the last view of the mapping is gone."""
+        """Close the socket and drop the views: the mapping lives until its last view is deleted."""
         if self._socket.fileno() >= 0:
             self.counters()
             self._socket.close()
@@ -267,10 +269,10 @@ def open_packet_ring(
     rx_slots: int = 2048,
     tx_slots: int = 1024,
 ) -> PacketRingPort:
-    """Open the rings of `interface` in the network namespace at path `netns` (None: ours).
+    """Open the rings of `interface` in the network namespace at path `netns` (None: the present one).
 
-    `frame_bytes` is the longest frame to carry, Ethernet header included; a longer one arrives cut short.
-    Raises PortOpenError. Needs CAP_NET_RAW (and CAP_SYS_ADMIN to enter `netns`).
+    `frame_bytes` is the longest frame to carry, Ethernet header included; a longer one is truncated on arrival. Raises
+    PortOpenError. Needs CAP_NET_RAW (and CAP_SYS_ADMIN to enter `netns`).
     """
     rx = RingGeometry.holding(rx_slots, frame_bytes, RX_DATA)
     tx = RingGeometry.holding(tx_slots, frame_bytes, TX_DATA)

@@ -1,4 +1,4 @@
-"""What both kinds of real port ask of an AF_PACKET socket: the carrier, what the kernel dropped, what a refusal is."""
+"""Common parts of both real ports on AF_PACKET sockets: carrier, kernel drops, and refusals."""
 
 import errno
 import fcntl
@@ -11,11 +11,11 @@ _SIOCGIFFLAGS = 0x8913
 _IFF_CARRIER = 0x1 | 0x40  # IFF_UP and IFF_RUNNING
 
 REFUSALS = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN, errno.ENXIO, errno.ENETUNREACH})
-"""What sending or receiving may answer on a path that is congested or broken; anything else is our own mistake."""
+"""Errors of sending or receiving on a congested or broken path; any other error is a bug."""
 
 
 def has_carrier(sock: socket.socket, interface: str) -> bool:
-    """Whether the interface is up and running, asked of the kernel in the socket's own namespace."""
+    """Report whether the interface is up and running, read from the kernel in the socket's own namespace."""
     request = struct.pack("16s24x", interface.encode())
     try:
         answer = fcntl.ioctl(sock.fileno(), _SIOCGIFFLAGS, request)
@@ -26,7 +26,7 @@ def has_carrier(sock: socket.socket, interface: str) -> bool:
 
 
 def newly_dropped(sock: socket.socket) -> int:
-    """Frames that found no room since last asked: asking resets the kernel's count."""
+    """Return frames dropped for want of room since the last call: reading resets the kernel's count."""
     packed = sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
     dropped: int = struct.unpack("II", packed)[1]
     return dropped

@@ -1,6 +1,6 @@
-"""The seam between an engine and one host port: batches of frames in, batches of frames out.
+"""Interface between an engine and one host port: batches of frames in, batches of frames out.
 
-Refuses to know what a frame holds.  `packet_ring.py` is the real one, `memory.py` the one for tests.
+Knows nothing of a frame's contents. `packet_ring.py` is the real port, `memory.py` the one for tests.
 """
 
 from dataclasses import dataclass
@@ -19,37 +19,37 @@ class FrameBlock:
     frames: NDArray[np.uint8]
     """(n, stride); row i holds a frame from column 0."""
     lengths: NDArray[np.uint32]
-    """(n,) bytes held of each frame."""
+    """(n,) length of each frame in bytes."""
     runs: Runs | None = None
-    """Reads the same rows; None where nothing is gained by it."""
+    """Readers of the same rows; None where they bring no gain."""
 
 
 @dataclass(frozen=True, slots=True)
 class FrameSpace:
-    """Rows of a port's own memory for frames to be sent."""
+    """Rows of a port's own memory for frames to send."""
 
     frames: NDArray[np.uint8]
     """(m, stride), writable."""
     runs: Runs | None = None
-    """As of a `FrameBlock`."""
+    """Readers of the same rows, as in a `FrameBlock`."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.frames)
 
 
 @dataclass(frozen=True, slots=True)
 class PortCounters:
-    """What one port did since it was opened, in frames."""
+    """Counters of one port since it was opened, in frames."""
 
     rx_frames: int
-    """Handed to the engine."""
+    """Frames handed to the engine."""
     rx_drops: int
-    """Lost because the receive ring was full: the engine was too slow."""
+    """Frames lost because the receive ring was full: the engine was too slow."""
     tx_frames: int
-    """Accepted by the kernel, or by the fabric in memory."""
+    """Frames accepted by the kernel, or by the fabric in memory."""
     tx_errors: int
-    """Refused on sending (a full queue, a port that is down); the transport sees them as lost."""
+    """Frames refused on sending (a full queue, a port that is down); the transport sees them as lost."""
 
 
 class FramePort(Protocol):
@@ -57,31 +57,31 @@ class FramePort(Protocol):
 
     @property
     def plane(self) -> int:
-        """Plane this port leads to."""
+        """Return the plane of this port."""
 
     def receive(self, limit: int) -> FrameBlock | None:
-        """Up to `limit` frames that wait, or None; valid until `release`. May give fewer than wait."""
+        """Return up to `limit` waiting frames, or None; valid until `release`. It may return fewer than wait."""
 
     def release(self, count: int) -> None:
-        """Give the memory of the `count` oldest received frames back."""
+        """Release the memory of the `count` oldest received frames."""
 
     def room(self) -> int:
-        """Frames that can be reserved before the next `send`."""
+        """Count the frames that can be reserved before the next `send`."""
 
     def reserve(self, count: int) -> FrameSpace:
-        """Room for the next frames, at most `count` rows, none when there is no room."""
+        """Return at most `count` rows for the next frames, none when there is no room."""
 
     def fill(self, lengths: NDArray[np.uint32]) -> None:
-        """Declare the first len(`lengths`) rows of the last `reserve` to be frames of these lengths."""
+        """Declare that the first len(`lengths`) rows of the last `reserve` hold frames of these lengths."""
 
     def send(self) -> int:
-        """Hand all filled rows over, in order; returns how many were taken."""
+        """Send all filled rows in order; return how many were taken."""
 
     def carrier(self) -> bool:
-        """Whether the link is up, as this end of it sees."""
+        """Report whether the link is up, as seen from this end."""
 
     def counters(self) -> PortCounters:
-        """The counters so far."""
+        """Return the counters so far."""
 
     def close(self) -> None:
         """Release everything; closing twice is safe."""

@@ -1,19 +1,19 @@
-"""Runs of bytes of a ring's rows as memoryviews, kept once they pay: cutting one costs more than its CRC (measured).
+"""Runs of bytes of a ring's rows as memoryviews, cached once that pays: making one costs more than its CRC (measured).
 
-Rows are filled with frames again and again, and most frames are of few lengths. Knows no frame.
+Rows are reused again and again, and most frames have one of few lengths. Knows no frame.
 """
 
 _LENGTHS_KEPT = 4
-"""Runs of so many different lengths are kept. Our choice: full packets, SACKs, transport ACKs and one more."""
+"""Number of lengths whose runs are cached. Our choice: full packets, SACKs, transport ACKs and one more."""
 
 _Columns = tuple[int, int]
 
 
 class RowRuns:
-    """Cuts the same columns of many rows; views of the memory, whatever it holds."""
+    """Cuts the same columns of many rows, as views of the memory."""
 
     def __init__(self, memory: memoryview, stride: int, first_byte: int, rows: int) -> None:
-        """Row i begins at byte `first_byte + i * stride` of the flat `memory`."""
+        """Create a cache for rows of the flat `memory`: row i starts at byte `first_byte + i * stride`."""
         self._memory = memory
         self._stride = stride
         self._first_byte = first_byte
@@ -22,7 +22,7 @@ class RowRuns:
         self._asked: dict[_Columns, int] = {}
 
     def of(self, first: int, stop: int, start: int, end: int) -> list[memoryview]:
-        """Bytes start .. end - 1 of the rows first .. stop - 1."""
+        """Return bytes start .. end - 1 of the rows first .. stop - 1."""
         kept = self._kept.get((start, end))
         if kept is not None:
             return kept[first:stop]
@@ -30,7 +30,7 @@ class RowRuns:
         if asked < self._rows:
             self._asked[start, end] = asked
             return self._cut(first, stop, start, end)
-        # By now as many were cut as there are: whatever comes, no more than twice the work is done.
+        # By now as many were cut as there are rows: at most twice the work is done in any case.
         while len(self._kept) >= _LENGTHS_KEPT:
             del self._kept[next(iter(self._kept))]
         self._asked.clear()

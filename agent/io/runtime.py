@@ -1,4 +1,4 @@
-"""One host's agent at work: its ports, its queue pairs, and the batches that pass between them.
+"""Runtime of one host's agent: its ports, its queue pairs, and the batches that pass between them.
 
 Decides nothing about the protocol (agent.core does) and nothing about bytes (agent.wire does); never waits.
 """
@@ -25,7 +25,8 @@ from agent.wire.array.template import FlowTemplate, HostAddress
 from agent.wire.constants import ENDPOINT_QPN
 
 _CARRIER_PERIOD_NS = 10_000_000
-"""How often carriers are looked at. Our choice: 1 us a port, and a fallen port is out a sixth of a timeout later."""
+"""Period of checking carriers. Our choice: a check costs 1 us per port, and a failed port is noticed within a sixth of
+a timeout."""
 
 Columns = TypeVar("Columns", WriteColumns, SackColumns, AckColumns, NackColumns, ProbeColumns)
 Batch = TypeVar("Batch", WriteBatch, SackBatch, ControlBatch)
@@ -38,25 +39,26 @@ _TAKEN: tuple[tuple[str, Callable[[QueuePair, Any, int], None]], ...] = (
     ("probes", QueuePair.receive_probes),
     ("writes", QueuePair.receive_writes),
 )
-"""By name in `Decoded`, in the order of delivery: NACKs before SACKs, or what was refused is taken for lost."""
+"""Columns of `Decoded` by name, in delivery order: NACKs before SACKs, otherwise refused packets would count as
+lost."""
 
 
 def by_hand_qpn(host: int) -> int:
-    """The queue pair number to which packets built by hand on a host are answered.
+    """Return the queue pair number to which packets built by hand on a host are answered.
 
-    The last that its agent would give (host << 12 | n), so that it is free for long. Our choice.
+    It is the last number that its agent would assign (host << 12 | n), so it stays free for long. Our choice.
     """
     return host << 12 | 0xFFF
 
 
 @dataclass(frozen=True, slots=True)
 class QpEvent:
-    """An event of the core, with whose it is."""
+    """An event of the core, with its host and queue pair."""
 
     host: int
     qpn: int
     evs: NDArray[np.uint32]
-    """EV of each row number the event names."""
+    """EV of each row that the event names."""
     event: Event
     peer_host: int
     """Host of the queue pair at the other end."""
@@ -64,16 +66,16 @@ class QpEvent:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Channel:
-    """A queue pair and what the wire needs to carry it."""
+    """A queue pair and what the wire format needs to carry it."""
 
     qpn: int
     peer_host: int
     qp: QueuePair
     profile: EvProfile
-    """The queue pair's own."""
+    """EV profile of the queue pair itself."""
     template: FlowTemplate
     coming: dict[int, FlowTemplate] = field(default_factory=dict)
-    """By row, how packets are to begin once the queue pair has another value there."""
+    """Templates by row, for when the queue pair has another value there."""
 
 
 class HostRuntime:
@@ -97,7 +99,7 @@ class HostRuntime:
         self.rejected: Counter[RejectReason] = Counter()
         """Received frames not delivered, by reason."""
         self.unknown_qp = 0
-        """Packets for a queue pair that does not exist, without the answers to packets built by hand."""
+        """Packets for a queue pair that does not exist, without answers to packets built by hand."""
         self.not_its_peer = 0
         """Packets for a queue pair from another host than its peer."""
         self.overflowed = 0
@@ -111,14 +113,17 @@ class HostRuntime:
         self._path_answers: list[tuple[int, int, bool]] = []
 
     def receive(self, now_ns: int) -> int:
-        """Take in what waits at every port; frames taken."""
+        """Process frames that wait at every port; return how many."""
         taken = 0
         for port in self.ports.values():
             taken += self._receive_port(port, now_ns)
         return taken
 
     def serve(self, now_ns: int) -> int:
-        """Act on due timers and ports, send what does not wait its turn: whole frames, control, SACKs; frames sent."""
+        """Act on due timers and ports, and send what does not wait for its turn: whole frames, control, SACKs.
+
+        Returns frames sent.
+        """
         self._watch_ports(now_ns)
         self._put_ready_frames()
         for channel in self.channels.values():
@@ -129,7 +134,7 @@ class HostRuntime:
         return self._send()
 
     def transmit(self, channel: Channel, limit: int, now_ns: int) -> int:
-        """Send at most `limit` data packets of one queue pair; frames sent."""
+        """Send at most `limit` data packets of one queue pair; return frames sent."""
         if not channel.qp.has_backlog:
             return 0
         room = min(port.room() for port in self.ports.values())
@@ -143,13 +148,13 @@ class HostRuntime:
         self._ready_frames.append((plane, frame))
 
     def next_deadline_ns(self) -> int | None:
-        """When the next timer of a queue pair is due."""
+        """Time at which the next timer of a queue pair is due."""
         due = [channel.qp.next_deadline_ns() for channel in self.channels.values()]
         due.append(self.neighbours.next_deadline_ns())
         return min((value for value in due if value is not None), default=None)
 
     def on_port_state(self, plane: int, up: bool, now_ns: int) -> None:
-        """A port of ours went up or down: all queue pairs follow at once, all neighbours are told."""
+        """Update all queue pairs and announce to all neighbours that a port of ours went up or down."""
         if bool(self._up[plane]) is up:
             return
         self._up[plane] = up
@@ -158,7 +163,7 @@ class HostRuntime:
         self.neighbours.tell_ports(self._up, sorted(self.ports), now_ns)
 
     def hold_port(self, plane: int, up: bool, now_ns: int) -> None:
-        """Treat a port as down whatever its carrier says, or no longer so."""
+        """Hold a port down whatever its carrier is, or end that."""
         if up:
             self._held_down.discard(plane)
         else:
@@ -166,7 +171,7 @@ class HostRuntime:
         self.on_port_state(plane, up and self.ports[plane].carrier(), now_ns)
 
     def adopt(self, channel: Channel, neighbour: Neighbour, now_ns: int) -> None:
-        """Drive a connected queue pair, in place of what had its number; both ends learn of ports that are down."""
+        """Drive a connected queue pair, replacing any with its number; both ends learn which ports are down."""
         self.channels[channel.qpn] = channel
         mask = self.neighbours.meet(neighbour, now_ns)
         if mask is not None:
@@ -176,12 +181,12 @@ class HostRuntime:
                 channel.qp.on_port_state(plane, False, now_ns)
 
     def drain_path_answers(self) -> list[tuple[int, int, bool]]:
-        """Host, EV and whether it was answered, of each probe that was sent for a controller, since the last call."""
+        """Return host, EV and whether it was answered, of each controller's probe completed since the last call."""
         answers, self._path_answers = self._path_answers, []
         return answers
 
     def drain_events(self) -> Iterator[QpEvent]:
-        """What the queue pairs reported since last asked."""
+        """Yield the events that queue pairs reported since the last call."""
         for channel in self.channels.values():
             for event in channel.qp.drain_events():
                 yield QpEvent(self.host, channel.qpn, channel.profile.evs, event, channel.peer_host)
@@ -233,7 +238,7 @@ class HostRuntime:
                 yield channel, mine
 
     def _of_peer(self, channel: Channel, columns: Columns) -> Columns | None:
-        """Those of the rows that its peer sent; None if none is."""
+        """Keep the rows that its peer sent; None if there are none."""
         if columns.source is None:
             return None
         strange = columns.source != channel.template.peer
@@ -244,7 +249,7 @@ class HostRuntime:
         return columns.take(mine) if np.count_nonzero(mine) else None
 
     def _serve(self, channel: Channel, now_ns: int) -> None:
-        """Act on a due timer and say what has to be said about arrivals."""
+        """Act on a due timer and send acknowledgements of arrivals."""
         channel.qp.on_timer(now_ns)
         control = channel.qp.control(now_ns)
         if channel.coming:
@@ -259,7 +264,7 @@ class HostRuntime:
         channel.qp.rest(now_ns)
 
     def _with_new_evs(self, channel: Channel) -> Channel:
-        """What a queue pair sends from now on carries the values that it has put in rows."""
+        """Return the channel with templates for the values that the queue pair has put in rows."""
         template = channel.template
         for row in channel.qp.drain_replaced():
             template = template.with_row(row, channel.coming.pop(row))
@@ -268,7 +273,7 @@ class HostRuntime:
         return channel
 
     def _serve_neighbours(self, now_ns: int) -> None:
-        """What is to be said to hosts rather than queue pairs."""
+        """Send what is due to hosts rather than to queue pairs."""
         for host in self.neighbours.owed_answers():
             mine = (channel.qp.ways() for channel in self.channels.values() if channel.peer_host == host)
             if ways := [each for each in mine if each is not None]:
@@ -285,7 +290,7 @@ class HostRuntime:
         self.neighbours.rest()
 
     def _watch_ports(self, now_ns: int) -> None:
-        """Look for ports that lost or regained their carrier, now and then: it costs a system call each."""
+        """Check from time to time for ports that lost or regained their carrier: each check costs a system call."""
         if self._ports_checked_ns is not None and now_ns - self._ports_checked_ns < _CARRIER_PERIOD_NS:
             return
         self._ports_checked_ns = now_ns
@@ -299,7 +304,7 @@ class HostRuntime:
         return sent
 
     def _put(self, template: FlowTemplate, batch: Batch, encode: Encode) -> None:
-        """Encode a batch into the ports its EVs lead to, each port's rows in the order of the batch."""
+        """Encode a batch into the ports of its EVs, each port's rows in the order of the batch."""
         planes = template.planes[batch.ev_index]
         if alike(planes):
             self._put_into(self.ports[int(planes[0])], template, batch, encode)
@@ -321,7 +326,7 @@ class HostRuntime:
             done += len(space)
 
     def _put_ready_frames(self) -> None:
-        # One by one: announcements, a frame a path and flow.
+        # One by one: announcements, one frame per path and flow.
         while self._ready_frames:
             plane, frame = self._ready_frames[0]
             space = self.ports[plane].reserve(1)

@@ -1,4 +1,4 @@
-"""What each control request does to the engine. Knows records and queue pairs, not sockets or JSON."""
+"""Execution of control requests on the engine. Knows records and queue pairs, not sockets or JSON."""
 
 import os
 from collections import Counter, defaultdict
@@ -38,22 +38,22 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Commands:
-    """Serves requests on an engine; `stop` is set when it is told to shut down."""
+    """Serves requests on an engine; a shutdown request sets `stop`."""
 
     engine: Engine
     wiring: Wiring
     stop: Ending
     now_ns: Callable[[], int]
     log: EventLog | None = None
-    """None: nothing is written."""
+    """Event log; None: nothing is written."""
     shared: dict[int, SharedMemory] = field(default_factory=dict)
-    """Of the regions that others can map, by key."""
+    """Memory of regions that others can map, by key."""
     programs: Programs = field(default_factory=Programs)
     gone: defaultdict[int, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
-    """By host, packets that queue pairs refused which are no more, by reason."""
+    """Packets that destroyed queue pairs had refused, by host and reason."""
 
     def serve(self, request: requests.Request) -> Reply:
-        """Do what is asked. Raises RequestError, CoreError or WireError when it cannot be done."""
+        """Serve one request. Raises RequestError, CoreError or WireError when it cannot be done."""
         if isinstance(request, ProfileRequest):
             return ProfileCommands(self.engine, self.wiring, self.now_ns).serve(request)
         if isinstance(request, ProgramRequest):
@@ -62,11 +62,11 @@ class Commands:
         return serve(self, request)
 
     def hello(self, _: requests.Hello) -> Reply:
-        """Who is there."""
+        """Report the process and its hosts."""
         return {"pid": os.getpid(), "hosts": sorted(self.engine.hosts)}
 
     def register_region(self, request: requests.RegisterRegion) -> Reply:
-        """Allocate, fill and open memory. Raises RequestError."""
+        """Allocate, fill and register memory. Raises RequestError."""
         runtime = self._host(request.host)
         key = self.wiring.next_key(runtime, request.bytes)
         data = _memory(request.bytes, make_private)
@@ -77,7 +77,7 @@ class Commands:
         return {"rkey": region.rkey, "va": region.va}
 
     def share_region(self, request: requests.ShareRegion) -> Reply:
-        """Make and open memory that the asking process can map. Raises RequestError."""
+        """Make and register memory that the requesting process can map. Raises RequestError."""
         runtime = self._host(request.host)
         key = self.wiring.next_key(runtime, request.bytes)
         memory = _memory(request.bytes, make_shared)
@@ -87,7 +87,7 @@ class Commands:
         return {"rkey": region.rkey, "va": region.va, "pid": os.getpid(), "fd": memory.fd}
 
     def create_qp(self, request: requests.CreateQp) -> Reply:
-        """Make a queue pair; it can receive and send once connected."""
+        """Create a queue pair; it can receive and send once connected."""
         runtime = self._host(request.host)
         completions = CompletionQueue() if request.tells_writes else None
         if request.cq is not None:
@@ -98,7 +98,7 @@ class Commands:
         return {**asdict(channel.qp.offer())}
 
     def connect_qp(self, request: requests.ConnectQp) -> Reply:
-        """Take a queue pair to RTS."""
+        """Connect a queue pair: take it to RTS."""
         runtime = self._host(request.host)
         end = request.peer
         told = structs.asdict(end)
@@ -107,7 +107,7 @@ class Commands:
         return {}
 
     def post_write(self, request: requests.PostWrite) -> Reply:
-        """Post the messages of a write, announced if it has an epoch. Raises RequestError, StateError, RegionError."""
+        """Post the messages of a write; with an epoch, announce it. Raises RequestError, StateError, RegionError."""
         runtime = self._host(request.host)
         channel = self._channel(request.host, request.qpn)
         region = runtime.regions.lookup(request.rkey)
@@ -128,28 +128,28 @@ class Commands:
         return {"first_wr_id": messages.start, "messages": len(messages), "packets": packets}
 
     def post_receives(self, request: requests.PostReceives) -> Reply:
-        """Post receives for immediates; their numbers go on where the last ones ended."""
+        """Post receives for immediates, numbered on from the last ones."""
         qp = self._channel(request.host, request.qpn).qp
         qp.post_receives(qp.receives.next_wr_id, request.count)
         return {}
 
     def completions(self, request: requests.Completions) -> Reply:
-        """Take what has completed."""
+        """Remove and return completions."""
         taken = self._channel(request.host, request.qpn).qp.completions.poll()
         return {"completions": [_completion(item) for item in taken]}
 
     def brake(self, request: requests.Brake) -> Reply:
-        """Have a queue pair's peer send less."""
+        """Make a queue pair ask its peer to send less."""
         self._channel(request.host, request.qpn).qp.brake(request.penalty)
         return {}
 
     def fail_qp(self, request: requests.FailQp) -> Reply:
-        """Give a queue pair up."""
+        """Take a queue pair to ERROR."""
         self._channel(request.host, request.qpn).qp.fail(self.now_ns())
         return {}
 
     def port_state(self, request: requests.PortState) -> Reply:
-        """Take a port out of use, or put it back. Raises RequestError."""
+        """Disable a port, or enable it again. Raises RequestError."""
         runtime = self._host(request.host)
         if request.plane not in runtime.ports:
             raise RequestError(f"h{request.host} has no port in plane {request.plane}")
@@ -157,7 +157,7 @@ class Commands:
         return {}
 
     def deny_evs(self, request: requests.DenyEvs) -> Reply:
-        """What a controller does with a denylist."""
+        """Deny or allow EVs of a queue pair, as a controller does with a denylist."""
         channel = self._channel(request.host, request.qpn)
         rows = np.flatnonzero(np.isin(channel.profile.evs, np.array(request.evs, np.uint32)))
         if request.allow:
@@ -167,14 +167,14 @@ class Commands:
         return {}
 
     def set_events(self, request: requests.SetEvents) -> Reply:
-        """Choose what is written. Raises RequestError."""
+        """Choose the detail of the event log. Raises RequestError."""
         if self.log is None:
             raise RequestError("this engine writes no event log")
         self.log.choose(EventDetail(request.detail), self.engine.hosts.values(), request.most_bytes)
         return {}
 
     def set_denied(self, request: requests.SetDenied) -> Reply:
-        """Take a controller's list of links in place of the last one."""
+        """Replace the list of denied links."""
         peers = self.wiring.peers
         channels = [
             (channel, runtime.address.leaf, peers[channel.peer_host].leaf) for runtime, channel in self._channels()
@@ -183,14 +183,14 @@ class Commands:
         return {"evs": self.wiring.denylist.change(request.links, channels, self.now_ns())}
 
     def link_probes(self, _: requests.LinkProbesAsked) -> Reply:
-        """What probes over denied links have shown."""
+        """Report the results of probes over denied links."""
         tallies = self.wiring.probes.tallies.items()
         return {
             "links": [{**structs.asdict(link), "answered": each.answered, "lost": each.lost} for link, each in tallies]
         }
 
     def progress(self, _: requests.Progress) -> Reply:
-        """How far every queue pair is."""
+        """Report the progress of every queue pair."""
         sending = self.programs.sending()
         return {
             "qps": [
@@ -200,13 +200,13 @@ class Commands:
         }
 
     def verify(self, request: requests.Verify) -> Reply:
-        """Compare a region with what it should hold."""
+        """Compare a region with its expected contents."""
         region = self._host(request.host).regions.lookup(request.rkey)
         verdict = payload.compare(region.data, request.seed)
         return {"bytes": verdict.bytes, "wrong": verdict.wrong, "first_wrong": verdict.first_wrong}
 
     def counters(self, _: requests.Counters) -> Reply:
-        """Everything counted so far."""
+        """Report all counters."""
         cpu_ns, wait_ns = schedstat()
         return {
             "ports": [report for runtime in self.engine.hosts.values() for report in _ports(runtime)],
@@ -229,13 +229,13 @@ class Commands:
         }
 
     def destroy(self, request: requests.Destroy) -> Reply:
-        """Forget queue pairs and regions, once what they have done is written."""
+        """Destroy queue pairs and regions after their events are written."""
         if self.log is not None:
             self.log.add(self.engine.drain_events())
             self.log.observe(self.engine.hosts.values(), self.now_ns())
         for name in request.qps:
             channel = self._channel(name.host, name.qpn)
-            channel.qp.fail(self.now_ns())  # what it had in flight leaves a window that others share
+            channel.qp.fail(self.now_ns())  # what it had in flight leaves a window that other queue pairs share
             self.gone[name.host].update(rejected_by(channel))
             del self.engine.hosts[name.host].channels[name.qpn]
             self.wiring.forget(self.engine.hosts[name.host], channel)
@@ -293,7 +293,7 @@ _SERVE: dict[type[Any], Callable[[Commands, Any], Reply]] = {
 
 
 def _memory(size: int, make: Callable[[int], M]) -> M:
-    """Memory of a region. Raises RequestError."""
+    """Allocate the memory of a region. Raises RequestError."""
     try:
         return make(size)
     except (OSError, ValueError, OverflowError) as error:
@@ -301,7 +301,7 @@ def _memory(size: int, make: Callable[[int], M]) -> M:
 
 
 def packets_of(size: int, message_bytes: int, pmtu: int) -> int:
-    """Packets of `size` bytes cut into messages of `message_bytes`, the last one shorter."""
+    """Count the packets of `size` bytes in messages of `message_bytes`, the last one shorter."""
     whole, rest = divmod(size, message_bytes)
     return whole * -(-message_bytes // pmtu) + -(-rest // pmtu)
 

@@ -1,6 +1,7 @@
-"""What a connection has made and leased goes with the connection: nobody sends on for a client that was killed.
+"""Leases: resources that a connection made and leased are destroyed when the connection ends.
 
-Stands between the control server, which tells clients apart, and the commands, which do not.
+So no traffic continues for a client that was killed. Stands between the control server, which distinguishes clients,
+and the commands, which do not.
 """
 
 from collections import defaultdict
@@ -18,19 +19,19 @@ Reply = dict[str, Any]
 
 
 Undo = Destroy | DestroyRank | DestroyProfile
-"""What undoes one request: a `Destroy` of one thing."""
+"""Request that undoes another: it destroys one resource."""
 
 
 class Leases:
-    """Serves requests by `serve`, and remembers what each client has leased and nobody has destroyed since."""
+    """Serves requests by `serve`, and remembers the leased resources of each client that still exist."""
 
     def __init__(self, serve: Callable[[Request], Reply]) -> None:
         self._serve = serve
         self._held: defaultdict[int, dict[Undo, None]] = defaultdict(dict)
-        """By client, in the order the requests came."""
+        """Leases by client, in the order of the requests."""
 
     def serve(self, request: Request, client: int) -> Reply:
-        """Do what is asked. Raises what the commands raise."""
+        """Serve one request. Raises what the commands raise."""
         reply = self._serve(request)
         match request:
             case CreateQp(host=host, leased=True):
@@ -46,13 +47,13 @@ class Leases:
         return reply
 
     def left(self, client: int) -> None:
-        """A client is gone: what it has not destroyed itself is destroyed, the last first."""
+        """Destroy what a disconnected client has leased, the newest first."""
         for undo in reversed(self._held.pop(client, {})):
             with suppress(RequestError, CoreError):
                 self._serve(undo)
 
     def _forget(self, done: Undo) -> None:
-        """What is destroyed is leased no more: its number may become that of something else."""
+        """Remove the lease of a destroyed resource: another may get its number."""
         each = [done]
         if isinstance(done, Destroy):
             each = [*(Destroy(qps=(qp,)) for qp in done.qps), *(Destroy(regions=(name,)) for name in done.regions)]

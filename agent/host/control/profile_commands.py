@@ -1,4 +1,4 @@
-"""What the requests about controlled EV profiles do."""
+"""Execution of requests about controlled EV profiles."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -26,53 +26,53 @@ class ProfileCommands:
     now_ns: Callable[[], int]
 
     def serve(self, request: ask.ProfileRequest) -> Reply:
-        """Do what is asked. Raises RequestError or CoreError when it cannot be done."""
+        """Serve one request. Raises RequestError or CoreError when it cannot be done."""
         serve: Callable[[ProfileCommands, Any], Reply] = _SERVE[type(request)]
         return serve(self, request)
 
     def create(self, request: ask.CreateProfile) -> Reply:
-        """Make a profile. Raises RequestError."""
+        """Create a profile. Raises RequestError."""
         if request.host not in self.engine.hosts:
             raise RequestError(f"h{request.host} is not driven by this worker")
         runtime = self.engine.hosts[request.host]
         return {"profile": self.wiring.new_profile(runtime, request.peer_host, request.modify_online)}
 
     def set(self, request: ask.SetProfile) -> Reply:
-        """Set attributes."""
+        """Set attributes of a profile."""
         self._control(request).set(_attributes(request), self.now_ns())
         return {}
 
     def move(self, request: ask.MoveProfile) -> Reply:
-        """Change the state."""
+        """Change the state of a profile."""
         self._control(request).go(ProfileState[request.state])
         return {}
 
     def replace(self, request: ask.ReplaceEvs) -> Reply:
-        """REPLACE_EV."""
+        """Replace values (REPLACE_EV)."""
         wanted = [Replacement(each.ev, each.new, ApiEvState[each.state]) for each in request.evs]
         return _told(self._control(request).replace(wanted, self.now_ns(), request.all_copies))
 
     def modify(self, request: ask.ModifyEvs) -> Reply:
-        """MODIFY_EV_STATE."""
+        """Set states of values (MODIFY_EV_STATE)."""
         wanted = [(ev, ApiEvState[state]) for ev, state in request.evs]
         return _told(self._control(request).modify(wanted, self.now_ns(), request.all_copies))
 
     def query(self, request: ask.QueryEvs) -> Reply:
-        """QUERY_EV_STATE."""
+        """Report states of values (QUERY_EV_STATE)."""
         result, states = self._control(request).query(request.evs, request.all_copies)
         return {**_told(result), "states": [state.name for state in states]}
 
     def tell_state(self, request: ask.ProfileState) -> Reply:
-        """Where it stands."""
+        """Report the state of a profile."""
         return {"state": self._control(request).state.value}
 
     def query_entries(self, request: ask.QueryEntries) -> Reply:
-        """QUERY_EV_ARRAY."""
+        """Report all entries (QUERY_EV_ARRAY)."""
         entries = self._control(request).query_array()
         return {"entries": [{"ev": each.ev, "plane": each.plane, "state": each.state.name} for each in entries]}
 
     def destroy(self, request: ask.DestroyProfile) -> Reply:
-        """Forget it."""
+        """Destroy a profile."""
         self.wiring.profiles.remove(request.host, request.profile)
         return {}
 

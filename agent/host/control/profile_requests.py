@@ -1,4 +1,4 @@
-"""Requests about EV profiles that a controller makes and changes (MRC API); the reply's fields stand in braces."""
+"""Requests about EV profiles that a controller makes and changes (MRC API); braces show the reply's fields."""
 
 from typing import Literal
 
@@ -7,7 +7,7 @@ import msgspec
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
     host: int
-    """Whose queue pairs are to use it."""
+    """Host whose queue pairs are to use the profile."""
 
 
 StateName = Literal["GOOD", "ASSUMED_BAD", "DENIED", "UNKNOWN"]
@@ -24,13 +24,13 @@ class GenFieldSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class CreateProfile(_Request, frozen=True, tag="create_profile"):
-    """An EV profile in INIT, for paths from `host` to `peer_host`: {profile}, its number."""
+    """Create an EV profile in INIT, for paths from `host` to `peer_host`: {profile}, its number."""
 
     peer_host: int
     modify_online: bool = False
-    """Capability EV_PROFILE_MODIFY_ONLINE."""
+    """Give it the capability EV_PROFILE_MODIFY_ONLINE."""
     leased: bool = False
-    """Destroyed when this connection ends."""
+    """Destroy it when this connection ends."""
 
 
 class _OfProfile(_Request, frozen=True):
@@ -38,7 +38,7 @@ class _OfProfile(_Request, frozen=True):
 
 
 class SetProfile(_OfProfile, frozen=True, tag="set_profile"):
-    """Set what is not None; names are those of `agent.core.ev.profile_attributes.Attributes`: {}."""
+    """Set attributes that are not None; names as in `agent.core.ev.profile_attributes.Attributes`: {}."""
 
     mode: Literal["AUTO", "EXP", "GEN"] | None = None
     format: Literal["STEV", "SRV6", "UDP"] | None = None
@@ -58,42 +58,42 @@ class EvReplacement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One REPLACE_EV."""
 
     ev: int | None
-    """None: the next entry that nobody has filled."""
+    """Value to replace; None: the next entry that is not filled."""
     new: int
     state: StateName = "GOOD"
 
 
 class ReplaceEvs(_OfProfile, frozen=True, tag="replace_evs"):
-    """REPLACE_EV of each in turn, until one fails: {done, status}."""
+    """Replace values in order until one fails (REPLACE_EV): {done, status}."""
 
     evs: tuple[EvReplacement, ...]
     all_copies: bool = False
 
 
 class ModifyEvs(_OfProfile, frozen=True, tag="modify_evs"):
-    """MODIFY_EV_STATE of each (value, state) in turn, until one fails: {done, status}."""
+    """Set the state of each (value, state) in order until one fails (MODIFY_EV_STATE): {done, status}."""
 
     evs: tuple[tuple[int, StateName], ...]
     all_copies: bool = False
 
 
 class QueryEvs(_OfProfile, frozen=True, tag="query_evs"):
-    """QUERY_EV_STATE of each value in turn, until one fails: {done, status, states}."""
+    """Query the state of each value in order until one fails (QUERY_EV_STATE): {done, status, states}."""
 
     evs: tuple[int, ...]
     all_copies: bool = False
 
 
 class ProfileState(_OfProfile, frozen=True, tag="profile_state"):
-    """Where it stands: {state}."""
+    """Report the state of a profile: {state}."""
 
 
 class QueryEntries(_OfProfile, frozen=True, tag="query_entries"):
-    """QUERY_EV_ARRAY: {entries}, each `ev`, `plane` (None where nobody filled it), `state`."""
+    """Report all entries, each `ev`, `plane` (None if not filled), `state` (QUERY_EV_ARRAY): {entries}."""
 
 
 class DestroyProfile(_OfProfile, frozen=True, tag="destroy_profile"):
-    """Forget a profile that no queue pair uses: {}."""
+    """Destroy a profile that no queue pair uses: {}."""
 
 
 ProfileRequest = (

@@ -1,6 +1,6 @@
-"""Commands from the owner over a unix socket: JSON Lines, one reply a request, in order.
+"""Control socket of a worker: requests as JSON Lines over a unix socket, one reply per request, in order.
 
-Moves and checks messages; what a request does is `Commands` in commands.py. Never blocks the drive loop.
+Transports and checks messages; `Commands` in commands.py executes requests. Never blocks the drive loop.
 """
 
 import contextlib
@@ -21,14 +21,14 @@ from agent.io.listening import listen_at
 from agent.wire.errors import WireError
 
 _RECEIVE_BYTES = 1 << 16
-_LONGEST_REQUEST_BYTES = 1 << 24  # ours; a client that sends more without a newline is not one of ours
+_LONGEST_REQUEST_BYTES = 1 << 24  # our limit; a client that sends more without a newline is not ours
 
 Reply = dict[str, Any]
 Serve = Callable[[Request, int], Reply]
-"""Does what a client asks; clients are told apart by a number, which is never used again."""
+"""Executes a client's request; a number identifies the client and is never used again."""
 
 Left = Callable[[int], None]
-"""Hears that a client is gone."""
+"""Called when a client has disconnected."""
 
 
 class _Client:
@@ -52,7 +52,7 @@ class ControlServer:
         self._decoder = msgspec.json.Decoder(Request)
 
     def __enter__(self) -> "ControlServer":
-        """Start to listen. Raises OSError, also when somebody else already listens there."""
+        """Start to listen. Raises OSError, also when another process already listens there."""
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
         try:
             _remove_dead(self._path)
@@ -64,7 +64,7 @@ class ControlServer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Stop, and leave no socket file behind."""
+        """Stop, and remove the socket file."""
         if self._listener is None:
             return
         for client in self._clients:
@@ -75,7 +75,7 @@ class ControlServer:
         self._path.unlink(missing_ok=True)
 
     def wait(self, seconds: float) -> None:
-        """Sleep until something happens on a socket, at most `seconds`."""
+        """Sleep until a socket is ready, at most `seconds`."""
         readers = [client.connection for client in self._clients]
         if self._listener is not None:
             readers.append(self._listener)
@@ -83,7 +83,7 @@ class ControlServer:
         select.select(readers, writers, [], seconds)
 
     def poll(self) -> None:
-        """Accept, read, serve and answer whatever is there."""
+        """Accept clients, and read, serve and answer their requests."""
         if self._listener is None:
             return
         with contextlib.suppress(BlockingIOError):
@@ -93,7 +93,7 @@ class ControlServer:
         self._clients = [client for client in self._clients if self._attend(client)]
 
     def _attend(self, client: _Client) -> bool:
-        """Move one client on; False when it is gone."""
+        """Serve one client; False when it has disconnected."""
         try:
             alive = self._read(client)
             self._answer(client)
@@ -134,7 +134,7 @@ class ControlServer:
 
 
 def _remove_dead(path: Path) -> None:
-    """Remove a socket file nobody listens on; raises OSError if somebody does."""
+    """Remove a socket file on which nothing listens; raises OSError if a process does."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
         try:
             probe.connect(os.fspath(path))

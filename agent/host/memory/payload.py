@@ -1,6 +1,6 @@
-"""What registered memory holds: a reproducible stream, or its complement where that stream is to be written.
+"""Contents of registered memory: a reproducible stream, or its complement where that stream is to be written.
 
-A byte of a target that nobody wrote is the complement of what is expected there, so it can never pass for right.
+An unwritten byte of a target is the complement of the expected one, so it is always detected as wrong.
 """
 
 from collections.abc import Iterator
@@ -14,23 +14,23 @@ _CHUNK_BYTES = 1 << 20  # ours; a multiple of 8, so that chunks of a PCG64 strea
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How a region compares with the stream it should hold."""
+    """Result of comparing a region with the stream it should hold."""
 
     bytes: int
     wrong: int
-    """Bytes that differ."""
+    """Number of bytes that differ."""
     first_wrong: int | None
-    """Offset of the first of them."""
+    """Offset of the first byte that differs."""
 
 
 def fill_stream(data: NDArray[np.uint8], seed: int) -> None:
-    """Write the stream of `seed` over all of `data`, (bytes,)."""
+    """Fill `data`, (bytes,), with the stream of `seed`."""
     for part, expected in _parts(data, seed):
         part[:] = expected
 
 
 def fill_complement(data: NDArray[np.uint8], seed: int) -> None:
-    """Write over `data`, (bytes,), what differs from the stream of `seed` in every byte."""
+    """Fill `data`, (bytes,), with the complement of the stream of `seed`: every byte differs."""
     for part, expected in _parts(data, seed):
         np.invert(expected, out=part)
 
@@ -39,7 +39,7 @@ def compare(data: NDArray[np.uint8], seed: int) -> Verdict:
     """Compare all of `data`, (bytes,), byte for byte with the stream of `seed`."""
     wrong, first, base = 0, None, 0
     for part, expected in _parts(data, seed):
-        # One memcmp for the usual case: all right.
+        # One memcmp for the usual case that all is right.
         if part.tobytes() != expected.tobytes():
             places = np.flatnonzero(part != expected)
             first = base + int(places[0]) if first is None else first

@@ -1,7 +1,7 @@
-"""Memory that an engine shares with a program on the same machine: anonymous, so nothing of it is on a filesystem.
+"""Memory that an engine shares with a program on the same machine: anonymous, so no file system holds it.
 
-The engine makes it and says where (process and descriptor); whoever may look into that process maps it through /proc.
-It lives as long as anybody has it mapped. Source: memfd_create(2), proc(5).
+The engine makes it and reports process and descriptor; a process that may access the engine's /proc entry maps it. It
+exists while any process has it mapped. Source: memfd_create(2), proc(5).
 """
 
 import mmap
@@ -14,20 +14,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SharedMemory:
-    """Both views of it, ours and the number for others."""
+    """Shared memory: our view, and the descriptor for others."""
 
     fd: int
     """Descriptor in this process, for others to open; closed by `close`."""
     data: NDArray[np.uint8]
-    """(bytes,) zeros at first; stays valid."""
+    """(bytes,) zeros at first; stays valid after `close`."""
 
     def close(self) -> None:
-        """Let nobody else map it; who has it mapped keeps it."""
+        """Stop further mapping; existing mappings stay."""
         os.close(self.fd)
 
 
 def make_shared(size: int) -> SharedMemory:
-    """`size` bytes, at least 1. Raises OSError when there is no room for them in the address space."""
+    """Make shared memory of `size` bytes, at least 1. Raises OSError when the address space has no room."""
     fd = os.memfd_create("spraylab-region", os.MFD_CLOEXEC)
     try:
         os.ftruncate(fd, size)
@@ -38,7 +38,7 @@ def make_shared(size: int) -> SharedMemory:
 
 
 def map_shared(pid: int, fd: int, size: int) -> NDArray[np.uint8]:
-    """The same memory seen from another process, (size,). Raises OSError when it is gone or may not be seen."""
+    """Map the memory of another process, (size,). Raises OSError when it is gone or access is denied."""
     mine = os.open(f"/proc/{pid}/fd/{fd}", os.O_RDWR | os.O_CLOEXEC)
     try:
         if os.fstat(mine).st_size != size:

@@ -1,1 +1,1 @@
-"""Traffic that goes by itself: programs that run on hosts inside a worker, and meet only over the fabric."""
+"""Programs that generate traffic on hosts inside a worker; they coordinate only over the fabric."""

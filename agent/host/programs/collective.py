@@ -1,4 +1,4 @@
-"""Rounds of a pattern: float32 numbers are sent, summed and, in a round of its own, compared with what they must be."""
+"""Rounds of a collective pattern: float32 numbers are sent, summed and, in a separate round, checked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,7 +11,8 @@ from agent.host.programs.rank import Rank, Span, Steps, Volumes, added
 from agent.host.programs.report import Report, spread_of
 
 _BLOCK = 1 << 18
-"""Elements made or compared in one turn, all ranks together. Our choice: about a millisecond, so that others go on."""
+"""Elements made or compared per turn, all ranks together. Our choice: about a millisecond, so that other work
+continues."""
 
 _START, _TIMED, _POISON, _CHECK, _END = range(0xC0000000, 0xC0000005)
 
@@ -20,20 +21,20 @@ _TAG_MASK = 0x7FFFFFFF
 
 @dataclass(frozen=True, slots=True)
 class Collective:
-    """Rounds of a pattern on memory `send`, `recv` and `scratch` as `patterns.elements_of` says."""
+    """Rounds of a pattern on memory `send`, `recv` and `scratch` of the sizes in `patterns.elements_of`."""
 
     pattern: Pattern
     count: int
     iterations: int
-    """Timed rounds."""
+    """Number of timed rounds."""
     warmup: int
-    """Rounds before them."""
+    """Number of rounds before the timed ones."""
     check: bool
-    """One more round, of other numbers, into memory that was spoilt before; compared."""
+    """Run and check one more round with other numbers, after overwriting the result memory."""
     seed: int
 
     def volumes(self, rank: Rank) -> Volumes:
-        """What it will send on each queue pair."""
+        """Compute what the program will send on each queue pair."""
         sent = rank.barrier_volumes(5 if self.check else 3)
         rounds = self.warmup + self.iterations + self.check
         for step in self._steps(rank):
@@ -42,7 +43,7 @@ class Collective:
         return sent
 
     def run(self, rank: Rank) -> Steps[Report]:
-        """Warm up, time, check."""
+        """Run the warm-up, the timed rounds and the check."""
         steps, rounds = self._steps(rank), 0
         yield from self._fill(rank, self.seed)
         yield from rank.barrier(_START)
@@ -76,7 +77,7 @@ class Collective:
         return steps_of(self.pattern, rank.number, rank.count, self.count)
 
     def _round(self, rank: Rank, steps: tuple[Step, ...], number: int) -> Steps[None]:
-        """One round; over when all that it sent is acknowledged, so that the memory may be used again."""
+        """Run one round; it ends when everything sent is acknowledged, so the memory may be used again."""
         for place, step in enumerate(steps):
             tag = (number * len(steps) + place) & _TAG_MASK
             for send in step.sends:
@@ -88,7 +89,7 @@ class Collective:
         yield rank.written()
 
     def _checked(self, rank: Rank, steps: tuple[Step, ...], number: int) -> Steps[tuple[int, int]]:
-        """Elements of a round with numbers of its own: how many, and how many of them wrong."""
+        """Check a round with numbers of its own; return elements checked and elements that are wrong."""
         yield from self._fill(rank, self.seed + 1)
         rank.floats("recv")[: self.count] = np.nan
         yield from rank.barrier(_CHECK)

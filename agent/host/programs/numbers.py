@@ -1,4 +1,4 @@
-"""The numbers that collectives send: known to everybody, and such that no order of adding them rounds. Pure."""
+"""Numbers that collectives send: computable by every rank, and exact in float32 in any order of addition. Pure."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,13 +6,13 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float32]
 
 _BY_ELEMENT, _BY_RANK, _BY_SEED = (np.uint32(value) for value in (0x9E3779B1, 0x85EBCA6B, 0xC2B2AE35))
-"""Odd, so that no two elements share a sequence. Our choice: large primes that spread well over 32 bits."""
+"""Odd multipliers, so that no two elements share a sequence. Our choice: large primes that spread well over 32 bits."""
 
 _MANTISSA_BITS = 24
 
 
 def values(rank: int, seed: int, start: int, count: int, ranks: int) -> Floats:
-    """Elements start .. start + count - 1 of a rank, (count,), in -1 .. 1.
+    """Compute elements start .. start + count - 1 of a rank, (count,), in -1 .. 1.
 
     They have so few binary digits that float32 holds the sum of `ranks` of them exactly: at most 2^23 ranks.
     """
@@ -27,7 +27,7 @@ def values(rank: int, seed: int, start: int, count: int, ranks: int) -> Floats:
 
 
 def total(ranks: tuple[int, ...], seed: int, start: int, count: int, job_ranks: int) -> Floats:
-    """The sum of those elements over some ranks of a job, exact."""
+    """Compute the exact sum of those elements over some ranks of a job."""
     found = values(ranks[0], seed, start, count, job_ranks)
     for rank in ranks[1:]:
         found += values(rank, seed, start, count, job_ranks)

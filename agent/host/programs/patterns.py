@@ -1,7 +1,7 @@
-"""Collective patterns as data: what each rank sends, waits for and adds, step by step. Pure.
+"""Collective patterns as data: what each rank sends, receives and adds, step by step. Pure.
 
-Counts are in float32 elements. Every rank of a job makes its own steps from (its number, ranks, count), and they fit
-together: the k-th message that a rank sends to a peer is the k-th that the peer waits for from it.
+Counts are in float32 elements. Every rank of a job derives its own steps from (its number, ranks, count), and the steps
+match: the k-th message that a rank sends to a peer is the k-th that the peer expects from it.
 """
 
 from collections.abc import Callable, Iterator
@@ -13,7 +13,7 @@ ELEMENT_BYTES = 4
 
 
 def shares_of(size: int, queue_pairs: int, pmtu: int) -> Iterator[tuple[int, int]]:
-    """Where a message of `size` bytes is cut for its queue pairs, (start, bytes) each: full packets, none empty."""
+    """Cut a message of `size` bytes for its queue pairs, (start, bytes) each: full packets, none empty."""
     share = -(-size // (queue_pairs * pmtu)) * pmtu
     for start in range(0, size, share or 1):
         yield start, min(share, size - start)
@@ -21,7 +21,7 @@ def shares_of(size: int, queue_pairs: int, pmtu: int) -> Iterator[tuple[int, int
 
 @dataclass(frozen=True, slots=True)
 class Send:
-    """Elements `start` .. `start + count - 1` of our `memory`, to be written at `at` of the peer's `into`."""
+    """Write elements `start` .. `start + count - 1` of our `memory` at `at` of the peer's `into`."""
 
     peer: int
     memory: str
@@ -33,7 +33,7 @@ class Send:
 
 @dataclass(frozen=True, slots=True)
 class Receive:
-    """A message of `count` elements that a peer sends us."""
+    """Receive a message of `count` elements from a peer."""
 
     peer: int
     count: int
@@ -41,7 +41,7 @@ class Receive:
 
 @dataclass(frozen=True, slots=True)
 class Add:
-    """`recv[start:]` becomes `send[start:]`, plus `scratch[scratch:]` if there is one, for `count` elements."""
+    """Set `recv[start:]` to `send[start:]`, plus `scratch[scratch:]` if there is one, for `count` elements."""
 
     start: int
     count: int
@@ -50,7 +50,7 @@ class Add:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """Send all, wait for all, then compute."""
+    """One step: send all, receive all, then compute."""
 
     sends: tuple[Send, ...] = ()
     receives: tuple[Receive, ...] = ()
@@ -59,7 +59,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """After a round `recv[at:]` holds the sum over `ranks` of their `send[start:]`, for `count` elements."""
+    """Result of a round: `recv[at:]` holds the sum over `ranks` of their `send[start:]`, for `count` elements."""
 
     at: int
     count: int
@@ -69,30 +69,30 @@ class Part:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """All that a pattern says of itself."""
+    """Properties of a pattern."""
 
     help: str
-    """For the command line, one sentence."""
+    """Sentence for the command line's help."""
     steps: Callable[[int, int, int], Iterator[Step]]
-    """What a rank does in one round, by (its number, ranks, elements of `send`)."""
+    """Steps of a rank in one round, from (its number, ranks, elements of `send`)."""
     parts: Callable[[int, int, int], tuple[Part, ...]]
-    """What it holds after a round, by the same."""
+    """Expected memory of a rank after a round, from the same arguments."""
     bus_factor: Callable[[int], float]
-    """Bus bandwidth by algorithm bandwidth, by ranks, as nccl-tests has it (doc/PERFORMANCE.md)."""
+    """Bus bandwidth divided by algorithm bandwidth, by ranks, as in nccl-tests (doc/PERFORMANCE.md)."""
     scratch: Callable[[int, int], int] | None = None
-    """Elements of memory for partial sums, by (ranks, elements of `send`); None without any."""
+    """Elements of memory for partial sums, from (ranks, elements of `send`); None: no such memory."""
     parted: bool = False
-    """Whether memory is as many parts as there are ranks."""
+    """The memory has as many parts as there are ranks."""
     sums: bool = False
-    """Whether numbers are added up."""
+    """Numbers are summed."""
     root: int | None = None
-    """The rank that all others send to; None without one."""
+    """Rank to which all others send; None: there is none."""
 
 
 def _ring_all_reduce(rank: int, ranks: int, count: int) -> Iterator[Step]:
-    """Reduce-scatter, in which partial sums travel around once, then all-gather, in which the sums do.
+    """Sum around a ring: reduce-scatter, in which partial sums travel once around, then all-gather of the sums.
 
-    Each step of the first half has a place of its own in `scratch`, so that a neighbour may be ahead.
+    Each step of the first half uses its own part of `scratch`, so that a neighbour may be ahead.
     """
     right, left = (rank + 1) % ranks, (rank - 1) % ranks
     slot = -(-count // ranks)
@@ -112,7 +112,7 @@ def _ring_all_reduce(rank: int, ranks: int, count: int) -> Iterator[Step]:
 
 def _all_to_all(rank: int, ranks: int, count: int) -> Iterator[Step]:
     size = count // ranks
-    peers = [(rank + ahead) % ranks for ahead in range(1, ranks)]  # so that not all begin with the same one
+    peers = [(rank + ahead) % ranks for ahead in range(1, ranks)]  # so that ranks do not all start with the same peer
     yield Step(
         tuple(Send(peer, "send", peer * size, size, "recv", rank * size) for peer in peers),
         tuple(Receive(peer, size) for peer in peers),
@@ -151,12 +151,12 @@ def _at_the_root(rank: int, ranks: int, count: int) -> tuple[Part, ...]:
 
 
 class Pattern(Enum):
-    """Who sends what to whom; the value is the word of users, and each has a `Shape`."""
+    """Communication patterns; the value is the name that users type, and each has a `Shape`."""
 
     shape: Shape
 
     def __new__(cls, word: str, shape: Shape) -> Self:
-        """The word is the value."""
+        """Use the name as the value."""
         member = object.__new__(cls)
         member._value_, member.shape = word, shape
         return member
@@ -172,7 +172,7 @@ class Pattern(Enum):
             sums=True,
         ),
     )
-    """Everybody gets the sum of all, around a ring: reduce-scatter, then all-gather."""
+    """All ranks get the sum of all, around a ring: reduce-scatter, then all-gather."""
     ALL_TO_ALL = (
         "all-to-all",
         Shape(
@@ -183,7 +183,7 @@ class Pattern(Enum):
             parted=True,
         ),
     )
-    """Everybody sends a part of its own to everybody else."""
+    """Every rank sends a part of its memory to every other rank."""
     SENDRECV = (
         "sendrecv",
         Shape(
@@ -193,7 +193,7 @@ class Pattern(Enum):
             bus_factor=lambda _: 1.0,
         ),
     )
-    """Everybody sends to the next and receives from the one before, around a ring."""
+    """Every rank sends to the next and receives from the one before, around a ring."""
     INCAST = (
         "incast",
         Shape(
@@ -205,28 +205,28 @@ class Pattern(Enum):
             root=0,
         ),
     )
-    """All others send to rank 0 at once."""
+    """All other ranks send to rank 0 at once."""
 
 
 def steps_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Step, ...]:
-    """What one rank does in one round on memory of `count` elements; empty messages are left out."""
+    """Return the steps of one rank in one round on memory of `count` elements; empty messages are left out."""
     return tuple(_without_empty(step) for step in pattern.shape.steps(rank, ranks, count))
 
 
 def parts_of(pattern: Pattern, rank: int, ranks: int, count: int) -> tuple[Part, ...]:
-    """What a rank holds after a round."""
+    """Return the expected memory of a rank after a round."""
     return pattern.shape.parts(rank, ranks, count)
 
 
 def pairs_of(pattern: Pattern, ranks: int) -> frozenset[tuple[int, int]]:
-    """Ranks that need queue pairs to one another, the lower first; all to rank 0, for barriers."""
+    """Return pairs of ranks that need queue pairs, the lower first; all with rank 0, for barriers."""
     steps = {rank: pattern.shape.steps(rank, ranks, ranks) for rank in range(ranks)}
     talk = {tuple(sorted((rank, send.peer))) for rank in steps for step in steps[rank] for send in step.sends}
     return frozenset((low, high) for low, high in talk) | {(0, rank) for rank in range(1, ranks)}
 
 
 def elements_of(pattern: Pattern, ranks: int, count: int) -> dict[str, int]:
-    """Elements of each memory of a rank."""
+    """Return the elements of each memory of a rank."""
     sizes = {"send": count, "recv": count}
     if pattern.shape.scratch is not None:
         sizes["scratch"] = pattern.shape.scratch(ranks, count)

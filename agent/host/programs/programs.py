@@ -1,4 +1,4 @@
-"""The ranks of a worker's hosts and the programs that run on them. Turned by the drive loop; never waits."""
+"""Ranks of a worker's hosts and the programs that run on them. The drive loop calls it; it never waits."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -13,22 +13,22 @@ from agent.host.programs.report import Report
 
 
 class Program(Protocol):
-    """What can run on a rank."""
+    """A program that can run on a rank."""
 
     def volumes(self, rank: Rank) -> Volumes:
-        """What it will send from this rank on each queue pair."""
+        """Compute what it will send from this rank on each queue pair."""
 
     def run(self, rank: Rank) -> Steps[Report]:
-        """The program itself."""
+        """Run the program."""
 
 
 class Sending(NamedTuple):
-    """What a queue pair sends for a program."""
+    """Amount that a queue pair sends for a program."""
 
     total_bytes: int | None
-    """Payload that is posted when the program ends; None when time decides."""
+    """Payload bytes posted when the program ends; None if the duration decides."""
     only_barriers: bool
-    """Whether it carries no data."""
+    """The queue pair carries no data, only barriers."""
 
 
 @dataclass(slots=True)
@@ -37,19 +37,19 @@ class Seat:
 
     rank: Rank
     steps: Steps[Report] | None = None
-    """None when nothing runs."""
+    """The running program; None if none runs."""
     ready: Condition | None = None
     report: Report | None = None
-    """Of a program that has ended."""
+    """Report of a program that has ended."""
     error: str | None = None
-    """Of one that could not go on."""
+    """Error of a program that could not continue."""
     volumes: Volumes = field(default_factory=dict)
-    """What the last program sends."""
+    """Amounts that the last program sends."""
     posted_before: dict[int, int] = field(default_factory=dict)
-    """Payload bytes that each queue pair had posted before it, by queue pair."""
+    """Payload bytes that each queue pair had posted before the program, by queue pair."""
 
     def start(self, program: Program) -> None:
-        """Begin with the next turn. Raises RequestError if one still runs."""
+        """Start a program with the next turn. Raises RequestError if one still runs."""
         if self.steps is not None:
             raise RequestError(f"rank {self.rank.number} still runs a program")
         self.volumes = program.volumes(self.rank)
@@ -57,7 +57,7 @@ class Seat:
         self.steps, self.ready, self.report, self.error = program.run(self.rank), None, None, None
 
     def turn(self) -> bool:
-        """Go on as far as possible; whether anything was done."""
+        """Continue the program as far as possible; return whether anything was done."""
         if self.steps is None:
             return False
         if not len(self.rank.completions) and self.ready is not None:
@@ -71,13 +71,13 @@ class Seat:
 
     @property
     def state(self) -> str:
-        """`running`, `failed`, `done`, or `idle` before the first."""
+        """Return `running`, `failed`, `done`, or `idle` before the first."""
         if self.steps is not None:
             return "running"
         return "failed" if self.error is not None else "idle" if self.report is None else "done"
 
     def check(self) -> None:
-        """A program waits in vain when one of its queue pairs has failed."""
+        """Raise ProgramError if a queue pair has failed, because the program would wait for ever."""
         if self.steps is None:
             return
         failed = [f"{channel.qpn:#x}" for channel in self.rank.channels() if channel.qp.state is QpState.ERROR]
@@ -99,7 +99,7 @@ class Seat:
 
 @dataclass(slots=True)
 class Programs:
-    """The ranks of one worker, by host and number of their completion queue."""
+    """Ranks of one worker, by host and number of their completion queue."""
 
     seats: dict[tuple[int, int], Seat] = field(default_factory=dict)
     _queues: dict[tuple[int, int], CompletionQueue] = field(default_factory=dict)
@@ -107,22 +107,22 @@ class Programs:
 
     @property
     def running(self) -> bool:
-        """Whether any program runs."""
+        """Report whether any program runs."""
         return any(seat.steps is not None for seat in self.seats.values())
 
     def turn(self) -> bool:
-        """Let every program go on; whether any did."""
+        """Continue every program; return whether any did something."""
         moved = [seat.turn() for seat in self.seats.values()]
         return any(moved)
 
     def new_queue(self, host: int) -> int:
-        """The number of a new completion queue."""
+        """Create a completion queue; return its number."""
         number = next(self._numbers)
         self._queues[host, number] = CompletionQueue()
         return number
 
     def sending(self) -> dict[tuple[int, int], Sending]:
-        """What the last program of each rank sends, by host and queue pair."""
+        """Return what the last program of each rank sends, by host and queue pair."""
         return {
             (host, qpn): Sending(volume.ends_at(seat.posted_before[qpn]), volume.data_bytes == 0)
             for (host, _), seat in self.seats.items()
@@ -130,19 +130,19 @@ class Programs:
         }
 
     def queue(self, host: int, number: int) -> CompletionQueue:
-        """A completion queue. Raises RequestError if there is none of that number."""
+        """Return a completion queue. Raises RequestError if there is none of that number."""
         if (host, number) not in self._queues:
             raise RequestError(f"h{host} has no completion queue {number}")
         return self._queues[host, number]
 
     def seat(self, host: int, number: int) -> Seat:
-        """A rank. Raises RequestError if there is none of that number."""
+        """Return a rank. Raises RequestError if there is none of that number."""
         if (host, number) not in self.seats:
             raise RequestError(f"h{host} has no rank at completion queue {number}")
         return self.seats[host, number]
 
     def forget(self, host: int, number: int) -> None:
-        """Drop a completion queue, and the rank that has it. Raises RequestError if there is none."""
+        """Remove a completion queue and its rank. Raises RequestError if there is none."""
         self.queue(host, number)
         self.seats.pop((host, number), None)
         del self._queues[host, number]

@@ -1,7 +1,7 @@
-"""A host's part in a job: queue pairs to the others, memory, and what has arrived and what is done so far.
+"""A host's rank in a job: queue pairs to the others, memory, and the messages that arrived and completed.
 
-Programs write and wait through it and know neither queue pairs nor packets. It never blocks: to wait is to yield a
-condition, which `Programs` looks at when completions have come.
+Programs write and wait through it and know neither queue pairs nor packets. It never blocks: a program waits by
+yielding a condition, which `Programs` checks when completions arrive.
 """
 
 from collections import deque
@@ -22,10 +22,10 @@ T = TypeVar("T")
 
 Condition = Callable[[], bool]
 Steps = Generator[Condition | None, None, T]
-"""A program at work: goes on when the condition it yields holds, after None with the next turn."""
+"""A running program: it continues when the condition that it yields holds, after None with the next turn."""
 
 BARRIER_BYTES = 1
-"""Of a message that tells nothing but that it came."""
+"""Size of a message without content, used for barriers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """The queue pairs to one peer and, by name, the memory it has opened."""
+    """Queue pairs to one peer, and the memory it has opened, by name."""
 
     channels: tuple[Channel, ...]
     opened: Mapping[str, Opened]
@@ -46,7 +46,7 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Bytes `offset` .. `offset + bytes - 1` of the memory of a name."""
+    """Bytes `offset` .. `offset + bytes - 1` of a named memory."""
 
     memory: str
     offset: int
@@ -54,25 +54,25 @@ class Span:
 
 
 class Volume(NamedTuple):
-    """What a program sends on one queue pair; packets and data are None when time decides."""
+    """Amount that a program sends on one queue pair; packets and data are None if the duration decides."""
 
     packets: int | None
-    """Barriers included."""
+    """Number of packets, barriers included."""
     data_bytes: int | None
-    """Without barriers; 0 on a queue pair that carries only barriers."""
+    """Bytes without barriers; 0 on a queue pair that carries only barriers."""
     barrier_bytes: int = 0
 
     @classmethod
     def of(cls, size: int, pmtu: int, times: int | None) -> "Volume":
-        """Of `times` messages of `size` bytes."""
+        """Compute the volume of `times` messages of `size` bytes."""
         return cls(None, None) if times is None else cls(times * -(-size // pmtu), times * size)
 
     def ends_at(self, posted_bytes: int) -> int | None:
-        """Payload bytes that a queue pair will have posted in the end, if it had posted so many before."""
+        """Compute the payload bytes that a queue pair will have posted in the end, after `posted_bytes` before."""
         return None if self.data_bytes is None else posted_bytes + self.data_bytes + self.barrier_bytes
 
     def and_also(self, other: "Volume") -> "Volume":
-        """The sum of both."""
+        """Add two volumes."""
         packets, data = _sum(self.packets, other.packets), _sum(self.data_bytes, other.data_bytes)
         return Volume(packets, data, self.barrier_bytes + other.barrier_bytes)
 
@@ -82,17 +82,17 @@ def _sum(one: int | None, other: int | None) -> int | None:
 
 
 Volumes = dict[int, Volume]
-"""By queue pair."""
+"""Volumes by queue pair."""
 
 
 def added(volumes: Volumes, more: Volumes) -> Volumes:
-    """The sum of each queue pair."""
+    """Add the volumes of each queue pair."""
     nothing = Volume(0, 0)
     return volumes | {qpn: volumes.get(qpn, nothing).and_also(volume) for qpn, volume in more.items()}
 
 
 class Rank:
-    """Number `number` of a job's `count` hosts."""
+    """Rank `number` of a job with `count` hosts."""
 
     def __init__(
         self,
@@ -103,7 +103,7 @@ class Rank:
         completions: CompletionQueue,
         clock: Callable[[], int],
     ) -> None:
-        """`links` by peer's number; their queue pairs report to `completions`; `clock` tells nanoseconds."""
+        """Create a rank: `links` by peer's number, whose queue pairs use `completions`; `clock` returns nanoseconds."""
         self.number = number
         self.count = count
         self.links = links
@@ -113,27 +113,27 @@ class Rank:
         self.posted = 0
         """Messages posted on all queue pairs."""
         self.done = 0
-        """Messages of them that are acknowledged."""
+        """Posted messages that are acknowledged."""
         self.told = 0
-        """Immediate of the write that was waited for last."""
+        """Immediate of the last write that was waited for."""
         self.done_by = {channel.qpn: 0 for channel in self.channels()}
         self._channel = {channel.qpn: channel for channel in self.channels()}
         self._arrived: dict[int, deque[int]] = {qpn: deque() for qpn in self._channel}
         for channel in self.channels():
-            # As many as the peer may have on the way, again as many for those we have not looked at yet.
+            # As many as the peer may have in flight, and as many again for those not processed yet.
             channel.qp.post_receives(0, 2 * channel.qp.config.max_wimm)
 
     def floats(self, name: str) -> NDArray[np.float32]:
-        """Memory of that name as numbers, a view, (count,) float32; its length in bytes must be a multiple of four."""
+        """Return the named memory as a view, (count,) float32; its length in bytes must be a multiple of four."""
         return self.memory[name].data.view(np.float32)
 
     def channels(self) -> Iterator[Channel]:
-        """All queue pairs."""
+        """Iterate over all queue pairs."""
         for link in self.links.values():
             yield from link.channels
 
     def take(self) -> None:
-        """Note what has completed. Raises ProgramError when something failed."""
+        """Process completions. Raises ProgramError when something failed."""
         for item in self.completions.poll():
             if item.status is not CompletionStatus.SUCCESS:
                 raise ProgramError(f"queue pair {item.qpn:#x}: {item.status.value}")
@@ -146,7 +146,7 @@ class Rank:
                 self.done_by[item.qpn] += item.count
 
     def write(self, peer: int, source: Span, target: Span, imm: int) -> None:
-        """Write ours to a peer's memory, in equal parts over the queue pairs; each part tells `imm`."""
+        """Write our memory to a peer's, in equal parts over the queue pairs; each part carries `imm`."""
         for channel, start, size in self._parts(peer, source.bytes):
             self.post(channel, peer, source, target, start, size, size, imm)
 
@@ -175,7 +175,7 @@ class Rank:
         self.posted += len(messages)
 
     def arrival(self, peer: int, size: int, imm: int | None = None) -> Condition:
-        """Holds when the peer's next write of `size` bytes is here, all parts of it; takes it, and keeps what it told.
+        """Return a condition for the peer's next write of `size` bytes, all parts of it; it keeps the immediate.
 
         Raises ProgramError if that is not `imm`, where one is given.
         """
@@ -193,16 +193,16 @@ class Rank:
         return has_arrived
 
     def written(self) -> Condition:
-        """Holds when all that was posted is acknowledged, so that its memory may be changed."""
+        """Return a condition that holds when everything posted is acknowledged, so its memory may be changed."""
         return lambda: self.done == self.posted
 
     def more_written(self) -> Condition:
-        """Holds when something posted has been acknowledged since now."""
+        """Return a condition that holds when another posted message has been acknowledged."""
         seen = self.done
         return lambda: self.done > seen
 
     def barrier(self, imm: int) -> Steps[None]:
-        """Go on when everybody is here and all of ours is acknowledged: all tell rank 0, and are told by it."""
+        """Wait until all ranks are here and our messages are acknowledged: all write to rank 0, which answers."""
         token = Span("token", 0, BARRIER_BYTES)
         if self.number:
             self.write(0, token, token, imm)
@@ -215,18 +215,18 @@ class Rank:
         yield self.written()
 
     def barrier_volumes(self, times: int) -> Volumes:
-        """What so many barriers send."""
+        """Compute the volumes of `times` barriers."""
         peers = [0] if self.number else range(1, self.count)
         return {self.links[peer].channels[0].qpn: Volume(times, 0, times * BARRIER_BYTES) for peer in peers}
 
     def write_volumes(self, peer: int, size: int, times: int | None) -> Volumes:
-        """What `times` writes of `size` bytes send; None: as many as time allows."""
+        """Compute the volumes of `times` writes of `size` bytes; None: the duration decides."""
         return {
             channel.qpn: Volume.of(part, channel.qp.config.pmtu, times) for channel, _, part in self._parts(peer, size)
         }
 
     def _parts(self, peer: int, size: int) -> Iterator[tuple[Channel, int, int]]:
-        """A message over the queue pairs of a link: full packets each, the last part shorter, none empty."""
+        """Cut a message over the queue pairs of a link: full packets each, the last part shorter, none empty."""
         channels = self.links[peer].channels
         shares = shares_of(size, len(channels), channels[0].qp.config.pmtu)
         for channel, (start, part) in zip(channels, shares, strict=False):

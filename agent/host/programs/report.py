@@ -1,4 +1,4 @@
-"""What a program measured: totals, the spread of its iterations, the best rate. Pure."""
+"""Measurements of a program: totals, the spread of its iterations, the best rate. Pure."""
 
 from dataclasses import dataclass, field
 
@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """Nanoseconds of n iterations; percentiles are those of a sorted list, without interpolation.
+    """Nanoseconds of n iterations; percentiles are entries of the sorted list, without interpolation.
 
-    The median of an even number is the mean of the two in the middle.
+    The median of an even number is the mean of the middle two.
     """
 
     min: int
@@ -24,25 +24,25 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """One program on one rank."""
+    """Report of one program on one rank."""
 
     iterations: int = 0
-    """Timed ones: messages of `write_bw`, round trips of `write_lat`, rounds of a pattern."""
+    """Timed iterations: messages of `write_bw`, round trips of `write_lat`, rounds of a pattern."""
     bytes: int = 0
-    """Payload that this rank sent in them."""
+    """Payload bytes that this rank sent in them."""
     elapsed_ns: int = 0
-    """From the first post to the end of the last."""
+    """Time from the first post to the end of the last iteration."""
     best_ns_per_message: float | None = None
-    """Of the fastest stretch from a post to a completion."""
+    """Time per message of the fastest stretch from a post to a completion."""
     spread: Spread | None = None
-    """Of the iterations, where each is timed."""
+    """Spread of the iterations, if each is timed."""
     checked: int | None = None
-    """Elements compared with what they should be."""
+    """Number of elements compared with their expected values."""
     wrong: int | None = None
 
 
 def spread_of(samples_ns: NDArray[np.int64]) -> Spread | None:
-    """The spread of (n,) times; None of none."""
+    """Compute the spread of (n,) times; None if there are none."""
     if not len(samples_ns):
         return None
     ordered = np.sort(samples_ns)
@@ -62,12 +62,12 @@ def spread_of(samples_ns: NDArray[np.int64]) -> Spread | None:
 
 
 MOST_BATCHES = 2048
-"""A pace looks at so many (our choice: the cost grows with the square, and this many take 30 ms)."""
+"""Batches that are considered (our choice: the cost grows with the square, and this many take 30 ms)."""
 
 
 @dataclass(slots=True)
 class Pace:
-    """When messages were posted and when they completed, in batches; their best rate as perftest defines it."""
+    """Times at which batches of messages were posted and completed; their best rate as perftest defines it."""
 
     posts: list[tuple[int, int]] = field(default_factory=list)
     """(time, number of the first message posted then)."""
@@ -75,19 +75,19 @@ class Pace:
     """(time, messages completed by then)."""
 
     def post(self, now_ns: int, first: int) -> None:
-        """Messages from number `first` on are posted."""
+        """Record that messages from number `first` on were posted."""
         if len(self.posts) < MOST_BATCHES:
             self.posts.append((now_ns, first))
 
     def complete(self, now_ns: int, count: int) -> None:
-        """So many messages are complete."""
+        """Record that `count` messages are complete."""
         if len(self.completions) < MOST_BATCHES:
             self.completions.append((now_ns, count))
 
     def best_ns_per_message(self) -> float | None:
-        """Least of (completion of j - posting of i) / (j - i + 1) over all messages i <= j.
+        """Return the least (completion of j - posting of i) / (j - i + 1) over all messages i <= j.
 
-        Messages of a batch share a time, so of each only its first post or last completion can be the least.
+        Messages of a batch share a time, so only the first post or last completion of each can give the least.
         """
         if not self.completions:
             return None

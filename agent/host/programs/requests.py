@@ -1,4 +1,4 @@
-"""Requests about completion queues, ranks and programs, as records; the reply's fields stand in braces."""
+"""Requests about completion queues, ranks and programs, as records; braces show the reply's fields."""
 
 from typing import Literal
 
@@ -16,11 +16,11 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class CreateCq(_Request, frozen=True, tag="create_cq"):
-    """Make a completion queue on `host` for queue pairs to come; it is told of their writes, too: {cq}."""
+    """Create a completion queue on `host` for later queue pairs; it gets completions of their writes too: {cq}."""
 
     host: int
     leased: bool = False
-    """Destroyed, with the rank that has it, when this connection ends."""
+    """Destroy it and the rank that uses it when this connection ends."""
 
 
 class OpenedMemory(_Record, frozen=True):
@@ -40,22 +40,22 @@ class LinkEnds(_Record, frozen=True):
 class CreateRank(_Request, frozen=True, tag="create_rank"):
     """Give `host` number `number` in a job of `count` hosts; receives are posted: {}.
 
-    All ranks of a job are made before a program is started on any.
+    Create all ranks of a job before starting a program on any.
     """
 
     host: int
     cq: int
-    """Where all queue pairs of the rank report; it names the rank from here on."""
+    """Completion queue of all queue pairs of the rank; it identifies the rank in later requests."""
     number: int
     count: int
     links: dict[int, LinkEnds]
-    """By the peer's number; every rank but 0 has one to rank 0."""
+    """Queue pairs by the peer's number; every rank but 0 has one to rank 0."""
     memory: dict[str, int]
     """Keys of our regions by name; `token`, of at least one byte, is for barriers."""
 
 
 class WriteBwOrder(_Record, frozen=True, tag_field="program", tag="write-bw"):
-    """As `agent.host.programs.write_bw.WriteBw`."""
+    """Parameters of `agent.host.programs.write_bw.WriteBw`."""
 
     message_bytes: int
     iterations: int | None = None
@@ -65,7 +65,7 @@ class WriteBwOrder(_Record, frozen=True, tag_field="program", tag="write-bw"):
 
 
 class WriteLatOrder(_Record, frozen=True, tag_field="program", tag="write-lat"):
-    """As `agent.host.programs.write_lat.WriteLat`."""
+    """Parameters of `agent.host.programs.write_lat.WriteLat`."""
 
     message_bytes: int
     iterations: int | None = None
@@ -75,7 +75,7 @@ class WriteLatOrder(_Record, frozen=True, tag_field="program", tag="write-lat"):
 
 
 class CollectiveOrder(_Record, frozen=True, tag_field="program", tag="collective"):
-    """As `agent.host.programs.collective.Collective`."""
+    """Parameters of `agent.host.programs.collective.Collective`."""
 
     pattern: Pattern
     count: int
@@ -89,10 +89,10 @@ Order = WriteBwOrder | WriteLatOrder | CollectiveOrder
 
 
 class StartProgram(_Request, frozen=True, tag="start_program"):
-    """Start a program on a rank; it waits for the others itself: {packets, announced}.
+    """Start a program on a rank; it waits for the other ranks itself: {packets, announced}.
 
     `packets` are those of each queue pair, if known. With `epoch` the queue pairs numbered `announce` are announced to
-    the leaves first, those of them that send anything; `announced` are their numbers.
+    the leaves first, if they send anything; `announced` lists their numbers.
     """
 
     host: int
@@ -103,14 +103,14 @@ class StartProgram(_Request, frozen=True, tag="start_program"):
 
 
 class ProgramResult(_Request, frozen=True, tag="program_result"):
-    """How the last program of a rank is or was: {state, error, report}, state `idle`, `running`, `done` or `failed`."""
+    """Report the last program of a rank: {state, error, report}, state `idle`, `running`, `done` or `failed`."""
 
     host: int
     cq: int
 
 
 class DestroyRank(_Request, frozen=True, tag="destroy_rank"):
-    """Forget a rank and its completion queue, before its queue pairs: {}."""
+    """Destroy a rank and its completion queue, before its queue pairs: {}."""
 
     host: int
     cq: int

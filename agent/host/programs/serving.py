@@ -1,4 +1,4 @@
-"""What the requests about ranks and programs do."""
+"""Execution of requests about ranks and programs."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -37,18 +37,18 @@ class ProgramCommands:
     now_ns: Callable[[], int]
 
     def serve(self, request: ask.ProgramRequest) -> Reply:
-        """Do what is asked. Raises RequestError or CoreError when it cannot be done."""
+        """Serve one request. Raises RequestError or CoreError when it cannot be done."""
         serve: Callable[[ProgramCommands, Any], Reply] = _SERVE[type(request)]
         return serve(self, request)
 
     def create_cq(self, request: ask.CreateCq) -> Reply:
-        """Make a completion queue. Raises RequestError."""
+        """Create a completion queue. Raises RequestError."""
         if request.host not in self.engine.hosts:
             raise RequestError(f"h{request.host} is not driven by this worker")
         return {"cq": self.programs.new_queue(request.host)}
 
     def create_rank(self, request: ask.CreateRank) -> Reply:
-        """Make a rank of what is there already. Raises RequestError."""
+        """Create a rank of existing queue pairs and regions. Raises RequestError."""
         queue = self.programs.queue(request.host, request.cq)
         runtime = self.engine.hosts[request.host]
         links = {peer: _link(runtime, queue, ends) for peer, ends in request.links.items()}
@@ -62,7 +62,7 @@ class ProgramCommands:
         return {}
 
     def start_program(self, request: ask.StartProgram) -> Reply:
-        """Start what was ordered, announced if it has an epoch. Raises RequestError."""
+        """Start a program; with an epoch, announce it. Raises RequestError."""
         seat = self.programs.seat(request.host, request.cq)
         program = _PROGRAMS[type(request.order)](**msgspec.structs.asdict(request.order))
         packets = _packets(program.volumes(seat.rank))
@@ -71,7 +71,7 @@ class ProgramCommands:
         return {"packets": packets, "announced": announced}
 
     def _announce(self, request: ask.StartProgram, epoch: int, packets: dict[int, int] | None) -> list[int]:
-        """Announce the queue pairs asked for; the numbers of those that send anything."""
+        """Announce the requested queue pairs; return the numbers of those that send anything."""
         if packets is None:
             raise RequestError("a program that ends by time cannot be announced: its packets are not known")
         runtime = self.engine.hosts[request.host]
@@ -81,14 +81,14 @@ class ProgramCommands:
         return chosen
 
     def program_result(self, request: ask.ProgramResult) -> Reply:
-        """How a program goes."""
+        """Report the state and result of a program."""
         seat = self.programs.seat(request.host, request.cq)
         seat.check()
         report = None if seat.report is None else asdict(seat.report)
         return {"state": seat.state, "error": seat.error, "report": report}
 
     def destroy_rank(self, request: ask.DestroyRank) -> Reply:
-        """Forget a rank, whatever it does."""
+        """Destroy a rank, even if its program runs."""
         self.programs.forget(request.host, request.cq)
         return {}
 
@@ -103,7 +103,7 @@ _SERVE: dict[type[Any], Callable[[ProgramCommands, Any], Reply]] = {
 
 
 def _packets(volumes: Volumes) -> dict[int, int] | None:
-    """By queue pair; None when time decides."""
+    """Return packets by queue pair; None if the duration decides."""
     known = {qpn: volume.packets for qpn, volume in volumes.items() if volume.packets is not None}
     return known if len(known) == len(volumes) else None
 

@@ -1,4 +1,4 @@
-"""Bandwidth of writes as perftest's `ib_write_bw` measures it: every queue pair keeps so many messages outstanding."""
+"""Bandwidth of writes as perftest's `ib_write_bw` measures it: every queue pair keeps `depth` messages outstanding."""
 
 from dataclasses import dataclass
 
@@ -7,30 +7,33 @@ from agent.host.programs.report import Pace, Report
 from agent.io.runtime import Channel
 
 BUFFER_BYTES = 1 << 18
-"""Memory a queue pair cycles through when its messages are smaller. Our choice: many small ones in one post."""
+"""Memory that a queue pair cycles through when its messages are smaller. Our choice: many small messages per post."""
 
 _START, _END = 0xB0000000, 0xB0000001
 
 
 def buffer_bytes(message_bytes: int) -> int:
-    """Memory that a queue pair needs at each end: whole messages, at least one."""
+    """Return the memory that a queue pair needs at each end: whole messages, at least one."""
     return max(1, BUFFER_BYTES // message_bytes) * message_bytes
 
 
 @dataclass(frozen=True, slots=True)
 class WriteBw:
-    """Rank 0 writes to rank 1, with `both` rank 1 also to rank 0; memory `source` and `target`, a part a queue pair."""
+    """Rank 0 writes to rank 1, and with `both` also rank 1 to rank 0.
+
+    Memory `source` and `target`, a part per queue pair.
+    """
 
     message_bytes: int
     iterations: int | None
-    """Messages a queue pair; None: until `duration_ns` have passed."""
+    """Messages per queue pair; None: until `duration_ns` have passed."""
     duration_ns: int
     depth: int
-    """Messages a queue pair keeps outstanding."""
+    """Messages that a queue pair keeps outstanding."""
     both: bool
 
     def volumes(self, rank: Rank) -> Volumes:
-        """What it will send on each queue pair."""
+        """Compute what the program will send on each queue pair."""
         sent = rank.barrier_volumes(2)
         if not self._sends(rank):
             return sent
@@ -41,7 +44,7 @@ class WriteBw:
         return added(sent, each)
 
     def run(self, rank: Rank) -> Steps[Report]:
-        """Post, keep the depth, wait for the last."""
+        """Post, keep the depth, and wait for the last message."""
         yield from rank.barrier(_START)
         report = Report()
         if self._sends(rank):
@@ -69,7 +72,7 @@ class _Sender:
         self._start_ns = rank.clock()
 
     def run(self) -> Steps[Report]:
-        """Until all messages are acknowledged, or the time is over."""
+        """Run until all messages are acknowledged, or the time is over."""
         rank, now_ns = self._rank, self._start_ns
         while not self._is_over(now_ns):
             for place, channel in enumerate(self._channels):
@@ -95,7 +98,7 @@ class _Sender:
         return self._completed >= order.iterations * len(self._channels)
 
     def _fill(self, place: int, channel: Channel, now_ns: int) -> None:
-        """Post what is missing to the depth, in runs of messages that lie behind one another in memory."""
+        """Post messages up to the depth, in runs of messages that are contiguous in memory."""
         order, qpn = self._order, channel.qpn
         size = buffer_bytes(order.message_bytes)
         outstanding = self._posted_by[qpn] - (self._rank.done_by[qpn] - self._done_before[qpn])

@@ -1,7 +1,8 @@
-"""Latency of writes as perftest's `ib_write_lat` measures it: a message to and fro, half of that time.
+"""Latency of writes as perftest's `ib_write_lat` measures it: half the time of a message and its answer.
 
-perftest watches the last byte in memory; here the message is a Write with Immediate, and its completion is watched, so
-that a message counts when it and all before it are in memory. Or else the time until the sender knows so itself.
+perftest polls the last byte in memory; here the message is a Write with Immediate whose completion is polled, so a
+message counts when it and all before it are in memory. Alternatively, the time until the sender's own completion is
+measured.
 """
 
 from dataclasses import dataclass
@@ -15,24 +16,24 @@ from agent.host.programs.report import Report, spread_of
 _START, _END, _PING, _LAST = range(0xA0000000, 0xA0000004)
 
 _TIMES = {"answer": 2, "completion": 1}
-"""Messages one after the other in what is timed."""
+"""Messages in sequence per timed iteration."""
 
 
 @dataclass(frozen=True, slots=True)
 class WriteLat:
-    """Rank 0 asks rank 1, one message at a time; memory `source` and `target`."""
+    """Rank 0 sends to rank 1, one message at a time; memory `source` and `target`."""
 
     message_bytes: int
     iterations: int | None
-    """Timed ones; None: until `duration_ns` have passed."""
+    """Timed iterations; None: until `duration_ns` have passed."""
     duration_ns: int
     warmup: int
-    """Messages before them."""
+    """Iterations before the timed ones."""
     until: Literal["answer", "completion"]
     """What ends a message: half the round trip to the peer's answer, or the sender's own completion."""
 
     def volumes(self, rank: Rank) -> Volumes:
-        """What it will send on each queue pair."""
+        """Compute what the program will send on each queue pair."""
         sent = rank.barrier_volumes(2)
         if self.until == "completion" and rank.number:
             return sent
@@ -40,7 +41,7 @@ class WriteLat:
         return added(sent, rank.write_volumes(1 - rank.number, self.message_bytes, times))
 
     def run(self, rank: Rank) -> Steps[Report]:
-        """Ask, answer, take the time."""
+        """Send, answer and measure the time."""
         yield from rank.barrier(_START)
         report = Report()
         if rank.number == 0:

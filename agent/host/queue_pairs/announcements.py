@@ -1,8 +1,9 @@
-"""What senders say to the leaves of a flow: announced before its first packet, closed after its last, path by path.
+"""Announcements of flows to leaves: before a flow's first packet, and after its last with the packets per path.
 
-A closing announcement leaves by every path behind all first transmissions, so on a path that keeps order it is a
-barrier. It comes in copies, turns apart, since a path that loses packets loses these, too. A whole plane may lose them
-all, so each plane's declaration is also sent in all other planes, where it only states what was sent.
+A closing announcement leaves on every path behind all first transmissions, so on a path that keeps order it is a
+barrier. It is sent in several copies, in different turns, since a path that loses packets loses these too. A whole
+plane may lose them all, so each plane's announcement is also sent in all other planes, where it only reports what was
+sent.
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,21 +21,22 @@ from agent.wire.constants import AnnounceKind
 from agent.wire.ev import EvCodec
 
 CLOSING_COPIES = 3
-"""Of every closing announcement on every path, a turn apart (a control period, 5 ms). Our choice: a path that drops a
-tenth of its packets still brings one in 999 of 1000 flows; where none comes, the leaf waits until the path is quiet."""
+"""Copies of every closing announcement on every path, each in another turn (a control period, 5 ms). Our choice: a path
+that drops a tenth of its packets still delivers one in 999 of 1000 flows; where none arrives, the leaf waits until the
+path is quiet."""
 
 
 @dataclass(slots=True)
 class _OpenFlow:
-    """A flow that was announced and not closed to the last copy."""
+    """A flow that was announced and whose last closing copy was not sent yet."""
 
     runtime: HostRuntime
     channel: Channel
     first: int
     announced: Sequence[Announcement]
-    """One a plane."""
+    """One announcement per plane."""
     closing: list[list[tuple[int, bytes]]] | None = None
-    """(plane, frame) of all that one turn sends, for each turn to come; None until all has left."""
+    """(plane, frame) for each turn to come; None until all packets have left."""
 
 
 class Declarations:
@@ -49,7 +51,7 @@ class Declarations:
     def announce(self, runtime: HostRuntime, channel: Channel, epoch: int, packets: int) -> None:
         """Queue the announcement of the next `packets` packets to be posted: one on every path of every plane.
 
-        A pair below one leaf crosses no spine and is not announced.
+        A pair of hosts below one leaf crosses no spine and is not announced.
         """
         qp, first = channel.qp, channel.qp.posted_pkts
         if runtime.address.leaf == self._peers[channel.peer_host].leaf:
@@ -79,7 +81,7 @@ class Declarations:
         self._open.append(_OpenFlow(runtime, channel, first, announced))
 
     def turn(self) -> None:
-        """Close what has left since the last turn, one copy a turn. To be called every control period."""
+        """Close flows that have left since the last turn, one copy per turn. Call this every control period."""
         if not self._open:
             return
         for channel in {id(flow.channel.qp): flow.channel for flow in self._open}.values():
@@ -104,9 +106,12 @@ class Declarations:
     def _elsewhere(
         self, flow: _OpenFlow, said: Announcement, shares: NDArray[np.int64]
     ) -> Iterator[list[tuple[int, bytes]]]:
-        """What each turn sends of one plane's declaration in the others: a frame a plane, over another spine each time.
+        """Return frames of one plane's announcement for the other planes.
 
-        One path is enough: a plane of which three paths lose a frame each is not the plane that tells of others.
+        One per plane and turn, over another spine each time.
+
+        One path is enough: a plane in which three paths lose a frame each is not a plane that carries others'
+        announcements.
         """
         planes = [each.plane for each in flow.announced if each.plane != said.plane]
         for turn in range(CLOSING_COPIES):
@@ -119,7 +124,7 @@ class Declarations:
             yield list(zip(planes, frames, strict=True))
 
     def _by_spine(self, channel: Channel, share: FlowShare, plane: int) -> NDArray[np.int64]:
-        """(k,) first transmissions over each spine of a plane, copies of a path together."""
+        """Count (k,) first transmissions over each spine of a plane; copies of a path are added."""
         mine = channel.profile.planes == plane
         spines = self._codec.spine_of(channel.profile.evs[mine])
         return np.bincount(spines, weights=share.tx_first[mine], minlength=self._spines).astype(np.int64)
@@ -127,7 +132,7 @@ class Declarations:
     def _frames(
         self, runtime: HostRuntime, channel: Channel, said: Announcement, shares: NDArray[np.int64] | None
     ) -> list[bytes]:
-        """One frame for every path of the announcement's plane."""
+        """Build one frame for every path of the announcement's plane."""
         evs = [self._codec.ev_of(said.plane, spine, said.src_leaf) for spine in range(self._spines)]
         peer = self._peers[channel.peer_host]
         return runtime.codec.encode_announcements(
@@ -136,6 +141,6 @@ class Declarations:
 
 
 def _lives(flow: _OpenFlow) -> bool:
-    """Whether the queue pair still exists: one that was destroyed in mid-flow is never closed."""
+    """Report whether the queue pair still exists: a flow whose queue pair was destroyed is never closed."""
     known = flow.runtime.channels.get(flow.channel.qpn)
     return known is not None and known.qp is flow.channel.qp

@@ -1,4 +1,4 @@
-"""Links that no queue pair of this worker may use: a controller's list, and which EVs of a queue pair cross them."""
+"""Links that no queue pair of this worker may use (a controller's list), and the EVs that cross them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -13,13 +13,13 @@ from agent.wire.ev import EvCodec
 
 @dataclass(slots=True)
 class Denylist:
-    """The list in force. Rows of an EV profile are denied while their path crosses a link of it."""
+    """The denylist in force. Rows of an EV profile are denied while their path crosses one of its links."""
 
     codec: EvCodec
     links: frozenset[DeniedLink] = field(default_factory=frozenset)
 
     def change(self, links: Iterable[DeniedLink], channels: Iterable[tuple[Channel, int, int]], now_ns: int) -> int:
-        """Put `links` in force in place of what was, for (queue pair, its leaf, its peer's leaf); EVs now denied."""
+        """Replace the list by `links`, for (queue pair, its leaf, its peer's leaf); return the number of denied EVs."""
         before, self.links = self.links, frozenset(links)
         denied = 0
         for channel, own, peer in channels:
@@ -30,16 +30,16 @@ class Denylist:
         return denied
 
     def apply(self, channel: Channel, own: int, peer: int, now_ns: int) -> None:
-        """Let a new queue pair follow."""
+        """Apply the list to a new queue pair."""
         if self.links:
             channel.qp.deny(self._rows(channel, own, peer, self.links), now_ns)
 
     def covers(self, ev: int, own: int, peer: int) -> bool:
-        """Whether the path of a value from leaf `own` to leaf `peer` crosses a denied link."""
+        """Report whether the path of a value from leaf `own` to leaf `peer` crosses a denied link."""
         return bool(len(self._crossing(np.array([ev], np.uint32), own, peer, self.links)))
 
     def _rows(self, channel: Channel, own: int, peer: int, links: frozenset[DeniedLink]) -> NDArray[np.int64]:
-        """EV rows whose path crosses any of the links on its way from leaf `own` to leaf `peer`."""
+        """Return EV rows whose path crosses any of the links on its way from leaf `own` to leaf `peer`."""
         return self._crossing(channel.profile.evs, own, peer, links)
 
     def _crossing(

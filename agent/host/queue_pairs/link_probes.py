@@ -1,7 +1,7 @@
-"""Probes over links that are denied, so that a controller learns when they deliver again.
+"""Probes over denied links, so that a controller knows when they deliver again.
 
-EV probes of the node pair, which belong to no queue pair: a denied value is still used by none. One probe a link and
-turn of this worker, sources and destinations taking turns. Counts; the controller concludes.
+They are EV probes of the host pair, which belong to no queue pair: no queue pair uses a denied value. One probe per
+link and control period of this worker; sources and destinations take turns. This module counts; the controller decides.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -15,29 +15,29 @@ from agent.wire.ev import EvCodec
 
 @dataclass(slots=True)
 class LinkTally:
-    """What probes over one link have shown since it is probed."""
+    """Results of probes over one link since its probing began."""
 
     answered: int = 0
     lost: int = 0
     turn: int = 0
-    """Probes asked for, which also says whose turn it is."""
+    """Number of probes requested; selects the source and destination of the next one."""
 
 
 @dataclass(slots=True)
 class LinkProbes:
-    """Those of one worker's hosts."""
+    """Link probes of one worker's hosts."""
 
     codec: EvCodec
     leaf_of: Mapping[int, int]
-    """Of every host of the lab."""
+    """Leaf of every host of the lab."""
     tallies: dict[DeniedLink, LinkTally] = field(default_factory=dict)
 
     def probe(self, links: Iterable[DeniedLink]) -> None:
-        """Probe these links from now on, in place of those before; what is known of a link is kept."""
+        """Probe these links from now on instead of the previous ones; results of links that stay are kept."""
         self.tallies = {link: self.tallies.get(link, LinkTally()) for link in links}
 
     def turn(self, hosts: Collection[HostRuntime]) -> None:
-        """Take the hosts' answers in and send the next probes. To be called every control period."""
+        """Process the hosts' answers and send the next probes. Call this every control period."""
         if not self.tallies:
             return
         for runtime in hosts:
@@ -51,7 +51,7 @@ class LinkProbes:
                 tally.turn += 1
 
     def _ways(self, link: DeniedLink, hosts: Collection[HostRuntime]) -> Iterator[tuple[HostRuntime, Neighbour, int]]:
-        """From whom to whom a link can be tried, and the value that leads over it."""
+        """Return pairs of hosts between which a link can be probed, and the value whose path crosses it."""
         for runtime in hosts:
             own = runtime.address.leaf
             ev = self.codec.ev_of(link.plane, link.spine, own)

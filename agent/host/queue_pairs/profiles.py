@@ -1,6 +1,6 @@
-"""The EV profile of a queue pair: picked, given or generated values, each of which must name a path to its peer.
+"""EV profile of a queue pair: picked, given or generated values, each of which must name a path to its peer.
 
-MRC API, EV profiles: modes AUTO, EXP and GEN. Hosts below one leaf have one path a plane and take it in every mode.
+MRC API, EV profiles: modes AUTO, EXP and GEN. Hosts below one leaf have one path per plane and use it in every mode.
 """
 
 from dataclasses import dataclass
@@ -25,11 +25,11 @@ class Paths:
     fabric: FabricSettings
     src_leaf: int
     is_local: bool
-    """Both are below one leaf."""
+    """Both hosts are below the same leaf."""
     codec: EvCodec
 
     def profile(self, settings: ProfileSettings, copies: int, rng: np.random.Generator) -> EvProfile:
-        """The profile asked for; `copies` EVs a path are there to pick from. Raises RequestError or ConfigError."""
+        """Make the requested profile; AUTO picks from `copies` EVs per path. Raises RequestError or ConfigError."""
         if self.is_local or settings.mode == "AUTO":
             return self._picked(None if self.is_local else settings.count, copies, rng)
         evs = settings.evs if settings.mode == "EXP" else self._generated(settings)
@@ -38,7 +38,7 @@ class Paths:
         return exp_profile(evs, [self._plane_of(ev) for ev in evs])
 
     def controlled(self) -> ProfilePaths:
-        """What a controller may choose from: every path once, and any value that names one. Raises nothing."""
+        """Return the choices of a controller: every path once, and any value that names one. Raises nothing."""
         evs = self._all(1)
         planes = dict(zip(evs.tolist(), self.codec.plane_of(evs).tolist(), strict=True))
 
@@ -58,7 +58,7 @@ class Paths:
         return EvProfile(values, planes) if count is None else auto_profile(values, planes, count, rng)
 
     def _all(self, copies: int) -> NDArray[np.uint32]:
-        """EVs of all paths, each `copies` times."""
+        """Return EVs of all paths, each `copies` times."""
         if copies < 1:
             raise RequestError(f"copies is {copies}, must be at least 1")
         turns: list[int | None] = [None] if self.is_local else [*range(self.fabric.spines)]
@@ -77,7 +77,7 @@ class Paths:
         return tuple(generated_evs(fields, settings.count).tolist())
 
     def _plane_of(self, ev: int) -> int:
-        """The plane of an EV. Raises RequestError unless it names a path of this fabric."""
+        """Return the plane of an EV. Raises RequestError unless it names a path of this fabric."""
         try:
             plane = plane_over_spine(ev, self.fabric.planes, self.fabric.spines, self.codec)
         except ConfigError as error:
@@ -86,7 +86,7 @@ class Paths:
 
 
 def plane_over_spine(ev: int, planes: int, spines: int, codec: EvCodec) -> int:
-    """The plane of an EV that names a path over a spine of a fabric. Raises ConfigError if it does not."""
+    """Return the plane of an EV that names a path over a spine. Raises ConfigError if it does not."""
     try:
         path = codec.path_of(ev)
     except (WireError, OverflowError) as error:

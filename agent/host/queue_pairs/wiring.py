@@ -1,6 +1,6 @@
-"""Makes queue pairs and what surrounds them from settings: EV sets, templates, numbers, keys.
+"""Construction of queue pairs and their surroundings from settings: EV sets, templates, numbers, keys.
 
-Numbers are unique in a lab because a host's index is part of them, so workers need not agree on anything.
+Numbers are unique in a lab because a host's index is part of them, so workers need not coordinate.
 """
 
 from collections.abc import Collection, Container, Iterable, Iterator
@@ -34,16 +34,17 @@ from agent.wire.constants import ENDPOINT_QPN, Dscp
 from agent.wire.ev import EvCodec
 
 _QPN_BITS = 12
-"""A QP number is host << 12 | n: 4095 QPs at a time on each of 4096 hosts. Our choice; SprayCheck keys by it."""
+"""Low bits of a QP number, host << 12 | n: 4095 QPs at a time on each of 4096 hosts. Our choice; SprayCheck uses it as
+a key."""
 
 _KEY_BITS = 16
-"""A remote key is host << 16 | n: 65535 regions at a time. Our choice."""
+"""Low bits of a remote key, host << 16 | n: 65535 regions at a time. Our choice."""
 
 _REGION_ALIGN = 1 << 21
-"""Regions begin on 2 MiB boundaries of a host's address space. Our choice: addresses read by eye."""
+"""Regions start at 2 MiB boundaries of a host's address space. Our choice: the addresses are easy to read."""
 
 _PICKING = 1
-"""Keeps the choice of EVs apart from the queue pair's own chance."""
+"""Seed component that separates the choice of EVs from the queue pair's other random numbers."""
 
 _EV_COLUMNS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
 
@@ -54,43 +55,43 @@ class Wiring:
 
     fabric: FabricSettings
     peers: dict[int, HostAddress]
-    """Where every host of the lab is."""
+    """Address of every host of the lab."""
     seed: int
     udp_port: int
     codec: EvCodec = field(default_factory=EvCodec)
     declarations: Declarations = field(init=False)
-    """What the leaves are told of flows."""
+    """Announcements of flows to leaves."""
     denylist: Denylist = field(init=False)
     """Links that no queue pair may use."""
     probes: LinkProbes = field(init=False)
-    """Over links of it that a controller wants to hear of."""
+    """Probes over those denied links that a controller wants to check."""
     profiles: ControlledProfiles = field(default_factory=ControlledProfiles)
     """EV profiles that a controller made."""
     _shared: dict[tuple[int, int], CongestionControl] = field(default_factory=dict)
-    """Windows for all queue pairs from one host to another."""
+    """Congestion windows shared by all queue pairs from one host to another."""
     _trimmable: dict[int, bool] = field(default_factory=dict)
     _last_qpn: dict[int, int] = field(default_factory=dict)
     _last_key: dict[int, int] = field(default_factory=dict)
     _next_va: dict[int, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Announcements go to the same peers by the same codec."""
+        """Create what shares these peers and this codec."""
         self.declarations = Declarations(self.fabric.spines, self.peers, self.codec)
         self.denylist = Denylist(self.codec)
         self.probes = LinkProbes(self.codec, {host: address.leaf for host, address in self.peers.items()})
 
     def introduce(self, hosts: Iterable[HostRuntime]) -> None:
-        """Let hosts answer any host of the lab that asks them something (MRC 5.2), queue pair or not."""
+        """Let hosts answer requests of any host of the lab (MRC 5.2), with or without a queue pair."""
         for runtime in hosts:
             runtime.neighbours.introduce = partial(self._stranger, runtime)
 
     def turn(self, hosts: Collection[HostRuntime]) -> None:
-        """Say to leaves and links what is to be said. To be called every control period."""
+        """Send due announcements and probes. Call this every control period."""
         self.declarations.turn()
         self.probes.turn(hosts)
 
     def next_key(self, runtime: HostRuntime, size: int) -> tuple[int, int]:
-        """Address and key for a new region of `size` bytes: (va, rkey). Raises RequestError."""
+        """Return address and key for a new region of `size` bytes: (va, rkey). Raises RequestError."""
         if size < 1:
             raise RequestError(f"a region of {size} bytes")
         host = runtime.host
@@ -108,7 +109,7 @@ class Wiring:
         controlled: int | None = None,
         now_ns: int = 0,
     ) -> Channel:
-        """A queue pair in INIT on `runtime` towards `peer_host`, over a `controlled` EV profile or one of its own.
+        """Create a queue pair in INIT on `runtime` towards `peer_host`, over a `controlled` EV profile or its own.
 
         Raises RequestError, ConfigError or ProfileStateError.
         """
@@ -148,14 +149,14 @@ class Wiring:
         self.denylist.apply(channel, runtime.address.leaf, self.peers[peer_host].leaf, now_ns)
 
     def forget(self, runtime: HostRuntime, channel: Channel) -> None:
-        """A queue pair is gone; a window that none shares any more goes with the last of them."""
+        """Remove a destroyed queue pair; a shared window goes with its last user."""
         self._trimmable.pop(channel.qpn, None)
         self.profiles.leave(channel.qpn)
         if all(other.peer_host != channel.peer_host for other in runtime.channels.values()):
             self._shared.pop((runtime.host, channel.peer_host), None)
 
     def ev_counters(self, runtime: HostRuntime, channel: Channel) -> Iterator[dict[str, Any]]:
-        """What a queue pair counted, EV by EV; the spine is None for a path that turns at the leaf."""
+        """Return counters of a queue pair per EV; the spine is None for a path that turns at the leaf."""
         counters = channel.qp.ev_counters()
         columns = tuple(getattr(counters, name) for name in _EV_COLUMNS)
         states, active = channel.qp.ev_states()
@@ -177,7 +178,7 @@ class Wiring:
             }
 
     def new_profile(self, runtime: HostRuntime, peer_host: int, modify_online: bool) -> int:
-        """A controlled EV profile in INIT for paths to `peer_host`; its number. Raises RequestError."""
+        """Create a controlled EV profile in INIT for paths to `peer_host`; return its number. Raises RequestError."""
         rng = np.random.default_rng((self.seed, runtime.host, peer_host, _PICKING))
         control = ControlledProfile(self._paths(runtime, peer_host).controlled(), rng, modify_online)
         return self.profiles.add(runtime.host, peer_host, control)
@@ -207,14 +208,14 @@ class Wiring:
         return Neighbour.of(peer_host, self.peers[peer_host].address, profile, template)
 
     def _stranger(self, runtime: HostRuntime, address: bytes) -> Neighbour | None:
-        """The host of an inner address, over every path to it; None if no other host of the lab has it."""
+        """Find the host of an inner address, over every path to it; None if no other host of the lab has it."""
         for host, peer in self.peers.items():
             if peer.address == address and host != runtime.host:
                 return self._neighbour(runtime, host, self._profile(runtime, host, QpSettings(), 0))
         return None
 
     def _control(self, runtime: HostRuntime, peer_host: int, settings: QpSettings) -> CongestionControl | None:
-        """The window of a new queue pair: none, its own, or the one of all queue pairs to that peer."""
+        """Return the window of a new queue pair: none, its own, or the one shared by all queue pairs to that peer."""
         if settings.nscc is None:
             return None
         pair = runtime.host, peer_host
@@ -242,7 +243,7 @@ class Wiring:
 
 
 def _next_free(last: dict[int, int], host: int, bits: int, used: Container[int], what: str) -> int:
-    """`host` before a number of `bits` bits other than 0, in turn: those of things that are gone come again.
+    """Return `host` before a number of `bits` bits other than 0, in turn; free numbers are used again.
 
     Raises RequestError when all are used.
     """

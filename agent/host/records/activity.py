@@ -1,4 +1,4 @@
-"""What queue pairs did since the last look, told from their counters: one record speaks for many packets.
+"""Activity records of queue pairs since the last look, from their counters: one record covers many packets.
 
 Costs nothing between two looks. Knows the names of records (docs/results-schema.md), not how they are written.
 """
@@ -17,12 +17,12 @@ from agent.io.runtime import Channel, HostRuntime
 
 Fields = dict[str, Any]
 _Totals = dict[str, dict[str, int]]
-"""By record, counters that only grow."""
+"""Counters that only grow, by record."""
 
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One record to be written; `qpn` is None where it is about a pair of hosts."""
+    """One record to write; `qpn` is None if it is about a pair of hosts."""
 
     host: int
     qpn: int | None
@@ -31,7 +31,7 @@ class Act:
 
 
 class Activity:
-    """Remembers what was told of each queue pair and each neighbour."""
+    """Remembers the last reported counters of each queue pair and each neighbour."""
 
     def __init__(self) -> None:
         self._told: dict[tuple[int, int], _Totals] = {}
@@ -39,7 +39,7 @@ class Activity:
         self._cwnd: dict[tuple[int, int], int] = {}
 
     def news(self, hosts: Iterable[HostRuntime]) -> Iterator[Act]:
-        """What has grown or changed since the last call, queue pair by queue pair."""
+        """Return what has grown or changed since the last call, per queue pair."""
         for runtime in hosts:
             for channel in runtime.channels.values():
                 yield from self._of_channel(runtime.host, channel)
@@ -67,7 +67,7 @@ class Activity:
                 yield event, grown
 
     def _beside(self, event: str, key: tuple[int, int], channel: Channel, progress: Progress) -> Fields:
-        """What stands in a record beside what has grown: where things are now."""
+        """Return the present values that a record carries besides the growth."""
         match event:
             case "SACK_TX":
                 return {"cack_psn": progress.cack_psn, "held": progress.held_pkts}

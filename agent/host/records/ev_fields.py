@@ -1,4 +1,4 @@
-"""Entropy values as records have them: in hex, and beside it the plane and spine that each of them names."""
+"""Entropy values in records: in hex, with the plane and spine that each of them names."""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -10,22 +10,22 @@ from agent.wire.ev import EvCodec
 
 _CODEC = EvCodec()
 _KEPT = 1 << 16
-"""Values whose paths are remembered: records name the same ones over and over. Our choice, above what a worker uses."""
+"""Values whose paths are cached: records name the same ones again and again. Our choice, above what a worker uses."""
 
 
 def ev_text(ev: int) -> str:
-    """`0xc0001005`."""
+    """Format a value as `0xc0001005`."""
     return f"{ev:#010x}"
 
 
 def paths_of(evs: Iterable[int]) -> dict[str, list[Any]]:
-    """`planes` and `spines` in the order of `evs`; no spine (None) where a path turns at a leaf."""
+    """Return `planes` and `spines` in the order of `evs`; spine None where a path turns at a leaf."""
     paths = [_path(ev) for ev in evs]
     return {"planes": [plane for plane, _ in paths], "spines": [spine for _, spine in paths]}
 
 
 def path_of(ev: int, prefix: str) -> dict[str, Any]:
-    """The same of one value: its plane and spine, their names after `prefix`."""
+    """Return plane and spine of one value, their names after `prefix`."""
     plane, spine = _path(ev)
     return {f"{prefix}_plane": plane, f"{prefix}_spine": spine}
 

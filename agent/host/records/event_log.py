@@ -1,9 +1,8 @@
-"""The agent's record of what happened: one JSON object a line, appended to a file.
+"""Event log of the agent: one JSON object per line, appended to a file.
 
-Losses and timeouts come in crowds, so those of a queue pair are summed by EV until the next `flush`; what is told in
-detail is read from counters then.
-Of a file that grows too long the older half goes, and a record tells how much that was.
-Knows the shape of a record (docs/results-schema.md), not what anybody concludes from it.
+Losses and timeouts come in bursts, so those of a queue pair are summed per EV until the next `flush`; activity in
+detail is read from counters then. When the file grows too long its older half is dropped, and a record states how much
+that was. Knows the shape of a record (docs/results-schema.md), not the conclusions drawn from it.
 """
 
 import os
@@ -26,22 +25,22 @@ from agent.wire.constants import NackReason
 from agent.wire.ranges import VERSION
 
 MOST_BYTES = 64 << 20
-"""That a worker's log may hold unless it is told otherwise; it is kept in memory. A few hundred thousand records, of
-which a run that loses 1 % of its packets makes some hundred (our choice)."""
+"""Default size limit of a worker's log, which is kept in memory. A few hundred thousand records fit; a run that loses 1
+% of its packets writes some hundred (our choice)."""
 
 
 class EventDetail(StrEnum):
-    """How much is written."""
+    """Detail of the event log."""
 
     OFF = "off"
     DEFAULT = "default"
-    """What changes: states, losses, timeouts, refusals, completions, ports."""
+    """Changes: states, losses, timeouts, refusals, completions, ports."""
     DETAIL = "detail"
-    """Besides, what passes: packets by kind, round trips, congestion windows, summed between two flushes."""
+    """Also activity: packets by kind, round trips, congestion windows, summed between two flushes."""
 
 
 class EventLog:
-    """Appends events to a file; once it is half of what may be kept it becomes the `older` one. Use in a `with`."""
+    """Appends events to a file; at half the size limit it becomes the `older` one. Use in a `with`."""
 
     def __init__(self, path: Path, older: Path | None = None, most_bytes: int = MOST_BYTES) -> None:
         self._path = path
@@ -51,7 +50,7 @@ class EventLog:
         self._pending: list[bytes] = []
         """Records since the last flush."""
         self.cut = 0
-        """Records that had to go so far, also because the disk was full."""
+        """Records dropped so far, also because the disk was full."""
         self._detail = EventDetail.DEFAULT
         self._activity = Activity()
         self._file: BinaryIO | None = None
@@ -66,27 +65,27 @@ class EventLog:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write what is left and close."""
+        """Write what is left and close the file."""
         if self._file is not None:
             self.flush(time.monotonic_ns())
             self._file.close()
             self._file = None
 
     def choose(self, detail: EventDetail, hosts: Iterable[HostRuntime], most_bytes: int | None = None) -> None:
-        """Write and keep so much from now on; what `hosts` did before is not told."""
+        """Set detail and size limit from now on; activity of `hosts` before is not recorded."""
         self._detail = detail
         self._most_bytes = most_bytes or self._most_bytes
         self._activity = Activity()
         deque(self._activity.news(hosts), maxlen=0)
 
     def observe(self, hosts: Iterable[HostRuntime], now_ns: int) -> None:
-        """Record what passed since the last call, if that is wanted."""
+        """Record activity since the last call, if so configured."""
         if self._detail is EventDetail.DETAIL:
             for act in self._activity.news(hosts):
                 self._write(act.host, act.qpn, now_ns, act.event, act.fields)
 
     def add(self, events: Iterable[QpEvent]) -> None:
-        """Record what queue pairs reported."""
+        """Record events that queue pairs reported."""
         for item in events:
             if self._detail is EventDetail.OFF:
                 continue
@@ -114,7 +113,10 @@ class EventLog:
                 self._put(self._file)
 
     def _put(self, file: BinaryIO) -> None:
-        """Hand what is pending to the kernel; on a full disk it goes, and is counted: no agent hangs on its log."""
+        """Hand pending records to the kernel.
+
+        On a full disk they are dropped and counted: no agent blocks on its log.
+        """
         if not self._pending:
             return
         data, count, end = b"".join(self._pending), len(self._pending), file.seek(0, os.SEEK_END)
@@ -125,12 +127,12 @@ class EventLog:
             written = 0
         if written == len(data):
             self._records += count
-        else:  # a part of a record would spoil what follows it
+        else:  # a part of a record would corrupt the next one
             file.truncate(end)
             self.cut += count
 
     def _begin_anew(self, now_ns: int) -> None:
-        """What was the newer half becomes the older one; what was that goes."""
+        """Make the newer half the older one; the previous older half is dropped."""
         gone = self._older_records
         self._path.replace(self._older)
         if self._file is not None:
@@ -190,7 +192,7 @@ def _told(item: QpEvent) -> tuple[str, dict[str, Any]]:
 
 
 def _replaced_by(item: QpEvent, row: int) -> dict[str, Any]:
-    """The value that took the place of another; nothing without one."""
+    """Return fields of the value that took the place of another; empty without one."""
     if row < 0:
         return {}
     ev = int(item.evs[row])

@@ -1,6 +1,6 @@
-"""Packets that one host did not believe, by reason: of the wire, of its queue pairs, of its neighbours.
+"""Packets that one host rejected, by reason: by the wire format, by its queue pairs, by its neighbours.
 
-What a queue pair refused goes with it.
+Counts of a queue pair are lost when it is destroyed, unless the caller keeps them.
 """
 
 from collections import Counter
@@ -11,16 +11,16 @@ from agent.io.runtime import Channel, HostRuntime
 
 
 def rejections(runtime: HostRuntime, gone: Counter[str]) -> Iterator[dict[str, Any]]:
-    """A row for each reason that has occurred since the start: `host`, `reason`, `packets`.
+    """Yield a row for each reason that has occurred since the start: `host`, `reason`, `packets`.
 
-    `gone` are those of queue pairs that were destroyed.
+    `gone` holds the counts of destroyed queue pairs.
     """
     for reason, packets in (_counted(runtime) + gone).items():
         yield {"host": runtime.host, "reason": reason, "packets": packets}
 
 
 def rejected_by(channel: Channel) -> Counter[str]:
-    """Packets that one queue pair refused, by reason."""
+    """Count packets that one queue pair refused, by reason."""
     progress = channel.qp.progress()
     requester, responder = progress.requester, progress.responder
     return Counter(

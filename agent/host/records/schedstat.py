@@ -1,4 +1,4 @@
-"""How long this process ran and how long it waited for a CPU. Source: Documentation/scheduler/sched-stats.rst."""
+"""CPU time of this process and its waiting time for a CPU. Source: Documentation/scheduler/sched-stats.rst."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ _SCHEDSTAT = Path("/proc/self/schedstat")
 
 
 def schedstat() -> tuple[int, int]:
-    """Nanoseconds the main thread ran, and nanoseconds it was runnable but waited; zeros without CONFIG_SCHED_INFO."""
+    """Return nanoseconds the main thread ran, and was runnable but waited; zeros without CONFIG_SCHED_INFO."""
     try:
         ran, waited, _ = _SCHEDSTAT.read_text().split()
     except OSError:

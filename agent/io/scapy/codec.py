@@ -1,4 +1,4 @@
-"""The codec whose every packet is built and dissected by Scapy. Importing it loads Scapy: most of a second."""
+"""Codec that builds and dissects every packet with Scapy. Importing it loads Scapy: most of a second."""
 
 from agent.io.codec import Codec
 from agent.wire.scapy import build, read

@@ -1,6 +1,6 @@
-"""Where Scapy may look for files of a user, and keep some: nowhere. Otherwise root would run a user's startup file.
+"""Environment in which Scapy reads and writes no files of a user. Otherwise root would run a user's startup file.
 
-To be called before Scapy is imported. Sources: scapy/main.py, scapy/config.py.
+Call this before Scapy is imported. Sources: scapy/main.py, scapy/config.py.
 """
 
 import os
@@ -14,9 +14,9 @@ HOMELESS = {
     "XDG_DATA_HOME": _NOWHERE,
     "SCAPY_HISTFILE": "/dev/null",
 }
-"""Environment of a process that is to load Scapy."""
+"""Environment of a process that loads Scapy."""
 
 
 def leave_home() -> None:
-    """Let this process load Scapy without files of any user."""
+    """Make Scapy load in this process without files of any user."""
     os.environ.update(HOMELESS)

@@ -1,6 +1,6 @@
-"""A host port over one of Scapy's own sockets: the same seam as the packet rings, one system call a frame.
+"""Host port over one of Scapy's own sockets: the same interface as the packet rings, one system call per frame.
 
-Knows frames as bytes only; who reads and builds them is `agent.io.codec`.
+Knows frames as bytes only; `agent.io.codec` reads and builds them.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from agent.io.port import FrameBlock, FrameSpace, PortCounters
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 _SO_RCVBUFFORCE = 33
 _RECEIVE_BUFFER_BYTES = 16 << 20
-"""What waits until it is looked at. Our choice: some 10,000 frames, several seconds of Scapy's time."""
+"""Size of the receive buffer. Our choice: some 10,000 frames, several seconds of Scapy's time."""
 _TX_ROWS = 32
-"""Frames sent at a time; bounds what a turn takes (our choice, some 20 ms)."""
+"""Frames sent at a time; limits the time of a turn (our choice, some 20 ms)."""
 
 
 class ScapyPort:
@@ -39,11 +39,11 @@ class ScapyPort:
 
     @property
     def plane(self) -> int:
-        """Plane this port leads to."""
+        """Return the plane of this port."""
         return self._plane
 
     def receive(self, limit: int) -> FrameBlock | None:
-        """Frames that wait, up to `limit`."""
+        """Return waiting frames, up to `limit`."""
         while len(self._waiting) < limit and (frame := self._next()) is not None:
             if frame:
                 self._waiting.append(frame)
@@ -57,7 +57,7 @@ class ScapyPort:
         return FrameBlock(frames, np.array(lengths, np.uint32))
 
     def _next(self) -> bytes | None:
-        """The next frame as Scapy's socket gives it, empty for one of our own; None when none waits."""
+        """Return the next frame as Scapy's socket gives it, empty for one of our own; None when none waits."""
         try:
             _, frame, _ = self._socket.recv_raw(self._frame_bytes)
         except OSError as error:  # none waits, or the port has gone down
@@ -67,17 +67,17 @@ class ScapyPort:
         return frame or b""
 
     def release(self, count: int) -> None:
-        """Forget the oldest frames."""
+        """Release the oldest frames."""
         for _ in range(count):
             self._waiting.popleft()
         self._rx_frames += count
 
     def room(self) -> int:
-        """Rows free until the next `send`."""
+        """Count the rows free until the next `send`."""
         return _TX_ROWS - len(self._filled)
 
     def reserve(self, count: int) -> FrameSpace:
-        """The next free rows."""
+        """Return the next free rows."""
         first = len(self._filled)
         return FrameSpace(self._rows[first : first + count])
 
@@ -86,7 +86,7 @@ class ScapyPort:
         self._filled += lengths.tolist()
 
     def send(self) -> int:
-        """Each filled row through Scapy's socket; what the kernel refuses is counted and dropped."""
+        """Send each filled row through Scapy's socket; what the kernel refuses is counted and dropped."""
         sent = 0
         for row, length in enumerate(self._filled):
             try:
@@ -102,11 +102,11 @@ class ScapyPort:
         return sent
 
     def carrier(self) -> bool:
-        """Whether the interface is up and running."""
+        """Report whether the interface is up and running."""
         return has_carrier(self._socket.ins, self._interface)
 
     def counters(self) -> PortCounters:
-        """Counters, with the kernel's own count of frames for which the socket had no room."""
+        """Return the counters, with the kernel's own count of frames for which the socket had no room."""
         if not self._socket.closed:
             self._rx_drops += newly_dropped(self._socket.ins)
         return PortCounters(self._rx_frames, self._rx_drops, self._tx_frames, self._tx_errors)
@@ -119,14 +119,14 @@ class ScapyPort:
 
 
 def open_scapy_port(interface: str, plane: int, *, netns: str | None, frame_bytes: int) -> ScapyPort:
-    """Open Scapy's socket on `interface` in the network namespace at path `netns` (None: ours).
+    """Open Scapy's socket on `interface` in the network namespace at path `netns` (None: the present one).
 
-    `frame_bytes` is the longest frame to carry; a longer one arrives cut short. Raises PortOpenError.
+    `frame_bytes` is the longest frame to carry; a longer one is truncated on arrival. Raises PortOpenError.
     """
     try:
         with inside(netns):
             sock = L2Socket(iface=interface, promisc=False, nofilter=True)
-    except (OSError, ValueError) as error:  # Scapy says by ValueError that there is no such interface
+    except (OSError, ValueError) as error:  # Scapy raises ValueError when there is no such interface
         raise PortOpenError(interface, netns, str(error)) from error
     sock.ins.setblocking(False)
     sock.ins.setsockopt(_SOL_PACKET, _PACKET_IGNORE_OUTGOING, 1)
