@@ -15,7 +15,7 @@ import yaml
 
 from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES
 from tests.support import leaf_recording
-from tests.support.spraylab_command import own_lab
+from tests.support.spraylab_command import COMMAND, own_lab
 from tests.unit.test_golden_detector import GOLDEN, write_conclusions
 
 LINK, SPINES, SMALL_FLOWS = "p0:leaf2>spine1", 4, 28
@@ -111,7 +111,8 @@ def _record(parts: dict[str, Any], folder: Path) -> None:
 
         def run(*words: str) -> None:
             done = lab.words(*words)
-            subprocess.run([sys.executable, "-I", code / "scenarios" / "isolated.py", *done[2:]], check=False)
+            own = [sys.executable, "-I", code / "scenarios" / "isolated.py", "scenarios.cli", *done[len(COMMAND) :]]
+            subprocess.run(own, check=False)
 
         if name == "denied-path":
             run("up", str(file))
