@@ -62,7 +62,7 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         verified = stage("verify", traffic.verify)
         verdicts = stage("detection", stages.wait_judged, lab, said, plan, epoch, listener)
         after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
-        captures = stage("end captures", stages.end_captures, lab, plan, folder)
+        captures = stage("end captures", stages.end_captures, lab, plan, folder, unwritten)
         stage("clear faults", stages.clear_faults, lab, faults)
         lab_after = stage("compare with plan again", stages.check_after, lab)
         recorded = Recorded(

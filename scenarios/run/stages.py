@@ -25,6 +25,7 @@ from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, mis
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
+from scenarios.lab.capture_flaws import flaw_of, is_doubtful
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.deploy import fewer_workers_text
 from scenarios.lab.disk_room import full_disk_text
@@ -207,11 +208,14 @@ def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -
         lab.owner.ask(order, protocol.Captures)
 
 
-def end_captures(lab: LabInUse, plan: Plan, folder: RunDir) -> tuple[CaptureResult, ...]:
-    """What was recorded."""
+def end_captures(lab: LabInUse, plan: Plan, folder: RunDir, unwritten: Unwritten) -> tuple[CaptureResult, ...]:
+    """What was recorded; `unwritten` receives what files do not hold of it."""
     if not plan.captures:
         return ()
     ended = lab.owner.ask(protocol.CaptureStop(_place_of(folder)), protocol.Captures)
+    for each in ended.captures:
+        if not each.ended and is_doubtful(each) and (flaw := flaw_of(each)):
+            unwritten.texts[flaw] = None
     return tuple(
         CaptureResult(f"pcap/{Path(c.file).name}", c.captured, c.dropped, c.snaplen, c.full, c.ended)
         for c in ended.captures

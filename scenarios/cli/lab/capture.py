@@ -6,7 +6,6 @@ from pathlib import Path
 import click
 
 from results.captures.tcpdump import SNAPLEN_BYTES
-from results.errors import ResultsError
 from results.files import run_dir
 from results.files.user_files import invoker
 from results.numbers_text import count_text
@@ -17,8 +16,8 @@ from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import LabStateError
+from scenarios.lab.capture_flaws import flaw_of
 from scenarios.lab.client import Owner
-from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
 from testbed.model.ids import parse_link
@@ -93,28 +92,6 @@ def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Out
     if taken := sorted(running.intersection(links)):
         raise LabStateError(f"{', '.join(taken)}: recorded already; `{labdir.command('capture stop')}` first")
     return tuple(links)
-
-
-def flaw_of(capture: CaptureState) -> str | None:
-    """Why the file of a capture that has ended is not what it should be; tcpdump itself does not notice a full disk."""
-    from results.captures.any_format import packets_in
-
-    end, file = f"{capture.link} at {capture.node}", Path(capture.file)
-    if not file.exists():
-        return f"{end}: the file {file} is gone"
-    if capture.captured is None:
-        how = f"was {capture.ended}" if capture.ended.startswith("killed") else capture.ended or "died"
-        return f"{end}: tcpdump {how} before the end, {file} is incomplete"
-    full = full_disk_text(file.parent)
-    because = f"; {full}" if full else ""
-    try:
-        written = packets_in(file)
-    except (ResultsError, OSError) as error:
-        return f"{end}: {error}{because}"
-    if written != capture.captured:
-        holds = f"{end}: {file} holds {written:,} of the {capture.captured:,} packets"
-        return f"{holds}{because or '; was the disk full?'}"
-    return None
 
 
 def print_captures(output: Output, captures: Sequence[CaptureState]) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.cli.lab.capture import flaw_of
 from scenarios.lab import disk_room
+from scenarios.lab.capture_flaws import flaw_of, is_doubtful
 from scenarios.lab.protocol import CaptureState
 
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 1)
@@ -38,6 +38,7 @@ def test_a_file_that_holds_what_tcpdump_took_has_no_flaw(tmp_path: Path) -> None
 def test_a_file_that_is_short_is_told(tmp_path: Path, data: bytes, captured: int | None, told: str) -> None:
     file = tmp_path / "x.pcap"
     file.write_bytes(data)
+    assert is_doubtful(ended(file, 10**6))
     flaw = flaw_of(ended(file, captured))
     assert flaw is not None
     assert flaw.startswith(BETWEEN)
