@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from scenarios.cli import fault
+from scenarios.cli.lab import fault
 from scenarios.cli.main import main
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.protocol import Faults, FaultSet

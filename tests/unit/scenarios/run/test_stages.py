@@ -1,17 +1,22 @@
 """What a run looks for before it changes anything in a lab that is up."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from results.files.run_dir import RunDir
 from results.records.source_code import SourceCode
 from scenarios.errors import OwnerFailedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Captures, CaptureState
 from scenarios.own_code import own_code
 from scenarios.run import stages
 from scenarios.run.order import RunOrder
+from scenarios.run.unwritten import Unwritten
 from tests.unit.scenarios.watch_readings import status
 
 SCENARIO = Scenario.model_validate(
@@ -48,3 +53,16 @@ def test_a_lab_that_runs_other_code_is_told() -> None:
     assert stages._other_code(None) == stages._other_code(own_code()) == ""
     told = stages._other_code(SourceCode("/clone", "0" * 64))
     assert told.startswith("the lab runs other code than this command: it was started from /clone, this is ")
+
+
+def test_a_capture_that_a_full_disk_cut_short_is_kept_as_an_error(tmp_path: Path) -> None:
+    file = tmp_path / "pcap/p0_leaf0-spine0.leaf0-spine0.pcap"
+    file.parent.mkdir()
+    file.write_bytes(bytes.fromhex("4d3cb2a1020004000000000000000000") + b"\0\1\0\0\1\0\0\0")
+    state = CaptureState("p0:leaf0-spine0", "p0-leaf0", "spine0", str(file), "2026-01-01T00:00:00Z", 900, 0)
+    lab: Any = SimpleNamespace(owner=SimpleNamespace(ask=lambda *_: Captures((state,))))
+    plan = plan_of(SCENARIO.model_copy(update={"capture": ("p0:leaf0-spine0",)}))
+    unwritten = Unwritten()
+    (result,) = stages.end_captures(lab, plan, RunDir(tmp_path), unwritten)
+    assert result.captured == 900
+    assert [f"{file} holds 0 of the 900 packets" in told for told in unwritten.texts] == [True]
