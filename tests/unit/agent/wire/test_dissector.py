@@ -1,9 +1,7 @@
 """The Wireshark dissector says of every packet what `decode` says of it, and bears any bytes."""
 
 import json
-import os
 import re
-import subprocess
 from collections.abc import Iterator
 from dataclasses import fields
 from pathlib import Path
@@ -20,6 +18,7 @@ from agent.wire.array.decode import Decoded, decode
 from agent.wire.constants import Dscp, Ecn, NackReason, NakCode
 from agent.wire.generated.lua_tables import rewritten
 from tests.support import wire_frames as flow
+from tests.support.tshark import number, run_tshark
 from tests.unit.agent.wire.test_control import KINDS
 from tests.unit.agent.wire.wire_frames import (
     EVS,
@@ -110,18 +109,12 @@ ELSEWHERE = {"plane", "memory", "payload_offset", "source_address", "source"}
 ZERO_IF_ABSENT = {"va", "rkey", "dmalen", "imm", "tx_timestamp", "payload_bytes", "port_mask"}
 
 
-def own_home(folder: Path) -> dict[str, str]:
-    """An environment in which Wireshark finds no plug-in of the user's, who may have installed this dissector."""
-    return os.environ | {"HOME": str(folder), "XDG_CONFIG_HOME": str(folder)}
-
-
 def dissected(frames: list[bytes], folder: Path, originals: list[int] | None = None) -> list[Layers]:
     """Of each frame every field that tshark finds, by name; `originals`: bytes on the wire."""
     pcap = folder / "frames.pcap"
     write_pcap(pcap, frames, originals)
-    command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(pcap), "-T", "json", "--no-duplicate-keys"]
-    command += ["-o", "udp.ignore_ipv6_zero_checksum:TRUE"]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=120, text=True, env=own_home(pcap.parent))
+    options = ("-T", "json", "--no-duplicate-keys", "-o", "udp.ignore_ipv6_zero_checksum:TRUE")
+    done = run_tshark(pcap, options, [LUA])
     assert "Lua" not in done.stderr, done.stderr
     assert "Lua Error" not in done.stdout
     return [flattened(packet["_source"]["layers"]) for packet in json.loads(done.stdout)]
@@ -147,10 +140,6 @@ def pairs_of(tree: dict[str, Any]) -> Iterator[tuple[str, str]]:
             yield name, "" if isinstance(entry, dict) else str(entry)
             if isinstance(entry, dict):
                 yield from pairs_of(entry)
-
-
-def number(text: str) -> int:
-    return {"True": 1, "False": 0}[text] if text in ("True", "False") else int(text, 0)
 
 
 def random_numbers(rng: np.random.Generator, bits: int) -> int:
@@ -390,8 +379,7 @@ def test_other_opcodes_go_to_wiresharks_roce(tmp_path):
 
 def packet_list(pcap: Path, *options: str, scripts: tuple[Path, ...] = (LUA,)) -> list[str]:
     """The lines of Wireshark's packet list."""
-    command = ["tshark", *(f"-Xlua_script:{script}" for script in scripts), "-r", str(pcap), *options]
-    done = subprocess.run(command, check=True, capture_output=True, timeout=120, text=True, env=own_home(pcap.parent))
+    done = run_tshark(pcap, options, scripts)
     assert "Lua" not in done.stderr, done.stderr
     return done.stdout.splitlines()
 
@@ -430,8 +418,7 @@ def test_the_filters_of_the_document_are_filters(tmp_path):
     pcap = tmp_path / "one.pcap"
     write_pcap(pcap, [bytes(scapy_write(random_write(np.random.default_rng(9))))])
     wanted = " || ".join(f"({one})" for one in dict.fromkeys([*named, *examples]))
-    command = ["tshark", "-X", f"lua_script:{LUA}", "-r", str(pcap), "-Y", wanted]
-    done = subprocess.run(command, capture_output=True, timeout=60, text=True, env=own_home(tmp_path))
+    done = run_tshark(pcap, ("-Y", wanted), [LUA], check=False)
     assert done.returncode == 0, done.stderr
     assert "WRITE_" in done.stdout
 

@@ -5,7 +5,6 @@ the BTH (opcode number, destination QP, ack request, the rtx and ts bits as "res
 unknown data. Of a classic RoCEv2 write built from the same BTH and RETH layers it reads every header and the ICRC.
 """
 
-import subprocess
 from pathlib import Path
 from shutil import which
 
@@ -21,6 +20,7 @@ from scapy.utils import wrpcap
 from agent.wire import constants as c
 from agent.wire.array.encode import encode_sacks, encode_writes
 from agent.wire.layers import BTH, RETH
+from tests.support.tshark import number, run_tshark
 from tests.unit.agent.wire.wire_frames import (
     DQPN,
     EVS,
@@ -63,8 +63,7 @@ def dissected(frame: bytes, folder: Path, *options: str) -> dict[str, str]:
     wrpcap(str(pcap), [frame])
     names = ("frame.protocols", "udp.srcport", *BTH_FIELDS, *RETH_FIELDS, ICRC)
     wanted = [word for name in names for word in ("-e", name)]
-    command = ["tshark", "-r", str(pcap), "-T", "fields", *wanted, *options]
-    output = subprocess.run(command, check=True, capture_output=True, timeout=60, text=True).stdout
+    output = run_tshark(pcap, ("-T", "fields", *wanted, *options)).stdout
     return {name: value for name, value in zip(names, output.rstrip("\n").split("\t"), strict=True) if value}
 
 
@@ -75,7 +74,7 @@ def encoded_write(udp_port: int = c.UDP_PORT_MRC) -> bytes:
 
 
 def numbers(read: dict[str, str], fields: tuple[str, ...]) -> dict[str, int]:
-    return {name.rsplit(".", 1)[1]: int(read[name], 0) for name in fields}
+    return {name.rsplit(".", 1)[1]: number(read[name]) for name in fields}
 
 
 EXPECTED_BTH = {
