@@ -1,1 +1,1 @@
-"""Bytes: every MRC header, stated as Scapy layers and as numpy dtypes; all folders may import it."""
+"""Wire format: every MRC header as a Scapy layer and as a numpy dtype; all folders may import it."""

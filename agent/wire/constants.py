@@ -1,6 +1,6 @@
-"""Numbers of the wire, each once and each with its source. Imports nothing of ours.
+"""Constants of the wire format, each once and each with its source. Imports no module of this project.
 
-Sections and tables are those of OCP MRC 1.0 as our sources cite them; "our choice" marks what nobody fixes.
+Sections and tables are those of OCP MRC 1.0 as our sources cite them; "our choice" marks values that no source fixes.
 """
 
 from enum import IntEnum
@@ -9,12 +9,13 @@ from enum import IntEnum
 UDP_PORT_MRC = 4791
 UDP_PORT_MRC_ALT = 4971
 UDP_PORT_ANNOUNCE = 54791
-"""Flow announcements to SprayCheck. Our choice: dynamic port range, ends like MRC's so that a filter is remembered."""
+"""UDP port of flow announcements to SprayCheck. Our choice: dynamic port range, with the last digits of MRC's port so
+that it is easy to remember."""
 
-# Bit widths and what follows from them.
+# Bit widths and values derived from them.
 PSN_BITS = 24
 PSN_SPACE = 1 << PSN_BITS
-"""Packets that a flow can number."""
+"""Number of packets that a flow can number."""
 PSN_MASK = PSN_SPACE - 1
 QPN_MASK = 0xFFFFFF
 MSN_MASK = 0xFFFF
@@ -70,15 +71,16 @@ SPRAYCHECK_MARK = 0x01
 TSETH_FTYPE = 0x1
 TSETH_TSR = 0x8000
 TSETH_TICK_NS = 128
-"""Tick when tsr = 0."""
+"""Duration of a tick when tsr = 0."""
 TX_TIMESTAMP_TICK_NS = 8192
-"""Tick when tsr = 1. Our choice: 16 bits wrap after 537 ms, above any round trip of an emulated fabric."""
+"""Duration of a tick when tsr = 1. Our choice: 16 bits wrap after 537 ms, above any round trip of an emulated
+fabric."""
 
 AETH_ACK = 0x1F
 AETH_NAK = 0x60
 NETH_CC_TYPE = 0x2
 SETH_NXT_PORT_MASK = 0x1F
-"""SETH.nxt when a port mask follows the CC_STATE. Our choice: the highest value, not used by MRC."""
+"""Value of SETH.nxt when a port mask follows the CC_STATE. Our choice: the highest value, not used by MRC."""
 
 
 class Opcode(IntEnum):
@@ -130,7 +132,7 @@ class Ecn(IntEnum):
 
 
 class EcnVerdict(IntEnum):
-    """SETH.m, MRC Table 7-14: what the responder says of the path of the packet it answers."""
+    """Values of SETH.m, MRC Table 7-14: what the responder reports of the path of the packet it answers."""
 
     NONE = 0
     SKIP_ONCE = 1
@@ -165,23 +167,24 @@ class EndpointOp(IntEnum):
 
 
 class SprayPolicyCode(IntEnum):
-    """Announcement.policy: how the sender of the announced flow sprays. Our choice."""
+    """Values of Announcement.policy: how the sender of the announced flow sprays. Our choice."""
 
     ROTATION = 0
     RANDOM = 1
 
 
 ANNOUNCE_MAGIC = 0x53505259
-"""ASCII "SPRY": tells an announcement from any other datagram to its port. Our choice."""
+"""ASCII "SPRY": distinguishes an announcement from any other datagram to its port. Our choice."""
 ANNOUNCE_VERSION = 2
 
 
 class AnnounceKind(IntEnum):
-    """Announcement.kind: what is said of the flow. Our choice."""
+    """Values of Announcement.kind: the state of the flow. Our choice."""
 
     OPEN = 0
-    """It will be sent."""
+    """The flow will be sent."""
     CLOSE = 1
-    """All its first transmissions have left; how many over each spine follows."""
+    """All its first transmissions have left; the number over each spine follows."""
     ELSEWHERE = 2
-    """The same of another plane than the one it is sent in: that plane may carry nothing."""
+    """The flow is closed in another plane than the one that carries this announcement, since that plane may carry
+    nothing."""

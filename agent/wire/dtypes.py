@@ -1,4 +1,6 @@
-"""Layout of every header as a numpy structured dtype; every other offset, the C programs' too, is derived from these.
+"""Layout of every header as a numpy structured dtype.
+
+Every other offset, also in the C programs, is derived from these.
 
 Big-endian throughout. A word that mixes bit fields is one field here (`psn_word` = flags(8) psn(24)); layers.py names
 its bits. Sources: MRC 6.2.2, 7.5 and Tables 7-12 to 7-22, RFC 8200, RFC 768.
@@ -131,29 +133,32 @@ ANNOUNCE = np.dtype(
     ]
 )
 SHARE = np.dtype(">u4")
-"""Behind the announcement that closes a flow: one a spine, first transmissions that went over it."""
+"""One entry per spine after the announcement that closes a flow: first transmissions over that spine."""
 
 _TUNNEL: list[tuple[str, Any]] = [("eth", ETHERNET), ("outer", IPV6), ("inner", IPV6), ("udp", UDP)]
 _REQUEST: list[tuple[str, Any]] = [*_TUNNEL, ("bth", BTH)]
 BASE_FRAME = np.dtype(_REQUEST)
-"""What every MRC frame begins with, 114 bytes."""
+"""Common start of every MRC frame, 114 bytes."""
 WRITE_FRAME = np.dtype([*_REQUEST, ("meth", METH), ("tseth", TSETH), ("reth", RETH)])
 """A write request up to its payload (or ImmDt), 138 bytes."""
 SACK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("icrc", "<u4")])
-"""A whole SACK, 154 bytes."""
+"""A complete SACK, 154 bytes."""
 SACK_MASK_FRAME = np.dtype([*_REQUEST, ("seth", SETH), ("cc_state", CC_STATE), ("ports", PORT_MASK), ("icrc", "<u4")])
-"""A whole SACK with the port mask (our choice), 158 bytes."""
+"""A complete SACK with the port mask (our choice), 158 bytes."""
 ACK_FRAME = np.dtype([*_REQUEST, ("aeth", AETH), ("icrc", "<u4")])
 NACK_FRAME = np.dtype([*_REQUEST, ("neth", NETH), ("icrc", "<u4")])
 PROBE_FRAME = np.dtype([*_REQUEST, ("peth", PETH), ("icrc", "<u4")])
 ENDPOINT_REQUEST_FRAME = np.dtype([*_REQUEST, ("erth", ERTH), ("icrc", "<u4")])
 ENDPOINT_RESPONSE_FRAME = np.dtype([*_REQUEST, ("eeth", EETH), ("icrc", "<u4")])
 ANNOUNCE_FRAME = np.dtype([*_TUNNEL, ("announce", ANNOUNCE)])
-"""A whole flow announcement that opens a flow, 146 bytes; one that closes it has the SHAREs behind."""
+"""A complete announcement that opens a flow, 146 bytes; one that closes it also has the SHAREs."""
 
 
 def offset_of(frame: Record, *path: str) -> int:
-    """Byte offset of a nested field from the start of the frame: `offset_of(WRITE_FRAME, "bth", "opcode")`."""
+    """Return the byte offset of a nested field from the start of the frame.
+
+    Example: `offset_of(WRITE_FRAME, "bth", "opcode")`.
+    """
     offset = 0
     for name in path:
         assert frame.fields is not None
@@ -166,18 +171,18 @@ INNER_OFFSET = offset_of(BASE_FRAME, "inner")
 UDP_OFFSET = offset_of(BASE_FRAME, "udp")
 BTH_OFFSET = offset_of(BASE_FRAME, "bth")
 PAYLOAD_OFFSET = WRITE_FRAME.itemsize
-"""Of a write with TSETH and without ImmDt."""
+"""Offset of the payload in a write with TSETH and without ImmDt."""
 
 
 def records(rows: NDArray[np.uint8], layout: Record) -> NDArray[np.void]:
-    """The first bytes of each row seen through a layout, `(n,)`, a view: rows may lie apart, their bytes may not."""
+    """View the first bytes of each row through a layout, `(n,)`; rows may lie apart, their bytes may not."""
     if rows.shape[1] == layout.itemsize and rows.flags.c_contiguous:
         return np.ndarray((len(rows),), layout, rows)  # a twentieth of the cost
     return rows[:, : layout.itemsize].view(layout)[:, 0]
 
 
 def word(value: int) -> NDArray[np.uint32]:
-    """A constant to be combined with words: numpy takes an array of no dimension twice as fast as a number."""
+    """Make a constant to combine with words: numpy is twice as fast with an array of no dimension as with a number."""
     return np.array(value, np.uint32)
 
 
@@ -186,11 +191,11 @@ _SHIFTS = tuple(word(shift) for shift in range(32))
 _MASKS = tuple(word((1 << width) - 1) for width in range(33))
 
 WORD_LEAD_BYTES = 2
-"""Two bytes into a frame, every header behind Ethernet's 14 bytes is aligned to four."""
+"""Bytes to skip in a frame so that every header after Ethernet's 14 bytes is aligned to four."""
 
 
 def word_of(frame: Record, *path: str) -> int:
-    """Number of the 32-bit word that holds a field, counted from WORD_LEAD_BYTES: see `header_words`."""
+    """Return the number of the 32-bit word that holds a field, counted from WORD_LEAD_BYTES: see `header_words`."""
     return (offset_of(frame, *path) - WORD_LEAD_BYTES) // 4
 
 
@@ -201,24 +206,24 @@ class Bits(NamedTuple):
     """A field of at most 32 bits, or of exactly 64, within a frame's words (see `header_words`)."""
 
     word: int
-    """The first of the two, where it has 64 bits."""
+    """Number of its word, or of the first of two if it has 64 bits."""
     shift: int
     width: int
 
     @property
     def dtype(self) -> type[np.generic]:
-        """The smallest type that holds it; a single bit is a truth."""
+        """Return the smallest type that holds the field; a single bit is a boolean."""
         return _DTYPES.get(self.width, np.uint32 if self.width > 16 else np.uint16)
 
     def read(self, words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """The field of all frames, `(n,)`, from `(w, n)` words; at most 32 bits."""
+        """Extract the field of all frames, `(n,)`, from `(w, n)` words; at most 32 bits."""
         value: NDArray[np.uint32] = words[self.word]
         if self.shift:
             value = value >> _SHIFTS[self.shift]
         return value & _MASKS[self.width] if self.shift + self.width < 32 else value
 
     def column(self, words: NDArray[np.uint32]) -> NDArray[Any]:
-        """As `read`, of its `dtype`; `words` contiguous word by word, which the column may be a view of."""
+        """Extract the field in its `dtype`; `words` is contiguous word by word, and the column may be a view of it."""
         if self.width in (8, 16) and self.shift % self.width == 0:
             parts: NDArray[Any] = words[self.word].view(self.dtype)
             place = self.shift // self.width
@@ -229,18 +234,24 @@ class Bits(NamedTuple):
         return self.read(words).astype(self.dtype, copy=False)
 
     def placed(self, values: NDArray[np.generic]) -> NDArray[np.uint32]:
-        """Values, `(n,)`, that fit the field, as they stand in its word; at most 32 bits."""
+        """Shift values, `(n,)`, that fit the field, to its place in the word; at most 32 bits."""
         wide = values.astype(np.uint32)
         return wide << _SHIFTS[self.shift] if self.shift else wide
 
     def above(self, end: int) -> int:
-        """How many bits lie between it and byte `end` of the frame: where it is in a number of all bytes to there."""
+        """Count the bits between the field and byte `end` of the frame.
+
+        Its position in a number of all bytes up to there.
+        """
         last = self.word + self.width // 64
         return 8 * (end - WORD_LEAD_BYTES - 4 * (last + 1)) + self.shift
 
 
 def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -> Bits:
-    """`width` bits of a field from its bit `low` up (bit 0 the least significant); by default the whole field."""
+    """Describe `width` bits of a field from its bit `low` up (bit 0 the least significant).
+
+    By default the whole field.
+    """
     layout = frame
     for name in path:
         assert layout.fields is not None
@@ -251,9 +262,11 @@ def bits_of(frame: Record, *path: str, low: int = 0, width: int | None = None) -
 
 
 def header_words(headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """Frames' words side by side: `(n, 4 w)` bytes from WORD_LEAD_BYTES on to `(w, n)` in host order, contiguous.
+    """Arrange frames' words side by side.
 
-    One pass over the headers; each field then is a mask and a shift of a contiguous column (measured: several times
+    `(n, 4 w)` bytes from WORD_LEAD_BYTES on to `(w, n)` in host order, contiguous.
+
+    One pass over the headers; then each field is a mask and a shift of a contiguous column (measured: several times
     cheaper than reading the fields of a structured view one by one).
     """
     return headers.view(">u4").T.astype(np.uint32, order="C")

@@ -1,8 +1,7 @@
-"""What agent.wire raises when it is asked to write what the wire cannot carry. Received bytes never raise.
+"""Errors of agent.wire when a caller requests what the wire format cannot carry. Received bytes never raise.
 
-WireError
-├── UsidError      a number that does not fit the uSID plan, or a chain too long for one address
-└── EvError        an entropy value that names no path of the pair it is used for
+WireError ├── UsidError      a number that does not fit the uSID plan, or a chain too long for one address └── EvError
+an entropy value that names no path of the pair it is used for
 """
 
 

@@ -14,18 +14,18 @@ from agent.wire.errors import EvError
 from agent.wire.usid import UsidRole, leaf_local, leaf_to_leaf, pack, parts_of, usid_of
 
 SPORT_BASE = 0xC000
-"""Source ports lie in the dynamic range, as RoCEv2's do."""
+"""Least source port: they are in the dynamic range, as RoCEv2's are."""
 MAX_COPIES = 1 << 14
-"""Several EVs may name one path: the low 14 bits of the source port tell them apart."""
+"""EVs that may name the same path: the low 14 bits of the source port distinguish them."""
 
 
 class EvOrder(Enum):
-    """Which half is which; sources disagree. The bytes on the wire are the same in both."""
+    """Order of the two halves; sources disagree. The bytes on the wire are the same in both."""
 
     SPORT_HIGH = "sport-high"
     """EV[31:16] = source port, EV[15:0] = flow label: MRC Table 9-1, the default."""
     SPORT_LOW = "sport-low"
-    """EV[31:16] = flow label, EV[15:0] = source port: the article's reading."""
+    """EV[31:16] = flow label, EV[15:0] = source port: the reading of the article."""
 
 
 _HALF = np.array(16, np.uint32)
@@ -33,7 +33,7 @@ _HALF = np.array(16, np.uint32)
 
 @dataclass(frozen=True, slots=True)
 class EvPath:
-    """What an EV says: exactly one of `spine` and `leaf` is set, the switch where the path turns."""
+    """Path of an EV: exactly one of `spine` and `leaf` is set, the switch where the path turns."""
 
     plane: int
     spine: int | None
@@ -43,52 +43,52 @@ class EvPath:
 
 @dataclass(frozen=True, slots=True)
 class EvCodec:
-    """The one place that joins and splits EVs. Array arguments and results have any common shape."""
+    """The only code that joins and splits EVs. Array arguments and results have any common shape."""
 
     order: EvOrder = EvOrder.SPORT_HIGH
 
     def join(self, sport: NDArray[np.uint16], flow_label: NDArray[np.uint16]) -> NDArray[np.uint32]:
-        """EVs (n,) of source ports (n,) and low 16 flow-label bits (n,)."""
+        """Join source ports (n,) and low 16 flow-label bits (n,) to EVs (n,)."""
         high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
         return high.astype(np.uint32) << _HALF | low
 
     def join_one(self, sport: int, flow_label: int) -> int:
-        """As `join`, of one packet."""
+        """Join the halves of one EV."""
         high, low = (sport, flow_label) if self.order is EvOrder.SPORT_HIGH else (flow_label, sport)
         return high << 16 | low
 
     def sport(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
-        """UDP source ports (n,) of EVs (n,)."""
+        """Return UDP source ports (n,) of EVs (n,)."""
         return _high(ev) if self.order is EvOrder.SPORT_HIGH else _low(ev)
 
     def flow_label(self, ev: NDArray[np.uint32]) -> NDArray[np.uint16]:
-        """Low 16 bits of the flow labels (n,) of EVs (n,); the upper four are zero."""
+        """Return the low 16 bits of the flow labels (n,) of EVs (n,); the upper four are zero."""
         return _low(ev) if self.order is EvOrder.SPORT_HIGH else _high(ev)
 
     def halves_of(self, ev: int) -> tuple[int, int]:
-        """Flow label and source port of one EV."""
+        """Return flow label and source port of one EV."""
         high, low = ev >> 16, ev & 0xFFFF
         return (low, high) if self.order is EvOrder.SPORT_HIGH else (high, low)
 
     def ev_of(self, plane: int, spine: int | None, leaf: int, copy: int = 0) -> int:
-        """EV of the path over `spine`, or of the one that turns at `leaf` when there is none. Raises WireError."""
+        """Return the EV of the path over `spine`, or, for None, of the path that turns at `leaf`. Raises WireError."""
         turn = usid_of(UsidRole.T0, plane, leaf) if spine is None else usid_of(UsidRole.T1, plane, spine)
         if not 0 <= copy < MAX_COPIES:
             raise EvError(turn, f"copy {copy} is not in 0..{MAX_COPIES - 1}")
         return int(self.join(np.array(SPORT_BASE | copy, np.uint16), np.array(turn, np.uint16)))
 
     def plane_of(self, ev: NDArray[np.uint32]) -> NDArray[np.uint8]:
-        """Planes (n,) of structured EVs (n,)."""
+        """Return planes (n,) of structured EVs (n,)."""
         return (self.flow_label(ev) >> np.uint16(8) & np.uint16(0xF)).astype(np.uint8)
 
     def spine_of(self, ev: NDArray[np.uint32]) -> NDArray[np.int16]:
-        """Spines (n,) of structured EVs (n,), -1 where the path turns at a leaf."""
+        """Return spines (n,) of structured EVs (n,), -1 where the path turns at a leaf."""
         turn = self.flow_label(ev)
         over_spine = turn >> np.uint16(12) == UsidRole.T1
         return np.where(over_spine, (turn & np.uint16(0xFF)).astype(np.int16), np.int16(-1))
 
     def path_of(self, ev: int) -> EvPath:
-        """What one EV says. Raises WireError if it is not one of ours."""
+        """Return the path of one EV. Raises WireError if it is not a structured EV."""
         word = np.array(ev, np.uint32)
         role, plane, index = parts_of(int(self.flow_label(word)))
         copy = int(self.sport(word)) & (MAX_COPIES - 1)
@@ -98,7 +98,7 @@ class EvCodec:
         return EvPath(plane, spine, leaf, copy)
 
     def carrier_of(self, ev: int, src_leaf: int, dst_leaf: int, slot: int) -> bytes:
-        """Outer destination address of the path an EV names to host slot `slot` of `dst_leaf` (MRC paper 2.3).
+        """Return the outer destination address of an EV's path to host slot `slot` of `dst_leaf` (MRC paper 2.3).
 
         Raises EvError if the path does not join the two leaves.
         """

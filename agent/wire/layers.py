@@ -1,18 +1,18 @@
 """MRC (Multipath Reliable Connection, OCP MRC 1.0): RDMA writes sprayed over many paths, acknowledged selectively.
 
-Every MRC header as a Scapy layer: the readable reference, the tool for captures, the bytes of the Scapy engine and the
+Every MRC header as a Scapy layer: the readable reference, a tool for captures, the codec of the Scapy engine and the
 oracle of the fast codec. Names of fields are the specification's; tables and sections are those of OCP MRC 1.0.
 
 This file needs Scapy alone. Copied to `scapy/contrib/mrc.py` it is loaded by `load_contrib("mrc")`; inside spraylab it
-is `agent.wire.layers`. Loading binds the layers to MRC's UDP ports; what is not MRC there goes to `scapy.contrib.roce`
-if that is loaded.
+is `agent.wire.layers`. Loading binds the layers to MRC's UDP ports; other packets to these ports go to
+`scapy.contrib.roce` if that is loaded.
 
 How the headers follow one another (all behind Ethernet / IPv6 / IPv6 / UDP to port 4791)::
 
     a write      BTH / METH / TSETH / RETH [/ ImmDt] / payload   moves payload into the peer's memory at RETH.va
     SACK         BTH / SETH / CC_STATE [/ PortMask]              which packets have arrived, which are missing
     NACK         BTH / NETH                                      this packet was refused, and why
-    probe        BTH / PETH                                      "what have you got of this queue pair?": a SACK answers
+    probe        BTH / PETH                                      requests a SACK of this queue pair
     ACK          BTH / AETH                                      whole messages are done, or the peer reports an error
     EV probe     BTH / ERTH, answered by BTH / EETH              does this path work? which ports of mine work?
 
@@ -60,7 +60,7 @@ OPCODES = {
     0xC6: "WRITE_FIRST",  # the first of several packets of a message
     0xC7: "WRITE_MIDDLE",
     0xC8: "WRITE_LAST",
-    0xC9: "WRITE_LAST_IMM",  # with immediate data: tells the peer's program that the message is there
+    0xC9: "WRITE_LAST_IMM",  # with immediate data: the peer's program is notified of the message
     0xCA: "WRITE_ONLY",  # a message of one packet
     0xCB: "WRITE_ONLY_IMM",
     0xD1: "ACKNOWLEDGE",
@@ -107,11 +107,11 @@ _SACK_BITS = 64
 _PSN_MASK = 0xFFFFFF
 
 
-# Values as a reader wants them
+# Values in readable form
 
 
 def ev_text(ev: int) -> str:
-    """An EV with its path in spraylab's numbering: `0xc0021105 = plane 1, spine 5, copy 2`."""
+    """Format an EV with its path in spraylab's numbering: `0xc0021105 = plane 1, spine 5, copy 2`."""
     role, plane, index, copy = ev >> 12 & 0xF, ev >> 8 & 0xF, ev & 0xFF, ev >> 16 & 0x3FFF
     turn = {1: "spine", 2: "leaf"}.get(role)
     if turn is None or ev >> 30 != 3:
@@ -120,14 +120,20 @@ def ev_text(ev: int) -> str:
 
 
 def ev_of(packet: Packet) -> int | None:
-    """The EV that a packet travels on: UDP source port and low half of the flow label; None outside IPv6 / UDP."""
+    """Return the EV that a packet travels on.
+
+    UDP source port and low half of the flow label; None outside IPv6 / UDP.
+    """
     udp = packet if isinstance(packet, UDP) else packet.getlayer(UDP)
     ip = udp.underlayer if udp is not None else None
     return udp.sport << 16 | ip.fl & 0xFFFF if isinstance(ip, IPv6) else None
 
 
 def sack_ranges(cack_psn: int, sack_offset: int, bitmap: int) -> list[tuple[int, int]]:
-    """What a SACK says has arrived above `cack_psn`: [(first, last), ...]; bit i, least significant first."""
+    """Return the PSNs that a SACK acknowledges above `cack_psn`: [(first, last), ...].
+
+    Bit i, least significant first.
+    """
     found: list[tuple[int, int]] = []
     for bit in range(_SACK_BITS):
         if bitmap >> bit & 1:
@@ -140,18 +146,18 @@ def sack_ranges(cack_psn: int, sack_offset: int, bitmap: int) -> list[tuple[int,
 
 
 def ranges_text(ranges: list[tuple[int, int]]) -> str:
-    """As `7-9, 12`."""
+    """Format ranges as `7-9, 12`."""
     return ", ".join(str(first) if first == last else f"{first}-{last}" for first, last in ranges)
 
 
 def ports_text(mask: int) -> str:
-    """Ports of a mask, bit N = port N: `ports 1, 2`."""
+    """Format the ports of a mask, bit N = port N: `ports 1, 2`."""
     ports = [str(port) for port in range(1, 32) if mask >> port & 1]
     return f"ports {', '.join(ports)}" if ports else "no port"
 
 
 def is_trimmed(packet: Packet) -> bool:
-    """Whether a switch cut the payload off: the DSCP of the outermost IPv6 header says so."""
+    """Report whether a switch cut the payload off, by the DSCP of the outermost IPv6 header."""
     outer, layer = None, packet
     while layer is not None:
         outer, layer = layer if isinstance(layer, IPv6) else outer, layer.underlayer
@@ -162,7 +168,7 @@ class EvField(XIntField):
     """An entropy value, shown with its path."""
 
     def i2repr(self, pkt: Any, x: int) -> str:
-        """With the path in words."""
+        """Show the value with its path."""
         return ev_text(x)
 
 
@@ -170,7 +176,7 @@ class SackBitmapField(XLongField):
     """64 bits, least significant first, shown with the PSNs they stand for."""
 
     def i2repr(self, pkt: Any, x: int) -> str:
-        """With the PSNs that have arrived."""
+        """Show the PSNs that have arrived."""
         arrived = ranges_text(sack_ranges(pkt.cack_psn, pkt.sack_offset, x))
         return f"{x:#x} = {'PSN ' + arrived if arrived else 'none above cack_psn'}"
 
@@ -179,7 +185,7 @@ class PortMaskField(XIntField):
     """Bit N = port N, counted from 1."""
 
     def i2repr(self, pkt: Any, x: int) -> str:
-        """With the ports named."""
+        """Show the ports by number."""
         return f"{x:#x} = {ports_text(x)}"
 
 
@@ -187,15 +193,15 @@ class TimestampField(ShortField):
     """16 bits that wrap; the unit is 8192 ns in spraylab (tsr = 1)."""
 
     def i2repr(self, pkt: Any, x: int) -> str:
-        """With the time in milliseconds."""
+        """Show the time in milliseconds."""
         return f"{x} ({x * _TICK_NS / 1e6:.1f} ms)"
 
 
 class IcrcField(FCSField):
-    """The four bytes that end the packet, little-endian; what a switch trimmed has lost them."""
+    """The last four bytes of the packet, little-endian; a trimmed packet has lost them."""
 
     def getfield(self, pkt: Any, s: bytes) -> tuple[bytes, int | None]:
-        """From the end of the packet."""
+        """Take the value from the end of the packet."""
         return (s, None) if is_trimmed(pkt) else super().getfield(pkt, s)
 
 
@@ -203,14 +209,14 @@ class IcrcField(FCSField):
 
 
 class BTH(Packet):
-    """Base transport header, with the ICRC that ends the packet; `pad`, `ts` and `icrc` fill themselves where None.
+    """Base transport header, with the ICRC that ends the packet; `pad`, `ts` and `icrc` are computed where None.
 
-    Dissected payload keeps its pad bytes (`pad` tells how many), so that rebuilding gives the same frame.
+    Dissected payload keeps its pad bytes (`pad` is their number), so that rebuilding gives the same frame.
     """
 
     name = "MRC BTH"
     fields_desc = (
-        ByteEnumField("opcode", 0xCA, OPCODES),  # what kind of packet this is, and so what follows
+        ByteEnumField("opcode", 0xCA, OPCODES),  # kind of packet, which decides what follows
         BitField("se", 0, 1),  # solicited event, not used
         BitField("m", 0, 1),  # migration state, not used
         BitField("pad", None, 2),  # bytes added so that the payload is a multiple of four
@@ -218,17 +224,17 @@ class BTH(Packet):
         XShortField("pkey", 0xFFFF),  # partition key
         XByteField("var_res", 0),  # lowest bit: SprayCheck's mark, which a switch may set (outside the ICRC)
         X3BytesField("dqp", 0),  # queue pair at the receiver
-        BitField("a", 0, 1),  # acknowledge at once, please
+        BitField("a", 0, 1),  # request an acknowledgement at once
         BitField("r", 0, 1),
-        BitField("rtx", 0, 1),  # sent before already; in a SACK the echo of that bit
+        BitField("rtx", 0, 1),  # retransmission; in a SACK the echo of that bit
         BitField("ts", None, 1),  # a TSETH follows the METH
         BitField("inv_res", 0, 4),
         ThreeBytesField("psn", 0),  # packet sequence number, 24 bits; in a SACK all up to it have arrived
-        IcrcField("icrc", None, fmt="<I"),  # checksum over all that no switch may change
+        IcrcField("icrc", None, fmt="<I"),  # checksum over everything that no switch may change
     )
 
     def post_build(self, p: bytes, pay: bytes) -> bytes:
-        """Pad the payload, tell of a TSETH, compute the ICRC: each only where left None."""
+        """Pad the payload, set the TSETH flag and compute the ICRC: each only where left None."""
         header, body, icrc = bytearray(p), pay[:-_ICRC_BYTES], pay[-_ICRC_BYTES:]
         if self.pad is None:
             pad = -len(body) % 4
@@ -244,7 +250,7 @@ class BTH(Packet):
     def icrc_of(self, whole: bytes) -> int:
         """CRC-32 over eight bytes of ones, the inner IPv6 header, UDP and `whole`, BTH to pad; 0 in a fragment.
 
-        What a switch may change reads as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4.
+        Fields that a switch may change count as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4.
         """
         udp = self.underlayer
         ip = udp.underlayer if isinstance(udp, UDP) else None
@@ -264,17 +270,17 @@ class BTH(Packet):
         return zlib.crc32(b"\xff" * 8 + covered)
 
     def guess_payload_class(self, payload: bytes) -> Any:
-        """By opcode (Table 7-5)."""
+        """Choose the next header by opcode (Table 7-5)."""
         return METH if self.opcode in _WRITES else CONTROL_LAYERS.get(self.opcode, Raw)
 
     @classmethod
     def dispatch_hook(cls, _pkt: bytes | None = None, *args: Any, **kwargs: Any) -> Any:
-        """Leave classic RoCE opcodes (top bits not 110) to Scapy's own layer where somebody loaded it."""
+        """Leave classic RoCE opcodes (top bits not 110) to Scapy's own layer if it is loaded."""
         roce = sys.modules.get("scapy.contrib.roce")
         return cls if roce is None or not _pkt or _pkt[0] >> 5 == 0b110 else roce.BTH
 
     def mysummary(self) -> Any:
-        """One line: what it is, to whom, which packet, on which path."""
+        """Summarize in one line: kind, receiver, packet number and path."""
         said = [self.sprintf("MRC %BTH.opcode% dqp=%BTH.dqp% psn=%BTH.psn%")]
         said += ["rtx"] if self.rtx else []
         for layer in self.iterpayloads():
@@ -286,19 +292,19 @@ class BTH(Packet):
 
 
 class MrcHeader(Packet):
-    """A header behind the BTH."""
+    """Base of the headers after the BTH."""
 
     show_summary = False
 
     def bth(self) -> Any:
-        """The BTH in front, or None in a fragment built alone."""
+        """Return the BTH in front, or None in a fragment built alone."""
         layer = self.underlayer
         while layer is not None and not isinstance(layer, BTH):
             layer = layer.underlayer
         return layer
 
     def words(self) -> list[str]:
-        """What this header adds to the summary, a list of phrases."""
+        """Return the phrases that this header adds to the summary."""
         return []
 
 
@@ -312,17 +318,17 @@ class METH(MrcHeader):
     )
 
     def guess_payload_class(self, payload: bytes) -> Any:
-        """TSETH if the BTH says so."""
+        """Choose TSETH if the BTH announces it."""
         bth = self.bth()
         return TSETH if bth is not None and bth.ts else RETH
 
     def words(self) -> list[str]:
-        """The message."""
+        """Name the message."""
         return [f"message {self.msn}"]
 
 
 class TSETH(MrcHeader):
-    """When the packet left, for round trip times: a SACK brings it back."""
+    """Time at which the packet left, for round trip times: a SACK returns it."""
 
     name = "MRC TSETH"
     fields_desc = (
@@ -334,7 +340,10 @@ class TSETH(MrcHeader):
 
 
 class RETH(MrcHeader):
-    """Where the payload goes. On every packet, so that each can be placed whatever arrived before."""
+    """Place of the payload in the peer's memory.
+
+    On every packet, so that each can be placed whatever arrived before.
+    """
 
     name = "MRC RETH"
     fields_desc = (
@@ -344,23 +353,23 @@ class RETH(MrcHeader):
     )
 
     def guess_payload_class(self, payload: bytes) -> Any:
-        """ImmDt if the opcode carries one."""
+        """Choose ImmDt if the opcode carries one."""
         bth = self.bth()
         return ImmDt if bth is not None and bth.opcode in _IMMEDIATE else Raw
 
     def words(self) -> list[str]:
-        """Where to, and of how much."""
+        """Name the address and the length."""
         return [f"to {self.va:#x} of {self.dmalen} bytes"]
 
 
 class ImmDt(MrcHeader):
-    """Immediate data: 32 bits for the peer's program, told in the order of sending."""
+    """Immediate data: 32 bits for the peer's program, delivered in the order of sending."""
 
     name = "MRC ImmDt"
     fields_desc = (XIntField("imm", 0),)
 
     def words(self) -> list[str]:
-        """The value."""
+        """Name the value."""
         return [f"imm {self.imm:#x}"]
 
 
@@ -371,7 +380,7 @@ class AETH(MrcHeader):
     fields_desc = (ByteEnumField("syndrome", 0x1F, SYNDROMES), ThreeBytesField("msn", 0))
 
     def words(self) -> list[str]:
-        """The outcome."""
+        """Name the outcome."""
         return [self.sprintf("%AETH.syndrome%"), f"messages done: {self.msn}"]
 
 
@@ -394,13 +403,13 @@ class SETH(MrcHeader):
         ThreeBytesField("cack_psn", 0),  # the last PSN before the first that is missing
         BitField("cc_type", 0, 4),
         BitField("cc_fl", 0, 4),
-        ByteField("mpr", 0),  # window the receiver offers, in units of 128 packets; 0: as at the beginning
+        ByteField("mpr", 0),  # window the receiver offers, in units of 128 packets; 0: the initial one
         SignedShortField("sack_offset", 0),  # bit 0 of the bitmap = PSN cack_psn + this
         SackBitmapField("sack_bitmap", 0),
     )
 
     def words(self) -> list[str]:
-        """What has arrived."""
+        """List what has arrived."""
         arrived = ranges_text(sack_ranges(self.cack_psn, self.sack_offset, self.sack_bitmap))
         answers = f"probe {self.ack_psn_offset & 0xFFFF}" if self.pr else ""
         said = [f"answers {answers}"] if answers else []
@@ -417,29 +426,29 @@ class CC_STATE(MrcHeader):  # noqa: N801 - the specification's name
         BitField("r", 0, 1),
         BitField("ooo_count", 0, 15),  # packets held above cack_psn
         BitField("restore_cwnd", 0, 1),
-        BitField("rcv_cwnd_pen", 0, 7),  # "send less": the receiver is slow
-        ThreeBytesField("rcvd_bytes", 0),  # all that has arrived, in units of 256 bytes, modulo 2^24
+        BitField("rcv_cwnd_pen", 0, 7),  # asks the sender to send less: the receiver is slow
+        ThreeBytesField("rcvd_bytes", 0),  # bytes that have arrived, in units of 256 bytes, modulo 2^24
     )
 
     def guess_payload_class(self, payload: bytes) -> Any:
-        """The port mask if the SETH says so."""
+        """Choose the port mask if the SETH announces it."""
         seth = self.underlayer
         return PortMask if isinstance(seth, SETH) and seth.nxt == _PORT_MASK_NEXT else Raw
 
 
 class PortMask(MrcHeader):
-    """Ports that work at the sender of a SACK whose `nxt` is 0x1F (spraylab's choice, not in OCP MRC)."""
+    """Working ports at the sender of a SACK whose `nxt` is 0x1F (spraylab's choice, not in OCP MRC)."""
 
     name = "MRC port mask"
     fields_desc = (PortMaskField("port_mask", 0),)
 
     def words(self) -> list[str]:
-        """The ports."""
+        """List the ports."""
         return [ports_text(self.port_mask)]
 
 
 class NETH(MrcHeader):
-    """One packet that the receiver does not count as arrived, and why (Table 7-16)."""
+    """One packet that the receiver does not count as arrived, and the reason (Table 7-16)."""
 
     name = "MRC NETH"
     fields_desc = (
@@ -458,19 +467,19 @@ class NETH(MrcHeader):
     )
 
     def words(self) -> list[str]:
-        """Reason and path."""
+        """Name the reason and the path."""
         return [self.sprintf("%NETH.nack_reason%"), f"of EV {ev_text(self.entropy)}"]
 
 
 class PETH(MrcHeader):
-    """Reliability probe of one queue pair: asks for a SACK (Table 7-18)."""
+    """Reliability probe of one queue pair: requests a SACK (Table 7-18)."""
 
     name = "MRC PETH"
     fields_desc = (
         XShortField("res0", 0),
         ByteField("res2", 0),
         ByteField("vendor_info", 0),
-        XShortField("probe_id", 0),  # comes back in the SACK
+        XShortField("probe_id", 0),  # returned in the SACK
         XShortField("res6", 0),
         XShortField("spdcid", 0),
         XShortField("dpdcid", 0),
@@ -481,12 +490,12 @@ class PETH(MrcHeader):
     )
 
     def words(self) -> list[str]:
-        """Its id."""
+        """Name its id."""
         return [f"probe {self.probe_id}"]
 
 
 class ERTH(MrcHeader):
-    """Question or notice to a host: does this path work, or which of my ports work (Table 7-20).
+    """Request to a host: test whether this path works, or note which of the sender's ports work (Table 7-20).
 
     BTH.dqp is 2, the queue pair of all such packets; BTH.psn is the id that the answer repeats.
     """
@@ -506,7 +515,7 @@ class ERTH(MrcHeader):
     )
 
     def words(self) -> list[str]:
-        """What is asked or told."""
+        """Name the request."""
         return [ENDPOINT_OPS.get(self.op, str(self.op))] + ([ports_text(self.port_status_mask)] if not self.op else [])
 
 
@@ -524,14 +533,15 @@ class EETH(MrcHeader):
     )
 
     def words(self) -> list[str]:
-        """What is answered."""
+        """Name the request that is answered."""
         return [ENDPOINT_OPS.get(self.op, str(self.op))]
 
 
 class Announce(Packet):
     """Flow announcement to the SprayCheck leaves (SprayCheck F1, D1); spraylab's own, on its own UDP port.
 
-    One that closes a flow, in its own plane or another, ends with `shares`: first transmissions over spine 0 to k - 1.
+    An announcement that closes a flow, in its own plane or another, ends with `shares`: first transmissions over spine
+    0 to k - 1.
     """
 
     name = "SprayCheck Announce"
@@ -561,7 +571,7 @@ class Announce(Packet):
     )
 
     def mysummary(self) -> Any:
-        """One line."""
+        """Summarize in one line."""
         return self.sprintf(
             "SprayCheck %Announce.kind% h%Announce.src_host% > h%Announce.dst_host% "
             "plane %Announce.plane% packets %Announce.packets%"
@@ -577,5 +587,5 @@ bind_top_down(UDP, BTH, dport=MRC_PORTS[0], chksum=0)
 bind_top_down(UDP, Announce, dport=ANNOUNCE_PORT, chksum=0)
 for _port, _layer in ((MRC_PORTS[0], BTH), (MRC_PORTS[1], BTH), (ANNOUNCE_PORT, Announce)):
     bind_bottom_up(UDP, _layer, dport=_port)
-# First come, first served: ours must be asked before scapy.contrib.roce, which cannot tell MRC from RoCE.
+# The first match wins: our layer must come before scapy.contrib.roce, which cannot distinguish MRC from RoCE.
 UDP.payload_guess.sort(key=lambda guess: guess[1] is not BTH)

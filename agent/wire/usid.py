@@ -1,6 +1,6 @@
-"""uSIDs: 16-bit steps of a source route inside one 128-bit address (F3216, RFC 9800), and our numbering of them.
+"""uSIDs: 16-bit steps of a source route inside one 128-bit address (F3216, RFC 9800), and spraylab's numbering of them.
 
-A carrier is a 32-bit block and up to six uSIDs; a zero ends it. Knows no topology: which switches exist it cannot tell.
+A carrier is a 32-bit block and up to six uSIDs; a zero ends it. This module does not know which switches exist.
 """
 
 from collections.abc import Sequence
@@ -9,7 +9,7 @@ from enum import IntEnum
 from agent.wire.errors import UsidError
 
 USID_BLOCK = 0x5F000000
-"""5f00:0::/32, from 5f00::/16 (RFC 9602)."""
+"""Locator block 5f00:0::/32, from 5f00::/16 (RFC 9602)."""
 BLOCK_BITS = 32
 USID_BITS = 16
 CARRIER_USIDS = 6
@@ -22,7 +22,10 @@ _CHAIN_MASK = (1 << _CHAIN_BITS) - 1
 
 
 class UsidRole(IntEnum):
-    """Top four bits of a uSID. Our choice, so that a capture reads by eye; 0xE lies in the local block of RFC 9800."""
+    """Role in the top four bits of a uSID.
+
+    Our choice, easy to read in captures; 0xE lies in the local block of RFC 9800.
+    """
 
     T1 = 0x1
     T0 = 0x2
@@ -30,7 +33,10 @@ class UsidRole(IntEnum):
 
 
 def usid_of(role: UsidRole, plane: int, index: int) -> int:
-    """role(4) plane(4) index(8): the spine, the leaf, or a leaf's downlink to host slot `index`. Raises UsidError."""
+    """Build a uSID role(4) plane(4) index(8): a spine, a leaf, or a leaf's downlink to host slot `index`.
+
+    Raises UsidError.
+    """
     if not 0 <= plane < MAX_PLANES:
         raise UsidError(f"plane {plane} is not in 0..{MAX_PLANES - 1}")
     if not 0 <= index < MAX_INDEX:
@@ -39,7 +45,7 @@ def usid_of(role: UsidRole, plane: int, index: int) -> int:
 
 
 def parts_of(usid: int) -> tuple[UsidRole, int, int]:
-    """Role, plane and index of a uSID of our plan. Raises UsidError for any other."""
+    """Return role, plane and index of a uSID of our plan. Raises UsidError for any other."""
     try:
         return UsidRole(usid >> 12), usid >> 8 & 0xF, usid & 0xFF
     except ValueError:
@@ -47,7 +53,7 @@ def parts_of(usid: int) -> tuple[UsidRole, int, int]:
 
 
 def pack(usids: Sequence[int], block: int = USID_BLOCK) -> bytes:
-    """The 16-byte carrier of a chain of at most six non-zero uSIDs. Raises UsidError."""
+    """Build the 16-byte carrier of a chain of at most six non-zero uSIDs. Raises UsidError."""
     if len(usids) > CARRIER_USIDS:
         raise UsidError(f"{len(usids)} uSIDs do not fit one address, at most {CARRIER_USIDS} do")
     chain = 0
@@ -60,7 +66,7 @@ def pack(usids: Sequence[int], block: int = USID_BLOCK) -> bytes:
 
 
 def unpack(carrier: bytes) -> tuple[int, tuple[int, ...]]:
-    """Block and uSIDs of a carrier, up to the zero that ends it."""
+    """Return block and uSIDs of a carrier, up to the zero that ends it."""
     value = int.from_bytes(carrier, "big")
     usids = []
     for position in reversed(range(CARRIER_USIDS)):
@@ -72,14 +78,14 @@ def unpack(carrier: bytes) -> tuple[int, tuple[int, ...]]:
 
 
 def shift(carrier: bytes) -> bytes:
-    """What a uN does with the address: the first uSID leaves, the rest moves left, zeros follow (RFC 9800, 4.1)."""
+    """Shift the address as a uN does: remove the first uSID, move the rest left, fill with zeros (RFC 9800, 4.1)."""
     value = int.from_bytes(carrier, "big")
     chain = (value << USID_BITS) & _CHAIN_MASK
     return (value >> _CHAIN_BITS << _CHAIN_BITS | chain).to_bytes(16, "big")
 
 
 def leaf_to_leaf(plane: int, src_leaf: int, spine: int, dst_leaf: int, slot: int) -> tuple[int, ...]:
-    """Chain of a path through a spine: source leaf, spine, destination leaf, downlink (MRC paper 2.3)."""
+    """Return the chain of a path through a spine: source leaf, spine, destination leaf, downlink (MRC paper 2.3)."""
     return (
         usid_of(UsidRole.T0, plane, src_leaf),
         usid_of(UsidRole.T1, plane, spine),
@@ -89,5 +95,5 @@ def leaf_to_leaf(plane: int, src_leaf: int, spine: int, dst_leaf: int, slot: int
 
 
 def leaf_local(plane: int, leaf: int, slot: int) -> tuple[int, ...]:
-    """Chain of a path that turns at the leaf both hosts sit on."""
+    """Return the chain of a path that turns at the leaf of both hosts."""
     return usid_of(UsidRole.T0, plane, leaf), usid_of(UsidRole.DOWNLINK, plane, slot)

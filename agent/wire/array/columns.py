@@ -1,4 +1,4 @@
-"""What passes between the core and the wire: frozen groups of numpy columns, one row a packet.
+"""Interface between the core and the wire format: frozen groups of numpy columns, one row per packet.
 
 Knows no byte layout and no protocol rule. All numbers are in host byte order; PSNs are wire values (24 bits).
 """
@@ -14,63 +14,66 @@ import numpy as np
 from numpy.typing import NDArray
 
 _VIEW_MIN_BYTES = 512
-"""Row length from which looking for even spacing pays. Our choice, measured: 10 us of 40 at 1024 bytes, 256 rows."""
+"""Row length from which a check for even spacing pays. Our choice, measured: 10 us of 40 at 1024 bytes, 256 rows."""
 
 _MOST_STRETCHES = 8
-"""More stretches of evenly spaced rows are not copied one by one. Our choice: a turn costs as much as copying 8 kB."""
+"""Most stretches of evenly spaced rows to copy one by one. Our choice: an iteration costs as much as copying 8 kB."""
 
 FEW_ROWS = 4
-"""So many rows are read and written one by one, more of them column by column. Our choice: there both cost the same."""
+"""Most rows to read and write one by one; more are processed column by column. Our choice: there both cost the same."""
 
 T = TypeVar("T", bound=np.generic)
 
 Rows = NDArray[np.intp] | NDArray[np.int64] | NDArray[np.bool_] | slice
 
 Stretch = tuple[slice, NDArray[np.uint8]]
-"""Some rows that follow one another, and a view of their bytes."""
+"""Some consecutive rows, and a view of their bytes."""
 
 
 def windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.uint8]:
-    """Every run of `width` bytes of a flat contiguous memory, as a view: row o starts at byte o.
+    """View every run of `width` bytes of a flat contiguous memory: row o starts at byte o.
 
-    Shape `(len(memory) - width + 1, width)`. Writable if the memory is. Index it with an array of offsets to gather
-    or scatter rows; never copy it whole.
+    Shape `(len(memory) - width + 1, width)`. Writable if the memory is. Index it with an array of offsets to gather or
+    scatter rows; never copy it whole.
     """
     return np.ndarray((memory.size - width + 1, width), np.uint8, memory, strides=(1, 1))
 
 
 def whole_windows(memory: NDArray[np.uint8], width: int) -> NDArray[np.void]:
-    """As `windows`, each run one element: picking those costs half of picking rows (measured)."""
+    """View every run of `width` bytes as one element, as `windows`.
+
+    Picking those costs half of picking rows (measured).
+    """
     return np.ndarray((memory.size - width + 1,), np.dtype((np.void, width)), memory, strides=(1,))
 
 
 def _wholes(rows: NDArray[np.uint8]) -> NDArray[np.void]:
-    """Rows (n, width) as one element each, a view."""
+    """View rows (n, width) as one element each."""
     return rows.view(np.dtype((np.void, rows.shape[1])))[:, 0]
 
 
 def alike(values: NDArray[np.generic]) -> bool:
-    """Whether (n >= 1,) values are all the same."""
+    """Report whether (n >= 1,) values are all the same."""
     return len(values) == 1 or not np.count_nonzero(values != values[0, ...])
 
 
 def total(values: NDArray[np.uint32]) -> int:
-    """Sum of (n,) values; of few of them at a tenth of what numpy takes."""
+    """Sum (n,) values; for few values this takes a tenth of numpy's time."""
     return sum(values.tolist()) if len(values) <= FEW_ROWS else int(np.add.reduce(values))
 
 
 def filled(value: int, count: int, dtype: type[T]) -> NDArray[T]:
-    """`value` `count` times; a third of the cost of np.full."""
+    """Repeat `value` `count` times; a third of the cost of np.full."""
     column = np.empty(count, dtype)
     column.fill(value)
     return column
 
 
 def even_views(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -> list[Stretch] | None:
-    """The runs of `width` bytes at (n,) `offsets` as a few views over evenly spaced rows; None if that is no gain.
+    """View the runs of `width` bytes at (n,) `offsets` as a few evenly spaced stretches; None if that brings no gain.
 
     Rows of a ring are evenly spaced, and so are, but for a few places, the packets of one message in one plane: views
-    save copying every byte twice.
+    avoid copying every byte twice.
     """
     if len(offsets) < 2 or width < _VIEW_MIN_BYTES:
         return None
@@ -117,7 +120,10 @@ def scatter_rows(rows: NDArray[np.uint8], memory: NDArray[np.uint8], offsets: ND
 
 
 def rows_at(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -> NDArray[np.uint8]:
-    """The runs of `width` bytes at (n,) `offsets`, `(n, width)`: a view if they are evenly spaced, else a copy."""
+    """Return the runs of `width` bytes at (n,) `offsets`, `(n, width)`.
+
+    A view if they are evenly spaced, else a copy.
+    """
     stretches = even_views(memory, offsets, width)
     if stretches is not None and len(stretches) == 1:
         return stretches[0][1]
@@ -128,10 +134,13 @@ def rows_at(memory: NDArray[np.uint8], offsets: NDArray[np.int64], width: int) -
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class Columns:
-    """Rows selectable as one; a field that is an array of another length is shared, not selected."""
+    """Columns whose rows can be selected together; an array field of another length is shared, not selected."""
 
     def take(self, rows: Rows) -> Self:
-        """The given rows, in the given order (index array, boolean mask or slice); shared memory is not copied."""
+        """Return the given rows in the given order (index array, boolean mask or slice).
+
+        Shared memory is not copied.
+        """
         shared = self._shared()
         values = {}
         for name in self._names():
@@ -141,7 +150,7 @@ class Columns:
         return type(self)(**values)
 
     def rows(self) -> Iterator[SimpleNamespace]:
-        """Row by row, numbers by name: for who reads one packet at a time, and far too slow for who does not."""
+        """Iterate row by row, with numbers by name: for code that reads single packets; far too slow for batches."""
         shared = self._shared()
         values = {name: getattr(self, name) for name in self._names() if name not in shared}
         columns = {name: value for name, value in values.items() if isinstance(value, np.ndarray)}
@@ -161,7 +170,7 @@ class Columns:
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WriteBatch(Columns):
-    """Write requests of one QP to be encoded, `(n,)` each unless said. TSETH is always sent."""
+    """Write requests of one QP to be encoded, `(n,)` each unless stated. TSETH is always sent."""
 
     psn: NDArray[np.uint32]
     opcode: NDArray[np.uint8]
@@ -180,14 +189,14 @@ class WriteBatch(Columns):
     """Where the payload starts in `source`, bytes."""
     payload_bytes: NDArray[np.uint32]
     tx_timestamp: int
-    """16 bits, ticks of 8192 ns (tsr = 1)."""
+    """Timestamp, 16 bits, ticks of 8192 ns (tsr = 1)."""
     source: NDArray[np.uint8]
-    """Flat contiguous memory the payloads are read from; any length."""
+    """Flat contiguous memory that holds the payloads; any length."""
     imm: NDArray[np.uint32] | None = None
     """Immediate data; used only in rows whose opcode carries it."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.psn)
 
     @staticmethod
@@ -197,7 +206,7 @@ class WriteBatch(Columns):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class WriteColumns(Columns):
-    """Write requests as received, `(n,)` each unless said, of any QPs. Views the ring: use before releasing it.
+    """Write requests as received, `(n,)` each unless stated, of any QPs. They view the ring: use before releasing it.
 
     A trimmed row has no payload (`payload_bytes` 0) and, when cut that short, zero `va`, `rkey` and `dmalen`.
     """
@@ -219,7 +228,7 @@ class WriteColumns(Columns):
     rkey: NDArray[np.uint32]
     dmalen: NDArray[np.uint32]
     imm: NDArray[np.uint32]
-    """Zero in rows whose opcode carries none."""
+    """Immediate data; zero in rows whose opcode carries none."""
     payload_bytes: NDArray[np.uint32]
     payload_offset: NDArray[np.int64]
     """Where the row's payload starts in `memory`, bytes."""
@@ -230,11 +239,11 @@ class WriteColumns(Columns):
     """(n, 4) words of the inner source address; None where there was no frame."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.psn)
 
     def payload(self, rows: Rows, width: int) -> NDArray[np.uint8]:
-        """Copy of the first `width` payload bytes of the rows, `(len(rows), width)`; each must have that many."""
+        """Copy the first `width` payload bytes of the rows, `(len(rows), width)`; each must have that many."""
         if width == 0:
             return np.empty((len(self.psn[rows]), 0), np.uint8)
         return windows(self.memory, width)[self.payload_offset[rows]]
@@ -250,35 +259,36 @@ class _SackFields(Columns):
 
     cack_psn: NDArray[np.uint32]
     ack_psn_offset: NDArray[np.int16]
-    """cack_psn + offset = the PSN that triggered the SACK; where `pr`, the 16 bits of the probe id instead."""
+    """cack_psn + offset is the PSN that triggered the SACK; where `pr`, these are the 16 bits of the probe id
+    instead."""
     pr: NDArray[np.bool_]
-    """Answers a reliability probe."""
+    """The SACK answers a reliability probe."""
     rtx: NDArray[np.bool_]
     """Echo of the triggering packet's retransmission bit."""
     m: NDArray[np.uint8]
-    """EcnVerdict."""
+    """Congestion verdict (EcnVerdict)."""
     ev: NDArray[np.uint32]
     """EV of the triggering packet, reflected."""
     spdcid: NDArray[np.uint16]
     dpdcid: NDArray[np.uint16]
     mpr: NDArray[np.uint8]
-    """Window, unit 128 PSNs; 0 when dynamic MPR is off."""
+    """Receive window, in units of 128 PSNs; 0 when dynamic MPR is off."""
     sack_offset: NDArray[np.int16]
     """Bit 0 of the bitmap is PSN cack_psn + sack_offset."""
     bitmap: NDArray[np.uint64]
-    """Bit i, least significant first: PSN base + i has been received; all zero says nothing."""
+    """Bit i, least significant first: PSN base + i has been received; all zero has no meaning."""
     tx_timestamp: NDArray[np.uint16]
     """Timestamp of the triggering packet, reflected."""
     ooo_count: NDArray[np.uint16]
     """Packets held above cack_psn, 15 bits."""
     restore_cwnd: NDArray[np.bool_]
     rcv_cwnd_pen: NDArray[np.uint8]
-    """7 bits."""
+    """Penalty to the peer's window, 7 bits."""
     rcvd_bytes: NDArray[np.uint32]
-    """Unit 256 bytes, 24 bits, wraps."""
+    """Bytes received, in units of 256 bytes, 24 bits, wraps."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.cack_psn)
 
 
@@ -299,21 +309,21 @@ class SackColumns(_SackFields):
     dqpn: NDArray[np.uint32]
     plane: int
     port_mask: NDArray[np.uint32] | None = None
-    """The peer's ports that work, bit N = port N (from 1); 0 where a row says nothing of them (it left by some port);
-    None where no row does."""
+    """The peer's ports that work, bit N = port N (from 1); 0 in a row without a mask (a SACK always leaves by some
+    port); None where no row has one."""
     source: NDArray[np.uint32] | None = None
     """(n, 4) words of the inner source address; None where there was no frame."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Announcement:
-    """A flow announced to the SprayCheck leaves, one a plane and path (SprayCheck F1, D1)."""
+    """Announcement of a flow to the SprayCheck leaves, one per plane and path (SprayCheck F1, D1)."""
 
     epoch: int
     """Measurement round, 16 bits."""
     plane: int
     policy: int
-    """SprayPolicyCode."""
+    """Spray policy (SprayPolicyCode)."""
     spines: int
     """Usable spines k of this plane."""
     src_leaf: int

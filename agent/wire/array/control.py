@@ -1,7 +1,7 @@
-"""The control packets besides SACKs, both ways by one table (fields.py).
+"""Encoding and decoding of the control packets besides SACKs, by one table (fields.py).
 
-They come seldom, so one short loop over a packet's fields serves all five kinds. SACKs, which come by the thousand,
-have their own code in encode.py and decode.py.
+They are rare, so one short loop over a packet's fields serves all five kinds. SACKs are frequent and have their own
+code in encode.py and decode.py.
 """
 
 from collections.abc import Callable, Mapping
@@ -60,11 +60,11 @@ class Sent(NamedTuple):
     """How a batch becomes frames."""
 
     transport: bytes
-    """From the BTH to the ICRC: opcode, key and what else is the same in all."""
+    """Bytes from the BTH to the ICRC: opcode, key and everything that is the same in all frames."""
     columns: tuple[tuple[str, Bits], ...]
-    """Where each column goes; NACK's PSN goes to two places."""
+    """Place of each column; NACK's PSN has two places."""
     stamp: Stamp
-    """The same, for few frames."""
+    """The same places, for few frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ class Received:
     """How accepted frames of one kind become columns."""
 
     name: str
-    """In `Decoded`."""
+    """Name in `Decoded`."""
     columns: type[Columns]
     bits: Mapping[str, Bits]
     """Columns that are bits of the transport headers."""
@@ -80,7 +80,7 @@ class Received:
     """Columns that belong to the frame."""
 
     def columns_of(self, words: NDArray[np.uint32], plane: int, codec: EvCodec) -> Columns:
-        """The columns of frames given as `(w, n)` words (see `dtypes.header_words`)."""
+        """Extract the columns of frames given as `(w, n)` words (see `dtypes.header_words`)."""
         values: dict[str, Any] = {"plane": plane}
         for name, bits in self.bits.items():
             values[name] = bits.column(words)
@@ -90,18 +90,18 @@ class Received:
 
 
 def ev_column(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.uint32]:
-    """The EV of each frame, `(n,)`."""
+    """Return the EV of each frame, `(n,)`."""
     return codec.join(fields.SPORT.column(words), fields.FLOW_LABEL.column(words))
 
 
 def ce_column(words: NDArray[np.uint32], codec: EvCodec) -> NDArray[np.bool_]:
-    """Whether each frame met congestion, `(n,)`: told in the outer or the inner header (RFC 6040)."""
+    """Report whether each frame met congestion, `(n,)`, by the outer or the inner header (RFC 6040)."""
     ce: NDArray[np.bool_] = (fields.OUTER_ECN.read(words) == _CE) | (fields.INNER_ECN.read(words) == _CE)
     return ce
 
 
 def source_column(words: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The inner source address of each frame, `(n, 4)`: four words, a view."""
+    """Return the inner source address of each frame, `(n, 4)`: four words, a view."""
     return words[_SOURCE : _SOURCE + c.IPV6_ADDRESS_BYTES // 4].T
 
 
@@ -130,7 +130,7 @@ RECEIVED = {
     Kind.ENDPOINT_REQUEST.value: _received("endpoint_requests", EndpointRequestColumns, fields.ENDPOINT_REQUEST),
     Kind.ENDPOINT_RESPONSE.value: _received("endpoint_responses", EndpointResponseColumns, fields.ENDPOINT_RESPONSE),
 }
-"""By number of the Kind."""
+"""Receivers by number of the Kind."""
 
 
 def _sent(kind: Kind, bits: Mapping[str, Bits], *constants: tuple[Bits, int]) -> Sent:
@@ -159,9 +159,9 @@ _SENT: dict[type[Columns], Sent] = {
 def encode_control(
     template: FlowTemplate, batch: ControlBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
+    """Write row i of the batch as a frame into `out[i]`; return the frames' lengths, `(n,)`.
 
-    `out` and `runs` as for `encode_writes`. The template leads to the peer's QP, that of endpoint packets to
+    `out` and `runs` as for `encode_writes`. The template is for the peer's QP; for endpoint packets it is for
     ENDPOINT_QPN.
     """
     rows = out[: len(batch)]
@@ -182,7 +182,7 @@ def encode_control(
 
 
 def _class_rows(batch: ControlBatch) -> NDArray[np.intp] | int:
-    """CONTROL, but for what asks about the paths of data (MRC 3.1)."""
+    """Return the class of each row: CONTROL, except for probes of the paths of data (MRC 3.1)."""
     if isinstance(batch, EndpointRequestBatch):
         return np.where(batch.op == EndpointOp.EV_PROBE.value, DATA_ROW, CONTROL_ROW)
     return DATA_ROW if isinstance(batch, ProbeBatch) and not batch.in_control else CONTROL_ROW

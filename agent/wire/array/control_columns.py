@@ -1,7 +1,7 @@
-"""Columns of the control packets besides SACKs: frozen groups of numpy arrays, one row a packet, `(n,)` unless said.
+"""Columns of the control packets besides SACKs: frozen groups of numpy arrays, one row per packet.
 
-`...Batch` is what is to be sent over the EVs of one FlowTemplate, `...Columns` what was received, of any queue pairs.
-Knows no byte layout and no protocol rule. Field names are those of MRC Tables 7-3 and 7-16 to 7-22.
+Arrays are `(n,)` unless stated. `...Batch` is to be sent over the EVs of one FlowTemplate, `...Columns` was received,
+of any queue pairs. Knows no byte layout and no protocol rule. Field names are those of MRC Tables 7-3 and 7-16 to 7-22.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from agent.wire.array.columns import Columns
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _AckFields(Columns):
-    """AETH: the transport's own acknowledgement, of messages."""
+    """AETH: the transport acknowledgement, of messages."""
 
     psn: NDArray[np.uint32]
     """Cumulative transport PSN, 24 bits, as in RoCE."""
     syndrome: NDArray[np.uint8]
     """AETH_ACK, or AETH_NAK + NakCode; nothing else is delivered."""
     msn: NDArray[np.uint32]
-    """24 bits."""
+    """Message sequence number, 24 bits."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.psn)
 
 
@@ -48,22 +48,22 @@ class AckColumns(_AckFields):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _NackFields(Columns):
-    """NETH: one PSN the responder will not count as received, and why."""
+    """NETH: one PSN that the responder does not count as received, and the reason."""
 
     nack_psn: NDArray[np.uint32]
-    """24 bits; rides in the BTH too."""
+    """PSN that is refused, 24 bits; also carried in the BTH."""
     nack_reason: NDArray[np.uint8]
-    """NackReason; nothing else is delivered."""
+    """Reason (NackReason); nothing else is delivered."""
     vendor_info: NDArray[np.uint8]
     ev: NDArray[np.uint32]
-    """EV of the packet complained about, reflected."""
+    """EV of the refused packet, reflected."""
     spdcid: NDArray[np.uint16]
     dpdcid: NDArray[np.uint16]
     tx_timestamp: NDArray[np.uint16]
-    """Of the packet complained about, reflected."""
+    """Timestamp of the refused packet, reflected."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.nack_psn)
 
 
@@ -87,7 +87,7 @@ class NackColumns(_NackFields):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _ProbeFields(Columns):
-    """PETH: a question about one QP that a SACK with `pr` answers."""
+    """PETH: a request about one QP that a SACK with `pr` answers."""
 
     probe_id: NDArray[np.uint16]
     spdcid: NDArray[np.uint16]
@@ -95,7 +95,7 @@ class _ProbeFields(Columns):
     tx_timestamp: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.probe_id)
 
 
@@ -106,7 +106,7 @@ class ProbeBatch(_ProbeFields):
     ev_index: NDArray[np.uint16]
     """Row of the FlowTemplate's EV table."""
     in_control: bool = False
-    """Class CONTROL instead: a round trip without queues (our choice)."""
+    """Use class CONTROL instead: a round trip without queues (our choice)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
@@ -114,9 +114,9 @@ class ProbeColumns(_ProbeFields):
     """Reliability probes as received."""
 
     tsr: NDArray[np.bool_]
-    """Whether the timestamp has a tick of the sender's choice."""
+    """The timestamp has a tick of the sender's choice."""
     ev: NDArray[np.uint32]
-    """Of the frame, to be reflected."""
+    """EV of the frame, to be reflected."""
     ce: NDArray[np.bool_]
     """Congestion Experienced, in the outer or the inner header."""
     dqpn: NDArray[np.uint32]
@@ -127,17 +127,17 @@ class ProbeColumns(_ProbeFields):
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class _EndpointRequestFields(Columns):
-    """ERTH: a question or a notice to a host, not to a QP."""
+    """ERTH: a request to a host, not to a QP."""
 
     op: NDArray[np.uint8]
-    """EndpointOp; nothing else is delivered."""
+    """Operation (EndpointOp); nothing else is delivered."""
     request_id: NDArray[np.uint16]
     port_status_mask: NDArray[np.uint32]
     """Bit N: port N (from 1, = plane + 1) works; 0 in an EV probe (our choice)."""
     tx_timestamp: NDArray[np.uint16]
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.request_id)
 
 
@@ -157,9 +157,9 @@ class EndpointRequestColumns(_EndpointRequestFields):
     """EV probes and port status updates as received."""
 
     ev: NDArray[np.uint32]
-    """Of the frame: names the path it took."""
+    """EV of the frame, which names the path it took."""
     source_address: NDArray[np.uint8]
-    """(n, 16) inner source: the host that asks."""
+    """(n, 16) inner source address: the host that sent the request."""
     dqpn: NDArray[np.uint32]
     plane: int
 
@@ -169,13 +169,13 @@ class _EndpointResponseFields(Columns):
     """EETH: the answer to an ERTH."""
 
     op: NDArray[np.uint8]
-    """EndpointOp of the request; nothing else is delivered."""
+    """Operation of the request (EndpointOp); nothing else is delivered."""
     request_id: NDArray[np.uint16]
     tx_timestamp: NDArray[np.uint16]
-    """Of the request, reflected."""
+    """Timestamp of the request, reflected."""
 
     def __len__(self) -> int:
-        """Rows."""
+        """Count the rows."""
         return len(self.request_id)
 
 
@@ -192,9 +192,9 @@ class EndpointResponseColumns(_EndpointResponseFields):
     """Answers to endpoint requests as received."""
 
     ev: NDArray[np.uint32]
-    """Of the frame: the path the answer took, not the one asked about."""
+    """EV of the frame: the path of the answer, not the probed one."""
     source_address: NDArray[np.uint8]
-    """(n, 16) inner source: the host that answers."""
+    """(n, 16) inner source address: the host that answers."""
     dqpn: NDArray[np.uint32]
     plane: int
 

@@ -1,4 +1,4 @@
-"""Frames to columns. Bad frames are data: each gets a reason and is counted, nothing here raises on bytes."""
+"""Decode frames to columns. Bad frames are data: each is counted under its reason, nothing here raises on bytes."""
 
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,7 +48,7 @@ _MASKED_END = np.array(SACK_MASK_FRAME.itemsize - c.ICRC_BYTES, np.int32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoded:
-    """What a block of frames held; columns are None where there were no such packets."""
+    """Decoded contents of a block of frames; columns are None where there were no such packets."""
 
     writes: WriteColumns | None = None
     sacks: SackColumns | None = None
@@ -58,7 +58,7 @@ class Decoded:
     endpoint_requests: EndpointRequestColumns | None = None
     endpoint_responses: EndpointResponseColumns | None = None
     rejected: dict[RejectReason, int]
-    """Rows by reason, without ACCEPTED."""
+    """Rejected rows by reason, without ACCEPTED."""
     reasons: NDArray[np.uint8]
     """(n,) RejectReason of each row, in order of arrival."""
 
@@ -73,11 +73,11 @@ def decode(
     codec: EvCodec | None = None,
     runs: Runs | None = None,
 ) -> Decoded:
-    """Split a block of received frames into columns by kind of packet, and counted rest.
+    """Split a block of received frames into columns per kind of packet, and counts of rejected rows.
 
     `frames` is `(n, stride)`, row i holding `lengths[i]` bytes (bytes past a row's length are never trusted); `plane`
-    is the port they came by, `own_address` this host's 16-byte inner address. The result views `frames`; `runs` reads
-    them, if it can do so faster than we.
+    is that of the receiving port, `own_address` this host's 16-byte inner address. The result views `frames`; `runs` is
+    an optional faster reader of them.
     """
     if len(frames) == 0:
         return Decoded(rejected={}, reasons=np.zeros(0, np.uint8))
@@ -94,7 +94,7 @@ def decode(
 
 
 class _Host(NamedTuple):
-    """Who reads."""
+    """The receiving host, and how to read."""
 
     address: bytes
     plane: int
@@ -103,7 +103,7 @@ class _Host(NamedTuple):
 
 
 def _parts_of(frames: NDArray[np.uint8]) -> list[NDArray[np.intp] | slice]:
-    """Rows by kind, writes with and without immediates together: what is alike is cheaper to judge."""
+    """Group rows by kind, writes with and without immediates together: rows that are alike are cheaper to check."""
     if frames.shape[1] <= _OPCODE:
         return [ALL_ROWS]
     groups = _GROUP_OF_OPCODE[frames[:, _OPCODE]]
@@ -119,7 +119,7 @@ def _read(
     host: _Host,
     runs: Runs | None,
 ) -> tuple[dict[str, Any], NDArray[np.uint8]]:
-    """Columns of some rows, by name in `Decoded`, and the reason of each."""
+    """Return columns of some rows, by name in `Decoded`, and the reason of each."""
     lengths = lengths[rows]
     if len(lengths) <= FEW_ROWS:
         numbers = range(len(lengths)) if isinstance(rows, slice) else rows.tolist()
@@ -170,7 +170,7 @@ def _writes_of(block: JudgedBlock, rows: NDArray[np.intp] | slice, plane: int, c
 
 
 def _immediates(block: JudgedBlock, words: NDArray[np.uint32], rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
-    """Immediate data, zero in rows without."""
+    """Return immediate data, zero in rows without."""
     if block.highest_kind < Kind.WRITE_IMM.value:
         return np.zeros(words.shape[1], np.uint32)
     immediates: NDArray[np.uint32] = fields.IMM.column(words) * (block.kinds[rows] == Kind.WRITE_IMM.value)
@@ -178,7 +178,7 @@ def _immediates(block: JudgedBlock, words: NDArray[np.uint32], rows: NDArray[np.
 
 
 def _in_usual_layout(block: JudgedBlock, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
-    """Header words of the rows moved to where a whole write with TSETH has them; what a row lacks reads zero."""
+    """Move header words of the rows to where a complete write with TSETH has them; missing ones read zero."""
     words = block.words_of(rows).copy()
     outer_end = (words[_OUTER_LENGTH] >> np.uint32(16)).astype(np.int64) + INNER_OFFSET
     cut = block.trimmed[rows] & (outer_end < PAYLOAD_OFFSET - ~has_tseth(words) * c.TSETH_BYTES)

@@ -1,4 +1,4 @@
-"""Columns of header values to frames, in place, a batch at a time. Decides nothing: every value is given."""
+"""Encode columns of header values to frames, in place, a batch at a time. Decides nothing: every value is given."""
 
 from dataclasses import fields
 
@@ -54,17 +54,17 @@ _RESTORE_SHIFT, _FLOW_CONTROL_SHIFT = word(7), word(24)
 
 
 def write_frame_bytes(payload_bytes: int, with_imm: bool = False) -> int:
-    """Length of the frame that carries so much payload, pad and ICRC included."""
+    """Return the length of the frame that carries this payload, pad and ICRC included."""
     return PAYLOAD_OFFSET + with_imm * c.IMMDT_BYTES + payload_bytes + -payload_bytes % 4 + c.ICRC_BYTES
 
 
 def encode_writes(
     template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """Write row i of the batch as a frame into `out[i]`; the frames' lengths, `(n,)`.
+    """Write row i of the batch as a frame into `out[i]`; return the frames' lengths, `(n,)`.
 
     `out` is `(m >= n, stride)` with contiguous bytes in a row (rows may lie apart, as in a ring), stride at least the
-    longest frame (`write_frame_bytes`); `runs` reads it, if it can do so faster than we.
+    longest frame (`write_frame_bytes`); `runs` is an optional faster reader of it.
     """
     rows = out[: len(batch)]
     if len(batch) == 0:
@@ -91,14 +91,14 @@ def encode_writes(
 
 
 def _has_class_of_its_own(template: FlowTemplate, batch: WriteBatch) -> bool:
-    """Whether some row leaves in another class than first transmissions."""
+    """Report whether some row leaves in another class than first transmissions."""
     return template.retransmission_class is not None and bool(np.count_nonzero(batch.flags & _RTX))
 
 
 def _encode_alike(
     template: FlowTemplate, batch: WriteBatch, rows: NDArray[np.uint8], runs: Runs | None
 ) -> NDArray[np.uint32]:
-    """The usual batch: frames of one length without immediates. What follows from the length is looked up."""
+    """Encode the usual batch: frames of one length without immediates. Values that depend on the length are cached."""
     width = int(batch.payload_bytes[0])
     prefixes = write_prefixes(template, width)
     end = prefixes.end
@@ -137,7 +137,7 @@ def _stamp_write(frames: NDArray[np.void], batch: WriteBatch) -> None:
 def _stamp_retransmission_class(
     headers: NDArray[np.uint8], batch: WriteBatch, traffic_class: int, effect: NDArray[np.uint32]
 ) -> NDArray[np.uint32]:
-    """Give retransmissions their own class in both headers; the ICRC effects that follow from it."""
+    """Set the class of retransmissions in both headers; return the resulting ICRC effects."""
     again = np.flatnonzero(batch.flags & np.uint8(c.BTH_RETRANSMISSION))
     if len(again) == 0:
         return effect
@@ -150,7 +150,7 @@ def _stamp_retransmission_class(
 
 
 def _stamp_payloads(rows: NDArray[np.uint8], batch: WriteBatch, starts: NDArray[np.uint32]) -> None:
-    """Gather the payloads from the source, rows of one length and place at a time."""
+    """Copy payloads from the source, rows of one length and place at a time."""
     if batch.imm is not None:
         with_imm = np.flatnonzero(starts != PAYLOAD_OFFSET)
         octets = batch.imm[with_imm].astype(">u4").view(np.uint8).reshape(-1, c.IMMDT_BYTES)
@@ -169,7 +169,7 @@ def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int
 
 
 def _stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
-    """As `stamp_icrc`, to frames of any lengths: (n,) `ends` is where each ICRC goes."""
+    """Append ICRCs to frames of any lengths, as `stamp_icrc`: (n,) `ends` is the place of each."""
     memory = flat_bytes(rows)
     base = np.arange(len(rows)) * rows.strides[0]
     raw = raw_crcs(runs_between(memory, base + INNER_OFFSET, base + ends))
@@ -178,9 +178,9 @@ def _stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDAr
 
 
 def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
-    """Append the ICRC to frames of one length, complete but for it, in place.
+    """Append the ICRC in place to frames of one length that are complete otherwise.
 
-    `effect` `(n,)` is what masking changes at `end`, where the ICRC goes (`icrc.carried_alike`).
+    `effect` `(n,)` is what masking changes at `end`, the place of the ICRC (`icrc.carried_alike`).
     """
     if runs is not None:
         covered = runs(INNER_OFFSET, end)[: len(rows)]
@@ -191,14 +191,14 @@ def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, ru
 
 
 def _octets(icrc: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """(n, 4), little-endian."""
+    """Split ICRCs to (n, 4) bytes, little-endian."""
     return icrc.astype("<u4", copy=False).view(np.uint8).reshape(-1, c.ICRC_BYTES)
 
 
 def encode_sacks(
     template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """Write row i of the batch as a SACK frame into `out[i]`; the frames' lengths, `(n,)`.
+    """Write row i of the batch as a SACK frame into `out[i]`; return the frames' lengths, `(n,)`.
 
     154 bytes each, or 158 if the batch has a port mask. `out` and `runs` as for `encode_writes`.
     """
@@ -250,9 +250,10 @@ def encode_announcements(
     codec: EvCodec | None = None,
     kind: c.AnnounceKind = c.AnnounceKind.CLOSE,
 ) -> list[bytes]:
-    """A flow announcement as one whole frame for each of (n,) EVs, in class CONTROL, to leave by the EV's plane.
+    """Build a flow announcement as one whole frame per EV (n,), in class CONTROL, to leave by the EV's plane.
 
-    With `shares`, (k,) first transmissions by spine, it closes the flow, or is of another `kind`; without, it opens it.
+    With `shares`, (k,) first transmissions per spine, it closes the flow, or is of another `kind`; without, it opens
+    it.
     """
     tail = b"" if shares is None else shares.astype(SHARE).tobytes()
     frames = tunnel_frames(source, peer, evs, codec or EvCodec(), ANNOUNCE_FRAME, CONTROL_CLASS)

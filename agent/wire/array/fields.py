@@ -1,7 +1,7 @@
-"""Which column is which bits of which header, for every packet and both ways: the one table behind all reading.
+"""Columns as bits of headers, for every packet and both directions: the one table that encoding and decoding use.
 
-decode.py reads many frames column by column by it, read_few.py and write_few.py few frames number by number, control.py
-writes the packets that come seldom. Sources: MRC Tables 7-6, 7-12 to 7-22.
+decode.py reads many frames column by column, read_few.py and write_few.py process few frames number by number,
+control.py writes the rare packets. Sources: MRC Tables 7-6, 7-12 to 7-22.
 """
 
 from agent.wire.dtypes import (
@@ -43,7 +43,7 @@ WRITE = {
     "dmalen": bits_of(WRITE_FRAME, "reth", "dmalen"),
 }
 IMM = Bits((PAYLOAD_OFFSET - WORD_LEAD_BYTES) // 4, 0, 32)
-"""Where the opcode carries one."""
+"""Place of the immediate data, if the opcode carries one."""
 SACK = {
     "cack_psn": bits_of(SACK_FRAME, "seth", "cack_word", width=24),
     "ack_psn_offset": bits_of(SACK_FRAME, "seth", "ack_psn_offset"),
@@ -63,7 +63,7 @@ SACK = {
     "rcvd_bytes": bits_of(SACK_FRAME, "cc_state", "rcvd_word", width=24),
 }
 PORT_MASK = bits_of(SACK_MASK_FRAME, "ports", "port_mask")
-"""Where a SACK has one."""
+"""Place of the port mask, if a SACK has one."""
 ACK = {
     "psn": PSN,
     "syndrome": bits_of(ACK_FRAME, "aeth", "syndrome"),
@@ -93,7 +93,7 @@ ENDPOINT_RESPONSE = {
 }
 
 SENT_TWICE = {"nack_psn": PSN, "cack_psn": PSN}
-"""Columns that stand in the BTH as well."""
+"""Columns that the BTH carries as well."""
 
 SIGNED = frozenset({"ack_psn_offset", "sack_offset"})
 """Columns that are signed; all 16 bits."""

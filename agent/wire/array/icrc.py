@@ -34,23 +34,23 @@ _MASKS = (
     (_CHKSUM + 1, 0xFF),
     (_BTH_BYTE_4, 0xFF),
 )
-"""Offset from the inner IPv6 header, bits read as ones."""
+"""Offset from the inner IPv6 header, and the bits that count as ones."""
 HEADER_BYTES = _BTH_BYTE_4 + 1
-"""The masked bytes all lie within so many bytes of the inner IPv6 header."""
+"""Number of bytes from the inner IPv6 header that contain all masked bytes."""
 _MASK = sum(ones << 8 * (HEADER_BYTES - 1 - offset) for offset, ones in _MASKS)
-"""All of them in the headers as one number."""
+"""All masks in the headers as one number."""
 _WHOLE_BYTES = (slice(1, 4), slice(7, 8), slice(_CHKSUM, _CHKSUM + 2), slice(_BTH_BYTE_4, HEADER_BYTES))
-"""Those masked whole."""
+"""Bytes that are masked completely."""
 _OFFSETS = np.array([offset for offset, _ in _MASKS])
 _TABLE_STARTS = np.arange(len(_MASKS))[:, np.newaxis] * 256
 _PLACES = np.arange(4)[:, np.newaxis] * 256
 
 Runs = Callable[[int, int], Sequence[memoryview]]
-"""Gives bytes start .. end - 1 of each row of a block of frames."""
+"""Returns bytes start .. end - 1 of each row of a block of frames."""
 
 
 def icrc_of(inner: bytes) -> int:
-    """ICRC of one packet from its inner IPv6 header to the last pad byte, plainly; append it little-endian."""
+    """Compute the ICRC of one packet from its inner IPv6 header to the last pad byte; append it little-endian."""
     masked = bytearray(inner)
     for offset, ones in _MASKS:
         masked[offset] |= ones
@@ -58,37 +58,39 @@ def icrc_of(inner: bytes) -> int:
 
 
 def flat_bytes(frames: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """All bytes from the first row's start to the last row's end as one flat view; rows `frames.strides[0]` apart."""
+    """View all bytes from the first row's start to the last row's end; rows are `frames.strides[0]` apart."""
     size = (len(frames) - 1) * frames.strides[0] + frames.shape[1]
     return np.lib.stride_tricks.as_strided(frames, (size,), (1,))
 
 
 def runs_between(memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Sequence[memoryview]:
-    """Each run `memory[start:end]`."""
+    """Return each run `memory[start:end]`."""
     view = memoryview(memory.data)
     return [view[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]
 
 
 def raw_crc(packet: bytes) -> int:
-    """CRC of the pseudo header and a packet from its inner IPv6 header on, nothing masked."""
+    """Compute the CRC of the pseudo header and a packet from its inner IPv6 header on, without masking."""
     crc: int = crc32(packet, _START)
     return crc
 
 
 def is_right(packet: bytes) -> bool:
-    """Whether a packet, inner IPv6 header to ICRC, ends with its ICRC."""
+    """Report whether a packet, inner IPv6 header to ICRC, ends with its ICRC."""
     headers = int.from_bytes(packet[:HEADER_BYTES]) | _MASK
     return bool(crc32(packet[HEADER_BYTES:], crc32(headers.to_bytes(HEADER_BYTES), _START)) == RESIDUE)
 
 
 def raw_crcs(runs: Sequence[memoryview]) -> NDArray[np.uint32]:
-    """CRC of the pseudo header and each run, nothing masked, `(n,)`."""
-    # A call a packet runs at memory speed, no numpy form comes near (measured).
+    """Compute the CRC of the pseudo header and each run, without masking, `(n,)`."""
+    # One call per packet runs at memory speed; no numpy form is nearly as fast (measured).
     return np.fromiter(map(crc32, runs, repeat(_START)), np.uint32, len(runs))
 
 
 def mask_effect(headers: NDArray[np.uint8], byte_count: int = 0) -> NDArray[np.uint32]:
-    """What masking changes in the CRC state `byte_count` bytes behind the headers, `(n,)`; XOR it into the raw CRC.
+    """Compute what masking changes in the CRC state `byte_count` bytes after the headers, `(n,)`.
+
+    XOR it into the raw CRC.
 
     `headers` is `(n, >= HEADER_BYTES)` from the inner IPv6 header on.
     """
@@ -98,7 +100,7 @@ def mask_effect(headers: NDArray[np.uint8], byte_count: int = 0) -> NDArray[np.u
 
 
 def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """CRC differences carried over so many further bytes each, `(n,)`. Cheap when few counts differ."""
+    """Carry CRC differences over this many further bytes each, `(n,)`. Cheap when few counts differ."""
     result = np.empty_like(effect)
     for count in set(byte_counts.tolist()):
         rows = byte_counts == count
@@ -107,7 +109,7 @@ def carried(effect: NDArray[np.uint32], byte_counts: NDArray[np.int64]) -> NDArr
 
 
 def carried_alike(effect: NDArray[np.uint32], byte_count: int) -> NDArray[np.uint32]:
-    """CRC differences `(n,)` carried over `byte_count` further bytes."""
+    """Carry CRC differences `(n,)` over `byte_count` further bytes."""
     # The effect of 32 bits is that of its four bytes.
     entries = effect.astype("<u4").view(np.uint8).reshape(-1, 4).T + _PLACES
     result: NDArray[np.uint32] = np.bitwise_xor.reduce(_zero_run_tables(byte_count)[entries], axis=0)
@@ -117,19 +119,21 @@ def carried_alike(effect: NDArray[np.uint32], byte_count: int) -> NDArray[np.uin
 def icrcs_of(
     memory: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], headers: NDArray[np.uint8]
 ) -> NDArray[np.uint32]:
-    """ICRC of each run `memory[start:end]` that begins with an inner IPv6 header, `(n,)`.
+    """Compute the ICRC of each run `memory[start:end]` that starts with an inner IPv6 header, `(n,)`.
 
-    `headers` is `(n, >= HEADER_BYTES)`, the beginning of the same runs; none may be shorter.
+    `headers` is `(n, >= HEADER_BYTES)`, the first bytes of the same runs; none may be shorter.
     """
     raw = raw_crcs(runs_between(memory, starts, ends))
     return raw ^ carried(mask_effect(headers), ends - starts - HEADER_BYTES)
 
 
 def are_right(packets: NDArray[np.uint8]) -> bool:
-    """Whether each row of (n, length) packets, inner IPv6 header to ICRC, ends with its ICRC; masks them in place.
+    """Report whether every row of (n, length) packets, inner IPv6 header to ICRC, ends with its ICRC.
 
-    One pass over all rows: right ones leave a state that is known beforehand. Wrong ones are taken for right as often
-    as a wrong ICRC is, once in 2^32.
+    Masks them in place.
+
+    One pass over all rows: right ones leave a state that is known in advance. A wrong row is accepted as rarely as a
+    wrong ICRC, once in 2^32.
     """
     packets[:, 0] |= _MASKS[0][1]
     for columns in _WHOLE_BYTES:
@@ -138,13 +142,13 @@ def are_right(packets: NDArray[np.uint8]) -> bool:
 
 
 def icrcs_alike(runs: Sequence[memoryview], headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """ICRC of each of n >= 1 runs of one length, `(n,)`; `headers` as for `icrcs_of`."""
+    """Compute the ICRC of each of n >= 1 runs of one length, `(n,)`; `headers` as for `icrcs_of`."""
     return raw_crcs(runs) ^ mask_effect(headers, len(runs[0]) - HEADER_BYTES)
 
 
 @lru_cache(maxsize=1)
 def _byte_table() -> NDArray[np.uint32]:
-    """The usual CRC table: state left by one byte, (256,)."""
+    """Build the usual CRC table: state left by one byte, (256,)."""
     state = np.arange(256, dtype=np.uint32)
     for _ in range(8):
         state = np.where(state & np.uint32(1), state >> np.uint32(1) ^ np.uint32(_POLYNOMIAL), state >> np.uint32(1))
@@ -153,7 +157,7 @@ def _byte_table() -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=256)
 def _mask_tables(byte_count: int) -> NDArray[np.uint32]:
-    """Effect of turning a masked byte's bits into ones, seen `byte_count` bytes behind the headers, by its value.
+    """Compute the effect of turning a masked byte's bits into ones, `byte_count` bytes after the headers, by its value.
 
     Eight tables of 256, end to end.
     """
@@ -166,7 +170,7 @@ def _mask_tables(byte_count: int) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=1024)
 def _zero_run_tables(byte_count: int) -> NDArray[np.uint32]:
-    """Effect of so many zero bytes on a CRC state: four tables of 256, one a byte of the state, end to end."""
+    """Compute the effect of `byte_count` zero bytes on a CRC state: four tables of 256, one per byte, end to end."""
     state = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
     power = 0
     while byte_count >> power:
@@ -182,7 +186,7 @@ def _zero_run_tables(byte_count: int) -> NDArray[np.uint32]:
 
 @lru_cache(maxsize=64)
 def _states(byte_count: int) -> list[int]:
-    """CRC after 0, 1, 2 … right packets of so many bytes one behind the other, as far as was asked for."""
+    """Return the CRC after 0, 1, 2 … right packets of `byte_count` bytes in sequence, as far as needed so far."""
     return [_START]
 
 
@@ -196,7 +200,10 @@ def _state_after(byte_count: int, packets: int) -> int:
 
 @lru_cache(maxsize=32)
 def _doubling(power: int) -> NDArray[np.uint32]:
-    """Effect of 2**power zero bytes on each single bit of the state, (32,): a matrix over GF(2), squared each step."""
+    """Compute the effect of 2**power zero bytes on each bit of the state, (32,).
+
+    A matrix over GF(2), squared each step.
+    """
     if power == 0:
         state = (np.uint32(1) << np.arange(32, dtype=np.uint32)).astype(np.uint32)
         single: NDArray[np.uint32] = state >> np.uint32(8) ^ _byte_table()[state & np.uint32(0xFF)]
@@ -206,6 +213,6 @@ def _doubling(power: int) -> NDArray[np.uint32]:
 
 
 def _apply(matrix: NDArray[np.uint32], states: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """The matrix applied to each state."""
+    """Apply the matrix to each state."""
     bits = states[:, np.newaxis] >> np.arange(32, dtype=np.uint32) & np.uint32(1)
     return np.asarray(np.bitwise_xor.reduce(np.where(bits, matrix, np.uint32(0)), axis=1))

@@ -1,6 +1,6 @@
-"""What is the same in all frames of a kind and length over one EV: their beginnings, and what masking does to the ICRC.
+"""Common prefixes of all frames of one kind and length over one EV, and what masking changes in their ICRC.
 
-Made once from a FlowTemplate and kept; read-only.
+Computed once from a FlowTemplate and cached; read-only.
 """
 
 from dataclasses import dataclass
@@ -29,30 +29,30 @@ _NXT = offset_of(SACK_FRAME, "seth", "m_pr")
 
 @dataclass(frozen=True, eq=False)
 class Prefixes:
-    """By EV; as arrays for many frames, as numbers for few."""
+    """Prefixes by EV; as arrays for many frames, as numbers for few."""
 
     octets: NDArray[np.uint8]
-    """(E, h); what differs from packet to packet is zero."""
+    """(E, h) bytes; those that differ between packets are zero."""
     effect: NDArray[np.uint32]
-    """(E,): what masking changes in the ICRC at `end`."""
+    """(E,) what masking changes in the ICRC at `end`."""
     end: int
-    """Where the ICRC goes."""
+    """Offset of the ICRC."""
 
     @cached_property
     def numbers(self) -> list[int]:
-        """Each row of `octets` as one large number, up to the ICRC at most."""
+        """Return each row of `octets` as one large number, at most up to the ICRC."""
         return [int.from_bytes(row[: self.end].tobytes()) for row in self.octets]
 
     @cached_property
     def effects(self) -> list[int]:
-        """`effect` as numbers."""
+        """Return `effect` as numbers."""
         effects: list[int] = self.effect.tolist()
         return effects
 
 
 @lru_cache(maxsize=256)
 def write_prefixes(template: FlowTemplate, width: int, with_imm: bool = False) -> Prefixes:
-    """Up to the RETH, of writes with `width` bytes of payload."""
+    """Build prefixes up to the RETH, of writes with `width` bytes of payload."""
     pad = -width % 4
     end = PAYLOAD_OFFSET + with_imm * c.IMMDT_BYTES + width + pad
     octets = template.write_prefix.copy()
@@ -64,7 +64,7 @@ def write_prefixes(template: FlowTemplate, width: int, with_imm: bool = False) -
 
 @lru_cache(maxsize=256)
 def sack_prefixes(template: FlowTemplate, masked: bool) -> Prefixes:
-    """Of whole SACKs, the ICRC included, with or without port mask."""
+    """Build prefixes of complete SACKs, the ICRC included, with or without port mask."""
     octets, layout = (template.sack_mask_frame, SACK_MASK_FRAME) if masked else (template.sack_frame, SACK_FRAME)
     end = layout.itemsize - c.ICRC_BYTES
     octets = octets.copy()
@@ -75,9 +75,9 @@ def sack_prefixes(template: FlowTemplate, masked: bool) -> Prefixes:
 
 @lru_cache(maxsize=256)
 def control_prefixes(template: FlowTemplate, transport: bytes) -> Prefixes:
-    """Of control frames up to the ICRC, in the class of data and then in CONTROL: (2 E, h), row class * E + EV.
+    """Build prefixes of control frames up to the ICRC, in the class of data and then in CONTROL.
 
-    `transport` is what all have from the BTH on, but for the QP number.
+    Shape (2 E, h), row class * E + EV. `transport` holds the common bytes from the BTH on, without the QP number.
     """
     classes, evs, tunnel = template.tunnel_prefix.shape
     end = tunnel + len(transport)
@@ -91,13 +91,13 @@ def control_prefixes(template: FlowTemplate, transport: bytes) -> Prefixes:
 
 
 def forget_prefixes() -> None:
-    """Let go of all that is kept, and of the templates with it, as when a queue pair goes; others make theirs anew."""
+    """Clear the cache, and release its templates, for instance when a queue pair is destroyed."""
     for kept in (write_prefixes, sack_prefixes, control_prefixes):
         kept.cache_clear()
 
 
 def stamp_lengths(frames: NDArray[np.void], end: NDArray[np.uint32] | int, pad: NDArray[np.uint32] | int) -> None:
-    """Say in the headers of frames (n,) that the ICRC goes to `end`, (n,) or of all, behind so much pad."""
+    """Set lengths in the headers of frames (n,): the ICRC is at `end`, (n,) or one for all, after `pad` bytes."""
     udp_bytes = end - (UDP_OFFSET - c.ICRC_BYTES)
     frames["outer"]["plen"] = udp_bytes + c.IPV6_BYTES
     frames["inner"]["plen"] = udp_bytes

@@ -1,7 +1,7 @@
-"""Few frames at a time, read number by number: what columns cost whatever they hold is too much for a frame or two.
+"""Decoding of few frames, number by number: the fixed cost of columns is too high for a frame or two.
 
-A frame's headers are one large number, a field is some of its bits (fields.py). Only what is usual is read here: a
-frame that is trimmed, lacks its TSETH, is to be refused or comes seldom is left to decode.py, and its block with it.
+A frame's headers are one large number, and a field is some of its bits (fields.py). Only usual frames are read here: if
+one is trimmed, lacks its TSETH, must be refused or is of a rare kind, decode.py reads the whole block.
 """
 
 import struct
@@ -25,10 +25,10 @@ from agent.wire.validate.frames import Verdict
 from agent.wire.validate.rules import KIND_OF_OPCODE, Kind
 
 _END = SACK_FRAME.itemsize
-"""Headers end here at the latest; the number holds the bytes from WORD_LEAD_BYTES to here."""
+"""Last byte of the headers; the number holds the bytes from WORD_LEAD_BYTES to here."""
 _NUMBER_BYTES = _END - WORD_LEAD_BYTES
 _MASKED = "masked"
-"""Whether a SACK has a port mask; not one of its columns."""
+"""Name of the flag that a SACK has a port mask; not one of its columns."""
 _MASKED_END = SACK_MASK_FRAME.itemsize - c.ICRC_BYTES
 _OPCODE = offset_of(WRITE_FRAME, "bth", "opcode")
 _KINDS = KIND_OF_OPCODE.tolist()
@@ -45,11 +45,11 @@ class Cut(NamedTuple):
 
     @classmethod
     def of(cls, bits: Bits) -> "Cut":
-        """Where the field is."""
+        """Compute the position of the field."""
         return cls(bits.above(_END), (1 << bits.width) - 1)
 
     def read(self, number: int) -> int:
-        """Its value."""
+        """Extract its value."""
         return number >> self.place & self.mask
 
 
@@ -84,13 +84,13 @@ class Reading:
     """How frames of a kind become columns."""
 
     name: str
-    """In `Decoded`."""
+    """Name in `Decoded`."""
     cuts: tuple[Cut, ...]
     """Columns that are fields."""
     rest: Callable[[Frame, int, EvCodec], tuple[int, ...]]
-    """The other columns, of a frame in a block of such a stride."""
+    """Computes the other columns, of a frame in a block with this stride."""
     record: struct.Struct
-    """A row of all columns as numpy holds it."""
+    """A row of all columns in numpy's layout."""
     layout: np.dtype[np.void]
 
     @classmethod
@@ -101,7 +101,7 @@ class Reading:
         rest: Callable[[Frame, int, EvCodec], tuple[int, ...]],
         types: Mapping[str, type[np.generic]],
     ) -> "Reading":
-        """`types` are those of the columns that `rest` gives, in its order."""
+        """Create the reading of a kind; `types` are those of the columns that `rest` returns, in its order."""
         columns = {column: place.dtype for column, place in bits.items()} | dict(types)
         record = struct.Struct("=4I" + "".join(_CODES[dtype] for dtype in columns.values()))
         scalars = [(n, np.int16 if n in fields.SIGNED else dtype) for n, dtype in columns.items()]
@@ -109,13 +109,13 @@ class Reading:
         return cls(name, tuple(Cut.of(place) for place in bits.values()), rest, record, layout)
 
     def packed(self, frame: Frame, stride: int, codec: EvCodec) -> bytes:
-        """The record of a frame."""
+        """Return the record of a frame."""
         number = frame.number
         values = [number >> place & mask for place, mask in self.cuts]
         return self.record.pack(*frame.source, *values, *self.rest(frame, stride, codec))
 
     def columns(self, records: list[bytes]) -> dict[str, NDArray[Any]]:
-        """The columns of records, contiguous, in their order."""
+        """Return the columns of records, contiguous, in their order."""
         rows = np.frombuffer(b"".join(records), self.layout)
         names = self.layout.names or ()
         return {n: rows[n] for n in names} if len(rows) == 1 else {n: rows[n].copy() for n in names}
@@ -175,7 +175,7 @@ def read_few(
     *,
     check_icrc: bool,
 ) -> dict[str, Any] | None:
-    """What `decode` finds in these rows of frames, of so many bytes each; None if any of them is not usual."""
+    """Decode these rows as `decode` does, with the given lengths in bytes; None if any of them is not usual."""
     stride, width = frames.strides
     if width != 1 or not _END <= frames.shape[1] <= stride:
         return None

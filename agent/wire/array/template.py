@@ -1,4 +1,4 @@
-"""What is the same in every packet of a QP on one path: a table of frame prefixes, one row an EV.
+"""Common part of every packet of a QP per path: a table of frame prefixes, one row per EV.
 
 Holds addresses as given; knows nothing of PSNs, windows or sockets. Mapping from EV to outer address: MRC paper 2.3.
 """
@@ -32,18 +32,18 @@ class PortAddress:
 
 @dataclass(frozen=True, slots=True)
 class HostAddress:
-    """Where a host is: its own (inner) IPv6 address, 16 bytes, and its place, the same in every plane."""
+    """Address of a host: its own (inner) IPv6 address, 16 bytes, and its place, the same in every plane."""
 
     address: bytes
     leaf: int
     slot: int
     ports: tuple[PortAddress, ...]
-    """Index = plane."""
+    """Ports by plane."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowEnds:
-    """What the prefixes of a flow are made of: between whom it goes, and in which class its first transmissions do."""
+    """Inputs of a flow's prefixes: its two ends, and the class of its first transmissions."""
 
     source: HostAddress
     peer: HostAddress
@@ -61,29 +61,29 @@ class FlowTemplate:
     """
 
     evs: NDArray[np.uint32]
-    """(E,)"""
+    """(E,) entropy values."""
     planes: NDArray[np.uint8]
-    """(E,): the port row e leaves by."""
+    """(E,) plane, and so the port, of each row."""
     dqpn: int
     peer: NDArray[np.uint32]
-    """(4,): words of the inner address it leads to."""
+    """(4,) words of the peer's inner address."""
     ends: FlowEnds = field(repr=False)
     write_prefix: NDArray[np.uint8] = field(repr=False)
-    """(E, 138): Ethernet to RETH of a write; fields that differ from packet to packet are zero."""
+    """(E, 138) bytes from Ethernet to RETH of a write; fields that differ between packets are zero."""
     write_icrc_effect: NDArray[np.uint32] = field(repr=False)
-    """(E,): what the ICRC's masking changes at the end of the headers (icrc.mask_effect)."""
+    """(E,) what the ICRC's masking changes at the end of the headers (icrc.mask_effect)."""
     retransmission_class: int | None
-    """Traffic class octet of retransmissions where it is another than that of first transmissions."""
+    """Traffic class octet of retransmissions if it differs from that of first transmissions."""
     sack_frame: NDArray[np.uint8] = field(repr=False)
-    """(E, 154): a whole SACK frame in class CONTROL, likewise."""
+    """(E, 154) bytes of a complete SACK frame in class CONTROL, likewise."""
     sack_mask_frame: NDArray[np.uint8] = field(repr=False)
-    """(E, 158): a whole SACK with a port mask."""
+    """(E, 158) bytes of a complete SACK with a port mask."""
     sack_icrc_effect: NDArray[np.uint32] = field(repr=False)
-    """(E,)"""
+    """(E,) as `write_icrc_effect`, for SACKs."""
     tunnel_prefix: NDArray[np.uint8] = field(repr=False)
-    """(2, E, 102): Ethernet to UDP, lengths aside, in the class of first transmissions and in CONTROL."""
+    """(2, E, 102) bytes from Ethernet to UDP, without lengths, in the class of first transmissions and in CONTROL."""
     tunnel_icrc_effect: NDArray[np.uint32] = field(repr=False)
-    """(2, E)"""
+    """(2, E) as `write_icrc_effect`, for `tunnel_prefix`."""
 
     @classmethod
     def for_peer(
@@ -98,7 +98,7 @@ class FlowTemplate:
         udp_port: int = c.UDP_PORT_MRC,
         codec: EvCodec | None = None,
     ) -> "FlowTemplate":
-        """Prefixes from `source` to QP `dqpn` of `peer` over `evs`.
+        """Build prefixes from `source` to QP `dqpn` of `peer` over `evs`.
 
         Data is ECN-capable (ECT(0)), control is not. Raises EvError for an EV that names no path between the two.
         """
@@ -132,7 +132,7 @@ class FlowTemplate:
         )
 
     def with_row(self, row: int, one: "FlowTemplate") -> "FlowTemplate":
-        """The same with another EV to the same QP in a row: the only one of `one`."""
+        """Return the template with another EV to the same QP in a row: the only row of `one`."""
         changed: dict[str, Any] = {}
         for name in _BY_EV:
             changed[name] = getattr(self, name).copy()
@@ -148,7 +148,7 @@ _NUMBER_BY_EV = ("evs", "planes", "write_icrc_effect", "sack_icrc_effect", "tunn
 
 
 def class_octet(dscp: Dscp, ecn: Ecn) -> int:
-    """IPv6 traffic class, 8 bits."""
+    """Return the IPv6 traffic class, 8 bits."""
     return dscp << 2 | ecn
 
 
@@ -163,7 +163,7 @@ def tunnel_frames(
     layout: Record,
     traffic_class: int,
 ) -> NDArray[np.void]:
-    """One frame of a layout for each EV, Ethernet to UDP filled in but for lengths and port, zero behind, `(E,)`.
+    """Build one frame of a layout per EV, `(E,)`: Ethernet to UDP are set except lengths and port, the rest is zero.
 
     Both IPv6 headers carry the same class and flow label. Raises EvError.
     """
@@ -188,7 +188,7 @@ def tunnel_frames(
 
 
 def _with_lengths(frames: NDArray[np.void], length: int) -> NDArray[np.uint8]:
-    """The frames cut to so many bytes, their headers saying so; a copy."""
+    """Copy the frames cut to `length` bytes, with matching lengths in their headers."""
     cut = frames.copy()
     cut["outer"]["plen"] = length - INNER_OFFSET
     cut["inner"]["plen"] = cut["udp"]["len"] = length - UDP_OFFSET
@@ -196,7 +196,7 @@ def _with_lengths(frames: NDArray[np.void], length: int) -> NDArray[np.uint8]:
 
 
 def _icrc_effect(frames: NDArray[np.void]) -> NDArray[np.uint32]:
-    """Per EV: the masked bytes are the same in every frame sent, whatever its length."""
+    """Compute the effect per EV: the masked bytes are the same in every frame sent, whatever its length."""
     return mask_effect(_as_bytes(frames)[:, INNER_OFFSET : INNER_OFFSET + HEADER_BYTES])
 
 

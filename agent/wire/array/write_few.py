@@ -1,6 +1,6 @@
-"""Few frames at a time, written number by number: what columns cost whatever they hold is too much for a frame or two.
+"""Encoding of few frames, number by number: the fixed cost of columns is too high for a frame or two.
 
-A frame's headers are one large number, a field is added at its place (fields.py). The bytes are those of encode.py.
+A frame's headers are one large number, and a field is added at its place (fields.py). The bytes are those of encode.py.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,20 +23,20 @@ _IMM = c.IMMDT_BYTES
 
 
 class Stamp(NamedTuple):
-    """Which columns go to which places of a frame's number; a column may go to two."""
+    """Places of columns in a frame's number; a column may have two."""
 
     names: tuple[str, ...]
     places: tuple[int, ...]
 
     @classmethod
     def of(cls, bits: Mapping[str, Bits], end: int) -> "Stamp":
-        """For frames whose number ends at byte `end`."""
+        """Make the stamp of frames whose number ends at byte `end`."""
         twice = {name: fields.SENT_TWICE[name] for name in bits if name in fields.SENT_TWICE}
         pairs = [(name, place.above(end)) for part in (bits, twice) for name, place in part.items()]
         return cls(tuple(name for name, _ in pairs), tuple(place for _, place in pairs))
 
     def numbers(self, batch: Columns, bases: Sequence[int]) -> Iterator[int]:
-        """The number of each row: its base and all fields."""
+        """Return the number of each row: its base and all fields."""
         columns = [_values(batch, name) for name in self.names]
         for base, *values in zip(bases, *columns, strict=True):
             number = base
@@ -57,7 +57,7 @@ _MASKED_SACK = Stamp.of(fields.SACK | {"port_mask": fields.PORT_MASK}, SACK_MASK
 
 
 def write_few_writes(template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """As `encode_writes`, none of them a retransmission in a class of its own."""
+    """Write frames as `encode_writes`; no row may be a retransmission in another class."""
     widths, evs = batch.payload_bytes.tolist(), batch.ev_index.tolist()
     tails = list(_tails(batch, widths))
     prefixes = [write_prefixes(template, w, len(tail) >= w + _IMM) for w, tail in zip(widths, tails, strict=True)]
@@ -69,7 +69,7 @@ def write_few_writes(template: FlowTemplate, batch: WriteBatch, out: NDArray[np.
 
 
 def write_few_sacks(template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8]) -> NDArray[np.uint32]:
-    """As `encode_sacks`."""
+    """Write frames as `encode_sacks`."""
     masked = batch.port_mask is not None
     stamp = _MASKED_SACK if masked else _SACK
     return write_few(sack_prefixes(template, masked), stamp, batch, batch.ev_index, out)
@@ -82,14 +82,14 @@ def write_few(
     chosen: NDArray[np.integer],
     out: NDArray[np.uint8],
 ) -> NDArray[np.uint32]:
-    """Write frames without payload into the first rows of `out`, upon (n,) `chosen` prefixes; their lengths, `(n,)`."""
+    """Write frames without payload into the first rows of `out`, by (n,) `chosen` prefixes; return lengths, `(n,)`."""
     rows = chosen.tolist()
     numbers = stamp.numbers(batch, [prefixes.numbers[row] for row in rows])
     return _put(out, [number.to_bytes(prefixes.end) for number in numbers], [prefixes.effects[row] for row in rows])
 
 
 def _put(out: NDArray[np.uint8], frames: list[bytes], effects: list[int]) -> NDArray[np.uint32]:
-    """Write frames, complete but for the ICRC, into the first rows of `out`; their lengths, `(n,)`.
+    """Write frames, complete except for the ICRC, into the first rows of `out`; return their lengths, `(n,)`.
 
     `effects` is what masking changes in the ICRC of each.
     """
@@ -102,7 +102,7 @@ def _put(out: NDArray[np.uint8], frames: list[bytes], effects: list[int]) -> NDA
 
 
 def _tails(batch: WriteBatch, widths: list[int]) -> Iterator[bytes]:
-    """What follows the RETH of each write: immediate, payload, pad."""
+    """Yield what follows the RETH of each write: immediate, payload, pad."""
     imms = [b""] * len(widths) if batch.imm is None else _immediates(batch.opcode.tolist(), batch.imm.tolist())
     for imm, start, width in zip(imms, batch.source_offset.tolist(), widths, strict=True):
         yield imm + batch.source[start : start + width].tobytes() + bytes(-width % 4)

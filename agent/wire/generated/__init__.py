@@ -1,1 +1,1 @@
-"""The wire's layouts and numbers for programs in C and Lua."""
+"""Generated layouts and constants of the wire format for programs in C and Lua."""

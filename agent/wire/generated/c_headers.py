@@ -1,6 +1,7 @@
-"""The wire for programs in C: offsets and numbers as a generated header, how a frame is read as a written one.
+"""The wire format for programs in C: a generated header of offsets and constants.
 
-Layouts that such a program shares with Python become C structs by `c_struct`. Compiles nothing.
+How a frame is read is a hand-written header. `c_struct` converts layouts that such a program shares with Python.
+Compiles nothing.
 """
 
 from collections.abc import Iterator
@@ -14,14 +15,14 @@ _C_TYPES = {1: "__u8", 2: "__u16", 4: "__u32", 8: "__u64"}
 
 
 def wire_headers() -> dict[str, str]:
-    """What an eBPF program that looks at MRC frames includes, by file name."""
+    """Return the headers, by file name, that an eBPF program includes to read MRC frames."""
     return {"mrc.h": mrc_header(), _FRAME_HEADER.name: _FRAME_HEADER.read_text(encoding="utf-8")}
 
 
 def c_struct(name: str, layout: Record) -> list[str]:
-    """A C struct of the layout, and a compile-time proof that both sides see the same size.
+    """Return a C struct of the layout, and a compile-time check that both sides have the same size.
 
-    A field called `lock` is a spin lock of the kernel's.
+    A field called `lock` is a kernel spin lock.
     """
     assert layout.fields is not None
     lines = [f"struct {name} {{"]
@@ -33,9 +34,9 @@ def c_struct(name: str, layout: Record) -> list[str]:
 
 
 def mrc_header() -> str:
-    """`#define` lines: offsets from the frame's first byte (`MRC_OFF_BTH_OPCODE`), lengths, ports, opcodes, flag bits.
+    """Return `#define` lines: offsets in the frame (`MRC_OFF_BTH_OPCODE`), lengths, ports, opcodes, flag bits.
 
-    Offsets hold for IPv6-in-IPv6 without routing header; RETH's for a write with TSETH. Words mixing bit fields carry
+    Offsets hold for IPv6-in-IPv6 without routing header; RETH's for a write with TSETH. Words that mix bit fields have
     the name they have here: `MRC_OFF_BTH_PSN_WORD` is flags(8) psn(24).
     """
     lines = ["/* Generated from agent.wire.dtypes and agent.wire.constants; do not edit. */"]

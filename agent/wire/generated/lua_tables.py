@@ -1,4 +1,4 @@
-"""The layouts and numbers of the wire as a Lua table: what the Wireshark dissector in docs/wireshark knows of bytes.
+"""Layouts and constants of the wire format as a Lua table, for the Wireshark dissector in docs/wireshark.
 
 `python -m agent.wire.generated.lua_tables docs/wireshark/mrc.lua` writes it between the two marker lines.
 """
@@ -48,20 +48,20 @@ _FILTERS: tuple[tuple[type[Packet], str], ...] = (
     (layers.EETH, "mrc.response"),
     (layers.Announce, "mrc.announce"),
 )
-"""Header, and how its display filters begin."""
+"""Headers, each with the prefix of its display filters."""
 _FILTER_NAMES = {"cack_psn": "cack", "entropy": "ev", "a": "ack_request", "nack_psn": "psn", "nack_reason": "reason"}
-"""Display filters that are called otherwise than the specification calls the field."""
+"""Display filters whose names differ from the specification's fields."""
 _SHOWN_IN_HEX = (XByteField, X3BytesField, XShortField, XIntField, XLongField)
 
 
 class Field(NamedTuple):
-    """A header field as Wireshark wants it: the whole bytes that hold it, and its bits within them."""
+    """A header field for Wireshark: the whole bytes that hold it, and its bits within them."""
 
     name: str
     at: int
     """Bytes from the start of the header."""
     width: int
-    """Bytes."""
+    """Number of bytes."""
     kind: str
     """A `ProtoField` constructor without its width; `list`: numbers of this width up to the end of the packet."""
     in_hex: bool
@@ -70,7 +70,7 @@ class Field(NamedTuple):
 
 
 def fields_of(layer: type[Packet]) -> list[Field]:
-    """The fields of a header in wire order; without the ICRC, which ends the packet. A list comes last."""
+    """Return the fields of a header in wire order; without the ICRC, which ends the packet. A list comes last."""
     found: list[Field] = []
     run: list[Any] = []
     at = 0
@@ -114,7 +114,7 @@ def _values_of(field: Any) -> Mapping[int, str]:
 
 
 def lua_table() -> str:
-    """Lua text that sets `local wire`."""
+    """Return Lua text that sets `local wire`."""
     lines = ["local wire = {"]
     lines += [f"  {name} = {value}," for name, value in _numbers()]
     lines.append("  headers = {")
@@ -191,7 +191,7 @@ def _map(values: Mapping[int, str]) -> str:
 
 
 def rewritten(dissector: str) -> str:
-    """The dissector's text with the table between its marker lines replaced. Raises ValueError without markers."""
+    """Replace the table between the marker lines of the dissector's text. Raises ValueError without markers."""
     before, begin, rest = dissector.partition(BEGIN + "\n")
     _, end, after = rest.partition(END + "\n")
     if not begin or not end:

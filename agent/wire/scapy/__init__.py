@@ -1,1 +1,1 @@
-"""Frames one by one through Scapy's layers: built to be read, dissected to be read."""
+"""Encoding and decoding of single frames through Scapy's layers, written for readability."""

@@ -1,6 +1,6 @@
-"""Columns of header values to frames, each built header by header by Scapy: what MRC sends, to be read.
+"""Encode columns of header values to frames, each built header by header by Scapy: readable code for what MRC sends.
 
-One function a kind of packet. The bytes are those of encode.py and control.py, made some hundred times slower.
+One function per kind of packet. The bytes are those of encode.py and control.py, made some hundred times slower.
 """
 
 from collections.abc import Callable, Iterable
@@ -53,21 +53,21 @@ Row = Any
 def encode_writes(
     template: FlowTemplate, batch: WriteBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """As `agent.wire.array.encode.encode_writes`."""
+    """Write frames as `agent.wire.array.encode.encode_writes`."""
     return _written((write_packet(template, row, batch.source) for row in batch.rows()), out, len(batch))
 
 
 def encode_sacks(
     template: FlowTemplate, batch: SackBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """As `agent.wire.array.encode.encode_sacks`."""
+    """Write frames as `agent.wire.array.encode.encode_sacks`."""
     return _written((sack_packet(template, row) for row in batch.rows()), out, len(batch))
 
 
 def encode_control(
     template: FlowTemplate, batch: ControlBatch, out: NDArray[np.uint8], runs: Runs | None = None
 ) -> NDArray[np.uint32]:
-    """As `agent.wire.array.control.encode_control`."""
+    """Write frames as `agent.wire.array.control.encode_control`."""
     build = _CONTROL[type(batch)]
     return _written((build(template, row) for row in batch.rows()), out, len(batch))
 
@@ -81,7 +81,7 @@ def encode_announcements(
     codec: EvCodec | None = None,
     kind: AnnounceKind = AnnounceKind.CLOSE,
 ) -> list[bytes]:
-    """As `agent.wire.array.encode.encode_announcements`."""
+    """Build frames as `agent.wire.array.encode.encode_announcements`."""
     ends = FlowEnds(source, peer, c.UDP_PORT_ANNOUNCE, CONTROL_CLASS, codec or EvCodec())
     said = {name: getattr(announcement, name) for name in announcement.__slots__}
     if shares is not None:
@@ -90,7 +90,7 @@ def encode_announcements(
 
 
 def write_packet(template: FlowTemplate, row: Row, source: NDArray[np.uint8]) -> Packet:
-    """A piece of a message, with all that is needed to place it in the peer's memory whenever it arrives."""
+    """Build a packet of a message, with everything needed to place it in the peer's memory whenever it arrives."""
     again = bool(row.flags & c.BTH_RETRANSMISSION)
     traffic_class = template.ends.data_class
     if again and template.retransmission_class is not None:
@@ -115,7 +115,7 @@ def write_packet(template: FlowTemplate, row: Row, source: NDArray[np.uint8]) ->
 
 
 def sack_packet(template: FlowTemplate, row: Row) -> Packet:
-    """What has arrived and what is missing; how congested the way was, and how much has come in all."""
+    """Build a SACK: what has arrived, what is missing, congestion of the path, and the bytes received in total."""
     headers = [
         BTH(opcode=Opcode.SACK, dqp=template.dqpn, rtx=row.rtx, psn=row.cack_psn),
         SETH(
@@ -145,13 +145,13 @@ def sack_packet(template: FlowTemplate, row: Row) -> Packet:
 
 
 def ack_packet(template: FlowTemplate, row: Row) -> Packet:
-    """Whole messages are done, or the queue pair fails."""
+    """Build a transport ACK of complete messages, or a NAK that fails the queue pair."""
     bth = BTH(opcode=Opcode.ACKNOWLEDGE, dqp=template.dqpn, psn=row.psn)
     return stacked(*_path(template, row, CONTROL_CLASS), bth, AETH(syndrome=row.syndrome, msn=row.msn))
 
 
 def nack_packet(template: FlowTemplate, row: Row) -> Packet:
-    """A packet came and does not count, and why."""
+    """Build a NACK of a packet that arrived and does not count, with the reason."""
     neth = NETH(
         nack_reason=row.nack_reason,
         vendor_info=row.vendor_info,
@@ -166,7 +166,7 @@ def nack_packet(template: FlowTemplate, row: Row) -> Packet:
 
 
 def probe_packet(template: FlowTemplate, row: Row) -> Packet:
-    """Asks for a SACK. It goes as data does, to meet what data meets."""
+    """Build a probe that requests a SACK. It uses the class of data, to meet the same queues."""
     traffic_class = CONTROL_CLASS if row.in_control else template.ends.data_class
     peth = PETH(probe_id=row.probe_id, spdcid=row.spdcid, dpdcid=row.dpdcid, tx_timestamp=row.tx_timestamp)
     bth = BTH(opcode=Opcode.PROBE_REQUEST, dqp=template.dqpn)
@@ -174,7 +174,7 @@ def probe_packet(template: FlowTemplate, row: Row) -> Packet:
 
 
 def endpoint_request_packet(template: FlowTemplate, row: Row) -> Packet:
-    """Asks a host whether a path works (and goes as data does), or tells it which of our ports do."""
+    """Build a request that probes a path (in the class of data), or reports which of our ports work."""
     traffic_class = template.ends.data_class if row.op == EndpointOp.EV_PROBE else CONTROL_CLASS
     erth = ERTH(op=row.op, port_status_mask=row.port_status_mask, tx_timestamp=row.tx_timestamp)
     bth = BTH(opcode=Opcode.ENDPOINT_REQUEST, dqp=template.dqpn, psn=row.request_id)
@@ -182,7 +182,7 @@ def endpoint_request_packet(template: FlowTemplate, row: Row) -> Packet:
 
 
 def endpoint_response_packet(template: FlowTemplate, row: Row) -> Packet:
-    """The answer to it."""
+    """Build the answer to an endpoint request."""
     bth = BTH(opcode=Opcode.ENDPOINT_RESPONSE, dqp=template.dqpn, psn=row.request_id)
     eeth = EETH(op=row.op, tx_timestamp=row.tx_timestamp)
     return stacked(*_path(template, row, CONTROL_CLASS), bth, eeth)
@@ -198,7 +198,10 @@ _CONTROL: dict[type[ControlBatch], Callable[[FlowTemplate, Row], Packet]] = {
 
 
 def tunnel(ends: FlowEnds, ev: int, traffic_class: int) -> list[Packet]:
-    """Ethernet to UDP. The outer destination is the path, switch by switch; source port and flow label are the EV."""
+    """Build Ethernet to UDP.
+
+    The outer destination is the path, switch by switch; source port and flow label are the EV.
+    """
     path = ends.codec.path_of(ev)
     label, port = ends.codec.halves_of(ev)
     wire = ends.source.ports[path.plane]
@@ -213,11 +216,11 @@ def tunnel(ends: FlowEnds, ev: int, traffic_class: int) -> list[Packet]:
 
 
 def stacked(*layers: Packet) -> Packet:
-    """The layers themselves, one on the other. `a / b / c` copies each once a slash: half of the time of a frame."""
+    """Stack the layers themselves. `a / b / c` copies each once per slash: half of the time of a frame."""
     for below, above in pairwise(layers):
         below.add_payload(above)
     for layer in layers:
-        layer.explicit = 1  # no field stands for several values: Scapy need not copy all to find out
+        layer.explicit = 1  # no field stands for several values: Scapy need not copy all to check
     return layers[0]
 
 
@@ -226,7 +229,7 @@ def _path(template: FlowTemplate, row: Row, traffic_class: int) -> list[Packet]:
 
 
 def _written(packets: Iterable[Packet], out: NDArray[np.uint8], count: int) -> NDArray[np.uint32]:
-    """Each packet's bytes into its row; their lengths."""
+    """Write each packet's bytes into its row; return their lengths."""
     lengths = np.zeros(count, np.uint32)
     for row, packet in enumerate(packets):
         frame = bytes(packet)

@@ -1,6 +1,6 @@
-"""Frames to columns, each frame dissected by Scapy: what MRC receives, and what it refuses, to be read.
+"""Decode frames to columns, each dissected by Scapy: readable code for what MRC receives and refuses.
 
-Gives what decode.py gives, the reasons of refusal too, some hundred times slower.
+Gives the results of decode.py, also the reasons of refusal, some hundred times slower.
 """
 
 from collections import Counter, defaultdict
@@ -54,7 +54,7 @@ _TRIMMED = (Dscp.TRIMMED, Dscp.TRIMMED_LASTHOP)
 _PORTS = (c.UDP_PORT_MRC, c.UDP_PORT_MRC_ALT)
 
 Values = dict[str, Any]
-"""One packet's numbers, by name of the column."""
+"""Numbers of one packet, by name of the column."""
 
 
 def decode(
@@ -67,7 +67,7 @@ def decode(
     codec: EvCodec | None = None,
     runs: Runs | None = None,
 ) -> Decoded:
-    """As `agent.wire.array.decode.decode`."""
+    """Decode frames as `agent.wire.array.decode.decode`."""
     own, codec = str(IPv6Address(own_address)), codec or EvCodec()
     found: defaultdict[str, list[Values]] = defaultdict(list)
     reasons = np.zeros(len(frames), np.uint8)
@@ -86,7 +86,7 @@ def decode(
 
 
 def reason_of(frame: bytes, own: str, *, check_icrc: bool = True) -> RejectReason:
-    """Why a frame is not delivered to the host of inner address `own`, looked at from outside in; ACCEPTED if it is."""
+    """Return why a frame is not delivered to the host of inner address `own`, from outside in; ACCEPTED if it is."""
     return (
         _reason_in_outer(frame)
         or _reason_in_inner(frame, own)
@@ -98,7 +98,7 @@ def reason_of(frame: bytes, own: str, *, check_icrc: bool = True) -> RejectReaso
 
 
 def _reason_in_outer(frame: bytes) -> RejectReason:
-    """Ethernet / IPv6 with IPv6 inside: the tunnel along the path."""
+    """Check Ethernet / IPv6 with IPv6 inside: the tunnel along the path."""
     if len(frame) < _ETHERNET_END:
         return RejectReason.TRUNCATED
     if getattr(Ether(frame[:_ETHERNET_END]), "type", None) != c.ETHERTYPE_IPV6:
@@ -114,7 +114,7 @@ def _reason_in_outer(frame: bytes) -> RejectReason:
 
 
 def _reason_in_inner(frame: bytes, own: str) -> RejectReason:
-    """IPv6 to us / UDP to MRC's port."""
+    """Check IPv6 to this host / UDP to MRC's port."""
     if len(frame) < _INNER_END:
         return RejectReason.TRUNCATED
     inner = IPv6(frame[_OUTER_END:_INNER_END])
@@ -131,7 +131,7 @@ def _reason_in_inner(frame: bytes, own: str) -> RejectReason:
 
 
 def _reason_in_bth(frame: bytes) -> RejectReason:
-    """A version, a key and an opcode that we know."""
+    """Check that version, key and opcode are known."""
     if len(frame) < _BTH_END:
         return RejectReason.TRUNCATED
     bth = _bth(frame)
@@ -142,7 +142,7 @@ def _reason_in_bth(frame: bytes) -> RejectReason:
 
 
 def _reason_in_lengths(frame: bytes) -> RejectReason:
-    """All headers speak of the same bytes, and those are there; a switch that trims rewrites the outer length only."""
+    """Check that all lengths agree and the bytes are there; a switch that trims rewrites only the outer length."""
     outer = IPv6(frame[_ETHERNET_END:_OUTER_END])
     if outer.plen > len(frame) - _OUTER_END:
         return RejectReason.TRUNCATED
@@ -158,7 +158,7 @@ def _reason_in_lengths(frame: bytes) -> RejectReason:
 
 
 def _reason_in_headers(packet: Packet) -> RejectReason:
-    """The headers that the opcode asks for, nothing in their place, and no value that is reserved."""
+    """Check that the headers of the opcode are present, and no field holds a reserved value."""
     bth = packet[BTH]
     if outer_class(packet) in _TRIMMED:
         return RejectReason.ACCEPTED
@@ -178,7 +178,7 @@ def _reason_in_headers(packet: Packet) -> RejectReason:
 
 
 def _reason_in_icrc(frame: bytes) -> RejectReason:
-    """What no switch may change has not changed; a trimmed packet has lost the proof."""
+    """Check that nothing has changed that no switch may change; a trimmed packet has no ICRC."""
     outer = IPv6(frame[_ETHERNET_END:_OUTER_END])
     whole = frame[_OUTER_END : _OUTER_END + outer.plen]
     if outer.tc >> 2 in _TRIMMED or is_right(whole):
@@ -212,9 +212,9 @@ _ALLOWED = {
 
 
 def dissected(frame: bytes) -> Packet:
-    """All headers. Of what a switch trimmed only the outer length is right, so the inner ones are made to say the same.
+    """Dissect all headers. A trimmed frame has only its outer length right, so the inner ones are adapted to it.
 
-    The tunnel must have been looked at.
+    The tunnel must have been checked.
     """
     outer = IPv6(frame[_ETHERNET_END:_OUTER_END])
     if outer.tc >> 2 in _TRIMMED:
@@ -227,26 +227,26 @@ def dissected(frame: bytes) -> Packet:
 
 
 def _bth(frame: bytes) -> Packet:
-    """The BTH alone, whatever the lengths in front of it say, and whoever else's it may be."""
+    """Dissect the BTH alone, whatever the lengths in front of it are, and whatever layer Scapy would choose."""
     bth = BTH()  # called with bytes it would be scapy.contrib.roce's where that is loaded and the opcode is not MRC's
     bth.dissect(frame[_UDP_END:_BTH_END] + bytes(c.ICRC_BYTES))
     return bth
 
 
 def _rest(packet: Packet) -> bytes:
-    """What no header took: payload and pad of a write."""
+    """Return the bytes that no header took: payload and pad of a write."""
     last = packet.lastlayer()
     return bytes(last.load) if isinstance(last, Raw) else b""
 
 
 def outer_class(packet: Packet) -> int:
-    """DSCP of the tunnel's header, where a switch says that it has trimmed."""
+    """Return the DSCP of the tunnel's header, by which a switch reports that it has trimmed."""
     dscp: int = packet[IPv6].tc >> 2
     return dscp
 
 
 def values_of(packet: Packet, codec: EvCodec) -> tuple[str, Values]:
-    """The numbers of a packet that is accepted, and which columns of `Decoded` they belong to."""
+    """Return the numbers of an accepted packet, and the columns of `Decoded` they belong to."""
     bth, outer = packet[BTH], packet[IPv6]
     inner = outer.payload
     values = {
@@ -271,7 +271,7 @@ _NAMES = {
     (SETH, "sack_bitmap"): "bitmap",
     (NETH, "entropy"): "ev",
 }
-"""Fields that stand under another name in the columns; all others have the specification's."""
+"""Fields that have another name in the columns; all others have the specification's."""
 
 
 def _write_values(packet: Packet) -> Values:
@@ -289,7 +289,7 @@ def _write_values(packet: Packet) -> Values:
 
 class _Kind(NamedTuple):
     name: str
-    """In `Decoded`."""
+    """Name in `Decoded`."""
     columns: type[Columns]
 
 
@@ -311,11 +311,11 @@ _TYPES: dict[str, Any] = (
     | dict.fromkeys(("ce", "trimmed", "trimmed_lasthop", "pr", "rtx", "restore_cwnd", "tsr"), np.bool_)
     | dict.fromkeys(("va", "bitmap"), np.uint64)
 )
-"""Of columns that are not uint32."""
+"""Types of columns that are not uint32."""
 
 
 def _columns(name: str, rows: list[Values], plane: int) -> Any:
-    """The packets of one kind as columns; what a packet lacks reads zero."""
+    """Return the packets of one kind as columns; missing values read zero."""
     kind = _COLUMNS[name]
     given: dict[str, Any] = {"plane": plane}
     if kind is WriteColumns:
@@ -330,7 +330,7 @@ def _columns(name: str, rows: list[Values], plane: int) -> Any:
 
 
 def _payloads(payloads: list[bytes]) -> Values:
-    """All of them end to end, as the columns want them."""
+    """Join all payloads end to end, as the columns need them."""
     sizes = np.array([len(payload) for payload in payloads], np.uint32)
     offsets = np.cumsum(sizes, dtype=np.int64) - sizes
     memory = np.frombuffer(b"".join(payloads) or bytes(1), np.uint8)

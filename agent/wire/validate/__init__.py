@@ -1,1 +1,1 @@
-"""Which received frames may be read, and why the others are refused."""
+"""Validation of received frames: which may be read, and why the others are refused."""

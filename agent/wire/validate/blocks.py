@@ -1,7 +1,7 @@
-"""Judgement of whole blocks: rows that agree in all that is judged share one verdict, and verdicts are remembered.
+"""Validation of whole blocks: rows that agree in all checked bits share one verdict, and verdicts are cached.
 
-Nearly all frames a host receives are alike, so a usual block costs one comparison instead of thirty. What the verdict
-is judge.py decides; this module only knows which header bits it looks at.
+Nearly all frames a host receives are alike, so a usual block costs one comparison instead of thirty. frames.py decides
+the verdicts; this module only knows which header bits it checks.
 """
 
 from dataclasses import replace
@@ -39,7 +39,7 @@ _JUDGED = (
     (word_of(BASE_FRAME, "bth", "opcode"), _WHOLE),  # opcode, pad, version, key
     (word_of(BASE_FRAME, "bth", "psn_word"), c.BTH_TIMESTAMP << c.PSN_BITS),
 )
-"""(word, bits) that judge.py looks at in every row, as in `dtypes.header_words`."""
+"""(word, bits) that frames.py checks in every row, as in `dtypes.header_words`."""
 _JUDGED_IN_SACKS = (
     (word_of(SACK_FRAME, "seth", "m_pr"), 0x7FF << 21),  # type, nxt, m
     (word_of(SACK_FRAME, "seth", "cc"), 0xFF000000),
@@ -56,9 +56,9 @@ def judge(
     runs: Runs | None = None,
     rows: NDArray[np.intp] | slice = ALL_ROWS,
 ) -> JudgedBlock:
-    """Verdicts on `rows` of `(n >= 1, stride)` frames, of `lengths` bytes, for the host of this 16-byte inner address.
+    """Validate `rows` of `(n >= 1, stride)` frames, of `lengths` bytes, for the host of this 16-byte inner address.
 
-    `lengths` are those of the rows; `runs` reads the frames, if it can do so faster than we.
+    `lengths` are those of the rows; `runs` is an optional faster reader of the frames.
     """
     if frames.strides[1] != 1 or frames.strides[0] < frames.shape[1]:
         frames = np.ascontiguousarray(frames)
@@ -76,7 +76,7 @@ def judge(
 
 
 def _picked(runs: Runs, rows: NDArray[np.intp]) -> Runs:
-    """Reads these rows alone."""
+    """Return a reader of these rows alone."""
 
     def read(start: int, end: int) -> list[memoryview]:
         whole = runs(start, end)
@@ -92,7 +92,7 @@ def _judge_alike(
     kinds: NDArray[np.uint8],
     own_address: bytes,
 ) -> JudgedBlock | None:
-    """The judged block if all rows of a kind agree with the first of it, else None."""
+    """Return the block if all rows of a kind agree with the first of it, else None."""
     if not alike(kinds):
         return _judge_mixed(frames, lengths, words, kinds, own_address)
     kind = int(kinds[0])
@@ -110,7 +110,7 @@ def _judge_mixed(
     kinds: NDArray[np.uint8],
     own_address: bytes,
 ) -> JudgedBlock | None:
-    """As `_judge_alike`, with several kinds."""
+    """Return the block as `_judge_alike`, with several kinds."""
     leaders = _first_of_each(kinds)
     leader = leaders[kinds]
     judged = words[_WORDS]
@@ -132,7 +132,7 @@ def _block_alike(
     present: set[int],
     verdict: Verdict,
 ) -> JudgedBlock:
-    """The block of which all rows have this verdict."""
+    """Build the block whose rows all have this verdict."""
     count = len(kinds)
     return JudgedBlock(
         words=words,
@@ -158,7 +158,7 @@ def _block_mixed(
     present: set[int],
     verdicts: NDArray[np.int32],
 ) -> JudgedBlock:
-    """The block of (n, 5) verdicts."""
+    """Build the block of (n, 5) verdicts."""
     trimmed, lasthop, payload_start, payload_end, reasons = verdicts.T
     return JudgedBlock(
         words=words,
@@ -176,7 +176,7 @@ def _block_mixed(
 
 
 def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
-    """The first row of each kind, by kind, `(len(Kind),)`; 0 for a kind that is absent."""
+    """Return the first row of each kind, by kind, `(len(Kind),)`; 0 for a kind that is absent."""
     first = np.zeros(len(Kind), np.intp)
     # Of equal indices the last assignment counts.
     first[kinds[::-1]] = np.arange(len(kinds) - 1, -1, -1)
@@ -185,7 +185,7 @@ def _first_of_each(kinds: NDArray[np.uint8]) -> NDArray[np.intp]:
 
 @lru_cache(maxsize=256)
 def _shared(value: int, count: int, dtype: type[T]) -> NDArray[T]:
-    """As `filled`, kept for the next block of that size, so not to be written."""
+    """Return `filled`, cached for the next block of that size; read-only."""
     column = filled(value, count, dtype)
     column.flags.writeable = False
     return column
@@ -199,16 +199,16 @@ def _verdict_of(
     kind: int,
     own_address: bytes,
 ) -> Verdict:
-    """The verdict on one row."""
+    """Return the verdict on one row."""
     judged = (words[:, row] & _REMEMBERED[kind]).astype(">u4")
     return verdict_on(judged.tobytes(), int(lengths[row]), frames.shape[1], own_address)
 
 
 @lru_cache(maxsize=4096)
 def verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> Verdict:
-    """The verdict on a row of `length` bytes in a block so many `columns` wide, by its kind's JUDGED_BITS; remembered.
+    """Return the cached verdict on a row of `length` bytes in a block `columns` wide, by its kind's JUDGED_BITS.
 
-    `judged` are those of the header bytes behind WORD_LEAD_BYTES, zero elsewhere.
+    `judged` are those of the header bytes after WORD_LEAD_BYTES, zero elsewhere.
     """
     frames = np.zeros((1, columns), np.uint8)
     words = np.frombuffer(judged, ">u4").astype(np.uint32)[:, np.newaxis]
@@ -223,7 +223,7 @@ def verdict_on(judged: bytes, length: int, columns: int, own_address: bytes) -> 
 
 
 def _masks(with_opcode: bool) -> NDArray[np.uint32]:
-    """By word and kind, `(38, len(Kind))`: the bits that are judged, with or without the opcode."""
+    """Return the checked bits by word and kind, `(38, len(Kind))`, with or without the opcode."""
     masks = np.zeros(((SACK_FRAME.itemsize - WORD_LEAD_BYTES) // 4, len(Kind)), np.uint32)
     for word, bits in _JUDGED:
         masks[word] |= bits
@@ -237,10 +237,10 @@ def _masks(with_opcode: bool) -> NDArray[np.uint32]:
 
 
 _REMEMBERED = np.ascontiguousarray(_masks(with_opcode=True).T)
-"""By kind and word."""
+"""Checked bits by kind and word."""
 JUDGED_BITS = [int.from_bytes(words.astype(">u4").tobytes()) for words in _REMEMBERED]
-"""By kind, what a verdict depends on: bits of the header bytes behind WORD_LEAD_BYTES as one number."""
+"""Bits on which a verdict depends, by kind: those of the header bytes after WORD_LEAD_BYTES as one number."""
 _WORDS = np.flatnonzero(_REMEMBERED.any(axis=0))
-"""Words in which anything is judged."""
+"""Words in which any bit is checked."""
 _COMPARED = _masks(with_opcode=False)[_WORDS]
-"""Rows of one kind may differ in the opcode, all rules treat them alike."""
+"""Checked bits without the opcode: rows of one kind may differ in it, all rules treat them alike."""

@@ -1,7 +1,7 @@
-"""Which rows of a received block are frames we may read, and why the others are not.
+"""Validation of received rows: which frames may be read, and the reasons to refuse the others.
 
-Checks run outside in, as a NIC's would; the first that fails names the reason (tables in rules.py). Only headers and
-lengths are judged here: windows, QP numbers and memory keys are the core's concern.
+Checks run from the outer headers inwards, as a NIC's would; the first that fails gives the reason (tables in rules.py).
+Only headers and lengths are checked here; the core checks windows, QP numbers and memory keys.
 """
 
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ from agent.wire.dtypes import (
 from agent.wire.validate.rules import FIELD_RULES, KIND_OF_OPCODE, PAYLOAD_OF_OPCODE, Kind, RejectReason, rules_for
 
 _HEADERS_END = SACK_FRAME.itemsize
-"""No header of ours ends later; so much of every frame is copied side by side before it is read."""
+"""No header of ours ends later; this much of every frame is copied side by side before it is read."""
 _OUTER_CLASS = word_of(BASE_FRAME, "outer", "class_word")
 _OUTER_LENGTH = word_of(BASE_FRAME, "outer", "plen")
 _INNER_LENGTH = word_of(BASE_FRAME, "inner", "plen")
@@ -57,7 +57,7 @@ _PAD_BITS = word(c.MAX_PAD_BYTES)
 _SHORT_BYTES = 512
 """Frames up to this length are checked in one pass over a copy. Our choice, measured: half the time at 166 bytes."""
 _FEW_LENGTHS = 8
-"""Rows of up to so many lengths are checked length by length. Our choice: most blocks hold packets of two or three."""
+"""Most different lengths for which rows are checked length by length. Our choice: most blocks hold two or three."""
 _LOW_HALF = word(0xFFFF)
 _HIGH_HALF = word(16)
 
@@ -66,7 +66,7 @@ ALL_ROWS = slice(None)
 
 
 class Verdict(NamedTuple):
-    """What is found of one row; the fields are those of JudgedBlock."""
+    """Verdict on one row; the fields are those of JudgedBlock."""
 
     trimmed: bool
     trimmed_lasthop: bool
@@ -77,63 +77,66 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class JudgedBlock:
-    """A received block with the verdict on each row; `(n,)` each unless said. Offsets count from the frame's start."""
+    """A received block with the verdict on each row; `(n,)` each unless stated.
+
+    Offsets count from the frame's start.
+    """
 
     words: NDArray[np.uint32]
     """(38, n): `dtypes.header_words` of all frames; zero where frames are narrower."""
     frames: NDArray[np.uint8]
-    """(m >= n, stride) with contiguous bytes in a row: what was received, of which `rows` are judged here."""
+    """(m >= n, stride) received frames with contiguous bytes in a row; `rows` of them are validated here."""
     lengths: NDArray[np.int32]
     kinds: NDArray[np.uint8]
     lowest_kind: int
-    """The least of them."""
+    """The least of the kinds."""
     highest_kind: int
-    """The greatest of them."""
+    """The greatest of the kinds."""
     trimmed: NDArray[np.bool_]
     trimmed_lasthop: NDArray[np.bool_]
-    """Subset of `trimmed`."""
+    """Rows trimmed at the last hop; a subset of `trimmed`."""
     payload_start: NDArray[np.int32]
-    """Meaningful for writes only."""
+    """Start of the payload; meaningful for writes only."""
     payload_end: NDArray[np.int32]
     """End of payload and pad, where the ICRC starts."""
     reasons: NDArray[np.uint8]
     verdict: Verdict | None = None
-    """That of all rows before their ICRC was looked at; None if it is not known to be the same."""
+    """Common verdict of all rows before the check of the ICRC; None if they may differ."""
     rows: NDArray[np.intp] | None = None
-    """Which of `frames`; None: all."""
+    """Rows of `frames` that are validated; None: all."""
 
     def reject(self, bad: NDArray[np.bool_], reason: RejectReason) -> None:
-        """Give the reason to the bad rows that have none yet."""
+        """Set the reason of the bad rows that have none yet."""
         if np.count_nonzero(bad):
             self.reasons[bad & (self.reasons == RejectReason.ACCEPTED.value)] = reason
 
     def accepted(self) -> NDArray[np.bool_]:
-        """Rows nothing has been found against."""
+        """Return the rows that passed all checks."""
         accepted: NDArray[np.bool_] = self.reasons == RejectReason.ACCEPTED.value
         return accepted
 
     def words_of(self, rows: NDArray[np.intp] | slice) -> NDArray[np.uint32]:
-        """The words of the given rows, each word's column contiguous."""
+        """Return the words of the given rows, each word's column contiguous."""
         return self.words if isinstance(rows, slice) else self.words.take(rows, axis=1)
 
     def row_offsets(self) -> NDArray[np.int64]:
-        """Where each row starts in the `flat_bytes` of the frames."""
+        """Return where each row starts in the `flat_bytes` of the frames."""
         stride = self.frames.strides[0]
         return np.arange(0, len(self.frames) * stride, stride) if self.rows is None else self.rows * stride
 
     def octets(self, rows: NDArray[np.intp] | slice, start: int, end: int) -> NDArray[np.uint8]:
-        """Bytes start .. end - 1 of the given rows, side by side, a copy."""
+        """Copy bytes start .. end - 1 of the given rows, side by side."""
         place = rows if self.rows is None else self.rows[rows]
         chosen = self.frames[place, start:end]
         return chosen.copy() if isinstance(place, slice) else np.ascontiguousarray(chosen)
 
     def groups(self) -> Iterator[tuple[int, NDArray[np.intp] | slice]]:
-        """Accepted rows by kind, writes with and without immediates together; all rows of a block as a slice."""
+        """Group accepted rows by kind, writes with and without immediates together; all rows of a block as a slice."""
         lowest = min(self.lowest_kind, Kind.WRITE.value)
         if lowest == min(self.highest_kind, Kind.WRITE.value) and not np.count_nonzero(self.reasons):
             yield lowest, slice(None)
             return
-        # What is not accepted becomes UNKNOWN, which stands for nothing.
+        # Rows that are not accepted become UNKNOWN, which forms no group.
         kinds = np.minimum(self.kinds, np.uint8(Kind.WRITE)) * self.accepted()
         for kind in set(kinds.tolist()) - {Kind.UNKNOWN.value}:
             yield kind, selection(kinds == kind)
@@ -142,9 +145,9 @@ class JudgedBlock:
 def judge_headers(
     frames: NDArray[np.uint8], lengths: NDArray[np.uint32], headers: NDArray[np.uint8], own_address: bytes
 ) -> JudgedBlock:
-    """Verdicts on `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
+    """Validate `(n >= 1, stride)` frames of `lengths` bytes for the host of this 16-byte inner address.
 
-    `headers` are those of `headers_of`; the ICRC is not looked at.
+    `headers` are those of `headers_of`; the ICRC is not checked.
     """
     return judge_words(frames, lengths, header_words(headers), own_address)
 
@@ -152,7 +155,7 @@ def judge_headers(
 def judge_words(
     frames: NDArray[np.uint8], lengths: NDArray[np.uint32], words: NDArray[np.uint32], own_address: bytes
 ) -> JudgedBlock:
-    """As `judge_headers`; `words` are the `dtypes.header_words` of the headers."""
+    """Validate frames as `judge_headers`; `words` are the `dtypes.header_words` of the headers."""
     block = _block_of(frames, lengths, words)
     block.reject(lengths > frames.shape[1], RejectReason.TRUNCATED)
     _judge_tunnel(block, own_address)
@@ -163,14 +166,14 @@ def judge_words(
 
 
 def headers_of(frames: NDArray[np.uint8], rows: NDArray[np.intp] | slice = ALL_ROWS) -> NDArray[np.uint8]:
-    """The rows' beginnings behind WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
+    """Copy the rows' first bytes after WORD_LEAD_BYTES, side by side, zero where frames are narrower."""
     seen = frames[rows, WORD_LEAD_BYTES:_HEADERS_END]
     missing = _HEADERS_END - WORD_LEAD_BYTES - seen.shape[1]
     return np.pad(seen, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(seen)
 
 
 def kinds_of(words: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """The kind of each frame, `(n,)`, by its opcode."""
+    """Return the kind of each frame, `(n,)`, by its opcode."""
     kinds: NDArray[np.uint8] = KIND_OF_OPCODE[words[_BTH_FIRST] >> _OPCODE_SHIFT]
     return kinds
 
@@ -202,19 +205,19 @@ def _payload_starts(words: NDArray[np.uint32], kinds: NDArray[np.uint8]) -> NDAr
 
 
 def _has_port_mask(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Whether a port mask follows the CC_STATE; meaningful for SACKs only."""
+    """Report whether a port mask follows the CC_STATE; meaningful for SACKs only."""
     masked: NDArray[np.bool_] = words[_SETH_FIRST] & _NXT == _NXT_PORT_MASK
     return masked
 
 
 def _length_at(words: NDArray[np.uint32], word: int) -> NDArray[np.int32]:
-    """The 16-bit length in a word's high half."""
+    """Return the 16-bit length in a word's high half."""
     length: NDArray[np.int32] = (words[word] >> _HIGH_HALF).view(np.int32)
     return length
 
 
 def _judge_tunnel(block: JudgedBlock, own_address: bytes) -> None:
-    """What is the same in every frame to this host: one comparison when nothing is wrong, else rule by rule."""
+    """Check what is the same in every frame to this host: one comparison when all is right, else rule by rule."""
     rules = rules_for(own_address)
     wrong = (block.words[rules.words] ^ rules.values) & rules.masks != 0
     port = block.words[_UDP_PORTS] & _LOW_HALF
@@ -241,7 +244,10 @@ def _judge_bth(block: JudgedBlock) -> None:
 
 
 def _judge_lengths(block: JudgedBlock) -> None:
-    """Bits left over in `misfit` are contradictions; a control packet must end where a payload would start."""
+    """Check lengths: bits left in `misfit` are contradictions.
+
+    A control packet must end where a payload would start.
+    """
     outer_bytes = _length_at(block.words, _OUTER_LENGTH)
     inner_bytes = _length_at(block.words, _INNER_LENGTH)
     udp_bytes = _length_at(block.words, _UDP_LENGTH)
@@ -258,7 +264,7 @@ def _judge_lengths(block: JudgedBlock) -> None:
 
 
 def _trimmed_misfit(block: JudgedBlock, outer_end: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """A trimming switch rewrites the outer length only, so the inner ones are not held against a trimmed row."""
+    """Check lengths of trimmed rows: a trimming switch rewrites only the outer length, so inner ones do not count."""
     kept = np.where(has_tseth(block.words), _TSETH_OFFSET + c.TSETH_BYTES, _TSETH_OFFSET)
     return (outer_end < kept) | (block.kinds < Kind.WRITE.value)
 
@@ -306,7 +312,7 @@ def judge_icrc(block: JudgedBlock, headers: NDArray[np.uint8], runs: Runs | None
 def _judge_icrcs(
     block: JudgedBlock, headers: NDArray[np.uint8], rows: NDArray[np.intp] | slice, end: int, runs: Runs | None
 ) -> None:
-    """Of rows whose ICRC ends at the same place."""
+    """Check rows whose ICRC ends at the same place."""
     if end <= _SHORT_BYTES and are_right(block.octets(rows, INNER_OFFSET, end)):
         return
     if isinstance(rows, slice) and runs is not None:
@@ -320,17 +326,17 @@ def _judge_icrcs(
 
 
 def selection(rows: NDArray[np.bool_]) -> NDArray[np.intp] | slice:
-    """The rows as an index; all of them as a slice, which selects without copying."""
+    """Return the rows as an index; all rows as a slice, which selects without copying."""
     return slice(None) if np.count_nonzero(rows) == len(rows) else np.flatnonzero(rows)
 
 
 def has_tseth(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
-    """Whether a TSETH follows the METH."""
+    """Report whether a TSETH follows the METH."""
     tseth: NDArray[np.bool_] = words[_BTH_PSN] & _TSETH_BIT != 0
     return tseth
 
 
 def pad_bytes(words: NDArray[np.uint32]) -> NDArray[np.int32]:
-    """BTH.pad: bytes between payload and ICRC."""
+    """Return BTH.pad: bytes between payload and ICRC."""
     pad: NDArray[np.int32] = (words[_BTH_FIRST] >> _PAD_SHIFT & _PAD_BITS).view(np.int32)
     return pad

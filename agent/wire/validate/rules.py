@@ -1,4 +1,4 @@
-"""What a frame to one of our hosts must look like, as tables: what each opcode is, constant fields, reasons to refuse.
+"""Rules for frames to one of our hosts, as tables: kinds of opcodes, constant fields, reasons to refuse.
 
 Layout: dtypes.py; rules: MRC 7.5.
 """
@@ -32,34 +32,34 @@ from agent.wire.dtypes import (
 
 
 class RejectReason(IntEnum):
-    """Why a row was not delivered."""
+    """Reason why a row was not delivered."""
 
     ACCEPTED = 0
     TRUNCATED = 1
-    """Fewer bytes than the headers say."""
+    """The frame has fewer bytes than its headers state."""
     NOT_IPV6 = 2
     ROUTING_HEADER = 3
-    """An SRH: legal in MRC, not used on our fabric and not read."""
+    """The frame has an SRH: legal in MRC, not used on our fabric and not read."""
     NOT_MRC = 4
-    """IPv6, but not IPv6-in-IPv6 with UDP to an MRC port."""
+    """The frame is IPv6, but not IPv6-in-IPv6 with UDP to an MRC port."""
     ANNOUNCEMENT = 5
-    """A flow announcement, meant for the leaves: it only passes by here."""
+    """A flow announcement, meant for the leaves; the host ignores it."""
     BAD_ADDRESS = 6
-    """Inner destination is not this host."""
+    """The inner destination is not this host."""
     BAD_BTH = 7
-    """Transport version or P_Key (our choice)."""
+    """Wrong transport version or P_Key (our choice)."""
     UNKNOWN_OPCODE = 8
     BAD_LENGTH = 9
-    """Lengths of the headers contradict each other, or the opcode."""
+    """The lengths of the headers contradict each other, or the opcode."""
     BAD_FIELD = 10
-    """A field holds a value the specification reserves."""
+    """A field holds a value that the specification reserves."""
     BAD_ICRC = 11
 
 
 class Kind(IntEnum):
-    """What an opcode's rows become. Compare arrays with `.value`: numpy takes five times as long over a member.
+    """Kind of an opcode's rows. Compare arrays with `.value`: numpy takes five times as long over a member.
 
-    From WRITE on there is a payload; below SACK is what comes seldom.
+    Kinds from WRITE on have a payload; those below SACK are rare.
     """
 
     UNKNOWN = 0
@@ -74,7 +74,7 @@ class Kind(IntEnum):
 
 
 class ControlFrame(NamedTuple):
-    """A packet without payload: its opcode, what becomes of it, its whole frame."""
+    """A packet without payload: its opcode, its kind, its complete layout."""
 
     opcode: Opcode
     kind: Kind
@@ -109,13 +109,13 @@ def _payload_table() -> NDArray[np.int32]:
 
 
 KIND_OF_OPCODE = _kind_table()
-"""(256,) uint8"""
+"""Kind by opcode, (256,) uint8."""
 PAYLOAD_OF_OPCODE = _payload_table()
-"""(256,) int32: where the payload starts in the frame, TSETH counted; a control packet's is empty."""
+"""Start of the payload in the frame by opcode, TSETH counted, (256,) int32; a control packet's payload is empty."""
 
 
 class FieldRule(NamedTuple):
-    """A field of one kind of packet that must hold one of some values; else BAD_FIELD."""
+    """A field of one kind of packet that must hold one of some values; otherwise the reason is BAD_FIELD."""
 
     kind: Kind
     bits: Bits
@@ -135,11 +135,11 @@ FIELD_RULES = (
         Kind.ENDPOINT_RESPONSE, bits_of(ENDPOINT_RESPONSE_FRAME, "eeth", "op_word", low=2, width=2), tuple(EndpointOp)
     ),
 )
-"""Of the packets that come seldom; a SACK's are judged in judge.py. `res0` begins with type(4) nxt(5), as in a SACK."""
+"""Rules of the rare packets; frames.py checks SACKs. `res0` starts with type(4) nxt(5), as in a SACK."""
 
 
 class Rule(NamedTuple):
-    """A header word that must hold a value under a mask; `end` is where the field ends in the frame."""
+    """A header word that must hold a value under a mask; `end` is the end of the field in the frame."""
 
     end: int
     word: int
@@ -149,7 +149,7 @@ class Rule(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """Rules in order of judgement, and their numbers as columns."""
+    """Rules in order of checking, and their numbers as columns."""
 
     rules: tuple[Rule, ...]
     words: NDArray[np.intp]
@@ -173,7 +173,7 @@ _TUNNEL_RULES = (
 
 @lru_cache(maxsize=256)
 def rules_for(own_address: bytes) -> Rules:
-    """The fields that are the same in every frame to the host of this 16-byte inner address."""
+    """Return rules for fields that are the same in every frame to the host of this 16-byte inner address."""
     first = word_of(BASE_FRAME, "inner", "dst")
     words = np.frombuffer(own_address, ">u4").tolist()
     own = [Rule(UDP_OFFSET, first + i, 0xFFFFFFFF, word, RejectReason.BAD_ADDRESS) for i, word in enumerate(words)]
