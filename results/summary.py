@@ -1,6 +1,6 @@
-"""The result of a run: one record for programs (`summary.json`), the same as a page for people.
+"""Holds the result of a run: one record for programs (`summary.json`), the same as a text page for people.
 
-Says nothing that is not in the record, and decides nothing: who judged is `scenarios.run.expect`.
+The page shows only what the record has and decides nothing: `scenarios.run.expect` judges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,19 +31,19 @@ from results.records.witnesses import Witness, witness_lines
 _WITNESSES = {"spraycheck": "SprayCheck"}
 
 SHOWN_FLOWS = 32
-"""More flows than a screen has lines are left to `summary.json`."""
+"""Most flows that the page lists; `summary.json` has the others."""
 
 LINE = 110
-"""Columns of a line behind its label, so that a page has 120."""
+"""Columns of a line after its label, so that a page has 120."""
 
 _COUNTS_NOTHING = "link"
-"""Mechanism that shuts a port, and counts nothing where nothing is sent."""
+"""Mechanism that shuts a port; it counts nothing where nothing is sent."""
 
 SHOWN_ALIKE = 8
-"""Faults that differ in link and counts alone, with a line each; more of them share one."""
+"""Most faults, equal except for link and counts, with a line each; more of them share one."""
 
 SHOWN_REASONS = 4
-"""Of insufficient verdicts; the rest is in `detect.jsonl`."""
+"""Most reasons of insufficient verdicts; the rest is in `detect.jsonl`."""
 
 
 class Reordering(msgspec.Struct, frozen=True):
@@ -51,17 +51,17 @@ class Reordering(msgspec.Struct, frozen=True):
 
     in_order: Count
     late: Late
-    """`late[b]` packets of extent 2^b .. 2^(b+1) - 1."""
+    """`late[b]` counts packets of extent 2^b .. 2^(b+1) - 1."""
     most: Count
 
 
 class FlowResult(msgspec.Struct, frozen=True):
-    """One queue pair's writing."""
+    """One queue pair's writes."""
 
     source: Name
     destination: Name
     qpn: QueuePair
-    """The queue pair at the destination, by which packets and `detect.jsonl` know the flow."""
+    """Queue pair at the destination, by which packets and `detect.jsonl` identify the flow."""
     state: Text
     payload_bytes: Count
     acked_bytes: Count
@@ -70,40 +70,40 @@ class FlowResult(msgspec.Struct, frozen=True):
     retransmissions: Count
     timeouts: Count
     seconds: Seconds | None
-    """From the first packet to the last acknowledgement; None when it did not end."""
+    """Time from the first packet to the last acknowledgement; None when it did not end."""
     goodput_bps: Amount | None
-    """Payload bits a second."""
+    """Payload bits per second."""
     bytes_verified: Count
     bytes_wrong: Count
     reordering: Reordering | None = None
     workload: Text = "write"
     """`write`, or the collective that it is a part of, which compares its numbers itself."""
     asked_bps: Amount | None = None
-    """Payload bits a second that were asked for; None: as fast as windows allow."""
+    """Requested payload bits per second; None: as fast as windows allow."""
     at_s: Seconds = 0.0
-    """When it was to begin, after the start of traffic (asked for)."""
+    """Requested start, after the start of traffic."""
     is_barrier: bool = False
-    """It carries the barriers of a collective and no data: a few bytes, so that its rate says nothing."""
+    """Whether it carries only barriers of a collective: a few bytes, so that its rate means nothing."""
     began_s: Seconds | None = None
-    """When its first packet left, after the first one of all (measured); None if none did."""
+    """Measured time of its first packet, after the first one of all flows; None if it sent none."""
     source_qpn: QueuePair | None = None
-    """The queue pair at the source, by which `agent.jsonl` knows the flow; None in older runs."""
+    """Queue pair at the source, by which `agent.jsonl` identifies the flow; None in older runs."""
     duplicates: Count = 0
-    """Packets that arrived although the destination had them: sent again too early, or copied by a fault."""
+    """Packets that arrived although the destination had them: resent too early, or copied by a fault."""
 
     @property
     def resent_early(self) -> int:
-        """Retransmissions of packets that had arrived, so that nothing was lost."""
+        """Retransmissions of packets that had already arrived, so that nothing was lost."""
         return min(self.retransmissions, self.duplicates)
 
 
 class Injected(msgspec.Struct, frozen=True):
-    """One direction that dropped packets, and what the kernel counted of it during the run."""
+    """One direction with a fault, and the kernel's counts of it during the run."""
 
     link: Name
     kind: Text
     requested: Amount | None
-    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
+    """Requested drop rate, as a fraction; None for kinds that drop nothing on purpose."""
     in_force: Amount | None
     """Drop rate that the kernel held."""
     mechanism: Text
@@ -112,14 +112,14 @@ class Injected(msgspec.Struct, frozen=True):
     dropped: Count
     dropped_writes: Count | None
     explains: Difference | None = None
-    """Retransmissions that it accounts for: lost or spoilt in its direction, or lost in the other at a shut port."""
+    """Retransmissions that it explains: lost or corrupted in its direction, or lost in the other at a shut port."""
     requested_text: Text = ""
-    """What was asked for, for people: `1%`, `10ms`."""
+    """The requested amount, for people: `1%`, `10ms`."""
     in_force_text: Text = ""
     dropped_reverse: Count | None = None
-    """Packets that the other end could not send, as the port was shut; None for kinds that shut none."""
+    """Packets that the other end could not send while the port was shut; None for kinds that shut none."""
     hit: Count | None = None
-    """Packets to which the fault did what it does, dropped or not; None where the mechanism does not tell."""
+    """Packets that the fault affected, dropped or not; None where the mechanism does not count them."""
 
 
 class Accusation(msgspec.Struct, frozen=True):
@@ -128,73 +128,75 @@ class Accusation(msgspec.Struct, frozen=True):
     link: Name
     witness: Text
     by: tuple[Text, ...]
-    """Nodes whose verdicts it rests on."""
+    """Nodes whose verdicts support it."""
     after_s: Seconds | None
-    """Since the first packet of the run."""
+    """Seconds since the first packet of the run."""
     right: bool
     changed: bool = False
-    """Whether it names what somebody else changed (`Summary.changed`); then it is neither right nor wrong."""
+    """Whether it names a link that somebody else changed (`Summary.changed`); then it is neither right nor wrong."""
 
 
 class Detected(msgspec.Struct, frozen=True):
-    """What the witnesses concluded, and how that compares with the truth."""
+    """The witnesses' conclusion, and how it compares with the truth."""
 
     state: Text
-    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when no conclusion came."""
+    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when there was no conclusion."""
     named: tuple[Accusation, ...]
     candidates: tuple[tuple[Text, ...], ...]
-    """Sets of links of which the evidence cannot tell which one it is."""
+    """Sets of links among which the evidence cannot decide."""
     missed: tuple[Text, ...]
     verdicts: dict[Text, Count]
-    """How many paths are `failed`, `healthy`, `insufficient`, each by all flows over it."""
+    """Number of paths that are `failed`, `healthy`, `insufficient`, each by all flows over it."""
     verdicts_wanted: Count
-    """Paths of all measured flows."""
+    """Number of paths of all measured flows."""
     precision: Amount | None
     recall: Amount | None
     expected: tuple[Text, ...] | None = None
-    """What the scenario says must be named; None if it leaves that to the truth."""
+    """Links that the scenario requires to be named; None if the truth decides."""
     insufficient: dict[Text, Count] = {}
-    """How many verdicts are `insufficient`, by reason, the most frequent first."""
+    """Number of `insufficient` verdicts by reason, the most frequent first."""
     expectation: Text = "uniform"
-    """By which SprayCheck's verdicts count here: `uniform` or `declared`."""
+    """Expectation whose SprayCheck verdicts count here: `uniform` or `declared`."""
     unannounced: Count = 0
-    """Queue pairs of collectives, one a direction, that were not announced: too short for a verdict alone where leaves
-    measure one flow at a time."""
+    """Queue pairs of collectives, one per direction, that were not announced: too short for a verdict alone where
+    leaves measure one flow at a time.
+    """
     decides: bool = True
     """Whether the scenario judges by it; False where it is only recorded (`expect.detection: recorded`)."""
     common: tuple[Accusation, ...] = ()
-    """Accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
+    """Common causes accused of losses on all paths of flows: a host's link, or all links of a leaf in one direction."""
     common_candidates: tuple[tuple[Text, ...], ...] = ()
-    """Sets of those of which the evidence cannot tell which one it is."""
+    """Sets of common causes among which the evidence cannot decide."""
     added_up: Count = 0
-    """How many of `verdicts` rest on several flows together."""
+    """Number of `verdicts` that rest on several flows together."""
     explained: Count = 0
-    """Undecided links whose losses are explained by what is rightly in `common`."""
+    """Undecided links whose losses are explained by right names in `common`."""
     fewest: tuple[Count, ...] = ()
-    """Of each of `candidates`, how many of its links have failed at least; empty in older runs."""
+    """Least number of failed links in each set of `candidates`; empty in older runs."""
     suspected: tuple[Text, ...] = ()
     """Links that lost data and are among candidates: neither named nor missed."""
     untimely: Count = 0
-    """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
+    """Healthy verdicts that clear no link, because their flows sent nothing while packets were lost."""
     unmeasured: dict[Text, Count] = {}
-    """Flows, counted in each plane, that a leaf did not measure, by their hosts, the leaf and the reason: neither
-    healthy nor failed."""
+    """Flows that a leaf did not measure, counted per plane, by their hosts, the leaf and the reason: neither
+    healthy nor failed.
+    """
     links: dict[Text, Count] = {}
-    """How many directions of links that carried measured traffic are `failed`, `healthy`, `undecided`."""
+    """Number of directions of links with measured traffic that are `failed`, `healthy`, `undecided`."""
     links_wanted: Count = 0
-    """How many such directions there are; 0 in older runs."""
+    """Number of such directions; 0 in older runs."""
     idle: Count = 0
     """Directions on paths of measured flows over which nothing was sent."""
     undecided: dict[Text, Text] = {}
-    """Directions of which it is open whether they failed, and why; without those that `explained` counts."""
+    """Directions that may or may not have failed, and why; without those that `explained` counts."""
     run_alarm: Amount | None = None
-    """Probability, at most, that a healthy run like this has anything flagged by `declared`; null with 16 bits."""
+    """Highest probability that a healthy run like this has anything flagged by `declared`; null with 16 bits."""
     run_tests: Count | None = None
-    """Tests among which it is divided."""
+    """Number of tests that share this probability."""
 
 
 class Check(msgspec.Struct, frozen=True):
-    """One thing that had to hold."""
+    """One check of the run."""
 
     name: Text
     ok: bool
@@ -202,7 +204,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Whether this machine kept up, so that the numbers mean what they say."""
+    """Whether this machine kept up, so that the numbers are valid."""
 
     overloaded: bool
     reasons: tuple[Text, ...]
@@ -212,36 +214,36 @@ class Load(msgspec.Struct, frozen=True):
     unexplained_losses: Difference
     unexplained_limit: Count
     sched_wait_share: Amount
-    """Of the engines' time, the part spent waiting for a core."""
+    """Share of the engines' time spent waiting for a core."""
     sched_wait_worst: Amount | None = None
-    """The same of one engine in its worst second."""
+    """The same share of one engine in its worst second."""
     warnings: tuple[Text, ...] = ()
-    """What is to be known, and does not take the trust from what was judged."""
+    """Warnings that do not make the verdict unreliable."""
     events_cut: Count = 0
-    """Records of agents that had to go while this run went on, by `limits.events`; some may be of earlier runs."""
+    """Records of agents that were dropped during this run by `limits.events`; some may be of earlier runs."""
     rejected: tuple[Rejected, ...] = ()
-    """Packets that agents dropped in this run since they did not believe them."""
+    """Packets that agents rejected in this run."""
 
 
 class LabChange(msgspec.Struct, frozen=True):
-    """Something in the lab that was not as planned, and that spraylab did not do."""
+    """A difference from the plan of the lab that spraylab did not make."""
 
     node: Text
     port: Text
-    """Empty for what belongs to the whole node."""
+    """Port; empty for what belongs to the whole node."""
     what: Text
     """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `node` or `fault`."""
     planned: Text
     found: Text
     words: Text
-    """What is so, for people."""
+    """The difference, for people."""
     links: tuple[Name, ...]
-    """Directions that may lose packets by it."""
+    """Directions that may lose packets because of it."""
     when: Text
     """When it was found: `before` the run, `after` it, or `both`."""
 
     def __str__(self) -> str:
-        """`p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
+        """Format it as `p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
         return f"{self.node}{f' port {self.port}' if self.port else ''} {self.words}"
 
 
@@ -252,15 +254,15 @@ class CaptureResult(msgspec.Struct, frozen=True):
     captured: Count | None
     dropped: Count | None
     snaplen: Count | None = None
-    """Bytes of each packet that it holds."""
+    """Bytes of each packet that it holds, at most."""
     full: bool = False
-    """It ended before the run, since it had its share of `limits.captures`."""
+    """Whether it ended before the run, because it reached its share of `limits.captures`."""
     ended: Text = ""
-    """How tcpdump ended, as `killed by SIGKILL`, if not as it was meant to."""
+    """How tcpdump ended, as `killed by SIGKILL`, if not as intended."""
 
 
 class StageTime(msgspec.Struct, frozen=True):
-    """How long one stage of the run took."""
+    """Duration of one stage of the run."""
 
     name: Text
     seconds: Seconds
@@ -286,34 +288,36 @@ class Summary(msgspec.Struct, frozen=True):
     captures: tuple[CaptureResult, ...]
     stages: tuple[StageTime, ...]
     first_packet_mono_ns: Nanoseconds | None = None
-    """By the monotonic clock of the records; None when no flow began."""
+    """Monotonic time of the first packet; None when no flow began."""
     collectives: tuple[CollectiveRow, ...] = ()
     witnesses: tuple[Witness, ...] = ()
-    """MRC's own events and SprayCheck by both expectations, side by side."""
+    """Results of MRC's own events and of SprayCheck by both expectations."""
     changed: tuple[LabChange, ...] = ()
-    """What was not as planned in the lab, before the run with `--attach` or after any, and not done by spraylab."""
+    """Differences from the plan that spraylab did not make, before the run with `--attach` or after any run."""
 
 
 def data_flows(flows: Sequence[FlowResult]) -> tuple[FlowResult, ...]:
-    """Those that carry data; the others carry a collective's barriers, a few bytes each."""
+    """Flows that carry data; the others carry a collective's barriers, a few bytes each."""
     return tuple(flow for flow in flows if not flow.is_barrier)
 
 
 def barriers_of(flows: Sequence[FlowResult]) -> Totals | None:
-    """All queue pairs together that carry only barriers; None if there are none."""
+    """Sums of all queue pairs that carry only barriers; None if there are none."""
     barriers = [flow for flow in flows if flow.is_barrier]
     return totals_of(barriers, None) if barriers else None
 
 
 def flows_text(flows: Sequence[FlowResult]) -> str:
-    """How many there are: `4 flows and 4 queue pairs of barriers`."""
+    """Format the counts: `4 flows and 4 queue pairs of barriers`."""
     barriers = barriers_of(flows)
     also = "" if barriers is None else f" and {count_text(barriers.flows, 'queue pair')} of barriers"
     return f"{count_text(len(data_flows(flows)), 'flow')}{also}"
 
 
 def rightness_of(flow: FlowResult, collectives: Sequence[CollectiveRow]) -> tuple[bool, str]:
-    """Whether what arrived is right, and by what that is known; collectives compare their numbers themselves."""
+    """Return whether the received data is right, and how that is known; collectives compare their numbers
+    themselves.
+    """
     if flow.workload != "write":
         return _numbers_of(flow.workload, collectives)
     if flow.bytes_wrong:
@@ -337,7 +341,7 @@ def summary_json(summary: Summary) -> bytes:
 
 
 def summary_text(summary: Summary) -> str:
-    """The page for people: plain text, at most 120 columns."""
+    """Return the page for people: plain text, at most 120 columns."""
     blocks = (
         [f"{summary.scenario}  seed {summary.seed}  {summary.fabric}  {summary.outcome.upper()}"],
         [*_flow_lines(summary)],
@@ -410,7 +414,7 @@ def _traffic_lines(summary: Summary) -> list[str]:
 
 
 def _compared(summary: Summary) -> Iterator[str]:
-    """What was compared with what was sent: the bytes of writes, the numbers of collectives."""
+    """State what was compared with the sent data: the bytes of writes, the numbers of collectives."""
     totals, rows = summary.totals, summary.collectives
     if any(flow.workload == "write" for flow in summary.flows) or not summary.flows:
         yield f"{size_text(totals.bytes_verified)} verified, {count_text(totals.bytes_wrong, 'byte')} wrong"
@@ -420,7 +424,9 @@ def _compared(summary: Summary) -> Iterator[str]:
 
 
 def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
-    """A line a fault; those that met no packet and differ in the link alone share one, and so do many of one kind."""
+    """Yield one line per fault; those that met no packet and differ only in the link share one, and so do many of
+    one kind.
+    """
     for alike in _alike(injected).values():
         if len(alike) > SHOWN_ALIKE:
             yield _sum_text(alike)
@@ -434,7 +440,7 @@ def _injected_lines(injected: Sequence[Injected]) -> Iterator[str]:
 
 
 def _alike(injected: Sequence[Injected]) -> dict[str, list[Injected]]:
-    """Faults that differ in link, time and counts alone, by what is said of them."""
+    """Group faults that differ only in link, time and counts, by their text."""
     found: dict[str, list[Injected]] = {}
     for fault in injected:
         found.setdefault(_order_text(fault), []).append(fault)
@@ -442,13 +448,13 @@ def _alike(injected: Sequence[Injected]) -> dict[str, list[Injected]]:
 
 
 def _links_text(links: Sequence[str]) -> str:
-    """The first, and how many more; `links` may hold one several times, which was set several times."""
+    """Return the first link, and how many more; a link is repeated in `links` if it was set several times."""
     more = len(set(links)) - 1
     return f"{links[0]} and {more:,} more, each" if more else links[0]
 
 
 def _sum_text(alike: Sequence[Injected]) -> str:
-    """Many faults of one kind in one line, with their sums."""
+    """Describe many faults of one kind in one line, with their sums."""
     links = [fault.link for fault in alike]
     total = msgspec.structs.replace(
         alike[0],
@@ -473,34 +479,34 @@ def _met_some(fault: Injected) -> bool:
 
 
 def _idle_lines(injected: Sequence[Injected]) -> Iterator[str]:
-    """A word on faults that met no packet, where that is counted: such a run says nothing of them."""
+    """Warn about faults that met no packet, where that is counted: such a run shows nothing about them."""
     idle = [fault.link for fault in injected if not _met_some(fault) and fault.mechanism != _COUNTS_NOTHING]
     if idle:
         all_of_them = count_text(len(injected), "fault")
         which = "the fault" if len(injected) == 1 else f"{len(idle):,} of {all_of_them}"
-        yield f"warning: {which} met no packet, so this run shows nothing of what it does"
+        yield f"warning: {which} met no packet, so this run does not show its effect"
 
 
 def _changed_lines(changed: Sequence[LabChange]) -> Iterator[str]:
-    """A thing a line, and that none of it is spraylab's."""
+    """Yield one line per change, and a line that spraylab did not make them."""
     for each in changed:
         yield f"{each}, found {_WHEN[each.when]}"
     if changed:
-        yield "by somebody else, not by spraylab: links that may lose packets by it are not scored"
+        yield "by somebody else, not by spraylab: links that may lose packets because of it are not scored"
 
 
 _WHEN = {"before": "before the run, not after it", "after": "after the run", "both": "before and after the run"}
 
 
 def _injected_text(fault: Injected) -> str:
-    """What is said of a fault, but for its link."""
+    """Describe a fault, without its link."""
     hit = f", {fault.hit:,} hit" if fault.hit and fault.hit != fault.dropped else ""
     reverse = f", {fault.dropped_reverse:,} lost the other way" if fault.dropped_reverse else ""
     return f"{_order_text(fault)}: {count_text(fault.seen, 'packet')} seen, {_dropped_text(fault)}{hit}{reverse}"
 
 
 def _dropped_text(fault: Injected) -> str:
-    """How many packets a fault dropped, and how many of them carried data, which alone is sent again."""
+    """Format how many packets a fault dropped, and how many of them carried data, which alone is resent."""
     told, data = f"{fault.dropped:,} dropped", fault.dropped_writes
     if data is None or not fault.dropped:
         return told
@@ -510,7 +516,7 @@ def _dropped_text(fault: Injected) -> str:
 
 
 def _order_text(fault: Injected) -> str:
-    """What was asked for and is in force."""
+    """Describe what was requested and what is in force."""
     set_by = "" if fault.by == "scenario" else f", set by {fault.by}"
     in_force = in_force_text(fault.kind, fault.requested_text, fault.in_force_text)
     return f"{fault_text(fault.kind, fault.requested_text)} by {fault.mechanism} ({in_force}, read back{set_by})"
@@ -518,7 +524,7 @@ def _order_text(fault: Injected) -> str:
 
 def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterator[str]:
     if not detected.decides:
-        yield "recorded, decides nothing: the scenario does not judge by what is named"
+        yield "recorded, decides nothing: the scenario does not judge the run by named links"
     elif detected.expected is not None and {*detected.expected} != {each.link for each in detected.named}:
         yield f"the scenario expects {', '.join(detected.expected) or 'no link to be named'}"
     for named in detected.named:
@@ -527,7 +533,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         yield f"{named.link} by {_WITNESSES.get(named.witness, named.witness)} on {', '.join(named.by)}{when}: {right}"
     for cause in detected.common:
         right = "right" if cause.right else _BY_OTHERS if cause.changed else "WRONG"
-        yield f"{cause.link} by SprayCheck on {', '.join(cause.by)}, as all paths over it lose alike: {right}"
+        yield f"{cause.link} by SprayCheck on {', '.join(cause.by)}: all paths over it lose packets alike: {right}"
     yield from _open_lines(detected)
     for link in detected.missed:
         yield f"{link} {_missed_text(link, detected)}"
@@ -538,7 +544,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
         yield f"no link between switches named ({detected.state})"
     if detected.unannounced:
         pairs = count_text(detected.unannounced, "queue pair")
-        yield f"not announced, as leaves measure one flow at a time, too short for it: {pairs}"
+        yield f"not announced, because too short for leaves that measure one flow at a time: {pairs}"
     told = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.verdicts.items()))
     if detected.links_wanted:
         links = ", ".join(f"{count:,} {verdict}" for verdict, count in sorted(detected.links.items()))
@@ -551,7 +557,7 @@ def _detected_lines(detected: Detected, injected: Sequence[Injected]) -> Iterato
 
 
 def _open_lines(detected: Detected) -> Iterator[str]:
-    """What the evidence leaves open, and why."""
+    """Explain what the evidence leaves open."""
     for links in (*open_sets(detected.candidates, detected.fewest), *open_sets(detected.common_candidates)):
         yield f"{links}: the evidence does not show which"
     for link in detected.suspected:
@@ -562,13 +568,13 @@ def _open_lines(detected: Detected) -> Iterator[str]:
 
 def _added_up_lines(detected: Detected) -> Iterator[str]:
     if detected.added_up:
-        yield f"{count_text(detected.added_up, 'path')} judged by several flows together, which say too little alone"
+        yield f"{count_text(detected.added_up, 'path')} judged only by several flows together; each alone is too small"
 
 
 def _alarm_lines(detected: Detected) -> Iterator[str]:
     if detected.expectation == "declared" and detected.run_alarm is not None and detected.run_tests is not None:
         share = share_text(detected.run_alarm)
-        yield f"of healthy runs at most {share} have anything flagged (stated, over {detected.run_tests:,} tests)"
+        yield f"at most {share} of healthy runs have anything flagged (stated, over {detected.run_tests:,} tests)"
 
 
 def _insufficient_lines(detected: Detected) -> Iterator[str]:
@@ -599,7 +605,7 @@ _BY_OTHERS = "neither right nor wrong: somebody else changed it"
 
 
 def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Sequence[Injected]) -> str:
-    """Beside the truth, and beside what the scenario says where it says something."""
+    """Compare a name with the truth, and with the scenario's expectation if it has one."""
     if named.changed:
         return _BY_OTHERS
     if expected is None or named.link in expected:
@@ -611,12 +617,12 @@ def _rightness(named: Accusation, expected: tuple[str, ...] | None, injected: Se
 def _capture_lines(capture: CaptureResult) -> Iterator[str]:
     if capture.captured is None:
         how = f": it was {capture.ended}, and the file ends there" if capture.ended else ""
-        yield f"{capture.file}: tcpdump did not say how much it got{how}"
+        yield f"{capture.file}: tcpdump did not report its counts{how}"
         return
     cut = "" if capture.snaplen is None else f" of up to {capture.snaplen:,} bytes"
     yield f"{capture.file}: {count_text(capture.captured, 'packet')}{cut}, {capture.dropped:,} dropped by the kernel"
     if capture.full:
-        yield "  FULL: it had its share of limits.captures, later packets are not in it"
+        yield "  FULL: it reached its share of limits.captures; later packets are missing"
 
 
 def _load_lines(load: Load) -> Iterator[str]:
@@ -639,7 +645,7 @@ def _load_lines(load: Load) -> Iterator[str]:
 
 
 def size_text(count: int) -> str:
-    """Bytes as `16 MiB`, exact where it is whole and one decimal otherwise."""
+    """Format bytes as `16 MiB`, exact where it is whole and with one decimal otherwise."""
     for unit, size in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
         if count >= size:
             return f"{count // size:,} {unit}" if count % size == 0 else f"{count / size:,.1f} {unit}"

@@ -1,1 +1,1 @@
-"""What a run's files say, as types: events, counters, the summary, performance tables."""
+"""Defines the records of a run's files as types: events, counters, the summary, performance tables."""

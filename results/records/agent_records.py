@@ -1,7 +1,8 @@
-"""The lines of agent.jsonl and counters.jsonl, and the documents beside them, as types: what their schemas are made of.
+"""Defines the lines of agent.jsonl and counters.jsonl, and the documents beside them, as types; schemas are made
+of them.
 
-Who writes them (agents, the runner) does not import this; tests hold real runs against it. Who reads them does. Fields
-may come on top without a new version, with a default for older files: a reader leaves aside what it does not know.
+Readers import this; the writers (agents, the runner) do not, and tests check real runs against it. New fields may be
+added without a new version, with a default for older files: readers ignore fields that they do not know.
 """
 
 from typing import Any, Literal
@@ -32,35 +33,35 @@ from results.summary import Injected
 
 
 class Record(Struct, frozen=True, kw_only=True, tag_field="event"):
-    """What every record begins with."""
+    """The fields that every record begins with."""
 
     ts: Name
     """RFC 3339, UTC, microseconds."""
     mono_ns: Nanoseconds
-    """By the machine's monotonic clock."""
+    """Time by the machine's monotonic clock."""
     v: Version = VERSION
     node: Name
-    """Who says it."""
+    """Writer of the record."""
     run: Name = ""
-    """Which run; not in what is written while a run goes on."""
+    """Name of the run; absent in what is written while a run goes on."""
     seed: Seed = 0
 
 
 class OfQueuePair(Record, frozen=True, kw_only=True):
-    """What one queue pair of the host `node` did."""
+    """A report of one queue pair of the host `node`."""
 
     qpn: QueuePair
 
 
 class QpState(OfQueuePair, frozen=True, kw_only=True, tag="QP_STATE"):
-    """It moved from one state to the next."""
+    """The queue pair changed its state."""
 
     old: Name
     new: Name
     peer: Host | None = None
     """The host of the queue pair at the other end."""
     peer_qpn: QueuePair | None = None
-    """Its number there; null before it is known."""
+    """Queue pair number there; null before it is known."""
 
 
 class Port(OfQueuePair, frozen=True, kw_only=True, tag="PORT"):
@@ -78,21 +79,21 @@ class EvState(OfQueuePair, frozen=True, kw_only=True, tag="EV_STATE"):
 
     state: Name
     signal: Name
-    """What moved it."""
+    """Cause of the change."""
     evs: list[EvText]
     planes: list[Plane] = []
-    """Of `evs`, in their order."""
+    """Planes of `evs`, in their order."""
     spines: list[Switch | None] = []
-    """The same; null for a path between two hosts of one leaf."""
+    """Spines of `evs`, in their order; null for a path between two hosts of one leaf."""
     sent: list[Count] = []
-    """First transmissions on each of `evs` until then."""
+    """First transmissions on each of `evs` so far."""
     replaced_by: EvText | None = None
     replaced_by_plane: Plane | None = None
     replaced_by_spine: Switch | None = None
 
 
 class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
-    """A controller put another entropy value in the place of one."""
+    """A controller replaced one entropy value by another."""
 
     old: EvText
     new: EvText
@@ -103,46 +104,46 @@ class EvReplaced(OfQueuePair, frozen=True, kw_only=True, tag="EV_REPLACED"):
 
 
 class PlaneLossy(OfQueuePair, frozen=True, kw_only=True, tag="PLANE_LOSSY"):
-    """A plane loses far more than the others, on all its paths alike, as a host's own link that is failing does."""
+    """A plane loses far more than the others, equally on all its paths, as when a host's own link fails."""
 
     plane: Plane
     lost: Count
     packets: Count
-    """Lost and acknowledged, since counting began; as in the others."""
+    """Packets lost and acknowledged since counting began, as in the others."""
     others_lost: Count
     others_packets: Count
     left: bool
-    """Whether the queue pair uses it no more for a while."""
+    """Whether the queue pair stops using the plane for a while."""
 
 
 class PlaneTried(OfQueuePair, frozen=True, kw_only=True, tag="PLANE_TRIED"):
-    """A plane that was left for its losses is used again."""
+    """A plane that was avoided because of its losses is used again."""
 
     plane: Plane
 
 
 class OfPackets(OfQueuePair, frozen=True, kw_only=True):
-    """Packets that have to be sent again, summed over 50 ms."""
+    """Packets that must be sent again, summed over 50 ms."""
 
     packets: Count
     evs: dict[EvText, Count]
-    """How many of them by entropy value, `0xc0001005`."""
+    """Lost packets per entropy value, `0xc0001005`."""
     planes: list[Plane] = []
-    """Of the values in `evs`, in their order."""
+    """Planes of the values in `evs`, in their order."""
     spines: list[Switch | None] = []
-    """The same; null for a path between two hosts of one leaf."""
+    """Spines of the values in `evs`, in their order; null for a path between two hosts of one leaf."""
 
 
 class Loss(OfPackets, frozen=True, kw_only=True, tag="LOSS"):
-    """Shown to be lost by later arrivals, or sent on a path from which nothing comes back."""
+    """Packets that later arrivals proved lost, or that were sent on a path over which nothing returns."""
 
 
 class AckTimeout(OfPackets, frozen=True, kw_only=True, tag="ACK_TIMEOUT"):
-    """Without an answer for a whole timeout."""
+    """Packets without an answer for a whole timeout."""
 
 
 class MessageComplete(OfQueuePair, frozen=True, kw_only=True, tag="MESSAGE_COMPLETE"):
-    """Messages are wholly acknowledged."""
+    """Messages are completely acknowledged."""
 
     first_wr_id: Count
     messages: Count
@@ -150,7 +151,7 @@ class MessageComplete(OfQueuePair, frozen=True, kw_only=True, tag="MESSAGE_COMPL
 
 
 class QpError(OfQueuePair, frozen=True, kw_only=True, tag="QP_ERROR"):
-    """It failed."""
+    """The queue pair failed."""
 
     reason: Text
     flushed: Count
@@ -158,15 +159,15 @@ class QpError(OfQueuePair, frozen=True, kw_only=True, tag="QP_ERROR"):
 
 
 class EvCounts(Struct, frozen=True):
-    """What one queue pair counted of one entropy value."""
+    """Counters of one entropy value of a queue pair."""
 
     ev: EntropyValue
     plane: Plane
     spine: Switch | None
-    """Null for a path between two hosts of one leaf, which turns there."""
+    """Spine of the path; null for a path between two hosts of one leaf."""
     state: Name
     active: bool
-    """Whether it is one of those in use, not one that waits to take another's place."""
+    """Whether it is in use, not a reserve that waits to replace another."""
     reverse: bool
     """Whether it carries control packets."""
     tx_first: Count
@@ -179,33 +180,33 @@ class EvCounts(Struct, frozen=True):
 
 
 class EvCounters(OfQueuePair, frozen=True, kw_only=True, tag="EV_COUNTERS"):
-    """Path by path, at the end."""
+    """Counters per path, at the end."""
 
     evs: list[EvCounts]
     peer: Host | None = None
     """The host of the queue pair at the other end."""
     peer_qpn: QueuePair | None = None
-    """Its number there, by which `summary.json` and `detect.jsonl` know the flow."""
+    """Queue pair number there, by which `summary.json` and `detect.jsonl` identify the flow."""
 
 
 class EventsCut(Record, frozen=True, kw_only=True, tag="EVENTS_CUT"):
-    """A worker's log had grown too long."""
+    """A worker's log exceeded its limit."""
 
     records: Count
-    """Of those before this one, the oldest, that had to go."""
+    """Number of earlier records, the oldest, that were dropped."""
 
 
 class ReorderingRecord(OfQueuePair, frozen=True, kw_only=True, tag="REORDERING"):
-    """In what order packets arrived, at the end."""
+    """Order in which packets arrived, at the end."""
 
     in_order: Count
     late: Late
-    """By power of two of the reordering extent (RFC 4737)."""
+    """Packets by power of two of the reordering extent (RFC 4737)."""
     most: Count
     peer: Host | None = None
     """The host that sent them."""
     peer_qpn: QueuePair | None = None
-    """Its queue pair."""
+    """Queue pair of that host."""
 
 
 _ACTIVITY: dict[str, tuple[str, ...]] = {
@@ -221,24 +222,24 @@ _ACTIVITY: dict[str, tuple[str, ...]] = {
     "RTT": ("samples", "smoothed_ns", "deviation_ns", "least_ns"),
     "CWND": ("cwnd_bytes", "in_flight_bytes"),
 }
-"""With `events: detail`: numbers of each record, summed since the last one of its kind, or as of now."""
+"""With `events: detail`: counters of each record since the last one of its kind, or current values."""
 _OF_HOSTS: dict[str, tuple[str, ...]] = {
     "EV_PROBE_TX": ("peer", "packets", "answered"),
     "PORT_STATUS_TX": ("peer", "packets"),
     "PORT_STATUS_RX": ("peer", "packets"),
 }
-"""The same, of a pair of hosts."""
+"""The same counters, of a pair of hosts."""
 
 
 class ProbeTx(OfQueuePair, frozen=True, kw_only=True, tag="PROBE_TX"):
-    """Reliability probes sent since the last one of its kind, and answers that came."""
+    """Reliability probes sent, and answers received, since the last such record."""
 
     packets: Count
     answered: Count
     evs: dict[EvText, Count]
-    """How many of them by entropy value, `0xc0001005`."""
+    """Probes per entropy value, `0xc0001005`."""
     planes: list[Plane] = []
-    """Of the values in `evs`, in their order."""
+    """Planes of the values in `evs`, in their order."""
     spines: list[Switch | None] = []
 
 
@@ -267,42 +268,44 @@ AGENT_RECORDS: tuple[Any, ...] = (
     *(_of_numbers(event, names, OfQueuePair) for event, names in _ACTIVITY.items()),
     *(_of_numbers(event, names, Record) for event, names in _OF_HOSTS.items()),
 )  # fmt: skip
-"""Every kind of line in agent.jsonl."""
+"""All kinds of lines in agent.jsonl."""
 
 
 class OfDeniedLink(Record, frozen=True, kw_only=True):
-    """What the lab's denylist did about a link."""
+    """An action of the lab's denylist on a link."""
 
     epoch: Count
-    """Of the latest run."""
+    """Number of the latest run."""
     link: Name
 
 
 class Denial(OfDeniedLink, frozen=True, kw_only=True, tag="DENY"):
-    """No queue pair uses a link from here on."""
+    """No queue pair uses a link from now on."""
 
     by: Literal["hand", "spraycheck"]
 
 
 class Allowance(OfDeniedLink, frozen=True, kw_only=True, tag="ALLOW"):
-    """They may use it again."""
+    """Queue pairs may use a link again."""
 
     by: Literal["hand", "probes"]
-    """`probes`: enough of them in a row were answered."""
+    """`probes`: enough consecutive probes were answered."""
 
 
 class DenialRefused(OfDeniedLink, frozen=True, kw_only=True, tag="DENY_REFUSED"):
-    """A link was named and not denied, since its leaf would have lost more than half of its links in that direction."""
+    """A link was named but not denied, because its leaf would have lost more than half of its links in that
+    direction.
+    """
 
     by: Literal["spraycheck"]
 
 
 CONTROLLER_RECORDS: tuple[Any, ...] = (Denial, Allowance, DenialRefused)
-"""What the lab's owner adds to detect.jsonl."""
+"""All records that the lab's owner adds to detect.jsonl."""
 
 
 class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
-    """How the machine fares, once a second."""
+    """Load of the machine, once per second."""
 
     packets_sent: Count
     packets_per_s: Amount | None
@@ -314,15 +317,15 @@ class LoadRecord(Record, frozen=True, kw_only=True, tag="LOAD"):
     faults_dropped: Count
     cpu_busy_share: Amount | None
     sched_wait_share: Amount | None
-    """Null in the first sample, as all rates and shares."""
+    """This, and all rates and shares, is null in the first sample."""
     sched_wait_worst: Amount | None = None
     timeouts: Count = 0
     rejected: list[Rejected] = []
-    """Packets that agents did not believe, since their start."""
+    """Packets that agents rejected, since their start."""
 
 
 class ProgressRecord(Record, frozen=True, kw_only=True, tag="PROGRESS"):
-    """How far every flow is; lists in the order of the summary's flows."""
+    """Progress of every flow; lists in the order of the summary's flows."""
 
     acked_bytes: list[Count]
     resent: list[Count]
@@ -334,7 +337,7 @@ FaultCount = defstruct(
     bases=(Record,), frozen=True, kw_only=True, tag="FAULT_COUNT",
     namespace={"__doc__": "What a fault did during the run only, beside its FAULT_SET and FAULT_CLEAR."},
 )  # fmt: skip
-"""A line of truth.jsonl with what the summary says of the fault."""
+"""A line of truth.jsonl with the counters that the summary reports for the fault."""
 
 
 class TopologyNode(Struct, frozen=True):
@@ -344,11 +347,11 @@ class TopologyNode(Struct, frozen=True):
     role: Name
     namespace: Name
     address: Name | None = None
-    """Of a host."""
+    """Set for hosts only."""
     leaf: Switch | None = None
     slot: Switch | None = None
     plane: Plane | None = None
-    """Of a switch."""
+    """Set for switches only."""
     usid: Name | None = None
 
 
@@ -362,7 +365,7 @@ class TopologyEnd(Struct, frozen=True):
 
 
 class TopologyLink(Struct, frozen=True):
-    """One link, the end nearer to the hosts first."""
+    """One link; the end nearer to the hosts comes first."""
 
     name: Name
     plane: Plane

@@ -1,7 +1,7 @@
-"""What collectives measure: one record a size, for programs, and the same as nccl-tests' tables.
+"""Records what collectives measure: one record per size, for programs, and the same as nccl-tests' tables.
 
-Bandwidths are 10^9 bytes a second. Bus bandwidth makes patterns and group sizes comparable (nccl-tests,
-doc/PERFORMANCE.md): what each rank has to send or receive at least. Rates are those of an emulator.
+Bandwidths are in 10^9 bytes per second. Bus bandwidth makes patterns and group sizes comparable (nccl-tests,
+doc/PERFORMANCE.md): it counts what each rank must send or receive at least. Rates are those of an emulator.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,11 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     """Rounds of one size."""
 
     test: Text
-    """The pattern."""
+    """Name of the pattern."""
     group: Text | None
     """`tp`, `dp`, `pp`, `ep`, or None."""
     hosts: tuple[tuple[Text, ...], ...]
-    """By group and rank; groups go at the same time."""
+    """Hosts by group and rank; groups run at the same time."""
     qps: Count
     """Queue pairs between two hosts."""
     size_bytes: Count
@@ -44,18 +44,18 @@ class CollectiveRow(msgspec.Struct, frozen=True):
     """-1 where a pattern has none."""
     iterations: Count
     time_us: Amount
-    """Of a round: the time of all by their number, on average over ranks."""
+    """Time per round: total time divided by rounds, on average over ranks."""
     algbw_bytes_per_s: Amount
     busbw_bytes_per_s: Amount
     wrong: Count | None
-    """Elements of the checked round that are not what they must be; None without one."""
+    """Wrong elements in the checked round; None without one."""
     checked: Count | None
     times: Times
     cost: Cost
 
     @property
     def name(self) -> str:
-        """As flows name the workload that they are a part of: `all-reduce`, or `tp (all-reduce)`."""
+        """Name of the workload in flows: `all-reduce`, or `tp (all-reduce)`."""
         return self.test if self.group is None else f"{self.group} ({self.test})"
 
 
@@ -63,11 +63,11 @@ HEADER = (
     "#       size         count      type   redop    root     time   algbw   busbw #wrong    median\n"
     "#        (B)    (elements)                               (us)  (GB/s)  (GB/s)             (us)"
 )
-"""Of nccl-tests, and behind it the median of single rounds."""
+"""Header of nccl-tests' table, extended by the median of single rounds."""
 
 
 def row_line(row: CollectiveRow) -> str:
-    """One row below the header."""
+    """Return one row below the header."""
     wrong = "N/A" if row.wrong is None else str(row.wrong)
     rates = f"{row.algbw_bytes_per_s / GB:7.4f} {row.busbw_bytes_per_s / GB:7.4f}"
     what = f"{row.type:>9} {row.redop:>7} {row.root:>7}"
@@ -76,7 +76,7 @@ def row_line(row: CollectiveRow) -> str:
 
 
 def end_lines(rows: Sequence[CollectiveRow]) -> str:
-    """What nccl-tests says below a table, and what it cost."""
+    """Return nccl-tests' footer, with packets, retransmissions and losses of the machine."""
     wrong = sum(row.wrong or 0 for row in rows)
     average = sum(row.busbw_bytes_per_s for row in rows) / len(rows) / GB
     packets, resent, lost = (

@@ -1,4 +1,4 @@
-"""What a run ran on: kernel, tools, versions, command line, and which parts the seed repeats. Enough to try again.
+"""Records what a run ran on: kernel, tools, versions, command line, and which parts the seed repeats.
 
 Reads the machine, changes nothing.
 """
@@ -31,14 +31,14 @@ PACKAGES = (
     "isal",
     "click",
 )
-"""Python packages, beside spraylab, whose version can change a result."""
+"""Python packages, besides spraylab, whose version can change a result."""
 
 TOOLS = (("iproute2", ("ip", "-V")), ("tcpdump", ("tcpdump", "--version")), ("clang", ("clang", "--version")))
 
 
 @dataclass(frozen=True)
 class Repeating:
-    """What of a run the same seed repeats, and what it does not, a sentence each."""
+    """Parts of a run that the same seed repeats, and parts that it does not, one sentence each."""
 
     repeats: tuple[str, ...]
     varies: tuple[str, ...]
@@ -66,11 +66,11 @@ class Manifest(msgspec.Struct, frozen=True):
     repeats_with_seed: tuple[Text, ...]
     varies: tuple[Text, ...]
     attached: bool | None = None
-    """Whether the lab was up before; None where an older version did not tell."""
+    """Whether the lab was already up; None where an older version did not record it."""
     code: SourceCode | None = None
     """The copy of the program that made the run."""
     lab_code: SourceCode | None = None
-    """The copy that the lab's processes run: another one if the lab was started by another."""
+    """The copy that the lab's processes run; it differs if another copy started the lab."""
 
 
 def manifest(
@@ -127,11 +127,11 @@ def _package(name: str) -> str:
 
 
 def _tool(command: tuple[str, ...]) -> str:
-    """The first line a tool says of itself."""
+    """Return the first line of a tool's version output."""
     if (file := find_tool(command[0])) is None:
         return "not installed"
     said = subprocess.run(
         (file, *command[1:]), capture_output=True, text=True, timeout=10, check=False, env=clean_environment()
     )
     lines = (said.stdout + said.stderr).strip().splitlines()
-    return lines[0] if lines else "says nothing"
+    return lines[0] if lines else "no output"

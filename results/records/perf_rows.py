@@ -1,6 +1,7 @@
-"""What performance tests measure: one record a message size, for programs, and the same as perftest's tables.
+"""Records what performance tests measure: one record per message size, for programs, and the same as perftest's
+tables.
 
-Megabytes are 2^20 bytes and packets are messages, as perftest has it. Rates are those of an emulator.
+Megabytes are 2^20 bytes and packets are messages, as in perftest. Rates are those of an emulator.
 """
 
 from collections.abc import Sequence
@@ -19,17 +20,17 @@ _LATENCY = (
 
 
 class Cost(msgspec.Struct, frozen=True):
-    """What was sent for a row, and what was lost without a fault."""
+    """Packets sent for a row, and packets lost without a fault."""
 
     packets: Count
     """First transmissions of all queue pairs of the test."""
     retransmissions: Count
     lost_here: Count
-    """Frames that this machine lost by itself: full rings, refused sends."""
+    """Frames that this machine itself lost: full rings, refused sends."""
 
 
 class BandwidthRow(msgspec.Struct, frozen=True, tag_field="test", tag="write-bw"):
-    """Messages of one size, as many outstanding as asked."""
+    """Messages of one size, with as many outstanding as requested."""
 
     hosts: tuple[str, ...]
     bytes: int
@@ -38,27 +39,27 @@ class BandwidthRow(msgspec.Struct, frozen=True, tag_field="test", tag="write-bw"
     qps: int
     both: bool
     peak_bytes_per_s: float | None
-    """Of the fastest stretch from a post to a completion, each direction's own added up."""
+    """Rate of the fastest interval from a post to a completion, summed over directions."""
     average_bytes_per_s: float
     messages_per_s: float
     seconds: float
     wrong: int | None
-    """Bytes of the receivers' memory that are not what was sent; None where not all of it was written."""
+    """Wrong bytes in the receivers' memory; None where not all of it was written."""
     cost: Cost
 
 
 class LatencyRow(msgspec.Struct, frozen=True, tag_field="test", tag="write-lat"):
-    """Messages of one size, one after the other; microseconds of each."""
+    """Messages of one size, one after the other; microseconds each."""
 
     hosts: tuple[str, ...]
     bytes: int
     iterations: int
     until: str
-    """`answer`: half the round trip of a message to and fro; `completion`: until the sender's own."""
+    """`answer`: half the round trip of a message and its answer; `completion`: until the sender's own completion."""
     min_us: float
     max_us: float
     typical_us: float
-    """The median."""
+    """The median time."""
     average_us: float
     stdev_us: float
     p99_us: float
@@ -70,12 +71,12 @@ WriteRow = BandwidthRow | LatencyRow
 
 
 def write_header(test: str) -> str:
-    """The names of the columns."""
+    """Return the names of the columns."""
     return _BANDWIDTH if test == "write-bw" else _LATENCY
 
 
 def write_line(row: WriteRow) -> str:
-    """One row below the header."""
+    """Return one row below the header."""
     if isinstance(row, LatencyRow):
         times = (row.min_us, row.max_us, row.typical_us, row.average_us, row.stdev_us, row.p99_us, row.p999_us)
         widths = (14, 14, 16, 14, 16, 22, 24)
@@ -87,7 +88,7 @@ def write_line(row: WriteRow) -> str:
 
 
 def cost_line(rows: Sequence[WriteRow]) -> str:
-    """The packets of all rows, and whether all is right."""
+    """Summarise the packets of all rows, and whether all data is right."""
     packets = sum(row.cost.packets for row in rows)
     resent, lost = (sum(getattr(row.cost, name) for row in rows) for name in ("retransmissions", "lost_here"))
     return f"# {packets} packets, {resent} of them sent again; {lost} frames lost by this machine itself"

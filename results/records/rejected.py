@@ -1,4 +1,4 @@
-"""Packets that agents dropped because they did not believe them: by host and reason, for programs and for people."""
+"""Counts packets that agents rejected, by host and reason, for programs and for people."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from agent.wire.ranges import Count, Name, Text
 from results.numbers_text import count_text
 
 PASSES_BY = "ANNOUNCEMENT"
-"""A reason that says nothing: announcements are meant for the leaves, and hosts drop them as they should."""
+"""A reason without meaning: announcements are for the leaves, and hosts drop them as they should."""
 
 REASONS = {
     "TRUNCATED": "shorter than their headers say",
@@ -34,14 +34,14 @@ REASONS = {
     "ACCESS_ERROR": "writes to memory that they may not write",
     "TX_OVERFLOW": "to be sent, for which a port had no room",
 }
-"""What is wrong with packets of each reason, behind `3 packets`."""
+"""What is wrong with packets per reason, written after `3 packets`."""
 
 SHOWN_ROWS = 8
-"""With more of them each reason has a line (our choice)."""
+"""Most rows with a line each; with more, hosts are summed per reason (our choice)."""
 
 
 class Rejected(msgspec.Struct, frozen=True):
-    """Packets that one host dropped for one reason."""
+    """Packets that one host rejected for one reason."""
 
     host: Name
     reason: Text
@@ -49,7 +49,7 @@ class Rejected(msgspec.Struct, frozen=True):
 
 
 def rejected_rows(counts: Mapping[tuple[int, str], int]) -> tuple[Rejected, ...]:
-    """Of counts by host and reason, what says that something is wrong, in the order of hosts."""
+    """Return the counts by host and reason that show a fault, in the order of hosts."""
     return tuple(
         Rejected(f"h{host}", reason, packets)
         for (host, reason), packets in sorted(counts.items())
@@ -58,7 +58,7 @@ def rejected_rows(counts: Mapping[tuple[int, str], int]) -> tuple[Rejected, ...]
 
 
 def rejected_lines(rows: Sequence[Rejected]) -> Iterator[str]:
-    """`h2: 3 packets with a wrong ICRC (BAD_ICRC)`; of many hosts the sums."""
+    """Return `h2: 3 packets with a wrong ICRC (BAD_ICRC)`; of many hosts the sums."""
     if len(rows) <= SHOWN_ROWS:
         for row in rows:
             yield f"{row.host}: {_packets_text(row.packets, row.reason)}"
@@ -69,7 +69,7 @@ def rejected_lines(rows: Sequence[Rejected]) -> Iterator[str]:
 
 
 def reason_text(reason: str) -> str:
-    """What is wrong with such packets; empty for a reason of another version."""
+    """State what is wrong with such packets; empty for a reason of another version."""
     return REASONS.get(reason, "")
 
 
@@ -78,5 +78,5 @@ def _packets_text(packets: int, reason: str) -> str:
 
 
 def rejected_since(before: Mapping[tuple[int, str], int], after: Mapping[tuple[int, str], int]) -> tuple[Rejected, ...]:
-    """What was added between two counts by host and reason."""
+    """Return the differences between two counts by host and reason."""
     return rejected_rows({key: max(0, count - before.get(key, 0)) for key, count in after.items()})

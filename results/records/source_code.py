@@ -1,6 +1,6 @@
-"""Which code made a run: the folder it was in, and a sum over its source files.
+"""Identifies the code that made a run: its folder, and a hash of its source files.
 
-Two runs with the same sum ran the same code, wherever it was.
+Two runs with the same hash ran the same code, wherever it was.
 """
 
 import hashlib
@@ -12,7 +12,7 @@ import msgspec
 from agent.wire.ranges import Name, Text
 
 _SOURCES = (".py", ".c", ".h", ".j2", ".yaml")
-"""What decides what a program does; compiled Python files follow from these."""
+"""Files that decide what a program does; compiled Python files follow from these."""
 
 
 class SourceCode(msgspec.Struct, frozen=True):
@@ -20,11 +20,11 @@ class SourceCode(msgspec.Struct, frozen=True):
 
     folder: Text
     sha256: Name
-    """Over the names and contents of all source files, in the order of names."""
+    """Hash of the names and contents of all source files, in the order of names."""
 
 
 def source_code(folder: Path, packages: Sequence[str]) -> SourceCode:
-    """Read the source files of `packages` in `folder`. Takes some 10 ms. Raises OSError."""
+    """Read the source files of `packages` in `folder`. Takes about 10 ms. Raises OSError."""
     found = hashlib.sha256()
     for file in sorted(file for name in packages for file in (folder / name).rglob("*") if file.suffix in _SOURCES):
         content = file.read_bytes()

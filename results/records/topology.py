@@ -1,4 +1,4 @@
-"""The fabric of a run as a document: nodes with namespaces and addresses, links with both ends. Pure."""
+"""Describes the fabric of a run as a document: nodes with namespaces and addresses, links with both ends. Pure."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from testbed.model.ids import LinkId, NodeId, PortId, Role, namespace_name
 
 
 def topology_document(fabric: Fabric, lab: str) -> dict[str, Any]:
-    """The content of `topology.json`."""
+    """Return the content of `topology.json`."""
     spec = fabric.spec
     return {
         "v": VERSION,

@@ -1,4 +1,6 @@
-"""What each witness of a run said, beside the truth: its row in `summary.json`, and all of them as a table of text."""
+"""Compares each witness's report of a run with the truth: its row in `summary.json`, and all of them as a text
+table.
+"""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,38 +15,38 @@ HEADER = (
     f"{'witness':<22}{'named':<27}{'right':>6}{'wrong':>7}{'missed':>8}{'seconds':>9}{'packets':>11}{'paths':>7}"
     f"{'precision':>11}{'recall':>9}"
 )
-CLOCK = "seconds: from when the fault was in force and traffic went on until the link was named"
+CLOCK = "seconds: from when the fault was in force and traffic ran until the link was named"
 NOTHING = "-"
 
 
 class WitnessedLink(msgspec.Struct, frozen=True):
-    """One link that a witness named in the end, or all links of a leaf one way (`p0:leaf3>spine*`)."""
+    """One link that a witness named at the end, or all links of a leaf in one direction (`p0:leaf3>spine*`)."""
 
     link: Name
     right: bool
-    """Whether it lost data, by the injector's own counts."""
+    """Whether it lost data, by the injector's counts."""
     after_s: Seconds | None
-    """Since the fault was in force and traffic went on; for a link without a fault, since the first packet."""
+    """Seconds since the fault was in force and traffic ran; for a link without a fault, since the first packet."""
     packets: Count
-    """First transmissions on the paths that accuse it, up to then."""
+    """First transmissions so far on the paths that accuse it."""
     paths: Count
-    """How many paths that are, each of one flow."""
+    """Number of those paths, each of one flow."""
     changed: bool = False
     """Whether somebody else changed it; then it is neither right nor wrong."""
 
 
 class Witness(msgspec.Struct, frozen=True):
-    """All that one witness said."""
+    """Everything that one witness reported."""
 
     witness: Text
     """`MRC events`, `SprayCheck uniform` or `SprayCheck declared`."""
     decides: bool
-    """Whether the run is judged by it."""
+    """Whether the run is judged by this witness."""
     state: Text
-    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when it had nothing to go by."""
+    """`named`, `ambiguous`, `unexplained`, `none`, or `silent` when it had no data."""
     named: tuple[WitnessedLink, ...]
     candidates: tuple[tuple[Text, ...], ...]
-    """Sets of links of which it cannot tell which one it is."""
+    """Sets of links among which it cannot decide."""
     missed: tuple[Text, ...]
     """Links that lost data and were not named."""
     false_alarms: Count
@@ -52,19 +54,19 @@ class Witness(msgspec.Struct, frozen=True):
     precision: Amount | None
     """Share of the named links that are right; None when it named none."""
     recall: Amount | None
-    """Share of the links that lost data that were named; None when none did."""
+    """Share of the links that lost data that it named; None when none did."""
     seconds: Seconds | None
-    """Until the first right name, as in `named`; None without one."""
+    """Seconds until the first right name, as in `named`; None without one."""
     packets: Count | None
-    """Of that name."""
+    """Packets until that name."""
     note: Text = ""
-    """Why it said nothing, or less than it could have."""
+    """Reason why it reported nothing, or less than it could have."""
     suspected: tuple[Text, ...] = ()
     """Links that lost data and are among candidates: neither named nor missed, and not counted in `recall`."""
 
 
 def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
-    """A table for people; `*` marks the one that decides."""
+    """Format a table for people; `*` marks the witness that decides."""
     if not witnesses:
         return
     yield HEADER
@@ -88,19 +90,19 @@ def witness_lines(witnesses: Sequence[Witness]) -> Iterator[str]:
 
 
 def first_right(witness: Witness) -> WitnessedLink | None:
-    """The right link that was named first, of which `seconds`, `packets` and the paths are told."""
+    """Return the right link that was named first, whose `seconds`, `packets` and paths are shown."""
     right = [link for link in witness.named if link.right and link.after_s is not None]
     return min(right, key=lambda link: link.after_s or 0.0, default=None)
 
 
 def named_links(witness: Witness) -> list[str]:
-    """All it named, the first right one at the head."""
+    """Return all links it named, the first right one first."""
     first = first_right(witness)
     return [each.link for each in sorted(witness.named, key=lambda link: link is not first)]
 
 
 def named_text(witness: Witness) -> str:
-    """The first right name, or any where none is right, and how many more; or why there is none."""
+    """Return the first right name, or any where none is right, and how many more; or why there is none."""
     if not witness.named:
         return "one of several" if witness.candidates else "no link"
     head, *more = named_links(witness)
@@ -108,21 +110,21 @@ def named_text(witness: Witness) -> str:
 
 
 def seconds_text(witness: Witness) -> str:
-    """Seconds to the first right name."""
+    """Format seconds to the first right name."""
     return NOTHING if witness.seconds is None else f"{witness.seconds:,.2f}"
 
 
 def packets_text(witness: Witness) -> str:
-    """Packets of the first right name."""
+    """Format packets of the first right name."""
     return NOTHING if witness.packets is None else f"{witness.packets:,}"
 
 
 def paths_text(witness: Witness) -> str:
-    """On how many paths those packets were."""
+    """Format the number of paths that carried those packets."""
     first = first_right(witness)
     return NOTHING if first is None else f"{first.paths:,}"
 
 
 def share_text(share: float | None) -> str:
-    """A precision or recall."""
+    """Format a precision or recall."""
     return NOTHING if share is None else f"{share:.0%}"

@@ -1,1 +1,1 @@
-"""The runs of a study as tidy tables, and their figures."""
+"""Makes tidy tables of a study's runs, and figures of them."""

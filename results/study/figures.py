@@ -1,6 +1,6 @@
-"""Figures of a study, as SVG, PNG and PDF, from its tidy tables and nothing else.
+"""Draws figures of a study, as SVG, PNG and PDF, from its tidy tables and nothing else.
 
-Each function draws one figure, or says by None that the study has nothing to show in it.
+Each function draws one figure, or returns None if the study has no data for it.
 """
 
 import math
@@ -27,39 +27,40 @@ _STYLE: Any = {
     "font.size": 8, "axes.labelsize": 8, "legend.fontsize": 7, "xtick.labelsize": 7, "ytick.labelsize": 7,
     "axes.grid": True, "lines.linewidth": 1.2, "lines.markersize": 3.5, "svg.hashsalt": "spraylab", "savefig.dpi": 200,
 }  # fmt: skip
-"""On top of what reports have: smaller, for a column of a paper."""
+"""Settings in addition to those of reports: smaller, for a column of a paper."""
 _SIZE_IN = (COLUMN_IN, 2.4)
 
 _BESIDE_AXES_IN, _LETTER_IN, _APART_IN = 0.7, 0.058, 0.1
-"""Width beside the axes; of a digit of a number at an axis; of what is free between two numbers (tried)."""
+"""Width beside the axes; of a digit of a number at an axis; of free space between two numbers (tried)."""
 
 _LEGEND_LINE_IN = 0.15
 _LEGEND_LETTERS = {3: 12, 2: 22}
-"""Letters of the longest label with which so many columns of a legend fit (tried)."""
+"""Letters of the longest label with which this many columns of a legend fit (tried)."""
 _PERFECT = 0.002
-"""Area under a ROC curve that lies in the corner, so that there is nothing to see. Our choice."""
+"""Area under a ROC curve that is in the corner, where nothing can be seen. Our choice."""
 
 _COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000")
-"""Okabe and Ito's, told apart by everybody."""
+"""Okabe and Ito's colours, which everybody can distinguish."""
 
 _MARKERS = "osD^vPX"
 _DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (5, 1, 1, 1)))
-"""Of curves, in turn: one below another shows in its gaps."""
+"""Line styles of curves, in turn: a curve shows in the gaps of one above it."""
 _APART_PT, _SPREAD_PT, _WIDEST, _NARROWEST = 3.0, 14.0, 2.2, 1.0
-"""Between the marks of two curves at one measured point, and of the first and the last curve at most; their widths (our
-choice)."""
+"""Distance between the marks of two curves at one measured point, and between the first and the last curve at
+most; their widths (our choice).
+"""
 
 _TITLE_LETTERS = 52
-"""In a line of a legend's title, by the width of a figure."""
+"""Letters per line of a legend's title, by the width of a figure."""
 
 _OF_CELL = ("spray", "expectation", "loss_policy", "rate", "packets", "spines", "failure")
 _OF_ROC = ("spray", "expectation", "loss_policy", "asked_rate", "packets", "spines")
 _POINTS = 3
-"""Of a curve at least: two make a line of anything (our choice)."""
+"""Least points of a curve: any two make a line (our choice)."""
 
 
 def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> list[Path]:
-    """Every figure that these tables have something for; the files written. Raises OSError."""
+    """Draw every figure that these tables have data for; return the files written. Raises OSError."""
     drawings: dict[str, Callable[[], Figure | None]] = {
         "roc": lambda: roc_figure(roc),
         "misses": lambda: misses_figure(cells),
@@ -78,9 +79,10 @@ def draw_figures(cells: Sequence[Line], roc: Sequence[Line], folder: Path) -> li
 
 
 def roc_figure(roc: Sequence[Line]) -> Figure | None:
-    """Misses a failed path against false alarms a healthy flow, over all thresholds; of many curves a choice.
+    """Draw missed failed paths against false positives per healthy flow, over all thresholds; of many curves a
+    choice.
 
-    Dotted is a test that tells nothing: it misses one path as often as it accuses none of k, so 1 - x = y^k.
+    The dotted line is a test without information: it misses one path as often as it accuses none of k, so 1 - x = y^k.
     """
     names = [*_OF_ROC, *telling(roc, _OF_ROC)]
     curves = _telling(_grouped(roc, names))
@@ -99,12 +101,12 @@ def roc_figure(roc: Sequence[Line]) -> Figure | None:
 
 
 def _by_alarms(lines: Iterable[Line]) -> list[tuple[float, float]]:
-    """From all misses to all alarms."""
+    """Extend a curve from all misses to all false positives."""
     return sorted(((line["false_alarm_rate"], line["miss_rate"]) for line in lines), key=lambda at: (at[0], -at[1]))
 
 
 def _telling(curves: dict[tuple[Any, ...], list[Line]]) -> dict[tuple[Any, ...], list[Line]]:
-    """At most one curve a colour: evenly from the worst to the best, by the area under them."""
+    """Choose at most one curve per colour: evenly from the worst to the best, by the area under them."""
     if len(curves) <= len(_COLORS):
         return curves
     ordered = sorted(curves, key=lambda key: _area(_by_alarms(curves[key])))
@@ -119,25 +121,27 @@ def _area(points: Sequence[tuple[float, float]]) -> float:
 
 
 def misses_figure(cells: Sequence[Line]) -> Figure | None:
-    """False-negative rate against packets a spine, one curve a drop rate (SprayCheck E3)."""
+    """Draw the false-negative rate against packets per spine, one curve per drop rate (SprayCheck E3)."""
     names, curves = _varying(_failing(cells), "packets")
     return _curves(names, curves, "packets", "packets on each spine", "share of failed paths missed", "miss")
 
 
 def spines_figure(cells: Sequence[Line]) -> Figure | None:
-    """Share of failed links that are named against the number of spines (SprayCheck S8)."""
+    """Draw the share of failed links that are named against the number of spines (SprayCheck S8)."""
     names, curves = _varying(_failing(cells), "spines")
     return _curves(names, curves, "spines", "spines", "share of failed links named", "link_found", base=2)
 
 
 def named_figure(cells: Sequence[Line]) -> Figure | None:
-    """The share of runs that named every failed link, by packets a spine that they were given."""
+    """Draw the share of runs that named every failed link, by requested packets per spine."""
     names, curves = _varying(_failing(cells), "packets")
     return _curves(names, curves, "packets", "packets on each spine", "share of runs that named all", "found")
 
 
 def time_figure(cells: Sequence[Line]) -> Figure | None:
-    """Seconds until every link was named for good, median and longest, by packets a spine; measured on a fabric."""
+    """Draw seconds until every link was finally named, median and longest, by packets per spine; measured on a
+    fabric.
+    """
     timed = [cell for cell in _failing(cells) if cell["mode"] == "fabric" and cell["seconds_median"] is not None]
     names, curves = _varying(timed, "packets")
     if not curves:
@@ -160,7 +164,7 @@ def time_figure(cells: Sequence[Line]) -> Figure | None:
 
 
 def failures_figure(cells: Sequence[Line]) -> Figure | None:
-    """Links named, and runs that accused a healthy one, by kind of failure."""
+    """Draw links named, and runs that accused a healthy link, by kind of failure."""
     failing = _failing(cells)
     kinds = list(dict.fromkeys(cell["failure"] for cell in failing))
     if len(kinds) < 2:
@@ -206,7 +210,7 @@ def _curves(
 
 
 def _tick_measured(axes: Axes, values: Iterable[float]) -> None:
-    """Ticks where something was measured and nowhere else, with numbers as far as they have room.
+    """Set ticks only where something was measured, with numbers as far as they have room.
 
     The largest and the smallest number come first, then those between from left to right.
     """
@@ -226,7 +230,7 @@ def _tick_measured(axes: Axes, values: Iterable[float]) -> None:
 def _with_bars(
     axes: Axes, x: Sequence[float], lines: Sequence[Line], y: str, look: Mapping[str, Any], label: str, mark: str = "o"
 ) -> None:
-    """Rates with their intervals."""
+    """Draw rates with their intervals."""
     rates = [each[f"{y}_rate"] for each in lines]
     below = [max(rate - each[f"{y}_low"], 0.0) for rate, each in zip(rates, lines, strict=True)]
     above = [max(each[f"{y}_high"] - rate, 0.0) for rate, each in zip(rates, lines, strict=True)]
@@ -234,7 +238,7 @@ def _with_bars(
 
 
 def _beside(x: Sequence[float], at: int, curves: int, measured: Iterable[float]) -> list[float]:
-    """Places on a logarithmic axis beside what was measured, so that no curve's marks hide those of another.
+    """Return places on a logarithmic axis near the measured ones, so that no curve's marks hide those of another.
 
     All curves' marks stand around the tick, _APART_PT from one to the next; `measured` is everything along the axis.
     """
@@ -249,14 +253,14 @@ def _failing(cells: Iterable[Line]) -> list[Line]:
 
 
 def _varying(lines: Sequence[Line], x: str) -> tuple[list[str], dict[tuple[Any, ...], list[Line]]]:
-    """Curves along `x` with _POINTS points at least, and the names of what each is of."""
+    """Return curves along `x` with at least _POINTS points, and their names."""
     names = _names(lines, x)
     groups = _grouped(lines, names)
     return names, {key: part for key, part in groups.items() if len({line[x] for line in part}) >= _POINTS}
 
 
 def _names(lines: Sequence[Line], x: str) -> list[str]:
-    """What tells curves along `x` apart."""
+    """Return the columns that distinguish curves along `x`."""
     names = [name for name in _OF_CELL if name != x]
     return [*names, *(name for name in telling(lines, [*names, x]) if name != x)]
 
@@ -269,7 +273,7 @@ def _grouped(lines: Iterable[Line], names: Sequence[str]) -> dict[tuple[Any, ...
 
 
 def _label(groups: Iterable[tuple[Any, ...]], key: tuple[Any, ...], names: Sequence[str]) -> str:
-    """What tells this group from the others; each value says what it is of."""
+    """Name what distinguishes this group from the others; each value states its quantity."""
     all_keys = list(groups)
     differing = [at for at in range(len(key)) if len({each[at] for each in all_keys}) > 1]
     return ", ".join(_named(names[at], key[at]) for at in differing) or "all runs"
@@ -288,7 +292,7 @@ def _named(name: str, value: Any) -> str:
 
 
 def _shared(groups: Iterable[tuple[Any, ...]], names: Sequence[str]) -> str:
-    """What all groups have in common, for the title of a legend; what differs is in their labels."""
+    """State what all groups have in common, for the title of a legend; differences are in their labels."""
     said = []
     for name, values in zip(names, zip(*groups, strict=True), strict=True):
         if len(set(values)) == 1:
@@ -313,7 +317,7 @@ def _axes(x_label: str, y_label: str) -> tuple[Figure, Axes]:
 
 
 def _legend(figure: Figure, axes: Axes, title: str) -> Figure:
-    """Below the axes, where it hides nothing; a figure grows by its lines."""
+    """Place the legend below the axes, where it hides nothing; a figure grows by its lines."""
     handles, labels = axes.get_legend_handles_labels()
     longest = max(map(len, labels), default=0)
     columns = next((n for n, letters in _LEGEND_LETTERS.items() if longest <= letters), 1)
@@ -339,7 +343,7 @@ def _save(figure: Figure, stem: Path) -> list[Path]:
 
 
 def _look(at: int, curves: int) -> dict[str, Any]:
-    """Colour, dashes and width of a curve; later ones are drawn over earlier ones and are narrower."""
+    """Return colour, dashes and width of a curve; later curves are drawn over earlier ones and are narrower."""
     width = _WIDEST - (_WIDEST - _NARROWEST) * at / max(curves - 1, 1) if curves > 1 else _NARROWEST
     return {"color": _color(at), "linestyle": _DASHES[at % len(_DASHES)], "linewidth": width}
 

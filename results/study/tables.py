@@ -1,4 +1,5 @@
-"""The runs of a study as tidy tables: a line a run, a line a cell with its error rates, a line a point of a ROC curve.
+"""Turns the runs of a study into tidy tables: one line per run, per cell with its error rates, and per point of a
+ROC curve.
 
 Rows are the decoded lines of `results.jsonl`. A rate comes with its exact 95 % interval (Clopper-Pearson), so that
 "none of 40" is not read as zero.
@@ -20,20 +21,20 @@ from results.files.user_files import replacing
 Row = Mapping[str, Any]
 
 CONFIDENCE = 0.95
-"""Of every interval."""
+"""Confidence of every interval."""
 
 CELL = (
     "mode", "spray", "expectation", "loss_policy", "planes", "leaves", "spines", "strides", "asked_rate",
     "allowed_miss", "allowed_false_alarm", "rate", "packets", "failure",
 )  # fmt: skip
-"""What the runs of one cell have in common: all that decides how a run ends, but its seed."""
+"""Columns that the runs of one cell have in common: everything that decides how a run ends, except its seed."""
 
 _LISTS = ("bad_scores", "good_scores", "key")
-"""Not in the table of runs: too long for a line."""
+"""Columns that are not in the table of runs: too long for a line."""
 
 
 def interval(happened: int, of: int) -> tuple[float, float]:
-    """Clopper-Pearson bounds of a probability after `happened` of `of` trials; (0, 1) without trials."""
+    """Return the Clopper-Pearson bounds of a probability after `happened` of `of` trials; (0, 1) without trials."""
     tail = (1 - CONFIDENCE) / 2
     low = float(betaincinv(happened, of - happened + 1, tail)) if happened else 0.0
     high = float(betaincinv(happened + 1, of - happened, 1 - tail)) if happened < of else 1.0
@@ -41,12 +42,14 @@ def interval(happened: int, of: int) -> tuple[float, float]:
 
 
 def runs_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One line a run."""
+    """Return one line per run."""
     return [{name: value for name, value in row.items() if name not in _LISTS} for row in rows]
 
 
 def cells_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One line a cell, in the order of their first runs; runs on a machine that did not keep up count for nothing."""
+    """Return one line per cell, in the order of their first runs; runs on a machine that did not keep up are left
+    out.
+    """
     cells: dict[tuple[Any, ...], list[Row]] = defaultdict(list)
     for row in rows:
         cells[values_of(row, CELL)].append(row)
@@ -54,12 +57,12 @@ def cells_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
 
 
 def values_of(line: Row, names: Sequence[str]) -> tuple[Any, ...]:
-    """Of a line, to be told apart by; lists as tuples."""
+    """Return values of a line as a key; lists as tuples."""
     return tuple(tuple(value) if isinstance(value := line[name], list) else value for name in names)
 
 
 def telling(lines: Sequence[Row], names: Sequence[str]) -> tuple[str, ...]:
-    """What else of CELL tells lines apart that are alike in `names`; of several that do it together the first."""
+    """Return the column of CELL that distinguishes lines equal in `names`; of several that do it together the first."""
     found = [*names]
     for name in CELL if lines else ():
         if name not in found and name in lines[0]:
@@ -109,13 +112,15 @@ def _rate(name: str, happened: int, of: int) -> dict[str, Any]:
 
 
 ROC = tuple(name for name in CELL if name != "failure")
-"""What the runs of one ROC curve have in common: one link that dropped with `rate`, or none."""
+"""Columns that the runs of one ROC curve have in common: one link that dropped with `rate`, or none."""
 
 _HEALTHY = tuple(name for name in ROC if name != "rate")
 
 
 def roc_table(rows: Iterable[Row]) -> list[dict[str, Any]]:
-    """One line for each threshold that changes anything: false alarms a healthy flow, misses a failed path."""
+    """Return one line for each threshold that changes anything: false positives per healthy flow, misses per
+    failed path.
+    """
     bad: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     good: dict[tuple[Any, ...], list[float]] = defaultdict(list)
     for row in rows:
@@ -144,11 +149,11 @@ def _curve(bad: Sequence[float], good: Sequence[float]) -> list[dict[str, float]
 
 
 _MOST_POINTS = 400
-"""Of a curve; more cannot be seen."""
+"""Most points of a curve; more cannot be seen."""
 
 
 def write_csv(path: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """A table with its header; an empty field where there is no value, lists as words. Raises OSError."""
+    """Write a table with its header; an empty field where there is no value, lists as words. Raises OSError."""
     with replacing(path) as target, io.TextIOWrapper(target, "utf-8", newline="") as file:
         if lines:
             writer = csv.DictWriter(file, list(lines[0]))

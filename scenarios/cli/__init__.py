@@ -1,4 +1,4 @@
-"""One command per module; commands only parse, call and print."""
+"""Defines one command per module; commands only parse, call and print."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""`python -m scenarios.cli`, the same as the command `spraylab`."""
+"""Runs `python -m scenarios.cli`, the same as the command `spraylab`."""
 
 import sys
 
@@ -6,7 +6,7 @@ from scenarios.isolated import isolate
 
 
 def run() -> None:
-    """The command `spraylab`: nothing else of the program is imported before the interpreter is isolated."""
+    """Run `spraylab`: nothing else of the program is imported before the interpreter is isolated."""
     isolate()
     sys.argv[0] = "spraylab"
     from scenarios.cli.main import main

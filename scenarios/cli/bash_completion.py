@@ -1,6 +1,6 @@
-"""Completion in bash of words in which bash sees ends of words (`p0:leaf3-spine5`) or signs of its own (`>`, `*`).
+"""Completes words in bash that contain bash's separators (`p0:leaf3-spine5`) or special signs (`>`, `*`).
 
-bash shows and replaces only what stands behind the last of `COMP_WORDBREAKS`, and puts in what it gets as it is.
+bash shows and replaces only what follows the last of `COMP_WORDBREAKS`, and inserts the result unchanged.
 """
 
 import os
@@ -28,17 +28,17 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 """
 
 _FOR_BASH = re.compile(r"[>*?\[\]<&;|() $!\\\"'`]")
-"""What bash does not leave as it is outside of quotes."""
+"""Characters that bash changes outside of quotes."""
 
 
 class BashComplete(ShellComplete):
-    """As click's own, which knows neither colons nor what must be quoted."""
+    """Bash completion like click's own, which supports neither colons nor quoting."""
 
     name = "bash"
     source_template = _SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """The words before the cursor's, and what there is of that one, without quotes."""
+        """Return the words before the cursor's, and the typed part of that one, without quotes."""
         line = os.environ["COMP_LINE"]
         words = split_arg_string(line)
         if not self._word():
@@ -46,17 +46,17 @@ class BashComplete(ShellComplete):
         return words[1:-1], words[-1]
 
     def format_completion(self, item: CompletionItem[Any]) -> str:
-        """What bash is to put in the place of the part that it replaces."""
+        """Return the text by which bash replaces the part after the last separator."""
         return f"{item.type},{in_place_of(self._word(), str(item.value), os.environ.get('COMP_WORDBREAKS', ''))}"
 
     @staticmethod
     def _word() -> str:
-        """The word at the cursor as it is typed."""
+        """Return the word at the cursor as it is typed."""
         return word_at_end(os.environ["COMP_LINE"])
 
 
 def word_at_end(line: str) -> str:
-    """The last word of a line as it is typed, with its quotes; empty behind a blank."""
+    """Return the last word of a line as it is typed, with its quotes; empty after a blank."""
     start, quote, escaped = 0, "", False
     for at, letter in enumerate(line):
         if escaped:
@@ -73,7 +73,7 @@ def word_at_end(line: str) -> str:
 
 
 def in_place_of(word: str, value: str, breaks: str) -> str:
-    """The part of `value` that bash wants for `word`, which is being typed; `breaks`: where bash ends a word."""
+    """Return the part of `value` that bash expects for `word`, which is being typed; `breaks` are bash's separators."""
     if word[:1] in ("'", '"'):
         return value
     quoted = _FOR_BASH.sub(r"\\\g<0>", value)

@@ -1,4 +1,4 @@
-"""`--engine`: by what hosts, or some of them, move packets, in place of what the scenario says."""
+"""Defines `--engine`: how all or some hosts move packets, in place of the scenario's setting."""
 
 import re
 from dataclasses import dataclass
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class EngineWanted:
-    """What `--engine` says."""
+    """The value of `--engine`."""
 
     engine: Literal["ring", "scapy"]
     hosts: tuple[int, ...] | None
-    """None: all."""
+    """Hosts that it applies to; None: all."""
 
     def applied(self, scenario: "Scenario") -> "Scenario":
-        """The scenario with it. Raises `ScenarioRefusedError` for hosts that its fabric has not."""
+        """Return the scenario with this engine. Raises `ScenarioRefusedError` for hosts that its fabric does not
+        have.
+        """
         from scenarios.file.plan import checked_on
 
         chosen = {"engine": self.engine, "engine_hosts": self.hosts}
@@ -30,7 +32,7 @@ class EngineWanted:
         return checked_on(scenario.model_copy(update={"transport": transport}), scenario.topology.model_dump())
 
     def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
-        """Of so many. Raises `UsageError` for one that is not among them."""
+        """Return the named hosts of `hosts`. Raises `UsageError` for one that does not exist."""
         from scenarios.file.transport import Transport
 
         if beyond := [host for host in self.hosts or () if host >= hosts]:

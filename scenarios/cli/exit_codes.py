@@ -1,4 +1,4 @@
-"""From errors to the exit codes of the command line; the only place with these numbers."""
+"""Maps errors to the exit codes of the command line; no other module has these numbers."""
 
 from enum import IntEnum
 
@@ -15,11 +15,11 @@ from testbed.errors import LabStateError as TestbedLabStateError
 
 
 class ExitCode(IntEnum):
-    """What a script learns from a command."""
+    """The exit codes of a command."""
 
     OK = 0
     CHECK_FAILED = 1
-    """The run finished, but detection, data or another check is not as expected; also an error of our own."""
+    """The run finished, but detection, data or another check is not as expected; or the program itself has a fault."""
     USAGE = 2
     """Wrong arguments or a scenario with problems; nothing was started."""
     ENVIRONMENT = 3
@@ -27,11 +27,11 @@ class ExitCode(IntEnum):
     LAB_STATE = 4
     """The lab is up, down or busy when the opposite is needed, or one of its processes is gone."""
     OVERLOADED = 5
-    """The machine did not keep up; the result is not to be trusted."""
+    """The machine did not keep up; the result cannot be trusted."""
     INTERRUPTED = 130
     """Ended by Ctrl-C or SIGTERM, after cleaning up."""
     PIPE_CLOSED = 141
-    """Whoever read the output has left, as `head` does; what a shell says of a program that SIGPIPE ended."""
+    """The reader of the output has gone, as `head` does; the code that a shell reports for SIGPIPE."""
 
 
 _CODES: tuple[tuple[tuple[type[Exception], ...], ExitCode], ...] = (
@@ -43,9 +43,9 @@ _CODES: tuple[tuple[tuple[type[Exception], ...], ExitCode], ...] = (
 )
 
 EXPECTED = (ScenariosError, TestbedError, FaultError, ResultsError)
-"""Errors whose text is all a user needs; anything else is a fault of the program and keeps its traceback."""
+"""Errors whose text is all that a user needs; any other error is a fault of the program and keeps its traceback."""
 
 
 def exit_code_of(error: Exception) -> ExitCode:
-    """The code for an expected error."""
+    """Return the code for an expected error."""
     return next((code for kinds, code in _CODES if isinstance(error, kinds)), ExitCode.CHECK_FAILED)

@@ -1,4 +1,4 @@
-"""Keys as they are pressed, without Enter and without being shown; the terminal is as before in the end."""
+"""Reads keys as they are pressed, without Enter and without echo; the terminal is restored at the end."""
 
 import os
 import sys
@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 
 @contextmanager
 def keys_pressed() -> Iterator[int | None]:
-    """A file descriptor that brings each key as it is pressed; None when stdin is no terminal."""
+    """Return a file descriptor that yields each key as it is pressed; None when stdin is not a terminal."""
     if not sys.stdin.isatty():
         yield None
         return
@@ -25,5 +25,5 @@ def keys_pressed() -> Iterator[int | None]:
 
 
 def read_keys(fd: int) -> str:
-    """What has been pressed; empty when the terminal is gone."""
+    """Return the keys that were pressed; empty when the terminal is gone."""
     return os.read(fd, 64).decode(errors="replace")

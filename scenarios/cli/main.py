@@ -1,6 +1,6 @@
-"""The command `spraylab`: finds the module of a command, turns errors into one line and an exit code.
+"""Runs the command `spraylab`: finds the module of a command, turns errors into one line and an exit code.
 
-Imports little before the handlers of signals are in place, so that an early Ctrl-C is one line, too.
+It imports little before the signal handlers are in place, so that an early Ctrl-C is one line, too.
 """
 
 import difflib
@@ -45,18 +45,18 @@ _COMMANDS = {
     "destroy": "lab.down",
     "completion": "completion",
 }
-"""Command to its module below this folder, which is imported when it is used; the function in it is `command`."""
+"""Module of each command below this folder, imported when it is used; its function is `command`."""
 
 
 _COMPLETES = "_SPRAYLAB_COMPLETE"
-"""Set by the shell that asks for completions."""
+"""Variable that the shell sets when it asks for completions."""
 
 
 class Cli(CommandGroup):
-    """A group whose commands are modules, and whose expected errors are a line on stderr and an exit code."""
+    """A group whose commands are modules, and whose expected errors become a line on stderr and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """All but the alias, in the order of use."""
+        """Return all commands but the alias, in the order of use."""
         return [name for name in _COMMANDS if name != "destroy"]
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -67,14 +67,14 @@ class Cli(CommandGroup):
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Names of commands, for which no module need be imported; otherwise options."""
+        """Complete names of commands without importing their modules; otherwise options."""
         names = [name for name in self.list_commands(ctx) if name.startswith(incomplete)]
         return [*map(CompletionItem, names), *click.Command.shell_complete(self, ctx, incomplete)]
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command, or say which ones have nearly that name."""
+        """Find a command, or suggest the ones with similar names."""
         near = difflib.get_close_matches(args[0], _COMMANDS, n=3)
         if args[0] not in _COMMANDS and near and not args[0].startswith("-"):
             ctx.fail(f"No such command {args[0]!r}; did you mean {' or '.join(near)}?")
@@ -103,7 +103,7 @@ class Cli(CommandGroup):
 
 @contextmanager
 def _told_in_one_line() -> Iterator[None]:
-    """What is raised inside becomes a line on stderr and an exit code; only a fault of the program passes."""
+    """Turn errors inside into a line on stderr and an exit code; only faults of the program pass."""
     try:
         yield
     except KeyboardInterrupt:
@@ -140,7 +140,7 @@ def _end(line: str | None, code: int) -> NoReturn:
 
 
 def _leave(code: int) -> NoReturn:
-    """End with a code of our own, whether or not anybody could read what was said."""
+    """End with one of our codes, whether or not anybody could read the output."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -151,7 +151,7 @@ def _leave(code: int) -> NoReturn:
 
 
 def _of_current_folder(line: str, code: int) -> str:
-    """What may well be the cause of an error of files: the folder that the shell is in was removed."""
+    """State the probable cause of an error of files: the shell's current folder was removed."""
     from scenarios.cli.exit_codes import ExitCode
 
     told = "the current folder was removed"
@@ -165,7 +165,7 @@ def _of_current_folder(line: str, code: int) -> str:
 
 
 def _open_standard_files() -> None:
-    """Where stdin, stdout or stderr is closed, a file opened later would take its number and be written into."""
+    """Replace closed stdin, stdout or stderr; otherwise a file opened later would get its number and be written to."""
     for fd in (0, 1, 2):
         try:
             os.fstat(fd)
@@ -178,7 +178,7 @@ def _open_standard_files() -> None:
 
 
 def _take_place_of(fd: int) -> None:
-    """Of a closed standard file, whose number is the lowest that is free."""
+    """Replace a closed standard file, whose number is the lowest that is free."""
     if fd == 1:  # results that nobody can get are no success: writing them fails as into a pipe that nobody reads
         read_end, write_end = os.pipe()
         os.close(read_end)

@@ -1,4 +1,4 @@
-"""Options that every command has, and names that the shell can complete."""
+"""Defines options that every command has, and names that the shell can complete."""
 
 import functools
 import os
@@ -19,7 +19,7 @@ from testbed.model.ids import LAB_NAME
 Command = Callable[..., Any]
 
 MOST_WORKERS = 4096
-"""More than any fabric that a machine holds has hosts (our choice)."""
+"""Most workers: more than any fabric on one machine has hosts (our choice)."""
 
 PER_HOST: Literal["per-host"] = "per-host"
 
@@ -39,11 +39,11 @@ def told(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Comman
 
 
 told_with_qps = functools.partial(told, quiet=("--quiet",))
-"""As `told` for commands whose -q is a number of queue pairs, as perftest's is."""
+"""Do as `told` for commands whose -q is a number of queue pairs, as in perftest."""
 
 
 def labdir_of(name: str) -> LabDir:
-    """The folder of a lab. Raises `UsageError` for what is no name of one."""
+    """Return the folder of a lab. Raises `UsageError` for an invalid lab name."""
     if LAB_NAME.fullmatch(name) is None:
         raise UsageError(f"{name!r} is not a lab name; use a lower-case letter and up to nine letters or digits")
     return LabDir(name)
@@ -79,7 +79,7 @@ workers_option = click.option(
 
 
 def require_root() -> None:
-    """Raises `EnvironmentLackingError` for everybody else."""
+    """Check for root. Raises `EnvironmentLackingError` for all other users."""
     if os.geteuid() != 0:
         raise EnvironmentLackingError("root is needed for network namespaces: run this with sudo")
     if flaw := invoker_flaw():
@@ -87,19 +87,19 @@ def require_root() -> None:
 
 
 def fabric_up(labdir: LabDir) -> Fabric | None:
-    """The fabric of a lab that is up, from its state file."""
+    """Return the fabric of a lab that is up, from its state file."""
     state = read_state(labdir)
     return None if state is None else state.fabric()
 
 
 def scenarios_like(_context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Catalog names, and files."""
+    """Complete catalog names, and files."""
     names = [CompletionItem(name) for name in catalog_names() if name.startswith(incomplete)]
     return names or [CompletionItem(incomplete, type="file")]
 
 
 def nodes_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Nodes of the lab that is up."""
+    """Complete nodes of the lab that is up."""
     fabric = fabric_up(LabDir(context.params.get("lab") or DEFAULT_LAB))
     return [
         CompletionItem(str(node)) for node in (fabric.nodes() if fabric else ()) if str(node).startswith(incomplete)
@@ -107,7 +107,7 @@ def nodes_like(context: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def links_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Links of the lab that is up, in both directions and in each."""
+    """Complete links of the lab that is up, in both directions and in each."""
     fabric = fabric_up(LabDir(context.params.get("lab") or DEFAULT_LAB))
     links = fabric.links() if fabric else ()
     names = [str(name) for link in links for name in (link, *link.directions)]
@@ -115,7 +115,7 @@ def links_like(context: click.Context, _param: click.Parameter, incomplete: str)
 
 
 def targets_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """What a fault can be put on: links of the lab that is up, in both directions and in each, and its nodes."""
+    """Complete targets of faults: links of the lab that is up, in both directions and in each, and its nodes."""
     return links_like(context, _param, incomplete) + nodes_like(context, _param, incomplete)
 
 

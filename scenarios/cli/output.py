@@ -1,6 +1,6 @@
-"""What a command prints: results on stdout, as text or one JSON document; progress on stderr.
+"""Prints results on stdout, as text or one JSON document, and progress on stderr.
 
-Colour only on a terminal.
+Colour appears only on a terminal.
 """
 
 import json
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
 
 
 def echo_aside(text: str) -> None:
-    """A line on stderr; one that is closed or full stops nothing."""
+    """Print a line on stderr; a closed or full stderr stops nothing."""
     with suppress(OSError):
         click.echo(printable_message(text), err=True)
 
 
 def _blocks(names: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """One value a line and an empty line behind each record, for a terminal that is too narrow for a table."""
+    """Format one value per line and an empty line after each record, for a terminal too narrow for a table."""
     margin = max(map(len, names)) + 2
     records = [[(name, value) for name, value in zip(names, row, strict=True) if value] for row in rows]
     return "".join("".join(f"{name:{margin}}{value}\n" for name, value in record) + "\n" for record in records)
 
 
 def _json(value: Any, indent: int | None) -> str:
-    """As lines or as one; bytes of file names that are no UTF-8 as the escapes that Python reads back to the name."""
+    """Encode as JSON on one line or several; bytes of file names that are not UTF-8 become Python's escapes."""
     try:
         line = msgspec.json.encode(value)
     except UnicodeEncodeError:
@@ -44,45 +44,46 @@ def _json(value: Any, indent: int | None) -> str:
 
 @dataclass(frozen=True)
 class Output:
-    """How the user wants to be told."""
+    """The output style that the user requested."""
 
     as_json: bool = False
     quiet: bool = False
     verbose: bool = False
     color: bool | None = None
-    """None: on a terminal only, and not with NO_COLOR."""
+    """Whether to colour; None: only on a terminal without NO_COLOR."""
 
     def say(self, text: str) -> None:
-        """A step begun or done."""
+        """Report a step that began or ended."""
         if not self.quiet:
             echo_aside(text)
 
     def detail(self, text: str) -> None:
-        """What only `-v` shows."""
+        """Report something that only `-v` shows."""
         if self.verbose:
             echo_aside(text)
 
     def text(self, text: str) -> None:
-        """A result that is text already."""
+        """Print a result that is already text."""
         self._styled(printable(text))
 
     def json(self, text: str) -> None:
-        """A result that is JSON already, in which control characters are escaped by its own rules."""
+        """Print a result that is already JSON, in which control characters are escaped by its own rules."""
         self._styled(text)
 
     def _styled(self, text: str) -> None:
         click.echo(text, nl=not text.endswith("\n"))
 
     def document(self, value: Any) -> None:
-        """A result as JSON."""
+        """Print a result as JSON."""
         click.echo(_json(value, 2))
 
     def line(self, value: Any) -> None:
-        """One line of JSON Lines."""
+        """Print one line of JSON Lines."""
         click.echo(_json(value, None))
 
     def table(self, columns: Sequence[str], rows: Sequence[Sequence[str]], empty: str, as_named: bool = False) -> None:
-        """A table, or `empty` when it has no rows. A column named in capitals holds numbers and is set to the right.
+        """Print a table, or `empty` when it has no rows. A column named in capitals holds numbers and is aligned
+        right.
 
         Heads are in small letters, or with `as_named` as they come.
         """

@@ -1,4 +1,4 @@
-"""Option types: sizes in bytes, with the units of scenarios."""
+"""Defines option types: numbers within limits, and sizes in bytes with the units of scenarios."""
 
 import math
 import re
@@ -11,14 +11,14 @@ from faults.errors import QuantityError
 from faults.quantities import parse_bytes
 
 _DIGITS = re.compile(r"[+-]?[0-9]+")
-"""As JSON and scenarios have whole numbers: no digits of other scripts, no underscores."""
+"""Pattern of whole numbers in JSON and scenarios: no digits of other scripts, no underscores."""
 
 
 class Whole(click.IntRange):
-    """A whole number within limits; click's own says of `x` that it is no integer range."""
+    """A whole number within limits, with a clearer error than click's."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number. Fails as click does."""
+        """Return the number. Fails as click does."""
         if isinstance(value, str) and not _DIGITS.fullmatch(value):
             self.fail(f"{value!r} is not a whole number{self._limits()}", param, ctx)
         return super().convert(value, param, ctx)
@@ -30,10 +30,10 @@ class Whole(click.IntRange):
 
 
 class Real(click.FloatRange):
-    """A number within limits, which `nan` is not."""
+    """A number within limits, which excludes `nan`."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The number. Fails as click does."""
+        """Return the number. Fails as click does."""
         found = super().convert(value, param, ctx)
         if math.isnan(found):
             self.fail(f"{value!r} is not a number from {self.min} to {self.max}", param, ctx)
@@ -41,12 +41,12 @@ class Real(click.FloatRange):
 
 
 class Size(click.ParamType[int]):
-    """`65536`, `64KiB`, `4MiB`."""
+    """A size: `65536`, `64KiB`, `4MiB`."""
 
     name = "size"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
-        """Bytes, at least 1."""
+        """Return bytes, at least 1."""
         if isinstance(value, int):
             return value
         size = 0

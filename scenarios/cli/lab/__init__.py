@@ -1,1 +1,1 @@
-"""Commands that build a lab, look at it, break it and take it down."""
+"""Defines the commands that build a lab, inspect it, break it and remove it."""

@@ -1,4 +1,4 @@
-"""`spraylab capture`: record named links of the lab that is up, at both ends."""
+"""Records named links of the lab that is up, at both ends: `spraylab capture`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -79,7 +79,7 @@ def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None
 
 
 def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Output) -> tuple[str, ...]:
-    """The links that are asked for. Raises `UnknownNameError`, and `LabStateError` for one that is recorded already."""
+    """Return the requested links. Raises `UnknownNameError`; `LabStateError` for one that is already recorded."""
     fabric = status.fabric()
     running = {capture.link for capture in status.captures}
     links: dict[str, None] = {}
@@ -95,7 +95,7 @@ def _chosen(status: LabStatus, texts: Sequence[str], labdir: LabDir, output: Out
 
 
 def print_captures(output: Output, captures: Sequence[CaptureState]) -> None:
-    """A row an end of a link."""
+    """Print a row per end of a link."""
     if output.as_json:
         output.document(captures)
         return

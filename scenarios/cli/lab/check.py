@@ -1,4 +1,4 @@
-"""`spraylab check`: the lab that is up beside its plan, as the kernel tells it."""
+"""Compares the lab that is up with its plan, by the kernel's state: `spraylab check`."""
 
 import click
 

@@ -1,4 +1,4 @@
-"""`spraylab deny`: keep the agents of the lab that is up off named links, as a controller's denylist does."""
+"""Stops agents of the lab that is up from using named links, like a controller's denylist: `spraylab deny`."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from scenarios.lab.protocol import Allow, Denials, DenialState, Deny, DenyShow
 
 @click.group("deny", cls=CommandGroup)
 def command() -> None:
-    """Keep the agents off links of the lab that is up: their entropy values become DENIED."""
+    """Stop agents of the lab that is up from using links: their entropy values become DENIED."""
 
 
 @command.command("set")
@@ -49,7 +49,7 @@ def clear_command(labdir: LabDir, output: Output, link: str | None, everything: 
     """Allow LINK again, or all; show what is still denied."""
     require_root()
     if (link is None) is not everything:
-        raise UsageError("either name a link, or say --all")
+        raise UsageError("name a link, or use --all")
     with Owner(labdir) as owner:
         _print(output, owner.ask(Allow(link), Denials).denials)
 

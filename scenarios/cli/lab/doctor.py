@@ -1,4 +1,4 @@
-"""`spraylab doctor`: what this kernel and machine can and cannot do, and what to install or enable."""
+"""Shows what this kernel and machine can and cannot do, and what to install or enable: `spraylab doctor`."""
 
 import os
 import platform
@@ -17,7 +17,7 @@ from testbed.version import VERSION
 @told
 @click.pass_context
 def command(context: click.Context, output: Output) -> None:
-    """Check what a lab needs of this machine; exit with 3 if something needed is missing. Changes nothing."""
+    """Check whether this machine has what a lab needs; exit with 3 if something is missing. Changes nothing."""
     from scenarios.doctor import examine
 
     findings = examine()
@@ -33,7 +33,7 @@ def command(context: click.Context, output: Output) -> None:
 
 
 def who() -> str:
-    """The user by name; behind sudo the one who is to own what is written, too."""
+    """Return the user's name; under sudo also that of the user who will own the files."""
     behind = invoker()
     return _name_of(os.geteuid()) + (f" for {_name_of(behind.uid)} (sudo)" if behind is not None else "")
 

@@ -1,4 +1,4 @@
-"""`spraylab down`: take a lab away, also what is left of one whose owner was killed."""
+"""Removes a lab, including the remains of one whose owner was killed: `spraylab down`."""
 
 from contextlib import suppress
 
@@ -21,7 +21,9 @@ from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatu
 @of_lab
 @told
 def command(labdir: LabDir, output: Output) -> None:
-    """Take the lab down and remove everything of it. Harmless when it is not up; nothing else is touched."""
+    """Take the lab down and remove everything that belongs to it. Does no harm if it is not up; touches nothing
+    else.
+    """
     require_root()
     if run_going_on(labdir):
         output.say(f"a run is going on in lab {labdir.lab}; it ends with the lab")
@@ -38,7 +40,7 @@ def command(labdir: LabDir, output: Output) -> None:
 
 
 def end_captures(labdir: LabDir) -> tuple[CaptureState, ...]:
-    """What was recorded by hand; none where there was nothing, or the owner does not answer."""
+    """Return captures started by hand; none if there were none, or the owner does not answer."""
     process = owner_of(labdir)
     if process is None or is_stopped(process):
         return ()  # `take_down` is to wait for it once only
@@ -61,7 +63,7 @@ def _told(removed: Removed) -> str:
 _OWNER = {
     OwnerEnd.ORDERLY: "its owner ended",
     OwnerEnd.KILLED: "its owner did not answer and was killed",
-    OwnerEnd.BUILDING: "its owner was building it, or taking it down, and was told to end",
+    OwnerEnd.BUILDING: "its owner was building it, or taking it down, and was stopped",
     OwnerEnd.GONE: "its owner was gone",
     OwnerEnd.NONE: "it had no owner",
 }

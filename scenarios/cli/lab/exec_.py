@@ -1,4 +1,4 @@
-"""`spraylab exec`: a command inside a node; becomes that command, so its exit code is the answer."""
+"""Runs a command inside a node; the process becomes that command, so its exit code is the result: `spraylab exec`."""
 
 import os
 import shutil
@@ -16,10 +16,10 @@ from testbed.model.ids import namespace_name, parse_node
 from testbed.tools import find_tool
 
 NOT_EXECUTABLE = 126
-"""What a shell answers for a file that is no program."""
+"""Exit code of a shell for a file that is not executable."""
 
 NOT_FOUND = 127
-"""What a shell answers for a command that does not exist."""
+"""Exit code of a shell for a command that does not exist."""
 
 
 @click.command("exec", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
@@ -39,11 +39,11 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
         labdir = labdir_of(lab)
     if words[0].startswith("-") and words[0] != "--":
         raise UsageError(
-            f"{words[0]} stands behind the node, where only --lab may; as in `spraylab exec h0 --lab NAME -- true`"
+            f"{words[0]} follows the node, where only --lab may stand, as in `spraylab exec h0 --lab NAME -- true`"
         )
     words = words[1:] if words[0] == "--" else words
     if not words or not words[0]:
-        raise UsageError("say which command is to be run, as in `spraylab exec h0 -- ip -6 route`")
+        raise UsageError("name a command to run, for example `spraylab exec h0 -- ip -6 route`")
     require_root()
     state = read_state(labdir)
     if state is None:
@@ -62,7 +62,7 @@ def command(context: click.Context, labdir: LabDir, node: str, words: tuple[str,
 
 
 def _lab_behind(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
-    """The lab named between node and `--`, and what follows it; None where none is."""
+    """Return the lab named between node and `--`, and the words after it; None if none is named."""
     if words[0] == "--lab" and words[2:3] == ("--",):
         return words[1], words[2:]
     if words[0].startswith("--lab=") and words[1:2] == ("--",):
@@ -71,6 +71,6 @@ def _lab_behind(words: tuple[str, ...]) -> tuple[str, tuple[str, ...]] | None:
 
 
 def _is_there(word: str) -> bool:
-    """Whether a word names a file, only not one that can be run."""
+    """Return whether a word names a file that exists but cannot be run."""
     folders = [""] if os.sep in word else os.get_exec_path()
     return any(os.path.exists(os.path.join(folder, word)) for folder in folders)

@@ -1,4 +1,4 @@
-"""`spraylab fault`: break something in the lab that is up, see what the kernel does, mend it."""
+"""Breaks links of the lab that is up, shows the kernel's state, and repairs them: `spraylab fault`."""
 
 import secrets
 from collections.abc import Callable
@@ -22,18 +22,18 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import FaultClear, Faults, FaultSet, FaultShow
 
 each_direction = click.option("--each", is_flag=True, help="Print one row per direction, even if there are many.")
-"""Of the commands that print faults."""
+"""Option of the commands that print faults."""
 
 
 def _once(_context: click.Context, _param: click.Parameter, values: tuple[str, ...]) -> str | None:
-    """What was given; twice is refused rather than one of both left aside."""
+    """Return the single value; values given twice are refused, so that none is silently ignored."""
     if len(values) > 1:
         raise click.BadParameter(f"given {len(values)} times: {', '.join(values)}; which one is meant?")
     return values[0] if values else None
 
 
 def _options(*words: Word) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """One option a word."""
+    """Return one option per word."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         for word in reversed(words):
@@ -72,9 +72,9 @@ def set_command(
     A fault of the same name is replaced and printed with its last counters; if the new one fails, the old one stays.
 
     TARGET is a direction (p0:leaf3>spine5), both (p0:leaf3-spine5), many (p*:leaf3>spine*), what a node sends
-    (p0-spine2), a port (h3:plane1) or several (p0-leaf3:spine[0-3]), a plane (p1), a choice by chance ("any fabric
-    link", "3 links of plane 1"), or several of these with commas. What is printed has been read back from the kernel,
-    and is of this order alone: `fault show` tells the others.
+    (p0-spine2), a port (h3:plane1) or several (p0-leaf3:spine[0-3]), a plane (p1), a random choice ("any fabric
+    link", "3 links of plane 1"), or several of these with commas. The output has been read back from the kernel
+    and covers only these faults; `fault show` prints all.
     """
     said = {name.replace("_", "-"): value for name, value in words.items() if value not in (None, False)}
     worded(said)
@@ -93,7 +93,7 @@ def set_command(
         except ScenariosError as error:
             _note_what_stands(owner, error, {str(way) for way in chosen.ways})
             raise
-    _print(output, faults, "there was none to remove", each)
+    _print(output, faults, "there was nothing to remove", each)
 
 
 @command.command("show")
@@ -120,7 +120,7 @@ def clear_command(
 ) -> None:
     """Clear the faults and timelines on TARGET, or all with --all; print their last counters."""
     if (target is None) != everything:
-        raise UsageError("say either which link, port or node is to be mended, or --all")
+        raise UsageError("name a link, port or node to repair, or use --all")
     require_root()
     with Owner(labdir) as owner:
         faults = owner.ask(FaultClear(target, kind), Faults)
@@ -128,7 +128,7 @@ def clear_command(
 
 
 def _note_what_stands(owner: Owner, error: ScenariosError, links: set[str]) -> None:
-    """Add to a refusal what is in force where the fault was to be put."""
+    """Add to a refusal what is in force at the target."""
     with suppress(ScenariosError):
         there = [state for state in owner.ask(FaultShow(), Faults).faults if state.link in links]
         told = [f"{state.link} {held(state)} by {state.mechanism}" for state in there]
@@ -146,4 +146,4 @@ def _print(output: Output, faults: Faults, empty: str, each: bool) -> None:
     if faults.planned:
         output.table(PLANNED_COLUMNS, planned_rows(faults.planned, each), "")
     if not each and folds(faults.faults, faults.planned):
-        output.say("told together, counters summed; --each and --json tell every direction")
+        output.say("grouped, counters summed; --each and --json show every direction")

@@ -1,4 +1,6 @@
-"""Faults and what timelines do next as rows for people: one a direction, or one a fault where they are many. Pure."""
+"""Formats faults and next steps of timelines for people: a row per direction, or per fault where there are many.
+Pure.
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
@@ -10,24 +12,24 @@ COLUMNS = ("link", "asked", "in force", "mechanism", "SEEN", "DROPPED", "set by"
 PLANNED_COLUMNS = ("link", "asked", "next", "when", "set by")
 
 MOST_ROWS = 8
-"""Of faults on single directions; of more, those that are alike are told together (our choice: a screen holds them)."""
+"""Most faults with a row per direction; of more, equal ones are grouped (our choice: they fit on a screen)."""
 
 T = TypeVar("T", FaultState, FaultPlanned)
 Row = tuple[str, ...]
 
 
 def fault_rows(states: Sequence[FaultState], each: bool) -> list[Row]:
-    """Counters of what is told together are summed; `since` is when the first of them was set."""
+    """Group faults; counters of a group are summed, and `since` is when its first fault was set."""
     return [_row(alike) for alike in _told_together(states, _likeness, each)]
 
 
 def planned_rows(planned: Sequence[FaultPlanned], each: bool) -> list[Row]:
-    """The same of timelines."""
+    """Group timelines in the same way."""
     return [(_where(alike), *_plan(alike[0])) for alike in _told_together(planned, _plan, each)]
 
 
 def folds(states: Sequence[FaultState], planned: Sequence[FaultPlanned]) -> bool:
-    """Whether anything would be told together."""
+    """Return whether any faults would be grouped."""
     return len(fault_rows(states, False)) < len(states) or len(planned_rows(planned, False)) < len(planned)
 
 
@@ -45,7 +47,7 @@ def _likeness(state: FaultState) -> Row:
 
 
 def held(state: FaultState) -> str:
-    """What the kernel holds, in words."""
+    """Describe what the kernel holds, in words."""
     return held_text(state.kind, state.in_force_text)
 
 

@@ -1,4 +1,4 @@
-"""`spraylab inspect`: what is up, what is broken, what is recorded; of a host, what its queue pairs do."""
+"""Shows what is up, what is broken and what is recorded; for a host, its queue pairs: `spraylab inspect`."""
 
 from contextlib import suppress
 
@@ -77,13 +77,13 @@ def _lab(labdir: LabDir, output: Output) -> None:
 
 
 def _scapy_text(status: LabStatus) -> str:
-    """Which hosts move packets by Scapy; empty if none does."""
+    """Name the hosts that move packets by Scapy; empty if none does."""
     names = ", ".join(f"h{host}" for host in status.scapy_hosts)
     return f"; by Scapy: {names}" if names else ""
 
 
 def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
-    """Packets that agents did not believe, since the lab is up; those of processes that do not run stay unknown."""
+    """Return packets that agents rejected since the lab is up; counts of processes that are not running are unknown."""
     from scenarios.lab.deploy import worker_name
     from scenarios.run.collect import rejected_counts
     from scenarios.workload.traffic import WorkerCounts
@@ -98,7 +98,7 @@ def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
 
 
 def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
-    """What `exec`, `fault` and `capture` can be given."""
+    """Return the names that `exec`, `fault` and `capture` accept."""
     fabric = fabric_up(labdir)
     if fabric is None:
         raise LabStateError(not_up(labdir))
@@ -113,5 +113,5 @@ def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
 
 
 def show_faults(output: Output, status: LabStatus) -> None:
-    """The faults in force, in short."""
+    """Describe the faults in force, in short."""
     output.table(COLUMNS, fault_rows(status.faults, each=False), "no faults")

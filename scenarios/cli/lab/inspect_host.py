@@ -1,4 +1,6 @@
-"""`spraylab inspect HOST --evs|--qps`: what the queue pairs of a host do at this moment, as its engine worker tells."""
+"""Shows the current state of a host's queue pairs, as its engine worker reports it: `spraylab inspect HOST
+--evs|--qps`.
+"""
 
 from typing import Any
 
@@ -17,7 +19,7 @@ _QP_COUNTS = ("packets_tx", "packets_rtx", "lost", "timeouts", "received_pkts", 
 
 
 def show_evs(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
-    """State and counters of every entropy value of every queue pair of a host."""
+    """Show state and counters of every entropy value of every queue pair of a host."""
     host = _host_named(name, fabric)
     rows = [row for row in _ask(labdir, host, ask.Counters())["evs"] if row["host"] == host.index]
     if output.as_json:
@@ -41,7 +43,7 @@ def show_evs(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
 
 
 def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
-    """State, windows, round trip and counters of every queue pair of a host."""
+    """Show state, windows, round trip and counters of every queue pair of a host."""
     host = _host_named(name, fabric)
     rows = [row for row in _ask(labdir, host, ask.Progress())["qps"] if row["host"] == host.index]
     if output.as_json:
@@ -68,7 +70,7 @@ def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
 
 
 def _host_named(name: str, fabric: Fabric) -> NodeId:
-    """Raises `UnknownNameError`, and `UsageError` for a switch."""
+    """Return the host's number. Raises `UnknownNameError`, and `UsageError` for a switch."""
     node = parse_node(name, fabric)
     if node.role is not Role.HOST:
         raise UsageError(f"{node} is a switch; queue pairs are on hosts, such as h0")

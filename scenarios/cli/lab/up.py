@@ -1,4 +1,4 @@
-"""`spraylab up`: build a lab and leave it up for other commands."""
+"""Builds a lab and leaves it up for other commands: `spraylab up`."""
 
 import os
 from typing import TYPE_CHECKING, Literal
@@ -104,7 +104,7 @@ def _size(spec: FabricSpec) -> str:
 
 
 def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
-    """Mininet's CLI in this process; leaving it leaves the lab up. Mininet is loaded only by those who want it."""
+    """Run Mininet's CLI in this process; leaving it leaves the lab up. Mininet is loaded only for this."""
     from scenarios.lab.mininet_view import LabCLI, mininet_of
 
     os.environ["PATH"] = tool_path()  # Mininet looks up programs there

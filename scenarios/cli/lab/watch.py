@@ -1,4 +1,4 @@
-"""`spraylab watch`: a live view of the lab that is up, on a terminal; one frame or JSON elsewhere."""
+"""Shows a live view of the lab that is up on a terminal; elsewhere one frame or JSON: `spraylab watch`."""
 
 import click
 

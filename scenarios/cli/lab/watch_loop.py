@@ -1,4 +1,4 @@
-"""The live view of the lab that is up, as `spraylab watch` shows it: on a terminal, as one frame, or as JSON."""
+"""Runs the live view of the lab that is up for `spraylab watch`: on a terminal, as one frame, or as JSON."""
 
 import logging
 import os
@@ -21,24 +21,24 @@ from scenarios.watch.tally import Tally
 from scenarios.watch.view import View
 
 EVERY_S = 1.0
-"""Between two readings; a person reads no faster (our choice)."""
+"""Time between two readings; a person reads no faster (our choice)."""
 
 _LOOK_S = 0.25
-"""So often the size of the terminal is looked at."""
+"""Time between two checks of the terminal's size."""
 
 _QUIT = ("q", "Q", "\x1b", "\x04")
 
 
 class _Told(Console):
-    """A console that leaves a closed pipe to whoever ends the command; Rich would end the program with 1."""
+    """A console that passes on the error of a closed pipe; Rich would end the program with 1."""
 
     def on_broken_pipe(self) -> None:
-        """Called while the error is handled."""
+        """Re-raise the error that is being handled."""
         raise
 
 
 def show(reader: LabReader, output: Output, once: bool) -> None:
-    """Show readings until a key ends it, or the lab; one only where that is asked for, or no terminal is there."""
+    """Show readings until a key or the lab ends it; only one if requested, or without a terminal."""
     for name in ("COLUMNS", "LINES"):  # what the terminal was when the shell began; Rich would believe it for ever
         os.environ.pop(name, None)
     console = _Told(no_color=output.color is False or None, highlight=False)
@@ -56,7 +56,9 @@ def show(reader: LabReader, output: Output, once: bool) -> None:
 
 
 def _views(reader: LabReader, once: bool) -> Iterator[View]:
-    """A view a second; once: one, of two readings if anything is being sent, so that rates are measured."""
+    """Yield a view per second; with `once` one view, from two readings if traffic is running, so that rates are
+    measured.
+    """
     tally = Tally(reader.fabric)
     view = tally.take(reader.read())
     if once:
@@ -87,7 +89,7 @@ def _live(reader: LabReader, console: Console) -> None:
 
 
 def _quits(keys: int | None) -> bool:
-    """Wait a moment for a key; whether it is one that ends the view."""
+    """Wait briefly for a key; return whether it ends the view."""
     if keys is None:
         time.sleep(_LOOK_S)
         return False
@@ -98,7 +100,7 @@ def _quits(keys: int | None) -> bool:
 
 
 class _Readings:
-    """A thread that reads the lab, since an answer can take longer than a key may wait."""
+    """A thread that reads the lab, because an answer may take longer than the response to a key."""
 
     def __init__(self, reader: LabReader) -> None:
         self._reader = reader
@@ -117,7 +119,7 @@ class _Readings:
             self.stop.wait(EVERY_S)
 
     def latest(self) -> View | None:
-        """The newest view since the last call. Raises what ended the reading."""
+        """Return the newest view since the last call. Raises the error that ended the reading."""
         newest = None
         while True:
             try:

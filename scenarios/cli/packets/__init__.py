@@ -1,1 +1,1 @@
-"""Commands that show packets or build them by hand, with Scapy."""
+"""Defines commands that show packets or build them by hand, with Scapy."""

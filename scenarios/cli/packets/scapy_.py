@@ -1,4 +1,4 @@
-"""`spraylab scapy`: Scapy's own console inside a node, with MRC's layers, the lab and its address plan loaded."""
+"""Opens Scapy's console inside a node, with MRC's layers, the lab and its address plan loaded: `spraylab scapy`."""
 
 import os
 
@@ -17,7 +17,7 @@ from testbed.tools import clean_environment, find_tool
 
 CONSOLE = "scenarios.lab.scapy_console"
 _KEPT = ("TERM", "COLUMNS", "LINES", "NO_COLOR")
-"""Of the caller's environment: how the terminal is, and nothing that names a file."""
+"""Variables that are kept of the caller's environment: they describe the terminal, and none names a file."""
 
 
 @click.command("scapy")
@@ -25,9 +25,10 @@ _KEPT = ("TERM", "COLUMNS", "LINES", "NO_COLOR")
 @click.argument("node", shell_complete=nodes_like)
 @click.option("-c", "--command", "line", metavar="PYTHON", help="Run this line in the console and end.")
 def command(labdir: LabDir, node: str, line: str | None) -> None:
-    """Open Scapy inside NODE. On a host, `mrc_write(h5)` sends a write and shows the answers; `lab()` tells what else.
+    """Open Scapy inside NODE. On a host, `mrc_write(h5)` sends a write and shows the answers; `lab()` lists what
+    else.
 
-    It runs as root in the folder `/`, with no file of yours: no startup file, no history, no module of this folder.
+    It runs as root in the folder `/` and reads no file of yours: no startup file, no history, no module of this folder.
     """
     require_root()
     state = read_state(labdir)

@@ -1,4 +1,4 @@
-"""`spraylab sniff`: the packets of a link or a node as they pass, one line each."""
+"""Prints the packets of a link or a node as they pass, one line each: `spraylab sniff`."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -73,13 +73,13 @@ def command(
 
 
 def ended_text(shown: int, lost: int) -> str:
-    """How many packets were shown; those that came too fast may be of any kind, since nobody read them."""
-    unread = f"; {count_text(lost, 'packet')} of any kind came too fast to be read, `spraylab capture` keeps them"
+    """State how many packets were shown; missed packets may be of any kind, because nothing read them."""
+    unread = f"; {count_text(lost, 'packet')} of any kind came too fast to be shown; `spraylab capture` records them"
     return count_text(shown, "packet") + (unread if lost else "")
 
 
 def ways_of(text: str, fabric: Fabric) -> tuple[DirectedLink, ...]:
-    """The directions of a link, or of all links of a node, by name. Raises `UnknownNameError`."""
+    """Return the directions of a link, or of all links of a node, by name. Raises `UnknownNameError`."""
     if ":" in text or ">" in text or "*" in text:
         return parse_link(text, fabric)
     node = parse_node(text, fabric)

@@ -1,4 +1,4 @@
-"""What `spraylab sniff` does once Scapy is loaded: hear, read, choose, print, write."""
+"""Runs `spraylab sniff` once Scapy is loaded: receives, decodes, filters, prints and writes packets."""
 
 import signal
 import time
@@ -32,7 +32,7 @@ class Sniffing:
         words: Sequence[str],
         writer: PcapngWriter | None,
     ) -> None:
-        """Raises `UsageError` for words that are no filter."""
+        """Parse the filter. Raises `UsageError` for words that are not a filter."""
         fabric = state.fabric()
         self._filter = Filter(words, fabric)
         self._speaker = PacketWords(fabric)
@@ -42,10 +42,10 @@ class Sniffing:
         self._stopped = False
         self.shown = 0
         self.lost = 0
-        """Frames that found no room in a socket."""
+        """Return the number of frames lost because a socket was full."""
 
     def run(self, output: Output, count: int | None, seconds: int | None) -> None:
-        """Print until so many were shown, so long has passed, or Ctrl-C."""
+        """Print until enough packets were shown, the time has passed, or Ctrl-C."""
         if self._writer is not None:
             for way in self._numbers:
                 place = Interface(f"{way} at {way.receiver}", _LINKTYPE_ETHERNET, _WHOLE_FRAMES)
@@ -61,11 +61,11 @@ class Sniffing:
             self.lost = self._listening.lost()
 
     def _places(self) -> str:
-        """What is listened on."""
+        """Name the links that are listened on."""
         return str(*self._numbers) if len(self._numbers) == 1 else f"{len(self._numbers)} directions of links"
 
     def _show(self, heard: Heard, output: Output) -> bool:
-        """Whether it was asked for."""
+        """Return whether a packet passes the filter."""
         record = self._speaker.record(Ether(heard.frame), heard.time_ns / 1e9, str(heard.way))
         if not self._filter.takes(record):
             return False
@@ -81,7 +81,7 @@ class Sniffing:
 
     @contextmanager
     def _stopped_by_signals(self) -> Iterator[None]:
-        """Ctrl-C and SIGTERM end the loop between two packets, so that the file is whole."""
+        """Let Ctrl-C and SIGTERM end the loop between two packets, so that the file is complete."""
 
         def stop(*_: Any) -> None:
             self._stopped = True

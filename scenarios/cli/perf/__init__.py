@@ -1,1 +1,1 @@
-"""Performance tests on the lab that is up."""
+"""Defines performance tests on the lab that is up."""

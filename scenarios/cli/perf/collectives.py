@@ -1,4 +1,6 @@
-"""`spraylab perf all-reduce` and the other collectives, in the tables of nccl-tests; also by group of a job."""
+"""Measures collectives, also by group of a training job, in nccl-tests' tables: `spraylab perf all-reduce` and
+others.
+"""
 
 from typing import TYPE_CHECKING, Any
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from scenarios.workload.perf_collectives import CollectiveTest
 
 MOST_BYTES = 1 << 30
-"""Of a rank's memory (our choice: all ranks of a lab live in one machine)."""
+"""Most bytes of a rank's memory (our choice: all ranks of a lab share one machine)."""
 
 _GROUP_HELP = {
     Group.TP: "Tensor parallelism: all-reduce in groups of neighbouring hosts.",
@@ -41,7 +43,7 @@ _GROUP_HELP = {
 
 
 def add_collectives(group: click.Group) -> None:
-    """Put a command for every pattern and every group of a training job into `perf`."""
+    """Add a command for every pattern and every group of a training job to `perf`."""
     for pattern in Pattern:
         group.add_command(_command(pattern.value, pattern.shape.help, pattern, None))
     for kind in Group:
@@ -93,7 +95,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
 
 
 def _sizes(begin: int, end: int, factor: int) -> tuple[int, ...]:
-    """From the smallest to the largest. Raises `UsageError`."""
+    """Return sizes from the smallest to the largest. Raises `UsageError`."""
     if begin > end:
         raise UsageError(f"-b {begin} is larger than -e {end}")
     if end > MOST_BYTES:
@@ -107,7 +109,7 @@ def _sizes(begin: int, end: int, factor: int) -> tuple[int, ...]:
 def _test(
     pattern: Pattern, kind: Group | None, lab: "LabInUse", sizes: tuple[int, ...], given: dict[str, Any]
 ) -> "CollectiveTest":
-    """The options as a test on this lab. Raises `UnknownNameError`, `UsageError`."""
+    """Convert the options to a test on this lab. Raises `UnknownNameError`, `UsageError`."""
     from scenarios.workload.perf_collectives import CollectiveTest, queue_pairs_to_a_host
     from scenarios.workload.perf_transport import fitting_settings
 

@@ -1,4 +1,4 @@
-"""What a performance test meets in the lab and on this machine that makes its numbers worse: faults, denials, load."""
+"""Lists conditions of the lab and this machine that worsen the numbers of a performance test: faults, denials, load."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,9 @@ from scenarios.workload.perf_counts import PerfCounts
 
 
 def hindrances(owner: Owner) -> tuple[str, ...]:
-    """Faults in force, those that timelines will set or clear, and denied links, a line each; many alike in one."""
+    """List faults in force, those that timelines will set or clear, and denied links, a line each; many equal ones
+    in one.
+    """
     faults = owner.ask(FaultShow(), Faults)
     return (*_fault_lines(faults), *_denial_lines(owner.ask(DenyShow(), Denials)))
 
@@ -31,7 +33,7 @@ def _denial_lines(denials: Denials) -> Iterator[str]:
 
 
 def overload(spent: PerfCounts) -> str:
-    """Why the numbers of a test say little, since this machine did not keep up; empty if it did.
+    """State why the numbers of a test mean little, if this machine did not keep up; empty if it did.
 
     Everything that such a test measures is a time, so what is a warning of a run's counts is enough here.
     """
@@ -39,5 +41,5 @@ def overload(spent: PerfCounts) -> str:
     if spent.lost_here > spent.packets * QUIET_SHARE:
         reasons.append(f"this machine itself lost {spent.lost_here:,} of {count_text(spent.packets, 'packet')}")
     if spent.wait_share >= BUSY_SHARE:
-        reasons.append(f"engines waited {spent.wait_share:.0%} of their time for a core: the times say little")
+        reasons.append(f"engines waited {spent.wait_share:.0%} of their time for a core: the times are unreliable")
     return "; ".join(reasons)

@@ -1,4 +1,4 @@
-"""How far a test of writes is, on stderr: nothing of a short one, a line now and then of a long one."""
+"""Shows the progress of a test of writes on stderr: nothing for a short one, an occasional line for a long one."""
 
 import time
 
@@ -7,22 +7,22 @@ from scenarios.cli.output import Output
 from scenarios.workload.perf_writes import WriteTest
 
 EVERY_S = 2.0
-"""As progress of runs."""
+"""Least time between lines, as for progress of runs."""
 
 
 class Progress:
-    """Of one test, row by row."""
+    """Progress of one test, row by row."""
 
     def __init__(self, output: Output, test: WriteTest) -> None:
         self._output = output
         self._test = test
         self._size = 0
         self._first = (0.0, 0)
-        """When the row was first looked at, and the bytes that were acknowledged by then."""
+        """Time when the row was first read, and the bytes that were acknowledged by then."""
         self._last_s = 0.0
 
     def moved_to(self, size: int, acked_bytes: int) -> None:
-        """So much of the row of `size` is acknowledged; says how long the rest takes at the rate so far (estimated)."""
+        """Report the acknowledged share of the row of `size`, and the estimated time left at the rate so far."""
         now_s = time.monotonic()
         if size != self._size:
             self._size, self._first, self._last_s = size, (now_s, acked_bytes), now_s

@@ -1,4 +1,4 @@
-"""What all performance tests of the command line share: the lab to themselves, rows as they come, an exit code."""
+"""Provides what all performance tests share: exclusive use of the lab, rows as they come, an exit code."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
 ITERATIONS, WARMUP = Whole(1, 1_000_000_000), Whole(0, 1_000_000_000)
-"""Of messages or rounds; at most more than anybody waits for (our choice)."""
+"""Most messages or rounds: more than anybody waits for (our choice)."""
 
 R = TypeVar("R")
 
@@ -58,7 +58,7 @@ def transport_options(command: Command) -> Command:
 
 
 def transport_of(given: dict[str, Any]) -> "Transport":
-    """Takes what `transport_options` gave."""
+    """Build the configuration from what `transport_options` gave."""
     from scenarios.file.transport import Transport
 
     return Transport.model_validate({"pmtu": int(given.pop("pmtu")), "window_pkts": given.pop("window_pkts")})
@@ -66,7 +66,7 @@ def transport_of(given: dict[str, Any]) -> "Transport":
 
 @contextmanager
 def under_test(labdir: LabDir) -> Iterator[tuple["LabInUse", ExitStack]]:
-    """The lab that is up, for this test alone, and a stack of what is to be undone."""
+    """Open the lab that is up for this test alone, with a stack of cleanup actions."""
     from scenarios.run.attached import attached
 
     with interrupts_raise(), undoing() as undo:
@@ -74,7 +74,7 @@ def under_test(labdir: LabDir) -> Iterator[tuple["LabInUse", ExitStack]]:
 
 
 def host_of(name: str, fabric: Fabric) -> int:
-    """The number of a host by its name. Raises `UnknownNameError`, `UsageError` for a switch."""
+    """Return the number of a host by its name. Raises `UnknownNameError`, `UsageError` for a switch."""
     node = parse_node(name, fabric)
     if node.role is not Role.HOST:
         raise UsageError(f"{name} is a switch; {those_there_are('host', 'h', fabric.host_count)}")
@@ -91,10 +91,11 @@ def print_rows(
     line: Callable[[R], str],
     foot: Callable[[list[R]], str],
 ) -> "tuple[list[R], PerfCounts]":
-    """Print rows as they come, as a table with what stands above and below it, or as JSON Lines.
+    """Print rows as they come, as a table with its header and footer, or as JSON Lines.
 
-    What was printed, and what the lab's engines spent meanwhile. Faults and denials stand above a table, with JSON on
-    stderr, and again below where others are in force at the end.
+    Returns what was printed, and what the lab's engines spent meanwhile. Faults and denials are printed above a table
+    (with
+    JSON on stderr), and again below if others are in force at the end.
     """
     from scenarios.cli.perf.conditions import hindrances
     from scenarios.workload.perf_counts import perf_counts
@@ -129,7 +130,7 @@ def _aside(lines: Iterable[str]) -> None:
 
 
 def verdict_of(wrong: int, spent: "PerfCounts") -> ExitCode:
-    """What a test means for a script."""
+    """Return the exit code of a test."""
     from scenarios.cli.perf.conditions import overload
 
     if reason := overload(spent):

@@ -1,4 +1,4 @@
-"""`spraylab perf`: how fast hosts of the lab that is up write to one another, in the tables of perftest."""
+"""Measures how fast hosts of the lab that is up write to each other, in perftest's tables: `spraylab perf`."""
 
 from collections.abc import Iterable
 from contextlib import ExitStack
@@ -93,7 +93,7 @@ def write_lat_command(
 ) -> None:
     """Measure latency of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_lat.
 
-    A message goes to and fro, and half of that is its time. Exits with 5 when this machine did not keep up.
+    Each time is half the round trip of a message and its answer. Exits with 5 when this machine did not keep up.
     """
     until = "completion" if completion else "answer"
     context.exit(_measure("write-lat", labdir, output, given | {"until": until, "qps": 1}))
@@ -105,7 +105,7 @@ _TIMES = {
     "answer": "a time is half the round trip of a message and an answer of the same size; t_typical is the median",
     "completion": "a time is from posting a message to the sender's own completion; t_typical is the median",
 }
-"""What the columns of a latency test are; their unit is in their names."""
+"""Explain the columns of a latency test; their unit is in their names."""
 
 
 def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Output, given: dict[str, Any]) -> ExitCode:
@@ -114,7 +114,7 @@ def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Out
     from scenarios.workload.perf_writes import MOST_BYTES
 
     if given["iterations"] is not None and given["duration_s"] is not None:
-        raise UsageError("-n and -D exclude one another: say how many messages, or how long")
+        raise UsageError("-n and -D exclude each other: give a number of messages, or a duration")
     if given["size"] > MOST_BYTES:
         raise UsageError(f"-s {given['size']} is too large: a message is at most {MOST_BYTES} bytes (32 bits)")
     require_root()

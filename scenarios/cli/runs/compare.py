@@ -1,4 +1,4 @@
-"""`spraylab compare`: runs beside each other, differences first."""
+"""Compares runs side by side, differences first: `spraylab compare`."""
 
 from collections.abc import Sequence
 from hashlib import sha256
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from results.report.run_data import RunData
 
 MARK = "Written by <code>spraylab compare</code>"
-"""What every page of this command holds."""
+"""Text that every page of this command contains."""
 
 MOST_CHARACTERS = 120
-"""Of names in the page's own; a file system takes 255 bytes (our choice)."""
+"""Most characters of names in the page's own name; a file system takes 255 bytes (our choice)."""
 
 
 @click.command("compare")
@@ -68,7 +68,7 @@ def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Pat
 
 
 def _require_different(chosen: Sequence[str], folders: Sequence[RunDir]) -> None:
-    """Raises `UsageError` where two names stand for one folder."""
+    """Find the runs. Raises `UsageError` where two names stand for one folder."""
     first: dict[Path, str] = {}
     for text, folder in zip(chosen, folders, strict=True):
         if folder.path in first:
@@ -77,21 +77,23 @@ def _require_different(chosen: Sequence[str], folders: Sequence[RunDir]) -> None
 
 
 def _require_comparable(runs: "Sequence[RunData]") -> None:
-    """Raises `RunFolderError` for a run of which nothing that is compared can be read."""
+    """Read the runs. Raises `RunFolderError` for a run without anything that can be compared."""
     for run in runs:
         if run.summary is None and run.environment is None and not run.scenario:
             raise RunFolderError(f"{run.run.path}: nothing to compare can be read: {'; '.join(run.problems)}")
 
 
 def require_page(out: Path) -> None:
-    """Raises `UsageError` for what is no HTML file, or is there already and is no page of this command; OSError."""
+    """Check the page's path. Raises `UsageError` for what is no HTML file, or exists and is no page of this
+    command; OSError.
+    """
     if out.suffix != ".html":
         raise UsageError(f"{out}: the page is HTML; name a file that ends in .html")
     require_own(out, "page of `spraylab compare`", holding(MARK))
 
 
 def page_name(runs: Sequence[str]) -> str:
-    """Of these runs and no others: with their names, or with a number that stands for those that have no room."""
+    """Return the page's name for these runs: with their names, or with a number where they are too long."""
     name = "-with-".join(runs)
     if len(name) > MOST_CHARACTERS:
         name = f"{runs[0][: MOST_CHARACTERS // 2]}-with-{len(runs) - 1}-more-{sha256(name.encode()).hexdigest()[:8]}"

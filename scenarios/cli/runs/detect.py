@@ -1,4 +1,4 @@
-"""`spraylab detect`: what SprayCheck says, so far or as it comes, or said in a run that is over."""
+"""Shows what SprayCheck reports, so far or live, or reported in a finished run: `spraylab detect`."""
 
 import time
 from collections import Counter, defaultdict
@@ -27,8 +27,9 @@ from scenarios.lab.protocol import RUNNING, STOPPED, LabStatus, Status
 POLL_S = 0.2
 
 SPRAYCHECK = "spraycheck"
-"""The process of the monitor, as `scenarios.lab.deploy` names it; names of leaves' own processes begin so, too. That
-module takes long to import."""
+"""Name of the monitor's process, as in `scenarios.lab.deploy`; leaves' own processes have it as a prefix.
+Importing that module takes long.
+"""
 
 
 @click.command("detect")
@@ -52,14 +53,14 @@ def command(
 ) -> None:
     """Show verdicts and named links of RUN (a folder, a name or `latest`), default the latest.
 
-    That is the latest in the lab that is up (needs root), and where none is up the latest run folder.
+    The default is the latest run in the lab that is up (needs root), or else the latest run folder.
     --json prints the records as JSON Lines.
     """
     given = {name for name in context.params if context.get_parameter_source(name) is ParameterSource.COMMANDLINE}
     of_lab_only = sorted(given & {"follow", "all_runs", "lab"})
     if run is not None or "runs" in given:
         if of_lab_only:
-            raise UsageError(f"--{of_lab_only[0].replace('_', '-')} is of the lab that is up, and RUN is over")
+            raise UsageError(f"--{of_lab_only[0].replace('_', '-')} applies to the lab that is up, but RUN is over")
         _print_folder(require_run(find_run(run, runs)), output, everything)
     elif of_lab_only or read_state(labdir) is not None:
         _of_lab(labdir, output, follow, everything, all_runs)
@@ -70,7 +71,7 @@ def command(
 
 
 def _latest_folder(labdir: LabDir, runs: Path) -> RunDir:
-    """Where no lab is up. Raises `LabStateError` where no run is there, either."""
+    """Return the latest run folder if no lab is up. Raises `LabStateError` if there is no run, either."""
     try:
         return require_run(find_run(None, runs))
     except UsageError as error:
@@ -78,15 +79,15 @@ def _latest_folder(labdir: LabDir, runs: Path) -> RunDir:
 
 
 def _print_folder(folder: RunDir, output: Output, everything: bool) -> None:
-    """What is in a run's folder. Raises RunFolderError when that is nothing, or of a form that is not known here."""
+    """Read the records of a run's folder. Raises RunFolderError if there are none, or in an unknown format."""
     try:
         records = list(checked_records(folder.detect, DETECT_LINES))
     except FileNotFoundError as error:
-        why = "the run did not get so far"
+        why = "the run ended before that"
         raise RunFolderError(f"{folder.path} has no {folder.detect.name}: {why}") from error
     printed = _print(records, output, everything)
     if not printed:
-        output.say(_nothing("no verdicts", records) if records else f"{folder.detect} is empty: it tells no verdict")
+        output.say(_nothing("no verdicts", records) if records else f"{folder.detect} is empty: it has no verdict")
 
 
 def _of_lab(labdir: LabDir, output: Output, follow: bool, everything: bool, all_runs: bool) -> None:
@@ -113,7 +114,9 @@ def _nothing(told: str, records: Iterable[dict[str, Any]]) -> str:
 
 
 def _lives(labdir: LabDir) -> bool:
-    """Whether more may come; False when the lab went down in order. Raises `LabStateError` when somebody has died."""
+    """Return whether more may come; False when the lab went down in order. Raises `LabStateError` when a process
+    has died.
+    """
     state = read_state(labdir)
     if state is None:
         return False
@@ -147,7 +150,7 @@ def _lives(labdir: LabDir) -> bool:
 
 
 def _ends_text(dead: Mapping[str, str]) -> str:
-    """How processes ended, by name unless it is the one for all leaves."""
+    """State how processes ended, by name unless it is the one for all leaves."""
     if not dead:
         return "not running"
     return ", ".join(
@@ -156,7 +159,7 @@ def _ends_text(dead: Mapping[str, str]) -> str:
 
 
 def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Those of the newest run that there are any of, behind what was denied before and still is."""
+    """Return records of the newest run that has any, after earlier denials that are still in force."""
     latest = max((record["epoch"] for record in records if "epoch" in record), default=None)
     denied: dict[str, dict[str, Any]] = {}
     for record in records:
@@ -168,7 +171,7 @@ def latest_run(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def lines_of(records: Iterable[dict[str, Any]], everything: bool) -> Iterator[str]:
-    """What is to be shown of some records. Without `everything` healthy paths are left out, many others summed up."""
+    """Select the records to show. Without `everything`, healthy paths are left out and many others are summed."""
     unsure, links = Counter[tuple[int, str, str]](), defaultdict[tuple[int, str], set[str]](set)
     for record in map(_OLDER.__or__, records):
         if _is_unsure(record) and not everything:
@@ -193,7 +196,7 @@ def _is_healthy_link(record: dict[str, Any]) -> bool:
 
 
 def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) -> int:
-    """Print what is wanted; how many records that were."""
+    """Print the selected records; return how many there were."""
     wanted = [record for record in records if _line(_OLDER | record, everything) is not None]
     if output.as_json:
         for record in wanted:
@@ -205,10 +208,10 @@ def _print(records: Iterable[dict[str, Any]], output: Output, everything: bool) 
 
 
 _OLDER: dict[str, Any] = {"expectation": "uniform", "common": [], "common_candidates": [], "deciding": []}
-"""What older run folders do not tell, as it was then."""
+"""Values that older run folders lack, as they were then."""
 
 _ACTS = {"DENY": "is denied", "ALLOW": "is allowed again", "DENY_REFUSED": "would leave too few links, not denied"}
-"""What the controller did."""
+"""Words for the controller's actions."""
 
 
 def _line(record: dict[str, Any], everything: bool) -> str | None:
@@ -232,7 +235,7 @@ def _refusal(record: dict[str, Any]) -> str:
 
 
 def _flow(record: dict[str, Any]) -> str:
-    """By hosts and the destination's queue pair."""
+    """Name a flow by hosts and the destination's queue pair."""
     return f"h{record['src_host']}>h{record['dst_host']} (queue pair {record['qpn']:#x})"
 
 
@@ -245,8 +248,8 @@ def _verdict(record: dict[str, Any]) -> str:
     return f"{record['node']}: {path} of {_flow(record)} {said}"
 
 
-_BY = {"flow": "", "flows": ", by flows added up", "links": ", by all flows over its links"}
-"""What the conclusion on a path rests on."""
+_BY = {"flow": "", "flows": ", by several flows together", "links": ", by all flows over its links"}
+"""Words for the basis of the conclusion on a path."""
 
 
 def _path(record: dict[str, Any]) -> str:
@@ -270,13 +273,13 @@ def _reason(record: dict[str, Any]) -> str:
 def _accusation(record: dict[str, Any]) -> str:
     named = ", ".join(record["links"])
     unsettled = "; ".join(open_sets(record["candidates"], record.get("fewest", [])))
-    owed = f", {count_text(record['pending'], 'verdict')} still owed" if record["pending"] else ""
+    owed = f", {count_text(record['pending'], 'verdict')} still pending" if record["pending"] else ""
     parts = (named, unsettled, *_common(record), *_untimely(record), *_deciding(record))
     return f"{record['state'].upper()} {'; '.join(filter(None, parts)) or 'no link'}{owed}"
 
 
 def _common(record: dict[str, Any]) -> Iterator[str]:
-    """What loses packets of all paths alike."""
+    """Describe the cause of equal losses on all paths."""
     yield from (f"all paths alike: {cause}" for cause in record["common"])
     yield from (f"all paths alike: {suspects_text(causes)}" for causes in record["common_candidates"])
 
@@ -287,9 +290,9 @@ def _untimely(record: dict[str, Any]) -> Iterator[str]:
 
 
 def _deciding(record: dict[str, Any]) -> Iterator[str]:
-    """The flows to send next; while verdicts are owed, one of them may tell as much."""
+    """Suggest flows to send next; while verdicts are pending, they may already suffice."""
     if record["pending"]:
         return
     for flow in record["deciding"]:
         length = f" with {count_text(flow['packets'], 'packet')} a path" if flow["packets"] else ""
-        yield f"a flow from leaf{flow['src_leaf']} to leaf{flow['dst_leaf']}{length} would tell"
+        yield f"a flow from leaf{flow['src_leaf']} to leaf{flow['dst_leaf']}{length} would decide"

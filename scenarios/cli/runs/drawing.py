@@ -1,4 +1,4 @@
-"""Pages and figures of a result that is complete: no error of theirs hides or changes it."""
+"""Draws pages and figures of a complete result; their errors neither hide nor change it."""
 
 from collections.abc import Callable
 
@@ -6,7 +6,7 @@ from scenarios.cli.output import echo_aside
 
 
 def draw_aside(draw: Callable[[], object], what: str, later: str) -> None:
-    """Draw `what`; why that failed is a line on stderr, with `later`: what is complete, and how to draw it again.
+    """Draw `what`; on an error, print why and `later`: what is complete, and how to draw it again.
 
     Raises only KeyboardInterrupt.
     """

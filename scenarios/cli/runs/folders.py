@@ -1,4 +1,4 @@
-"""Which run folder is meant, for the commands that read runs."""
+"""Finds the run folder that a user names, for the commands that read runs."""
 
 import difflib
 from collections.abc import Callable
@@ -20,7 +20,9 @@ runs_option: Callable[[Any], Any] = click.option(
 
 
 def find_run(text: str | None, runs: Path) -> RunDir:
-    """The run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names; OSError."""
+    """Return the run at a path, of a name in `runs`, or the latest. Raises `UsageError` with the nearest names;
+    OSError.
+    """
     wanted = LATEST if text is None else text
     require_a_name(wanted, f"a run's folder, or one in {runs}")
     for path in (Path(wanted), runs / wanted) if text is not None else (runs / wanted,):
@@ -34,7 +36,7 @@ def find_run(text: str | None, runs: Path) -> RunDir:
 
 
 def require_run(folder: RunDir) -> RunDir:
-    """The folder itself. Raises `UsageError` for one that holds captures made by hand, or nothing of a run."""
+    """Check the folder. Raises `UsageError` for one that holds captures made by hand, or no file of a run."""
     written = {folder.report.name, folder.figures.name}
     told = (folder.scenario, folder.environment, folder.topology, folder.summary, folder.summary_text)
     recorded = (folder.truth, folder.detect, folder.counters, folder.agent, folder.pcap)
@@ -46,7 +48,7 @@ def require_run(folder: RunDir) -> RunDir:
 
 
 def runs_like(context: click.Context, _param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Run folders, for the shell."""
+    """Complete run folders, for the shell."""
     folders = _folders(context.params.get("runs") or Path("runs"))
     names = [path.name for path in folders if _is_run(RunDir(path))]
     found = [CompletionItem(name) for name in sorted(names) if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""`spraylab pcap`: what to do with captures once they are there."""
+"""Merges captures of a run: `spraylab pcap`."""
 
 from pathlib import Path
 
@@ -20,10 +20,10 @@ PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""
 
 CAPTURES = (".pcap", ".pcap.gz")
-"""How the names of a run's captures end."""
+"""Suffixes of a run's captures."""
 
 MERGED = "all.pcapng"
-"""In the folder of the captures, when nothing else is asked for."""
+"""Default file name, in the folder of the captures."""
 
 
 @click.group("pcap", cls=CommandGroup)
@@ -40,10 +40,10 @@ def command() -> None:
 def merge_command(context: click.Context, output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Merge the captures of RUN (default the latest), or FILES, into one pcapng, ordered by time.
 
-    FILES are pcap or pcapng, plain or packed by gzip.
+    FILES are pcap or pcapng, plain or compressed by gzip.
 
-    Its interfaces are called by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
-    at both ends is in it twice. Exits with 1 when one of the files is cut off within a packet.
+    Interfaces are named by direction and place of recording, as `p0:leaf3>spine5 at p0-leaf3`. A packet recorded
+    at both ends appears twice. Exits with 1 when one of the files is cut off within a packet.
     """
     from results.captures.merge import merge
 
@@ -61,12 +61,12 @@ def merge_command(context: click.Context, output: Output, what: tuple[str, ...],
         said = f"{count_text(merged.packets, 'packet')} of {count_text(len(files), 'file')}"
         output.text(f"{merged.path}: {said}, {count_text(len(merged.interfaces), 'interface')}")
     for path in merged.cut:
-        echo_aside(f"{path} is cut off within a packet; what it held from there on is not in {merged.path.name}")
+        echo_aside(f"{path} is cut off within a packet; {merged.path.name} lacks that packet and what followed")
     context.exit(ExitCode.CHECK_FAILED if merged.cut else ExitCode.OK)
 
 
 def _files(what: tuple[str, ...], runs: Path) -> list[Path]:
-    """The capture files meant. Raises `UsageError`."""
+    """Find the capture files. Raises `UsageError`."""
     if what and all(is_file(Path(text)) for text in what):
         return [Path(text) for text in what]
     if len(what) > 1:

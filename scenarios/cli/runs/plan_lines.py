@@ -1,4 +1,4 @@
-"""What a run of a scenario would do, as `spraylab validate` shows it: lines for people, or a document."""
+"""Describes what a run of a scenario would do, for `spraylab validate`: lines for people, or a document."""
 
 from collections.abc import Iterator, Sequence
 
@@ -15,7 +15,7 @@ from scenarios.run.power import cautions_on, power_of, too_few_for, warnings_of
 
 
 def plan_document(plan: Plan) -> dict[str, object]:
-    """What a run would do, as fields."""
+    """The plan of a run, as fields."""
     power = power_of(plan)
     return {
         "nodes": len(plan.fabric.nodes()),
@@ -46,7 +46,7 @@ def plan_document(plan: Plan) -> dict[str, object]:
 
 
 def plan_lines(plan: Plan, failures: Sequence[str]) -> Iterator[str]:
-    """The same for people, and whether it can show it; lines come as they are worked out."""
+    """Yield the plan for people; lines come as they are computed."""
     scenario, fabric = plan.scenario, plan.fabric
     yield f"{scenario.name}: valid" + (", but a run of it fails" if failures else "")
     yield f"  fabric    {scenario.topology}: {len(fabric.nodes())} nodes, {count_text(fabric.link_count, 'link')}"
@@ -62,7 +62,7 @@ def plan_lines(plan: Plan, failures: Sequence[str]) -> Iterator[str]:
 
 
 def _traffic_text(plan: Plan) -> str:
-    """What writes and collectives send over the whole run, each if there are any; barriers are not counted."""
+    """Describe what writes and collectives send over the whole run, each if there are any; barriers are not counted."""
     told = list[str]()
     if plan.flows or not plan.collectives:
         written = sum(flow.payload_bytes for flow in plan.flows)
@@ -80,7 +80,7 @@ def _collective_text(each: PlannedCollective) -> str:
 
 def _expected_text(plan: Plan) -> str:
     if plan.scenario.expect.detection == "recorded":
-        return "nothing of SprayCheck: detection is recorded and decides nothing"
+        return "no link from SprayCheck: detection is recorded and decides nothing"
     if plan.detected is None:
         return "the links that drop"
     return ", ".join(map(str, plan.detected)) or "no link"

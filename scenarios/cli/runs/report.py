@@ -1,4 +1,4 @@
-"""`spraylab report`: a run as one page to look at."""
+"""Writes a run's report as one HTML page: `spraylab report`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +12,10 @@ from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_op
 from scenarios.own_files import holding, require_no_link, require_own, starting
 
 MARK = "Written by <code>spraylab report</code>"
-"""What every page of this command holds."""
+"""Text that every page of this command contains."""
 
 _STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",), ".pdf": (b"%PDF",)}
-"""How figures begin, as files."""
+"""First bytes of figure files."""
 
 
 @click.command("report")
@@ -25,7 +25,7 @@ _STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",), ".pdf": (b"%PDF",
 def command(output: Output, run: str | None, runs: Path) -> None:
     """Write report.html and figures/ into the folder of RUN (default the latest), from its files alone.
 
-    Any run folder will do, also a copied, an old or an unfinished one: the report says what is missing.
+    Any run folder will do, also a copied, an old or an unfinished one: the report states what is missing.
     """
     from results.report.page import FILES, write_report  # a second to import, which other commands need not wait
 
@@ -41,7 +41,9 @@ def command(output: Output, run: str | None, runs: Path) -> None:
 
 
 def _require_own(run: RunDir, figures: Sequence[str]) -> None:
-    """Raises `UsageError` for what is where a report goes and is none, or leads elsewhere; OSError."""
+    """Check the target. Raises `UsageError` for what is in the report's place and is none, or a link elsewhere;
+    OSError.
+    """
     away = "move it away"
     require_own(run.report, "page of `spraylab report`", holding(MARK), away)
     require_no_link(run.figures, away)

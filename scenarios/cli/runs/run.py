@@ -1,4 +1,4 @@
-"""`spraylab run`: one scenario from start to end, on a lab of its own or on the one that is up."""
+"""Runs one scenario from start to end, in its own lab or in the one that is up: `spraylab run`."""
 
 import shutil
 import sys
@@ -24,10 +24,10 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.run.unwritten import FolderIncompleteError
 
 PROGRESS_EVERY_S = 2.0
-"""Lines in a log; a terminal is redrawn more often."""
+"""Seconds between lines in a log; a terminal is redrawn more often."""
 
 LEAST_SHARE = 0.05
-"""Of the traffic, before anything is said of the rest (our choice)."""
+"""Share of the traffic before the time left is estimated (our choice)."""
 
 _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": ExitCode.OVERLOADED}
 
@@ -61,7 +61,7 @@ def command(
     """Run SCENARIO, a catalog name or a file, from building the lab to taking it down.
 
     Exits with 0 when everything is as expected, 1 when a check failed, 5 when this machine did not keep up.
-    The result is printed also where the run's folder could not be written whole; the exit code is 3 then.
+    If the run's folder could not be written completely, the result is still printed and the exit code is 3.
     """
     from scenarios.file.load import load_scenario
     from scenarios.run.order import RunOrder
@@ -114,21 +114,21 @@ def _print(summary: Summary, output: Output) -> None:
 
 
 class Listener:
-    """Tells on stderr how a run goes: traffic and verdicts as they proceed; on a terminal each stage while it lasts."""
+    """Shows on stderr how a run proceeds: traffic and verdicts; on a terminal also each stage while it lasts."""
 
     def __init__(self, output: Output) -> None:
         self._output = output
         self._redraw = sys.stderr.isatty() and not output.quiet
         self._last = 0.0
         self._began: float | None = None
-        """When the first packet was acknowledged, about."""
+        """Approximate time when the first packet was acknowledged."""
         self._complete = False
         """Whether the last byte was acknowledged; the writes may complete later."""
         self._passing = False
-        """Whether a line is drawn that the next one takes the place of."""
+        """Whether a line is shown that the next one replaces."""
 
     def stage(self, name: str) -> None:
-        """A stage begins."""
+        """Report that a stage begins."""
         self._last = time.monotonic()
         if self._redraw and not self._output.verbose:
             self._draw(f"{name} ...")
@@ -137,12 +137,12 @@ class Listener:
         self._output.detail(name)
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Print a remark."""
         self._erase()
         self._output.say(text)
 
     def waiting(self, text: str) -> None:
-        """What is waited for is not there yet; the first line comes when that takes long."""
+        """Report a wait; the first line appears only after a while."""
         now = time.monotonic()
         if self._redraw:
             self._draw(text)
@@ -151,7 +151,7 @@ class Listener:
             self._output.say(text)
 
     def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
-        """Traffic went on."""
+        """Report the progress of traffic."""
         now = time.monotonic()
         if self._began is None:
             self._began = now
@@ -169,7 +169,7 @@ class Listener:
             self.note(text)
 
     def done(self) -> None:
-        """There is nothing more to tell."""
+        """End the progress display."""
         self._erase()
 
     def _draw(self, text: str) -> None:
@@ -184,7 +184,7 @@ class Listener:
 
 
 def _left_text(share: float, seconds: float) -> str:
-    """How long the rest takes at the rate so far; nothing as long as that is anybody's guess."""
+    """Estimate the time left at the rate so far; empty while that is uncertain."""
     if share < LEAST_SHARE:
         return ""
     return f", about {seconds * (1 - share) / share:.0f} s left"

@@ -1,4 +1,4 @@
-"""`spraylab show`: what a run came to, in the terminal."""
+"""Prints the result of a run in the terminal: `spraylab show`."""
 
 from pathlib import Path
 

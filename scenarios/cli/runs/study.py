@@ -1,4 +1,4 @@
-"""`spraylab study`: a grid of runs, on the fabric or on a model of it, as tables and figures."""
+"""Runs a grid of runs, on the fabric or on a model of it, and makes tables and figures: `spraylab study`."""
 
 import os
 import signal
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from scenarios.study.score import Row
 
 NO_POLICY = "off"
-"""What all senders do about a lost packet where a study does not say; then its tables do not say it, either."""
+"""Loss policy of all senders where a study does not set one; its tables do not show it then."""
 
 SHOWN = ("mode", "spray", "expectation", "loss_policy", "spines", "packets", "rate", "failure")
-"""Of a cell in the printed table; what else tells two of them apart is added where there are such."""
+"""Columns of a cell in the printed table; others that distinguish two cells are added where needed."""
 
 SPRAYS, EXPECTATIONS = [each.value for each in SprayPolicy], [each.value for each in Expectation]
 LOSS_POLICIES = get_args(LossPolicy)
@@ -76,7 +76,7 @@ def command(
 ) -> None:
     """Run STUDY, a catalog name or a file, and print error rates with 95 % intervals.
 
-    Each finished run is a line of results.jsonl in the folder; the same command again goes on where it was broken off.
+    Each finished run is a line of results.jsonl in the folder; repeat the command to resume an interrupted study.
     """
     from scenarios.lab.readiness import lacks_of_folder, require
     from scenarios.study.folder import StudyFolder
@@ -86,7 +86,7 @@ def command(
     kept = StudyFolder(folder or Path("studies") / chosen.name)
     if tables_only:
         if not kept.rows():
-            raise UsageError(f"nothing has been run in {kept.path} yet; --folder says where else to look")
+            raise UsageError(f"nothing has been run in {kept.path} yet; name another folder with --folder")
         kept.require_of(chosen)
     else:
         if not simulate:
@@ -135,7 +135,7 @@ def _simulate(study: "Study", folder: "StudyFolder", _labdir: LabDir, output: Ou
 
 
 def _begin_worker(parent: int) -> None:
-    """Ctrl-C reaches the whole process group; the parent ends the workers by itself, and they end with it."""
+    """Ignore Ctrl-C in workers, because it reaches the whole process group; the parent ends them."""
     signal_at_death_of(parent, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -160,7 +160,7 @@ def _on_fabric(study: "Study", folder: "StudyFolder", labdir: LabDir, output: Ou
 
 
 class _Watcher:
-    """Tells on stderr how a study goes: every run on a fabric, every so many on a model."""
+    """Shows on stderr how a study proceeds: every run on a fabric, every few runs on a model."""
 
     def __init__(self, output: Output, verb: str, every: int, study: "Study") -> None:
         self._output, self._verb, self._every = output, verb, max(1, every // 20)
@@ -168,13 +168,13 @@ class _Watcher:
         self._left, self._began = 0, time.monotonic()
 
     def begun(self, left: int, done: int) -> None:
-        """How much there is to do."""
+        """Report the number of runs."""
         self._left = left
         found = f", {count_text(done, 'run')} found done" if done else ""
         self._output.say(f"{count_text(left, 'run')} to do{found}")
 
     def finished(self, row: "Row", at: int) -> None:
-        """One more."""
+        """Count one finished run."""
         if at % self._every == 0 or at == self._left:
             rest = (time.monotonic() - self._began) * (self._left - at) / at
             left = f" (about {rest:.0f} s left)" if at < self._left else ""
@@ -194,7 +194,7 @@ _LEGEND = (
     "flows over no such link, with a path judged failed. found: runs that named every link that drops. wrong: runs "
     "that named a link that does not drop"
 )
-"""What the columns of the table count."""
+"""Explain the columns of the table."""
 
 
 def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
@@ -216,16 +216,16 @@ def _print(cells: Sequence[dict[str, Any]], output: Output) -> None:
         )
         for cell in cells
     ]  # fmt: skip
-    output.table(columns, rows, "nothing is done yet")
+    output.table(columns, rows, "no run is finished yet")
     if rows:
         output.text(_LEGEND)
     if "asked_rate" in more:
         output.text("asked_rate: the smallest drop rate that the tests have to find; rate is what the link dropped")
     if unsure := [cell["mode"] for cell in cells if cell["insufficient"]]:
-        why = "; of a folder in runs/ `spraylab detect FOLDER` tells why" if "fabric" in unsure else ""
+        why = "; of a folder in runs/ `spraylab detect FOLDER` says why" if "fabric" in unsure else ""
         output.text(
-            "insufficient: paths that are not judged (too few packets for a sure verdict, or counts that do not fit "
-            f"together{why}); a bad one among them counts as missed "
+            "insufficient: paths that are not judged (too few packets, or counts that contradict each other"
+            f"{why}); a failed one among them counts as missed "
             "(docs/detector-measurements.md#compared-with-the-paper)"
         )
 
@@ -237,7 +237,7 @@ def _value(value: Any) -> str:
 
 
 def _share(cell: dict[str, Any], name: str) -> str:
-    """`3/320 (0.19-2.7%)`: what happened, of how many, and the bounds of its rate."""
+    """Format `3/320 (0.19-2.7%)`: how many events, of how many, and the bounds of the rate."""
     if not cell[f"{name}_of"]:
         return "-"
     low, high = 100 * cell[f"{name}_low"], 100 * cell[f"{name}_high"]

@@ -1,4 +1,4 @@
-"""`spraylab validate`: is this file a scenario, and what would it do."""
+"""Checks a scenario file and shows what a run of it would do: `spraylab validate`."""
 
 import click
 

@@ -99,7 +99,7 @@ def test_page_says_how_much_of_packets_is_kept_and_which_file_is_full() -> None:
     captures = (CaptureResult(file, 1, 0, 256), CaptureResult(file, 10_000_000, 0, 65535, True))
     page = summary_text(msgspec.structs.replace(summary(), captures=captures))
     assert "1 packet of up to 256 bytes" in page
-    assert page.count("FULL: it had its share of limits.captures") == 1
+    assert page.count("FULL: it reached its share of limits.captures") == 1
     assert max(map(len, page.splitlines())) <= 120
 
 
@@ -150,12 +150,12 @@ def test_page_says_how_many_verdicts_are_those_of_several_flows() -> None:
     said = Detected("none", (), (), (), {"healthy": 260}, 260, None, None, None)
     assert "several flows" not in summary_text(msgspec.structs.replace(summary(), detected=said))
     page = summary_text(msgspec.structs.replace(summary(), detected=msgspec.structs.replace(said, added_up=1)))
-    assert "1 path judged by several flows together, which say too little alone" in page
+    assert "1 path judged only by several flows together; each alone is too small" in page
 
 
 def test_page_tells_how_often_healthy_runs_are_accused_where_that_is_stated_for_a_run() -> None:
     said = Detected("none", (), (), (), {"healthy": 16}, 16, None, None, run_alarm=1e-3, run_tests=8192)
-    line = "of healthy runs at most 0.1% have anything flagged (stated, over 8,192 tests)"
+    line = "at most 0.1% of healthy runs have anything flagged (stated, over 8,192 tests)"
     declared = msgspec.structs.replace(said, expectation="declared")
     assert line in summary_text(msgspec.structs.replace(summary(), detected=declared))
     assert line not in summary_text(msgspec.structs.replace(summary(), detected=said))
@@ -189,7 +189,7 @@ def test_page_shows_collectives_and_who_was_not_announced() -> None:
     wrong = summary_text(structs.replace(told, collectives=(row(1024, 1234.5, 12),)))
     assert "all-reduce: 12 numbers wrong" in wrong
     assert "all-reduce did not end" in summary_text(structs.replace(told, collectives=()))
-    assert "too short for it: 52 queue pairs" in text
+    assert "flow at a time: 52 queue pairs" in text
 
 
 def test_page_names_flows_that_leaves_had_no_room_for() -> None:

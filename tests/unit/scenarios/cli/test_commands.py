@@ -157,7 +157,7 @@ def test_validate_says_that_detection_decides_nothing(name: str, faults: list[st
     shown = [line.removeprefix("  fault     ") for line in lines if line.startswith("  fault")]
     assert len(shown) == len(faults)
     assert all(line.startswith(start) for line, start in zip(shown, faults, strict=True))
-    assert "  expected  nothing of SprayCheck: detection is recorded and decides nothing" in lines
+    assert "  expected  no link from SprayCheck: detection is recorded and decides nothing" in lines
     detector = next(line for line in lines if line.startswith("  detector"))
     assert detector.endswith(too_few)
     assert ("would not be shown" in detector) == bool(too_few)

@@ -85,8 +85,8 @@ def test_a_flow_that_would_decide_is_named_when_no_verdict_is_owed(pending: int,
         "deciding": [{"src_leaf": 0, "dst_leaf": 1, "packets": None}], "pending": pending,
     }  # fmt: skip
     (line,) = lines_of([record], everything=False)
-    assert ("a flow from leaf0 to leaf1 would tell" in line) == told
-    assert ("24 verdicts still owed" in line) != told
+    assert ("a flow from leaf0 to leaf1 would decide" in line) == told
+    assert ("24 verdicts still pending" in line) != told
 
 
 def link(name: str, verdict: str, reason: str | None = None) -> dict[str, Any]:
@@ -183,7 +183,7 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
     assert (old.exit_code, "detect.jsonl:1: Object missing required field" in old.stderr) == (3, True)
     run.detect.write_bytes(b"")
     empty = detect(run.path)
-    assert (empty.exit_code, empty.stdout, "detect.jsonl is empty: it tells no verdict" in empty.stderr) == (
+    assert (empty.exit_code, empty.stdout, "detect.jsonl is empty: it has no verdict" in empty.stderr) == (
         0,
         "",
         True,
@@ -197,7 +197,7 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("gray", "--follow"), "--follow is of the lab that is up, and RUN is over"),
+        (("gray", "--follow"), "--follow applies to the lab that is up, but RUN is over"),
         (("gray", "--all-runs"), "--all-runs is of the lab"),
         (("gray", "--lab", "mine"), "--lab is of the lab"),
         (("--runs", "elsewhere", "--follow"), "--follow is of the lab"),

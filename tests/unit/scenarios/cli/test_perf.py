@@ -177,7 +177,7 @@ def test_with_json_they_go_to_stderr_and_so_do_those_that_came_meanwhile(monkeyp
 @pytest.mark.parametrize("words", [(), ("--json", "--quiet")])
 def test_a_busy_machine_is_5(monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     done = measured(monkeypatch, Engine(100, 150), Broken(), *words)
-    told = "spraylab: OVERLOADED: engines waited 60% of their time for a core: the times say little"
+    told = "spraylab: OVERLOADED: engines waited 60% of their time for a core: the times are unreliable"
     assert (done.exit_code, done.stderr.splitlines()[-1]) == (5, told)
 
 

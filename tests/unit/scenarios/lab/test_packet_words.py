@@ -126,8 +126,8 @@ def test_the_help_of_sniff_lists_every_word():
     ("shown", "lost", "said"),
     [
         (1, 0, "1 packet"),
-        (0, 1666, "0 packets; 1,666 packets of any kind came too fast to be read, `spraylab capture` keeps them"),
-        (2, 1, "2 packets; 1 packet of any kind came too fast to be read, `spraylab capture` keeps them"),
+        (0, 1666, "0 packets; 1,666 packets of any kind came too fast to be shown; `spraylab capture` records them"),
+        (2, 1, "2 packets; 1 packet of any kind came too fast to be shown; `spraylab capture` records them"),
     ],
 )
 def test_the_end_of_sniff_counts_what_was_shown_and_what_nobody_read(shown, lost, said):
