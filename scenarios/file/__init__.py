@@ -1,1 +1,1 @@
-"""What a scenario file says: its model, the checks of every value, and the plan that follows from it."""
+"""Defines a scenario file: its model, the checks of every value, and the plan that follows from it."""

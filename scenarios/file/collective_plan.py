@@ -1,4 +1,4 @@
-"""Collectives of a scenario, spelt out on its fabric, and what does not fit. Pure."""
+"""Resolves a scenario's collectives on its fabric, and lists what does not fit. Pure."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -11,10 +11,10 @@ from scenarios.file.model import Workload
 from testbed.model.ids import those_there_are
 
 ITERATIONS = 10
-"""Rounds of a collective unless it says otherwise (our choice)."""
+"""Rounds of a collective by default (our choice)."""
 
 BARRIERS = 5
-"""Of a program that checks; a packet each between rank 0 and every other."""
+"""Barriers of a program that checks; each is one packet between rank 0 and every other rank."""
 
 
 class Misfit(NamedTuple):
@@ -26,20 +26,20 @@ class Misfit(NamedTuple):
 
 
 class Sending(NamedTuple):
-    """What one queue pair sends in one direction, over the whole run."""
+    """Traffic of one queue pair in one direction, over the whole run."""
 
     source: int
     destination: int
     packets: int
     bytes: int
     place: int
-    """Which of the queue pairs of these two hosts."""
+    """Index of the queue pair among those of these two hosts."""
     collective: int = 0
-    """Which of the plan's collectives."""
+    """Index of the collective in the plan."""
 
     @property
     def is_barrier(self) -> bool:
-        """Whether it carries barriers and no data, so that its size and rate say nothing of the collective."""
+        """Whether it carries only barriers, so that its size and rate do not describe the collective."""
         return self.bytes <= BARRIERS
 
 
@@ -59,27 +59,27 @@ class PlannedCollective:
 
     @property
     def ranks(self) -> int:
-        """Of each group."""
+        """Return the number of ranks per group."""
         return len(self.groups[0])
 
     @property
     def name(self) -> str:
-        """As `all-reduce`, or `tp (all-reduce)`."""
+        """Return the name: `all-reduce`, or `tp (all-reduce)`."""
         return f"{self.group.value} ({self.pattern.value})" if self.group else self.pattern.value
 
     @property
     def memory_bytes(self) -> int:
-        """Of all hosts."""
+        """Return the memory of all hosts."""
         each = sum(elements_of(self.pattern, self.ranks, self.count).values()) * ELEMENT_BYTES
         return each * self.ranks * len(self.groups)
 
     def queue_pairs(self) -> Counter[int]:
-        """How many each host has."""
+        """Return the number of queue pairs per host."""
         ends = Counter(rank for pair in pairs_of(self.pattern, self.ranks) for rank in pair)
         return Counter({hosts[rank]: n * self.qps for hosts in self.groups for rank, n in ends.items()})
 
     def sendings(self, pmtu: int) -> Iterator[Sending]:
-        """What each queue pair sends in each direction, barriers included."""
+        """Return what each queue pair sends in each direction, barriers included."""
         for rank in range(self.ranks):
             sent: Counter[tuple[int, int]] = Counter()
             packets: Counter[tuple[int, int]] = Counter()
@@ -97,7 +97,7 @@ class PlannedCollective:
 
 
 def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:
-    """A workload without misfits on a fabric of so many hosts; None if it is one of writes."""
+    """Resolve a workload without misfits on a fabric with this many hosts; None for writes."""
     pattern = pattern_of(work)
     if pattern is None:
         return None
@@ -108,14 +108,14 @@ def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:
 
 
 def pattern_of(work: Workload) -> Pattern | None:
-    """What the hosts of a workload do; None: writes."""
+    """Return the pattern of a workload's hosts; None: writes."""
     if work.group is not None:
         return PATTERN_OF[Group(work.group)]
     return next((pattern for pattern in Pattern if pattern.value == work.type), None)
 
 
 def misfits_of(work: Workload) -> Iterator[Misfit]:
-    """Keys that do not go together, whatever the fabric."""
+    """List keys that do not go together on any fabric."""
     pattern = pattern_of(work)
     if pattern is None:
         for key in ("hosts", "group_size", "iterations"):

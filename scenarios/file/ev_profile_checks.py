@@ -1,4 +1,4 @@
-"""Whether an EV profile says all that its mode needs, nothing else, and names paths of the fabric. Pure."""
+"""Checks that an EV profile has exactly what its mode needs, and names paths of the fabric. Pure."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ _WHERE = ("ev", "profile")
 
 
 def profile_misfits(profile: EvProfile, planes: int, spines: int) -> Iterator[Misfit]:
-    """What is wrong with a profile on a fabric of so many planes and spines a plane."""
+    """List what is wrong with a profile on a fabric with this many planes and spines per plane."""
     given = [name for name in ("count", "evs", "fields") if getattr(profile, name)]
     missing = [name for name in _NEEDS[profile.mode] if name not in given]
     for name in missing:
@@ -31,7 +31,7 @@ def profile_misfits(profile: EvProfile, planes: int, spines: int) -> Iterator[Mi
 
 
 def _value_misfits(profile: EvProfile, planes: int, spines: int) -> Iterator[Misfit]:
-    """Values that name no path; one complaint for all of them."""
+    """Find values that name no path; report them in one error."""
     key = {"exp": "evs", "gen": "fields"}.get(profile.mode)
     if key is None:
         return

@@ -1,4 +1,4 @@
-"""Whether this machine can make the faults of a plan, asked before anything is built for them."""
+"""Checks whether this machine can make the faults of a plan, before anything is built for them."""
 
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -14,20 +14,22 @@ from testbed.kernel.kernel_config import lacks_option
 _OPTIONS = {By.NETEM: "CONFIG_NET_SCH_NETEM", By.TBF: "CONFIG_NET_SCH_TBF"}
 
 AUTO = "auto"
-"""Whichever mechanism this machine has."""
+"""Any mechanism that this machine has."""
 
 
 ROOTS_FOLDER = "/run"
-"""Only root writes here. TMPDIR may belong to somebody who would exchange what is compiled before it is loaded."""
+"""Folder that only root can write. In TMPDIR, others could replace compiled programs before they are loaded."""
 
 
 def mechanism_for(planned: PlannedFault, asked: str) -> str:
-    """What is to make a fault: as the run is asked, or as the scenario says where the run leaves it open."""
+    """Return the mechanism of a fault: the run's, or else the scenario's."""
     return planned.mechanism if asked == AUTO else asked
 
 
 def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Injector) -> Iterator[str]:
-    """Ask the kernel for a mechanism of each fault; sets none. Why there is none, of each without one."""
+    """Ask the kernel for a mechanism of each fault, without setting one. Return the reason for each fault without
+    one.
+    """
     for planned in faults:
         mechanism = mechanism_for(planned, asked)
         for fault in planned.worded.faults:
@@ -38,11 +40,11 @@ def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Inject
 
 
 def missing_here() -> frozenset[str]:
-    """Mechanisms of which this kernel says that it was built without them; asked without any rights."""
+    """Return mechanisms that this kernel was built without; needs no rights."""
     return frozenset(str(by) for by, option in _OPTIONS.items() if lacks_option(option))
 
 
 def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator[str]:
-    """The same of an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
+    """Ask an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
     with tempfile.TemporaryDirectory(prefix="spraylab-", dir=ROOTS_FOLDER) as folder:
         yield from lacks_of_faults(faults, asked, injector_of(Path(folder)))

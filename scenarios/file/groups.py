@@ -1,6 +1,6 @@
-"""Groups of a training job on the hosts of a lab: which hosts work together, and what they do. Pure.
+"""Defines groups of a training job on the hosts of a lab: which hosts work together, and their pattern. Pure.
 
-Ranks of a job are numbered as Megatron-LM numbers them by default: tensor parallelism innermost, so its groups are
+Ranks are numbered as in Megatron-LM by default: tensor parallelism innermost, so its groups are
 neighbours; data and pipeline parallelism outermost, so their groups are strided. Here a host is a rank.
 """
 
@@ -29,13 +29,13 @@ PATTERN_OF = {
     Group.PP: Pattern.SENDRECV,
     Group.EP: Pattern.ALL_TO_ALL,
 }
-"""What a group does."""
+"""Return the pattern of a group."""
 
 _STRIDED = (Group.DP, Group.PP)
 
 
 def groups_of(group: Group | None, size: int | None, hosts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Hosts by group, each in order of rank; all in one without a group. `size` divides the number of hosts."""
+    """Return hosts by group, each in order of rank; all in one without a group. `size` divides the number of hosts."""
     size = size or len(hosts)
     if group in _STRIDED:
         stride = len(hosts) // size

@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files, for editors.
+"""Generates the JSON Schema of scenario files, for editors.
 
 `python -m scenarios.file.json_schema > docs/scenario.schema.json`
 """
@@ -10,7 +10,7 @@ from scenarios.file.model import Scenario
 
 
 def schema_text() -> str:
-    """The schema as it is committed."""
+    """Return the schema as it is committed."""
     schema = Scenario.model_json_schema(mode="validation")
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema"
     schema["title"] = "spraylab scenario"

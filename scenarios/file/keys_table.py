@@ -1,6 +1,6 @@
-"""The tables of keys in docs/scenarios.md, made from the model: `python -m scenarios.file.keys_table`.
+"""Makes the tables of keys in docs/scenarios.md from the model: `python -m scenarios.file.keys_table`.
 
-Pure text; a test holds the document equal to it. What a key means is told where it is declared, and nowhere else.
+Pure text; a test compares the document with it. Each key's meaning is stated only in its declaration.
 """
 
 import json
@@ -25,7 +25,7 @@ FORMATS = {
     "count": "integer",
     "host": "`h2`",
 }
-"""What is said of values with a grammar of their own, by the `format` that their schema names."""
+"""Descriptions of values with their own grammar, by the `format` that their schema names."""
 
 _UNITS = {"_ms": " ms", "_us": " µs", "_s": " s", "_pkts": " packets"}
 
@@ -33,13 +33,13 @@ Schema = Mapping[str, Any]
 
 
 def keys_tables() -> str:
-    """A heading and a table for each part of a scenario, in the order of the model."""
+    """Return a heading and a table for each part of a scenario, in the order of the model."""
     schema = Scenario.model_json_schema(mode="validation")
     return "\n".join(_part("", schema, schema["$defs"])).rstrip()
 
 
 def with_tables(document: str) -> str:
-    """The document with the present tables between their marks. Raises ValueError without them."""
+    """Return the document with new tables between their marks. Raises ValueError without them."""
     before, _, rest = document.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
@@ -48,7 +48,7 @@ def with_tables(document: str) -> str:
 
 
 def _part(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]:
-    """The table of one part, then those of the parts that lie in it."""
+    """Return the table of one part, then those of its nested parts."""
     inner = {name: found for name, field in part["properties"].items() if (found := _reference(field))}
     yield f"### {f'`{path}`' if path else 'The whole'}"
     yield ""
@@ -64,7 +64,7 @@ def _part(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]
 
 
 def _reference(field: Schema) -> tuple[str, str] | None:
-    """The part that a key holds, and `[]` if it holds a list of them."""
+    """Return the part that a key holds, and `[]` if it holds a list of them."""
     for held, many in ((field, ""), (field.get("items", {}), "[]")):
         if "$ref" in held:
             return held["$ref"].rpartition("/")[2], many
@@ -85,12 +85,12 @@ def _row(key: str, field: Schema, required: bool, parts: Mapping[str, Schema]) -
 
 
 def _anchor(key: str) -> str:
-    """As GitHub makes it of the heading of a part."""
+    """Return the anchor that GitHub makes of a part's heading."""
     return "".join(letter for letter in key if letter.isalnum() or letter in "_-")
 
 
 def _written(field: Schema) -> Any:
-    """The default as one would write it: bytes with their unit."""
+    """Return the default as in a file: bytes with their unit."""
     value = field.get("default")
     if isinstance(value, int) and any(each.get("format") == "bytes" for each in field.get("anyOf", [field])):
         return size_text(value).replace(" ", "")
@@ -105,7 +105,7 @@ def _default(value: Any) -> str:
 
 
 def _takes(key: str, field: Schema) -> str:
-    """What a value may be, with range and unit."""
+    """Describe the allowed values, with range and unit."""
     choices = [each for each in field.get("anyOf", [field]) if each.get("type") != "null"]
     told = next((FORMATS[each["format"]] for each in choices if each.get("format") in FORMATS), None)
     return told or _one(key, choices[0])
@@ -133,7 +133,7 @@ def _items(key: str, field: Schema) -> str:
 
 
 def _range(field: Schema) -> str:
-    """`, 1 to 16`; bounds that are not reached themselves are told as such."""
+    """Return `, 1 to 16`; exclusive bounds are marked."""
     whole = field["type"] == "integer"
     low, high = field.get("minimum"), field.get("maximum")
     if whole and "exclusiveMaximum" in field:

@@ -1,8 +1,7 @@
-"""A scenario file to a `Scenario`, or to every problem in it at once.
+"""Loads a scenario file: a `Scenario`, or every problem in it at once.
 
-Shape (keys, types, ranges) comes from `scenarios.file.model`, sense (links that exist, sizes that fit) from
-`scenarios.file.plan`.
-Parts that are sound are checked for sense even when others are not, so that one edit can mend everything.
+`scenarios.file.model` checks the shape (keys, types, ranges), `scenarios.file.plan` the meaning (links that exist,
+sizes that fit). Valid parts are checked for meaning even when others are invalid, so that one edit can mend everything.
 """
 
 import difflib
@@ -34,7 +33,7 @@ _EXAMPLES = {
     "model": "keys and values, one a line",
 }
 _NO_QUANTITIES = (bool, Mapping, tuple)
-"""What is no text with a unit, and is not to be told as one."""
+"""Formats whose values are not described as text with a unit."""
 
 RANGES = {
     "greater_than": ("too small", "more than {gt}"),
@@ -45,11 +44,11 @@ RANGES = {
     "too_long": ("too long", "at most {max_length} item(s)"),
     "string_too_short": ("too short", "at least {min_length} character(s)"),
 }
-"""What pydantic finds, in words: what is wrong, what would be right."""
+"""Words for pydantic's findings: what is wrong, what would be right."""
 
 
 def load_scenario(path: Path) -> Scenario:
-    """The scenario in `path`.
+    """Load the scenario in `path`.
 
     Raises `ScenarioRefusedError` with all problems, `UsageError`, `EnvironmentLackingError`.
     """
@@ -57,7 +56,7 @@ def load_scenario(path: Path) -> Scenario:
 
 
 def scenario_from(text: str, name: str) -> Scenario:
-    """The scenario in `text`; `name` stands for the file in complaints."""
+    """Load the scenario in `text`; errors name the file `name`."""
     document = read_document(text)
     if complaints := [*_flaws(document), *_shape(document), *_sense(document)]:
         raise ScenarioRefusedError(_problems(complaints, document, name))
@@ -92,7 +91,7 @@ def _sense(document: Document) -> Iterator[Complaint]:
 
 
 def _is_echo_of_flaw(complaint: Complaint, document: Document) -> bool:
-    """Whether it is of an entry that lacks what a flaw took: of the entry as a whole, or of a key that is not there."""
+    """Return whether a finding is about an entry with a missing part: the whole entry, or a key that is not there."""
     place = complaint.place if complaint.place in document.lines else complaint.place[:-1]
     if place == complaint.place and not any(isinstance(key, int) for key in place):
         return False
@@ -100,19 +99,21 @@ def _is_echo_of_flaw(complaint: Complaint, document: Document) -> bool:
 
 
 def _problems(complaints: list[Complaint], document: Document, name: str) -> list[Problem]:
-    """In the order of the file, one problem a place and text."""
+    """Sort problems in the order of the file, one per place and text."""
     placed = [(document.line_of(c.place), c) for c in dict.fromkeys(complaints)]
     placed.sort(key=lambda pair: pair[0])
     return [Problem(f"{name}:{line}", ".".join(map(str, c.place)), c.wrong, c.right) for line, c in placed]
 
 
 def is_echo(detail: ErrorDetails) -> bool:
-    """Whether other findings cause it: pydantic counts sound items only, so that a list of unsound ones is short."""
+    """Return whether other findings cause it: pydantic counts valid items only, so a list of invalid ones seems
+    too short.
+    """
     return detail["type"] == "too_short" and bool(detail["input"])
 
 
 def _translated(detail: ErrorDetails) -> Complaint:
-    """pydantic's finding in the words of someone who has never heard of pydantic."""
+    """Describe pydantic's finding for someone who does not know pydantic."""
     place, kind, context = detail["loc"], detail["type"], detail.get("ctx", {})
     if kind == "extra_forbidden":
         return _unknown_key(place)
@@ -155,7 +156,7 @@ def _unknown_word(place: Place, given: Any) -> Complaint:
 
 
 def _words_in(annotation: Any) -> Iterator[str]:
-    """The words that an annotation such as `Literal["a", "b"] | None` allows."""
+    """Return the words that an annotation such as `Literal["a", "b"] | None` allows."""
     if get_origin(annotation) is Literal:
         yield from map(str, get_args(annotation))
     else:
@@ -170,7 +171,7 @@ def _meaning(place: Place) -> str:
 
 
 def _fields(place: Place) -> dict[str, Any]:
-    """Fields of the model at `place`, empty where there is none."""
+    """Return fields of the model at `place`, empty where there is none."""
     model: type[BaseModel] | None = Scenario
     for key in place:
         if isinstance(key, int):
@@ -181,12 +182,12 @@ def _fields(place: Place) -> dict[str, Any]:
 
 
 def _fields_of(model: type[BaseModel] | None) -> dict[str, Any]:
-    """Of a model, by the keys that a file has for them; empty for none."""
+    """Return fields of a model by their keys in a file; empty for none."""
     return {field.alias or name: field for name, field in model.model_fields.items()} if model else {}
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """The model named in an annotation such as `tuple[Workload, ...]`."""
+    """Return the model named in an annotation such as `tuple[Workload, ...]`."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         return annotation
     return next((found for part in get_args(annotation) if (found := _model_in(part))), None)

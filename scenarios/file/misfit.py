@@ -1,4 +1,4 @@
-"""One thing about a transport that does not fit, with what would. Pure."""
+"""Defines one problem of a transport's settings, with a correction. Pure."""
 
 from typing import NamedTuple
 
@@ -7,6 +7,6 @@ class Misfit(NamedTuple):
     """Two settings, or a setting and the fabric, that do not fit together."""
 
     key: tuple[str, ...]
-    """Below `transport`."""
+    """Key below `transport`."""
     wrong: str
     right: str

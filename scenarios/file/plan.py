@@ -1,6 +1,6 @@
-"""A scenario on its fabric: every flow, faulty direction and captured link spelt out, before anything is started.
+"""Resolves a scenario on its fabric before anything starts: every flow, faulty direction and captured link.
 
-Also says what does not fit together. A plan is a value; nothing here touches the machine.
+It also lists what does not fit together. A plan is a value; nothing here touches the machine.
 """
 
 from collections import Counter
@@ -37,7 +37,7 @@ MAX_FLOWS_PER_HOST = 4095
 
 @dataclass(frozen=True)
 class Complaint:
-    """Something wrong at a place of the document."""
+    """A problem at a place of the document."""
 
     place: Place
     wrong: str
@@ -46,23 +46,23 @@ class Complaint:
 
 @dataclass(frozen=True)
 class Flow:
-    """One queue pair's writing from one host to another."""
+    """Writes of one queue pair from one host to another."""
 
     source: int
     destination: int
     payload_bytes: int
-    """Of a program: all that it will post."""
+    """Payload bytes that it will post."""
     message_bytes: int
     workload: str = "write"
     at_ns: int = 0
-    """After the start of traffic."""
+    """Start, after the start of traffic."""
     rate_bps: int | None = None
-    """Payload bits a second to keep to; None: none."""
+    """Requested payload bits per second; None: no limit."""
 
 
 @dataclass(frozen=True)
 class PlannedFault:
-    """One order of faults, spelt out."""
+    """One order of faults, with its directions."""
 
     chosen: Chosen
     words: Mapping[str, str | bool]
@@ -72,23 +72,23 @@ class PlannedFault:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run will do."""
+    """Everything that a run will do."""
 
     scenario: Scenario
     fabric: Fabric
     flows: tuple[Flow, ...]
-    """Of writes."""
+    """Flows of writes."""
     collectives: tuple[PlannedCollective, ...]
     faults: tuple[PlannedFault, ...]
     captures: tuple[LinkId, ...]
     detected: tuple[DirectedLink, ...] | None
     """Links that must be named; None: those that drop during the run."""
     retired: tuple[DirectedLink, ...] | None = None
-    """Links whose entropy values must be retired, and no others; None: nothing is asked."""
+    """Links whose entropy values must be retired, and no others; None: no requirement."""
 
     @property
     def fault_texts(self) -> tuple[tuple[str, str], ...]:
-        """Every direction and what it is to suffer."""
+        """Return every direction and its fault."""
         return tuple(
             (str(way), f"{fault}{_when(order.words)}")
             for order in self.faults
@@ -98,7 +98,9 @@ class Plan:
 
     @property
     def fault_lines(self) -> tuple[str, ...]:
-        """The same for people: a line a fault of an order, with its directions counted where they are many."""
+        """Describe the faults for people: a line per fault of an order, with its directions counted where they are
+        many.
+        """
         return tuple(
             f"{_target_text(order.chosen)} {fault}{_when(order.words)}{_count_of(order.chosen)}"
             for order in self.faults
@@ -107,13 +109,15 @@ class Plan:
 
     @property
     def region_bytes(self) -> int:
-        """Memory that the flows' source and destination regions and those of collectives take together."""
+        """Return the memory of all source and destination regions of flows and collectives."""
         collectives = sum(collective.memory_bytes for collective in self.collectives)
         return 2 * sum(flow.payload_bytes for flow in self.flows) + collectives
 
     @property
     def window_pkts(self) -> int:
-        """The scenario's, or what rings hold of the host to which most queue pairs lead, or what Scapy gets done."""
+        """Return the scenario's window, or the largest that rings (or Scapy) can handle for the host with most
+        queue pairs.
+        """
         transport = self.scenario.transport
         leading = Counter(flow.destination for flow in self.flows)
         for collective in self.collectives:
@@ -130,14 +134,14 @@ class Plan:
 
 @dataclass(frozen=True)
 class Parts:
-    """Those parts of a document that are sound by themselves, by their position in it."""
+    """Return the parts of a document that are valid by themselves, by their position in it."""
 
     topology: Topology | None = None
     transport: Transport | None = None
     workloads: Mapping[int, Workload] = field(default_factory=dict)
     faults: Mapping[int, FaultEntry] = field(default_factory=dict)
     targets: Mapping[int, FaultEntry] = field(default_factory=dict)
-    """What the other faults are put on, and nothing else of them."""
+    """Return only the targets of the other faults."""
     detector: Detector | None = None
     capture: Mapping[int, str] = field(default_factory=dict)
     detected: Mapping[int, str] = field(default_factory=dict)
@@ -145,7 +149,7 @@ class Parts:
 
 
 def parts_of(values: Mapping[str, Any]) -> Parts:
-    """Whatever in `values` can be read, the rest left out."""
+    """Return the items of `values` that can be read."""
     expect = values.get("expect")
     return Parts(
         _sound(Topology, values.get("topology", {})),
@@ -161,12 +165,12 @@ def parts_of(values: Mapping[str, Any]) -> Parts:
 
 
 def spec_of(topology: Topology) -> FabricSpec:
-    """The fabric that a scenario's topology asks for."""
+    """Return the fabric that a scenario's topology describes."""
     return FabricSpec(topology.planes, topology.leaves, topology.spines, topology.hosts_per_leaf)
 
 
 def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
-    """The plan for a scenario without complaints, on its own fabric or on one that is up."""
+    """Plan a valid scenario on its own fabric or on one that is up."""
     fabric = fabric or Fabric.of(spec_of(scenario.topology))
     return Plan(
         scenario,
@@ -181,7 +185,7 @@ def plan_of(scenario: Scenario, fabric: Fabric | None = None) -> Plan:
 
 
 def _target_text(chosen: Chosen) -> str:
-    """As written, unless it is one direction or left to chance."""
+    """Return the target as written, unless it is one direction or random."""
     if len(chosen.ways) == 1:
         return str(chosen.ways[0])
     return str(chosen) if chosen.by_chance else chosen.text
@@ -196,7 +200,7 @@ def _ways(texts: tuple[str, ...] | None, fabric: Fabric) -> tuple[DirectedLink, 
 
 
 def checked_on(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
-    """The scenario moved to a fabric of other counts. Raises `ScenarioRefusedError` when it does not fit there."""
+    """Move the scenario to a fabric of other counts. Raises `ScenarioRefusedError` when it does not fit there."""
     moved = scenario.model_copy(update={"topology": Topology.model_validate(dict(counts))})
     values = moved.model_dump(exclude_none=True, by_alias=True)
     complaints = list(complaints_of(parts_of(values)))
@@ -207,7 +211,7 @@ def checked_on(scenario: Scenario, counts: Mapping[str, int]) -> Scenario:
 
 
 def complaints_of(parts: Parts) -> Iterator[Complaint]:
-    """Everything that does not fit together."""
+    """List everything that does not fit together."""
     for at, work in parts.workloads.items():
         yield from _volume_complaints(("workloads", at), work, parts.transport)
     if parts.transport is not None:
@@ -242,7 +246,7 @@ def _fabric_complaints(parts: Parts, fabric: Fabric) -> Iterator[Complaint]:
 
 def _detector_complaints(detector: Detector) -> Iterator[Complaint]:
     if detector.counter_bits == 16 and detector.expectation == "declared":
-        wrong = "16-bit counters have no place for what senders declare"
+        wrong = "16-bit counters have no room for what senders declare"
         yield Complaint(("detector", "expectation"), wrong, "`uniform`, or `counter_bits: 32`")
 
 
@@ -251,15 +255,15 @@ def _volume_complaints(place: Place, work: Workload, transport: Transport | None
     if pattern_of(work) is not None:
         return
     if (work.packets is None) == (work.bytes is None):
-        yield Complaint(place, _one_of(work.packets is None, "packets", "bytes"), "say how much a flow sends, once")
+        yield Complaint(place, _one_of(work.packets is None, "packets", "bytes"), "give the size of a flow, once")
     if (work.strides is None) == (work.pairs is None):
-        yield Complaint(place, _one_of(work.strides is None, "strides", "pairs"), "say who writes to whom, once")
+        yield Complaint(place, _one_of(work.strides is None, "strides", "pairs"), "give source and destination, once")
     if transport is not None:
         yield from _multiple_complaints(place, work, transport.pmtu)
 
 
 def _multiple_complaints(place: Place, work: Workload, pmtu: int) -> Iterator[Complaint]:
-    """Full packets and whole messages only, so that packet counts are known before the run."""
+    """Check that packets are full and messages whole, so that packet counts are known before the run."""
     volume, message = _volume(work, pmtu), work.message_bytes
     if work.bytes is not None and work.bytes % pmtu:
         yield Complaint((*place, "bytes"), *_not_packets(work.bytes, pmtu))
@@ -288,7 +292,7 @@ def _volume(work: Workload, pmtu: int) -> int | None:
 
 
 def _length_complaints(place: Place, work: Workload, pmtu: int, fabric: Fabric) -> Iterator[Complaint]:
-    """A PSN must stand for one packet of a flow, or no leaf can tell what is of the flow."""
+    """Check that a PSN stands for one packet of a flow; otherwise leaves cannot assign packets."""
     key, packets, smaller = "bytes", 0, "fewer bytes or rounds"
     if (pattern := pattern_of(work)) is None:
         key = "packets" if work.bytes is None else "bytes"
@@ -389,9 +393,9 @@ def _worded(entry: FaultEntry) -> Worded | WordingError:
 
 
 def _chosen(entry: FaultEntry, fabric: Fabric) -> Chosen | Complaint:
-    """What an entry is put on, or what is wrong with that, at a place below the entry."""
+    """Resolve the target of an entry, or state its error, at a place below the entry."""
     if (entry.link is None) == (entry.target is None):
-        return Complaint((), _one_of(entry.link is None, "link", "target"), "say what is to break, once")
+        return Complaint((), _one_of(entry.link is None, "link", "target"), "name the target, once")
     place = ("link",) if entry.target is None else ("target",)
     try:
         return chosen_of(entry.where, fabric)
@@ -406,12 +410,12 @@ def _right(error: UnknownNameError) -> str:
 
 
 def _when(words: Mapping[str, str | bool]) -> str:
-    """The timeline in its own words, with a space before it."""
+    """Return the timeline in its own words, with a space before it."""
     return "".join(f" {word.name} {words[word.name]}" for word in TIMING_WORDS if word.name in words)
 
 
 def _key(word: str) -> str:
-    """As a scenario writes a word."""
+    """Return a word as a scenario writes it."""
     return word.replace("-", "_")
 
 
@@ -425,7 +429,7 @@ def _link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Compla
 def _switch_link_complaints(place: Place, text: str, fabric: Fabric) -> Iterator[Complaint]:
     yield from (unknown := list(_link_complaints(place, text, fabric)))
     if not unknown and any(Role.HOST in (way.sender.role, way.receiver.role) for way in parse_link(text, fabric)):
-        yield Complaint(place, f"{text!r} reaches a host", "a path is told by its links between leaf and spine")
+        yield Complaint(place, f"{text!r} reaches a host", "name a link between leaf and spine")
 
 
 def _pairs(work: Workload, hosts: int) -> Iterator[tuple[int, int]]:
@@ -457,7 +461,7 @@ def _all_sound(model: type[M], items: Any) -> dict[int, M]:
 
 
 def _targets(items: Any, sound: Mapping[int, FaultEntry]) -> dict[int, FaultEntry]:
-    """Entries that are unsound elsewhere, with their `link` or `target` alone."""
+    """Return entries that are invalid elsewhere, reduced to `link` or `target`."""
     listed = enumerate(items) if isinstance(items, tuple) else ()
     told = {at: {key: values[key] for key in ("link", "target") if key in values}
             for at, values in listed if at not in sound and isinstance(values, Mapping)}  # fmt: skip

@@ -1,4 +1,4 @@
-"""Which file a scenario name means: one of the catalog, or a path."""
+"""Finds the file that a scenario name means: one of the catalog, or a path."""
 
 import difflib
 import os
@@ -17,28 +17,28 @@ CATALOG = Path(__file__).parents[1] / "catalog"
 STUDIES = CATALOG / "studies"
 
 _MOST_NAMED = 5
-"""Files of a folder in a message (our choice)."""
+"""Most files of a folder in a message (our choice)."""
 
 
 def catalog_names() -> tuple[str, ...]:
-    """Names of the scenarios that come with the program."""
+    """Return names of the scenarios that come with the program."""
     return tuple(sorted(path.stem for path in CATALOG.glob("*.yaml")))
 
 
 def study_names() -> tuple[str, ...]:
-    """Names of the studies that come with the program."""
+    """Return names of the studies that come with the program."""
     return tuple(sorted(path.stem for path in STUDIES.glob("*.yaml")))
 
 
 def is_a_folder(path: Path, wanted: str) -> str:
-    """Says so of a folder in whose place a file is `wanted`, and which files in it may be meant."""
+    """Report a folder in place of a `wanted` file, and list files in it that may be meant."""
     inside = sorted(each for each in path.glob("*.y*ml") if each.is_file())
     named = ", ".join(map(str, inside[:_MOST_NAMED])) + (", ..." if len(inside) > _MOST_NAMED else "")
     return f"is a folder, not {wanted} file; " + (f"in it: {named}" if named else "no YAML file is in it")
 
 
 def looked_up(path: Path) -> os.stat_result | None:
-    """What a path leads to; None where nothing is there.
+    """Return what a path leads to; None where nothing is there.
 
     Raises OSError, which names the path, where that cannot be seen: links in a circle, a folder that may not be
     entered, a file in a folder's place, a name too long. `Path.is_file` takes most of them for nothing.
@@ -50,39 +50,39 @@ def looked_up(path: Path) -> os.stat_result | None:
 
 
 def is_file(path: Path) -> bool:
-    """As `Path.is_file`. Raises OSError as `looked_up`."""
+    """Return the same as `Path.is_file`. Raises OSError as `looked_up`."""
     found = looked_up(path)
     return found is not None and S_ISREG(found.st_mode)
 
 
 def is_folder(path: Path) -> bool:
-    """As `Path.is_dir`. Raises OSError as `looked_up`."""
+    """Return the same as `Path.is_dir`. Raises OSError as `looked_up`."""
     found = looked_up(path)
     return found is not None and S_ISDIR(found.st_mode)
 
 
 def require_a_name(text: str, such_as: str) -> None:
-    """Raises `UsageError` for nothing at all, as of "$UNSET", which as a path would be the folder one stands in."""
+    """Refuse an empty name, as of "$UNSET", which as a path would be the current folder. Raises `UsageError`."""
     if not text:
         raise UsageError(f"the name is empty; name {such_as}")
 
 
 def question_of(path: Path) -> str:
-    """What a file of the catalog asks, from the comment that it begins with."""
+    """Return the question of a catalog file, from the comment that it begins with."""
     lines = path.read_text(encoding="utf-8").splitlines()
     comment = " ".join(line.lstrip("# ") for line in takewhile(lambda line: line.startswith("#"), lines))
     return comment.partition("Question:")[2].partition("Expectation:")[0].strip()
 
 
 def catalog_text(files: Iterable[Path]) -> str:
-    """Names and questions of a catalog, a line each."""
+    """Return names and questions of a catalog, a line each."""
     named = {path.stem: question_of(path) for path in sorted(files)}
     width = max(map(len, named), default=0)
     return "\n".join(f"  {name:{width}}  {question}" for name, question in named.items())
 
 
 def find_scenario(text: str | None) -> Path:
-    """The file for a catalog name or a path.
+    """Return the file for a catalog name or a path.
 
     Raises `UsageError` with near names, or with the catalog for None; OSError as `looked_up`.
     """
@@ -110,11 +110,13 @@ def find_scenario(text: str | None) -> Path:
 
 
 _OWN = Path(__file__).parents[1].resolve()
-"""Files of the program, which the user behind sudo may be unable to read; others are read with this user's rights."""
+"""Folder of the program's files, which the user behind sudo may be unable to read; others are read with this
+user's rights.
+"""
 
 
 def read_text(path: Path) -> str:
-    """The text of a YAML file.
+    """Return the text of a YAML file.
 
     Raises `UsageError` for one that is too large or, with the line, not UTF-8; `EnvironmentLackingError` for one that
     cannot be read.

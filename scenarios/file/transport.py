@@ -1,6 +1,6 @@
-"""How MRC sends, as a scenario chooses it: every setting of the transport under one name and unit.
+"""Defines how MRC sends, as a scenario chooses it: every setting of the transport under one name and unit.
 
-Defaults and ranges are those of `agent.core`, where each is argued.
+Defaults and ranges are those of `agent.core`, which gives the reasons.
 """
 
 from collections.abc import Callable
@@ -25,14 +25,14 @@ US = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Sets:
-    """What a key sets in the core: the record of settings, its field, and how it gets there from what is written."""
+    """The field of the core's settings that a key sets, and the conversion of its value."""
 
     record: type[Settings]
     name: str
     converted: Callable[[Any], Any]
 
     def __call__(self, schema: dict[str, Any]) -> None:
-        """Nothing for the JSON Schema."""
+        """Add nothing to the JSON Schema."""
 
 
 def _sets(
@@ -45,7 +45,7 @@ def _sets(
     parse: Callable[[Any], Any] | None = None,
     render: Callable[[Any], Any] | None = None,
 ) -> Any:
-    """A key that sets a field of the core's, with its default and range there, counted in `unit`s of its own.
+    """Declare a key that sets a field of the core, with its default and range there, counted in `unit`s of its own.
 
     `default` and `within` where a scenario's are others; `parse` and `render` for values that are written otherwise.
     """
@@ -69,7 +69,7 @@ def _limits(allowed: Range | None, unit: int) -> tuple[float | None, float | Non
 
 
 def _whole(unit: int) -> Callable[[float], int]:
-    """From so many units to whole ones."""
+    """Convert a number of units to whole ones of the core."""
     return lambda value: round(value * unit)
 
 
@@ -78,7 +78,7 @@ def _same(value: Any) -> Any:
 
 
 def set_by(record: type[Settings], *parts: Part) -> dict[str, Any]:
-    """The fields of a record of the core's that keys of these parts set, in its own units."""
+    """Return the fields of a record of the core that keys of these parts set, in its own units."""
     return {
         sets.name: None if (value := getattr(part, key)) is None else sets.converted(value)
         for part in parts
@@ -273,19 +273,20 @@ class Transport(Part):
     """Congestion control."""
 
     def scapy_hosts(self, hosts: int) -> tuple[int, ...]:
-        """Which of so many hosts move packets by Scapy."""
+        """Return which of this many hosts move packets by Scapy."""
         if self.engine == "ring":
             return ()
         return tuple(range(hosts)) if self.engine_hosts is None else tuple(sorted(set(self.engine_hosts)))
 
     @property
     def tail_probe_ns(self) -> int | None:
-        """With its default resolved; None: never."""
+        """Return the interval with its default resolved; None: never."""
         if self.tail_probe_ms is None:
             return self.ack_timeout_ms * MS // TAIL_PROBES_A_TIMEOUT
         return round(self.tail_probe_ms * MS) or None
 
 
 TAIL_PROBES_A_TIMEOUT = 4
-"""A silent path is probed after this part of the timeout: a lost acknowledgement then costs a probe, and not packets
-sent twice. Our choice: long enough that an engine waiting for its core is no silence."""
+"""Share of the timeout after which a silent path is probed: a lost acknowledgement then costs a probe, not packets
+sent twice. Our choice: long enough that an engine waiting for its core is not counted as silence.
+"""

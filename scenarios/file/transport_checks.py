@@ -1,4 +1,4 @@
-"""Whether the settings of a transport fit one another and a fabric, and which of them will surprise. Pure."""
+"""Checks whether the settings of a transport fit one another and a fabric, and warns of surprising ones. Pure."""
 
 from collections.abc import Iterator
 
@@ -14,7 +14,7 @@ from testbed.model.ids import those_there_are
 
 
 def misfits(transport: Transport) -> Iterator[Misfit]:
-    """Settings that contradict one another."""
+    """List settings that contradict one another."""
     ev, packet_bytes = transport.ev, transport.pmtu + NOMINAL_HEADER_BYTES
     if ev.probe_max_interval_ms < ev.probe_interval_ms:
         wrong = f"{ev.probe_max_interval_ms:g} is less than probe_interval_ms, {ev.probe_interval_ms:g}"
@@ -39,7 +39,7 @@ def misfits(transport: Transport) -> Iterator[Misfit]:
 
 
 def ev_count(transport: Transport, planes: int, spines: int) -> int:
-    """EVs of a flow between two leaves."""
+    """Return the number of EVs of a flow between two leaves."""
     profile = transport.ev.profile
     if profile.mode == "exp":
         return len(profile.evs)
@@ -47,7 +47,7 @@ def ev_count(transport: Transport, planes: int, spines: int) -> int:
 
 
 def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfit]:
-    """Settings that this many paths cannot give."""
+    """List settings that this number of paths cannot satisfy."""
     yield from profile_misfits(transport.ev.profile, planes, spines)
     ev, evs = transport.ev, ev_count(transport, planes, spines)
     if ev.profile.mode != "auto":
@@ -65,7 +65,7 @@ def misfits_on(transport: Transport, planes: int, spines: int) -> Iterator[Misfi
 
 
 def engine_misfits(transport: Transport, hosts: int) -> Iterator[Misfit]:
-    """Hosts that a fabric of so many has not."""
+    """List hosts that the fabric does not have."""
     for host in transport.engine_hosts or ():
         if host >= hosts:
             wrong = f"h{host} is not one of {count_text(hosts, 'host')}"
@@ -73,7 +73,7 @@ def engine_misfits(transport: Transport, hosts: int) -> Iterator[Misfit]:
 
 
 def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
-    """What of these settings will surprise, one sentence each."""
+    """Warn of surprising effects of these settings, one sentence each."""
     evs = ev_count(transport, planes, spines)
     active = transport.ev.active or evs
     if transport.loss_rule == "same-ev" and transport.window_pkts < 2 * active:
@@ -87,11 +87,11 @@ def cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]
 
 
 def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
-    """Why the flows' packets will not be spread as SprayCheck expects, one sentence each."""
+    """Explain why the flows' packets will not be spread as SprayCheck expects, one sentence each."""
     if transport.ev.loss_policy != "off":
         yield (
             f"transport.ev.loss_policy is {transport.ev.loss_policy}: when an EV is retired its packets take other "
-            "paths, but detector.expectation is uniform: all paths are expected to get the same; ask for `declared`"
+            "paths, but detector.expectation is uniform: all paths are expected to get equal counts; use `declared`"
         )
     if not transport.ev.profile.is_all:
         yield (
@@ -107,23 +107,23 @@ def measuring_cautions_of(transport: Transport, planes: int, spines: int) -> Ite
 
 
 def leaving_cautions_of(transport: Transport, planes: int, spines: int) -> Iterator[str]:
-    """Why paths over a link that drops will get fewer packets than their share, one sentence each."""
+    """Explain why paths over a link that drops will get fewer packets than their share, one sentence each."""
     ev, evs = transport.ev, planes * spines * transport.copies
     losses = {"paper": "its first loss", "threshold": f"{ev.bad_after} losses within {ev.bad_window_ms:g} ms"}
     if ev.loss_policy in losses:
         yield (
             f"transport.ev.loss_policy is {ev.loss_policy}: an EV is retired at {losses[ev.loss_policy]}, so a path "
-            "that drops is left early, may not get the packets a path told here, and the link may not be named"
+            "that drops is left early, may not get the packets per path shown here, and the link may not be named"
         )
     if ev.active is not None and ev.active < evs:
         yield (
             f"transport.ev.active is {ev.active} of {evs}: spares carry nothing until they take an EV's place, and "
-            "packets a path are told here as if all were in use"
+            "packets per path are shown here as if all were in use"
         )
 
 
 def _idle_settings(transport: Transport) -> Iterator[str]:
-    """Settings that were changed and do nothing."""
+    """List changed settings that have no effect."""
     ev, congestion = transport.ev, transport.congestion
     changed = [name for name in _ADAPTIVE if getattr(ev, name) != getattr(EvTreatment(), name)]
     if ev.loss_policy == "off" and changed:
@@ -139,4 +139,4 @@ def _idle_settings(transport: Transport) -> Iterator[str]:
 _ADAPTIVE = tuple(
     name for name in EvTreatment.model_fields if name not in ("loss_policy", "active", "probe_timeout_ms")
 )
-"""Settings that speak of EVs which change their state."""
+"""Return settings about EVs that change their state."""

@@ -1,4 +1,4 @@
-"""What all parts of a scenario are made of: the base of its models, and its quantities, as numbers or as written."""
+"""Defines the base of a scenario's models, and its quantities, as numbers or as written."""
 
 from typing import Annotated, Any
 
@@ -14,34 +14,34 @@ class Part(BaseModel):
 
 
 def _bytes_of(value: Any) -> Any:
-    """A size such as `16MiB` in bytes; whole numbers pass unchanged."""
+    """Convert a size such as `16MiB` to bytes; whole numbers pass unchanged."""
     return parse_bytes(value) if isinstance(value, str) else value
 
 
 def _rate_text(value: Any) -> str:
-    """A rate as written, once it is known to carry a unit; a bare number is a ValueError with a hint."""
+    """Check that a rate has a unit and return it as written; a bare number is a ValueError with a hint."""
     text = str(value).strip()
     parse_rate(text)
     return text
 
 
 def _bit_rate_text(value: Any) -> str:
-    """A bit rate as written, once it is known to carry a unit and to be more than nothing."""
+    """Check that a bit rate has a unit and is more than zero; return it as written."""
     text = str(value).strip()
     if not parse_bit_rate(text):
-        raise ValueError(f"{text!r} is no rate at all; write it as 10Mbit or 1.5Gbit")
+        raise ValueError(f"{text!r} is a rate of zero; write it as 10Mbit or 1.5Gbit")
     return text
 
 
 def _duration_text(value: Any) -> str:
-    """A duration as written, once it is known to carry a unit."""
+    """Check that a duration has a unit; return it as written."""
     text = str(value).strip()
     parse_duration(text)
     return text
 
 
 def _off(value: Any) -> Any:
-    """YAML 1.1 reads `off` as false."""
+    """Accept false as `off`, because YAML 1.1 reads it so."""
     return "off" if value is False else value
 
 
@@ -82,4 +82,4 @@ Duration = Annotated[
     ),
 ]
 OffIsAWord = BeforeValidator(_off)
-"""For choices of which one is `off`."""
+"""Validator of choices of which one is `off`."""

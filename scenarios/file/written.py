@@ -1,15 +1,15 @@
-"""A value of a document as one writes it there, for complaints about it. Pure."""
+"""Formats a value of a document as it is written there, for errors about it. Pure."""
 
 from typing import Any
 
 import yaml
 
 _LONGEST = 60
-"""Characters (our choice)."""
+"""Most characters (our choice)."""
 
 
 def written(value: Any) -> str:
-    """As `[1, 2]`, `{a: b}`, `true`, `'text'`; `nothing` where there is none. Cut to some words."""
+    """Return `[1, 2]`, `{a: b}`, `true`, `'text'`; `nothing` where there is none. Long values are cut."""
     if value is None:
         return "nothing"
     text = repr(value) if isinstance(value, str) else _flow(value)

@@ -1,1 +1,1 @@
-"""The live view of a lab: what its files and processes tell, as one frame after another."""
+"""Shows a live view of a lab: what its files and processes report, frame by frame."""

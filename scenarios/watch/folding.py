@@ -1,4 +1,4 @@
-"""Lines that are too long for their place go on in the next one, at a blank or behind a comma. Pure."""
+"""Wraps lines that are too long for their place, at a blank or after a comma. Pure."""
 
 import re
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _BEHIND_COMMA = re.compile(r"(?<=,)(?=\S)")
 
 
 def folded(line: Text, width: int | None) -> list[Text]:
-    """As many lines as it takes, the later ones set in; one for a width of None. A longer word stays whole."""
+    """Return as many lines as needed, later ones indented; one for a width of None. A longer word stays whole."""
     if width is None or len(line.plain) <= width:
         return [line]
     lines, now = list[str](), ""
@@ -23,7 +23,7 @@ def folded(line: Text, width: int | None) -> list[Text]:
 
 
 def _pieces(text: str, width: int) -> Iterator[tuple[str, str]]:
-    """Words with the blank before them; a word that no line holds in its parts behind commas."""
+    """Yield words with the blank before them; a word longer than a line is split after commas."""
     for at, word in enumerate(text.split(" ")):
         gap = " " if at else ""
         for part in _BEHIND_COMMA.split(word) if len(word) > width else (word,):

@@ -1,7 +1,7 @@
-"""One picture of a lab: from a `View` to lines that fit a terminal, or to all there is for a pipe. Pure.
+"""Draws one picture of a lab: from a `View` to lines that fit a terminal, or to everything for a pipe. Pure.
 
-Says of each number whether it is measured, requested or estimated. Letters and marks carry everything, colours repeat
-it. Nothing is cut inside a word: what is long goes on in the next line, what has no room is counted.
+Each number is marked as measured, requested or estimated. Letters and marks show everything, colours repeat it.
+Nothing is cut inside a word: long text continues in the next line, and what has no room is counted.
 """
 
 from collections.abc import Sequence
@@ -15,32 +15,36 @@ from scenarios.watch.tables import Lines, detection_lines, fault_lines, flow_lin
 from scenarios.watch.view import LinkView, View
 
 LEAST_WIDTH, LEAST_HEIGHT = 80, 24
-"""What a picture needs (our choice): the size that terminals have when nobody says otherwise."""
+"""Least size of a picture (our choice): the size of terminals by default."""
 
 _BELOW = 9
-"""Lines that the tables below the grid get at least."""
+"""Least lines of the tables below the grid."""
 
 _PIPE = 160
-"""Columns that planes side by side take where no terminal limits them (our choice)."""
+"""Columns for planes side by side where no terminal limits them (our choice)."""
 
 _LINK_NAME = 17
-"""Columns of a link's name, so that numbers stand below each other (our choice: `p0:leaf10>spine10`)."""
+"""Columns of a link's name, so that numbers align (our choice: `p0:leaf10>spine10`)."""
 
 STALE_S = 3
-"""A view older than this says so: the lab is busy, or this machine (our choice)."""
+"""Age from which a view is marked as old: the lab is busy, or this machine (our choice)."""
 
 
 def too_small(width: int, height: int | None) -> str:
-    """Says that a terminal has no room for a picture, in one line; empty where it has. Without a height any will do."""
+    """State in one line that a terminal has no room for a picture; empty where it has. Without a height any will do."""
     if height is None:
-        return "" if width >= LEAST_WIDTH else f"watch needs {LEAST_WIDTH} columns, this has {width}; a pipe takes all"
+        return (
+            ""
+            if width >= LEAST_WIDTH
+            else f"watch needs {LEAST_WIDTH} columns, this terminal has {width}; a pipe shows everything"
+        )
     if width >= LEAST_WIDTH and height >= LEAST_HEIGHT:
         return ""
-    return f"watch needs {LEAST_WIDTH}x{LEAST_HEIGHT}, this is {width}x{height}"
+    return f"watch needs {LEAST_WIDTH}x{LEAST_HEIGHT}, this terminal has {width}x{height}"
 
 
 def whole_frame(view: View) -> Text:
-    """Everything there is, one thing a line and below one another; lines are as long as they are."""
+    """Return everything, one item per line; lines are as long as they are."""
     head = _head(view, 0, None)
     drawn = grid(view, _PIPE, None)
     tables = (_links(view), flow_lines(view, True), host_lines(view, True, None), fault_lines(view, None),
@@ -51,7 +55,9 @@ def whole_frame(view: View) -> Text:
 
 
 def frame(view: View, width: int, height: int | None, age_s: int = 0) -> Text:
-    """The picture for a terminal. With a height of None everything there is; `age_s`: how long ago it was read."""
+    """Return the picture for a terminal. With a height of None it shows everything; `age_s` is the age of the
+    reading.
+    """
     if told := too_small(width, height):
         lines = folded(Text(told, "bold"), max(1, width))
         return _joined(lines if height is None else lines[:height])
@@ -82,12 +88,12 @@ def _head(view: View, age_s: int, width: int | None) -> Lines:
     counts = f"{view.planes} x {view.leaves} leaves x {view.spines} spines"
     head = Text.assemble((f"lab {view.lab}", "bold"), f"  {view.ts[11:19]}Z{stale}  ", (state, "bold"))
     head.append(f"  {counts}, {view.hosts} hosts")
-    troubles = [Text(f"{each}; `spraylab inspect` tells more", "bold red") for each in view.troubles]
+    troubles = [Text(f"{each}; `spraylab inspect` shows more", "bold red") for each in view.troubles]
     return [line for each in (head, *troubles) for line in folded(each, width)]
 
 
 def _with_worst(lines: Sequence[Text], view: View, width: int) -> Lines:
-    """The grid, and beside it, if there is room, the links that have lost most with numbers."""
+    """Draw the grid, and beside it, if there is room, the links with most losses, with numbers."""
     taken = widest(lines)
     room = width - taken - SPACE
     worst = next((told for told in (_links(view), _links(view, short=True)) if widest(told) <= room), None)
@@ -97,7 +103,7 @@ def _with_worst(lines: Sequence[Text], view: View, width: int) -> Lines:
 
 
 def _links(view: View, short: bool = False) -> Lines:
-    """Links that lose, the worst first; in short without the packets sent over them."""
+    """List links that lose packets, the worst first; the short form omits the packets sent over them."""
     lossy = sorted((link for link in view.links if link.loss), key=lambda link: -(link.loss or 0))
     title = "LINKS by loss, estimated" if short else "LINKS by loss: least of any path, estimated"
     room = max((len(link.link) for link in lossy), default=0) if short else _LINK_NAME

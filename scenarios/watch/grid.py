@@ -1,6 +1,6 @@
-"""A plane as a grid of links, leaf by spine, each direction a letter that says how much it loses. Pure.
+"""Draws a plane as a grid of links, leaf by spine; a letter per direction shows its loss. Pure.
 
-Where not everything fits, leaves, spines and planes with something to see come first.
+Where not everything fits, leaves, spines and planes with losses, faults or accusations come first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -11,49 +11,49 @@ from rich.text import Text
 from scenarios.watch.view import LinkView, View
 
 _CLASSES = ((0.0003, "a", "yellow"), (0.003, "b", "yellow"), (0.03, "c", "bold yellow"), (0.3, "d", "bold red"))
-"""Largest loss of a letter's class, each about a power of ten: 0.01 %, 0.1 %, 1 %, 10 %."""
+"""Largest loss rate of each letter's class, about a power of ten each: 0.01 %, 0.1 %, 1 %, 10 %."""
 
 LEGEND = (
     "link up, down by loss: . none  a ~.01%  b ~.1%  c ~1%  d ~10%  e more  - unused",
     "^ v x fault up, down, both; CAPITAL or #: named. Loss of links is estimated.",
 )
-_NOT_SAMPLED = "? not sampled: nobody watched while run {} sent; `spraylab report` shows it"
+_NOT_SAMPLED = "? not sampled: run {} ended before this view; `spraylab report` shows it"
 
 _GAP = 2
 _CELL = 4
-"""Up, down, fault, and a space."""
+"""Columns of a cell: up, down, fault, and a space."""
 
 
 def legend(view: View) -> tuple[str, ...]:
-    """What the cells say, a line each."""
+    """Return the legend of the cells, one line each."""
     return LEGEND if view.sampled else (*LEGEND, _NOT_SAMPLED.format(view.run))
 
 
 Cell = tuple[LinkView | None, LinkView | None]
-"""Up and down; None of which nothing is known."""
+"""Losses up and down; None for links without data."""
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What there is room for."""
+    """The planes, leaves and spines that fit."""
 
     planes: tuple[int, ...]
     leaves: tuple[int, ...]
     spines: tuple[int, ...]
     per_row: int
-    """Planes side by side."""
+    """Number of planes side by side."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """Lines to be shown, and how many planes, leaves and spines had no room."""
+    """Lines to show, and how many planes, leaves and spines had no room."""
 
     lines: tuple[Text, ...]
     left_out: str
 
 
 def grid(view: View, width: int, height: int | None) -> Grid:
-    """All planes in so many columns and at most so many lines, as far as that goes; None: all that there is."""
+    """Draw all planes in this many columns and at most this many lines, as far as they fit; None: no limit."""
     cells: dict[tuple[int, int, int], Cell] = {}
     for link in view.links:
         key = link.plane, link.leaf, link.spine
@@ -86,14 +86,14 @@ def _fitting(view: View, cells: dict[tuple[int, int, int], Cell], width: int, he
 
 
 def _chosen(count: int, room: int, weight: Callable[[int], float]) -> tuple[int, ...]:
-    """As many of so many as there is room for, at least one, the weightiest first; in order."""
+    """Choose as many indices as fit, at least one, those of most weight first; return them in order."""
     if room >= count:
         return tuple(range(count))
     return tuple(sorted(sorted(range(count), key=lambda index: (-weight(index), index))[: max(1, room)]))
 
 
 def _weight(cell: Cell) -> float:
-    """How much there is to see."""
+    """Return how much there is to see."""
     links = [link for link in cell if link is not None]
     return sum((link.loss or 0.0) + 2 * link.named + 2 * bool(link.faults) for link in links)
 
@@ -132,7 +132,7 @@ def _cell(cell: Cell, unread: str) -> Text:
 
 
 def letter(link: LinkView | None, unread: str = "-") -> tuple[str, str]:
-    """How a direction is drawn: its letter, and the style; `unread` where no packet was counted."""
+    """Return the letter and the style of a direction; `unread` where no packet was counted."""
     if link is None or link.loss is None:
         return ("#", "bold red reverse") if link is not None and link.named else (unread, "dim")
     if not link.loss:

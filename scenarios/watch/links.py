@@ -1,7 +1,7 @@
-"""From losses on paths, which senders count, to losses of links, which nobody counts. Pure.
+"""Estimates losses of links, which nobody counts, from losses on paths, which senders count. Pure.
 
-A link that drops a share p of its packets takes as much of every path across it, so it cannot drop more than the
-path across it that loses least. With one path across a link nothing tells its two links apart: both show its loss.
+A link with loss rate p takes that share of the packets of every path across it, so its loss rate is at most that of
+the path with the least loss. With one path across a link, its two links cannot be distinguished: both show its loss.
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from testbed.model.ids import DirectedLink, NodeId
 
 WEIGHTY = 0.1
-"""A path with less than this share of the packets of the busiest path across the link has no say: a handful of packets
-without a loss would hide that of thousands (our choice)."""
+"""Least share of the packets of the busiest path across the link for a path to count: a few packets without a loss
+would hide the losses of thousands (our choice).
+"""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -25,7 +26,7 @@ class PathId:
 
     @property
     def links(self) -> tuple[DirectedLink, DirectedLink]:
-        """Up, then down."""
+        """Return the link up, then the link down."""
         spine = NodeId.spine(self.plane, self.spine)
         up = DirectedLink(self.plane, NodeId.leaf(self.plane, self.source), spine)
         return up, DirectedLink(self.plane, spine, NodeId.leaf(self.plane, self.destination))
@@ -33,27 +34,27 @@ class PathId:
 
 @dataclass(frozen=True, slots=True)
 class PathCount:
-    """Data packets sent over a path, and those of them that the sender took for lost."""
+    """Data packets sent over a path, and those that the sender counted as lost."""
 
     sent: int = 0
     lost: int = 0
 
     def __add__(self, other: "PathCount") -> "PathCount":
-        """Both together."""
+        """Return the sum of both."""
         return PathCount(self.sent + other.sent, self.lost + other.lost)
 
 
 @dataclass(frozen=True, slots=True)
 class LinkLoss:
-    """What is known of one direction of a link."""
+    """Counts and estimated loss of one direction of a link."""
 
     sent: int
     loss: float | None
-    """None when nothing was sent."""
+    """Estimated loss rate; None when nothing was sent."""
 
 
 def link_losses(paths: Mapping[PathId, PathCount]) -> dict[DirectedLink, LinkLoss]:
-    """The loss of each link that a path crosses: an estimate from above, see the head of this module."""
+    """Estimate the loss rate of each link that a path crosses: an upper bound, see the head of this module."""
     across: dict[DirectedLink, list[PathCount]] = {}
     for path, count in paths.items():
         for link in path.links:

@@ -1,6 +1,6 @@
-"""Where the tables below the grid stand: side by side, each as long as there is room, and no room left that one wants.
+"""Places the tables below the grid side by side, each as long as there is room, without wasting lines.
 
-On a narrow terminal flows are to the left, what is broken and who says so to the right, and hosts where lines are free.
+On a narrow terminal flows are on the left, faults and detections on the right, and hosts where lines are free.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,24 +14,24 @@ SPACE = 2
 """Columns between tables."""
 
 _WIDE = 140
-"""Columns from which on tables are wider and tell more, and as much is left beside them (our choice)."""
+"""Columns from which tables are wider and show more, with this many left beside them (our choice)."""
 _WIDE_TABLE = 50
 _NARROW_TABLE = 29
 
 _LEAST_HOSTS = 3
-"""Lines of the hosts' table at least: its head, a host, and how many more there are."""
+"""Least lines of the hosts' table: its head, a host, and how many more there are."""
 
 Column = tuple[int, Lines]
-"""How wide, and what is in it."""
+"""A table's width and content."""
 
 
 def panels(view: View, width: int, height: int | None) -> Lines:
-    """All tables in so many columns and lines; None: as many lines as it takes."""
+    """Arrange all tables in this many columns and lines; None: as many lines as needed."""
     return list(beside(_wide(view, width, height) if width >= _WIDE else _narrow(view, width, height)))
 
 
 def _wide(view: View, width: int, height: int | None) -> list[Column]:
-    """Flows, hosts, news."""
+    """Arrange flows, hosts and news in three columns."""
     flows, hosts = flow_lines(view, True), part(host_lines(view, True, _WIDE_TABLE), height)
     first, second = max(_WIDE_TABLE, widest(flows)), max(_WIDE_TABLE, widest(hosts))
     rest = width - first - second - 2 * SPACE
@@ -40,7 +40,7 @@ def _wide(view: View, width: int, height: int | None) -> list[Column]:
 
 
 def _narrow(view: View, width: int, height: int | None) -> list[Column]:
-    """Flows, then news; hosts below that one of both that has room for them."""
+    """Arrange flows, then news; hosts go below the one that has room for them."""
     flows = flow_lines(view, False)
     hosts = host_lines(view, False, None, alike=height is not None)
     first = max(_NARROW_TABLE, widest(flows), widest(hosts))
@@ -53,7 +53,7 @@ def _narrow(view: View, width: int, height: int | None) -> list[Column]:
 
 
 def _with_flows(flows: Lines, width: int, others: Sequence[Column], height: int | None) -> list[Column]:
-    """The flows' table before others; what has no room there goes on under that which leaves most, with its head."""
+    """Place the flows' table first; what does not fit continues, with its head, where most room is left."""
     if height is None or len(flows) <= height:
         return [(width, flows), *others]
     head, rest = flows[1], flows[height:]
@@ -67,7 +67,7 @@ def _with_flows(flows: Lines, width: int, others: Sequence[Column], height: int 
 
 
 def _news(view: View, height: int | None, width: int) -> Lines:
-    """Faults in force, then the latest detections; each gets what the other leaves, at least half."""
+    """Show faults in force, then the latest detections; each gets what the other leaves, at least half."""
     upper, lower = fault_lines(view, width), detection_lines(view, width)
     if height is None:
         return [*upper, *lower]
@@ -76,12 +76,12 @@ def _news(view: View, height: int | None, width: int) -> Lines:
 
 
 def widest(lines: Sequence[Text]) -> int:
-    """Columns that lines take."""
+    """Return the columns that lines need."""
     return max((len(line.plain) for line in lines), default=0)
 
 
 def beside(columns: Sequence[Column]) -> Iterator[Text]:
-    """Tables side by side as lines."""
+    """Join tables side by side as lines."""
     for at in range(max(len(lines) for _, lines in columns)):
         row = Text()
         for place, (width, lines) in enumerate(columns):
@@ -92,7 +92,7 @@ def beside(columns: Sequence[Column]) -> Iterator[Text]:
 
 
 def cut(line: Text, width: int) -> Text:
-    """The last resort, for a word that is longer than its place."""
+    """Cut a word that is longer than its place."""
     line = line.copy()
     line.truncate(width, overflow="ellipsis")
     return line

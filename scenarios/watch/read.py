@@ -1,6 +1,6 @@
-"""Reads a lab that is up, from outside: its owner and engine workers are asked, detect.jsonl is read as it grows.
+"""Reads a lab that is up, from outside: it asks the owner and engine workers, and reads detect.jsonl as it grows.
 
-Asks for nothing that changes anything.
+No request changes anything.
 """
 
 import time
@@ -21,10 +21,10 @@ from scenarios.watch.view import EvReading, QpReading, Reading
 T = TypeVar("T")
 
 _GOING_DOWN_S = 60.0
-"""Within this an owner that answers no longer has taken its lab down, or never will (our choice)."""
+"""Time within which an owner that no longer answers has taken its lab down, or never will (our choice)."""
 
 _REMOVED_WITHIN_S = 2.0
-"""The folder goes last, a moment after the owner has let go of its lock (our choice, with room)."""
+"""Time until the folder is removed after the owner released its lock (our choice, with room)."""
 
 
 class LabReader:
@@ -38,7 +38,7 @@ class LabReader:
         self._tail = Tail(labdir.detect, labdir.older_detect)
 
     def __enter__(self) -> "LabReader":
-        """Connect to everybody who answers."""
+        """Connect to all processes that answer."""
         with ExitStack() as held:
             held.enter_context(self._owner)
             status = self._owner.ask(Status(), LabStatus)
@@ -57,7 +57,7 @@ class LabReader:
         self._held.close()
 
     def read(self) -> Reading:
-        """The lab at this moment. Raises `LabStateError`, `OwnerFailedError` when there is no answer."""
+        """Return the lab's current state. Raises `LabStateError`, `OwnerFailedError` when there is no answer."""
         status = self._owner.ask(Status(), LabStatus)
         qps: list[QpReading] = []
         evs: list[EvReading] = []
@@ -82,7 +82,8 @@ class LabReader:
 
 
 def ended_in_order(labdir: LabDir) -> bool:
-    """Wait while an owner that has stopped to answer takes its lab down; True when it did, False when it still lives.
+    """Wait while an owner that stopped answering takes its lab down; return whether it did; False when it still
+    runs.
 
     Raises `LabStateError` when it died over it.
     """
@@ -102,4 +103,4 @@ def _rows(rows: object, kind: type[T]) -> list[T]:
 
 
 ANSWERS_NO_MORE = (LabStateError, OwnerFailedError)
-"""What `LabReader.read` raises while a lab goes down."""
+"""Errors that `LabReader.read` raises while a lab goes down."""

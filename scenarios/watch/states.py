@@ -1,4 +1,4 @@
-"""What MRC itself says of paths: entropy values that agents retire and use again, from one reading to the next."""
+"""Lists changes of paths that MRC reports: entropy values that agents retire and use again between two readings."""
 
 from collections.abc import Iterator
 
@@ -6,7 +6,9 @@ from scenarios.watch.view import Detection, EvReading, Reading
 from testbed.model.ids import NodeId
 
 _SAID = {"GOOD": "uses again", "ASSUMED_BAD": "retires", "DENIED": "is denied"}
-"""SKIP is left out: a marked entropy value is passed over once, thousands of times a second under congestion."""
+"""Words for states; SKIP is left out, because a marked entropy value is skipped once, thousands of times a second
+under congestion.
+"""
 
 
 class StateChanges:
@@ -16,7 +18,9 @@ class StateChanges:
         self._states: dict[tuple[int, int, int], str] = {}
 
     def news(self, reading: Reading) -> Iterator[Detection]:
-        """What has changed since the last reading, a line a host and state; a new queue pair's are GOOD at first."""
+        """Return what has changed since the last reading, a line per host and state; a new queue pair's EVs start
+        as GOOD.
+        """
         sending = {(qp.host, qp.qpn) for qp in reading.qps if qp.posted_bytes}
         now = {
             (row.host, row.qpn, row.ev): row
@@ -34,5 +38,5 @@ class StateChanges:
 
 
 def place_of(row: EvReading) -> str:
-    """The path of an entropy value: `p0:spine5`, or `p0` where it turns at the leaf."""
+    """Return the path of an entropy value: `p0:spine5`, or `p0` where it turns at the leaf."""
     return f"p{row.plane}" if row.spine is None else f"p{row.plane}:spine{row.spine}"

@@ -1,6 +1,7 @@
-"""What stands below the grid: flows, hosts' entropy values, faults and detections, each as lines of text. Pure.
+"""Formats what stands below the grid: flows, hosts' entropy values, faults and detections, each as lines of text.
+Pure.
 
-Two forms: narrow for a small terminal, wide with more columns and the paths in question.
+There are two forms: narrow for a small terminal, and wide with more columns and the affected paths.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +20,7 @@ _STATES = ("GOOD", "ASSUMED_BAD", "DENIED", "SKIP")
 
 
 def part(lines: Lines, height: int | None, what: str = "lines") -> Lines:
-    """As many lines as there is room for; the last one says how many are missing, and of what."""
+    """Return as many lines as fit; the last one states how many are missing, and of what."""
     if height is None or len(lines) <= height:
         return lines
     kept = max(0, height - 1)
@@ -50,19 +51,21 @@ def _flow(flow: FlowView, wide: bool) -> Text:
 
 
 def _done_text(flow: FlowView) -> str:
-    """Of all that it will send, 100% only when that is acknowledged; `-` when time decides how much that is."""
+    """Return the share of the flow that is acknowledged; 100% only when all is, and `-` when time decides the
+    amount.
+    """
     if flow.total_bytes is None:
         return "-"
     return f"{int(100 * flow.acked_bytes / flow.total_bytes)}%"
 
 
 def _rate_text(mbps: float) -> str:
-    """With a decimal where that says something."""
+    """Format with a decimal where it is significant."""
     return f"{mbps:,.1f}" if mbps < 1000 else f"{mbps:,.0f}"
 
 
 def host_lines(view: View, wide: bool, width: int | None, alike: bool = False) -> Lines:
-    """A line a host, those with EVs out of use first; on a wide terminal the paths of these, too.
+    """List one line per host, those with EVs out of use first; on a wide terminal with the paths of these.
 
     With `alike` hosts share a line if nothing of theirs is out of use and their numbers are the same.
     """
@@ -79,7 +82,7 @@ def host_lines(view: View, wide: bool, width: int | None, alike: bool = False) -
 
 
 def _alike(hosts: Sequence[HostEvs]) -> list[HostEvs]:
-    """The same, with as many as are alike in place of a host's name."""
+    """Return the same line, with the number of equal hosts in place of a host's name."""
     groups: dict[tuple[str, ...], list[HostEvs]] = {}
     for each in hosts:
         key = (each.host,) if each.not_good else tuple(f"{name} {count}" for name, count in each.states.items())
@@ -103,7 +106,7 @@ def _host(evs: HostEvs, width: int | None) -> Lines:
 
 
 def fault_lines(view: View, width: int | None) -> Lines:
-    """What is in force, as the kernel holds it."""
+    """List the faults in force, as the kernel holds them."""
     told = [*map(_fault, view.faults), *map(_planned, view.planned)]
     faults = [line for fault in told for line in folded(fault, width)]
     return [*folded(Text("FAULTS, counted by the kernel", "bold"), width), *(faults or [Text("none")])]
@@ -118,14 +121,14 @@ def _fault(fault: FaultView) -> Text:
 
 
 def _planned(planned: PlannedView) -> Text:
-    """Of a fault that is not in force now, as a flap in its open phase."""
+    """Describe a fault that is not in force now, as a flap in its open phase."""
     at = f"at {planned.at[11:19]}" if planned.at else ""
     when = " or ".join(filter(None, (at, planned.event and f"on {planned.event}")))
     return Text(f"{planned.link} {fault_text(planned.kind, planned.requested)} not in force now, set {when}", "dim")
 
 
 def detection_lines(view: View, width: int | None) -> Lines:
-    """Verdicts by kind, then what is accused, the latest first."""
+    """List verdicts by kind, then what is accused, the latest first."""
     lines = [Text(f"DETECTED in run {view.run}" if view.run else "DETECTED", "bold")]
     links, paths = _by_kind(view.verdicts), _by_kind(view.paths)
     lines += folded(Text(f"links: {links or 'none yet'}; paths: {paths or 'none yet'}", "dim"), width)

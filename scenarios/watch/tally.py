@@ -1,6 +1,6 @@
-"""From readings of a lab, one after the other, to what is shown: differences, sums of the latest run, what is accused.
+"""Computes what is shown from consecutive readings of a lab: differences, sums of the latest run, accusations.
 
-No clock and no files: a reading says when it was made.
+It uses no clock and no files: a reading states its time.
 """
 
 from collections import Counter, deque
@@ -29,7 +29,7 @@ from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 
 MOST_DETECTIONS = 100
-"""Kept; more than any screen is high (our choice)."""
+"""Most detections kept; more than any screen is high (our choice)."""
 
 _GOOD = "GOOD"
 _ACTS = {"DENY": "denied by", "ALLOW": "allowed again by", "DENY_REFUSED": "not denied, too few would be left, for"}
@@ -38,7 +38,7 @@ _Qp = tuple[int, int]
 
 
 class Tally:
-    """Remembers the last reading, and of the latest run what was sent, lost, judged and accused."""
+    """Keeps the last reading, and what the latest run sent, lost, judged and accused."""
 
     def __init__(self, fabric: Fabric) -> None:
         between = (link for link in fabric.links() if link.lower.role is Role.LEAF)
@@ -51,12 +51,12 @@ class Tally:
         self._counted: dict[tuple[int, int, int], PathCount] = {}
         self._paths: dict[PathId, PathCount] = {}
         self._said: dict[str, Said] = {}
-        """What SprayCheck says of the run, by expectation."""
+        """SprayCheck's reports of the run, by expectation."""
         self._detections = deque[Detection](maxlen=MOST_DETECTIONS)
         self._states = StateChanges()
 
     def take(self, reading: Reading) -> View:
-        """What is to be shown after this reading."""
+        """Return what to show after this reading."""
         status = reading.status
         if status.epoch != self._run:
             self._begin(status.epoch)
@@ -76,7 +76,7 @@ class Tally:
         self._detections.clear()
 
     def _count(self, reading: Reading) -> None:
-        """Add what was sent and lost since the last reading to the paths of the run."""
+        """Add packets sent and lost since the last reading to the paths of the run."""
         peers = {(qp.host, qp.qpn): qp.peer for qp in reading.qps}
         counted = {}
         for row in reading.evs:
@@ -88,7 +88,7 @@ class Tally:
         self._counted = counted
 
     def _hear(self, records: Iterable[Fields]) -> None:
-        """Take up what SprayCheck and the controller say of the latest run."""
+        """Add what SprayCheck and the controller report of the latest run."""
         for record in (each for each in records if each.get("epoch") == self._run):
             if record["event"] in _ACTS:
                 text = f"{record['link']} {_ACTS[record['event']]} {record['by']}"
@@ -107,7 +107,7 @@ class Tally:
             self._detections.append(Detection(now.ts, now.node, text))
 
     def _conclusions(self, what: str) -> Counter[str]:
-        """How many `paths` or `links` are what, by the expectation that decides."""
+        """Count `paths` or `links` by verdict, for the expectation that decides."""
         said = self._said.get(self._deciding or "") or next(iter(self._said.values()), Said(""))
         return Counter(each.verdict for each in getattr(said, what).values())
 
@@ -139,7 +139,9 @@ class Tally:
         )
 
     def _sampled(self, reading: Reading) -> bool:
-        """Whether the counts of paths tell of the latest run: there was none, or it goes on, or some were read."""
+        """Return whether the counts of paths belong to the latest run: there was none, or it runs, or some were
+        read.
+        """
         return not reading.status.epoch or reading.running or any(count.sent for count in self._paths.values())
 
     def _links(self, status: LabStatus) -> Iterator[LinkView]:
@@ -152,7 +154,7 @@ class Tally:
 
 
 def _path_of(row: EvReading, peers: dict[_Qp, int], hosts_per_leaf: int) -> PathId | None:
-    """Where packets of an entropy value go; None for a path that turns at the leaf."""
+    """Return the path of packets of an entropy value; None for a path that turns at the leaf."""
     peer = peers.get((row.host, row.qpn))
     if row.spine is None or peer is None:
         return None
@@ -160,7 +162,7 @@ def _path_of(row: EvReading, peers: dict[_Qp, int], hosts_per_leaf: int) -> Path
 
 
 def _grown(now: PathCount, before: PathCount | None) -> PathCount:
-    """What came on top; all of it when the counters have begun anew."""
+    """Return the increase; the whole value when the counters have restarted."""
     if before is None or now.sent < before.sent or now.lost < before.lost:
         return now
     return PathCount(now.sent - before.sent, now.lost - before.lost)
@@ -213,14 +215,14 @@ def _fault(state: FaultState) -> FaultView:
 
 
 def _planned(status: LabStatus) -> Iterator[PlannedView]:
-    """Faults that a timeline will set; what will be cleared is in force, and is shown as such."""
+    """List faults that a timeline will set; those that it will clear are in force, and are shown as such."""
     for each in status.planned:
         if each.act == "set":
             yield PlannedView(each.link, each.kind, each.requested_text, each.act, each.at, each.event)
 
 
 def _accusation(said: Localize) -> str:
-    """What is accused, by which verdicts; alike for records between which nothing of it has changed."""
+    """Return what is accused, by which verdicts, as a key that is equal for records without a change."""
     named = "; ".join((*said.links, *open_sets(said.candidates, said.fewest), *said.common)) or "no link"
     owed = ", preliminary" if said.pending and (said.links or said.candidates) else ""
     return f"names {named} ({said.expectation}{owed})"

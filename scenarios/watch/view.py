@@ -1,6 +1,6 @@
-"""What `spraylab watch` reads of a lab at one moment, and what it shows of it. Values only.
+"""Defines what `spraylab watch` reads of a lab at one moment, and what it shows of it. Values only.
 
-Every number is measured, but for `LinkView.loss`, which is estimated (`scenarios.watch.links`).
+Every number is measured, except `LinkView.loss`, which is estimated (`scenarios.watch.links`).
 """
 
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from scenarios.lab.protocol import LabStatus
 
 
 class QpReading(msgspec.Struct, frozen=True):
-    """A queue pair, as its worker tells (other fields are left aside)."""
+    """A queue pair, as its worker reports it (other fields are ignored)."""
 
     host: int
     qpn: int
@@ -23,13 +23,13 @@ class QpReading(msgspec.Struct, frozen=True):
     packets_rtx: int
     peer_qpn: int | None = None
     total_bytes: int | None = None
-    """Payload bytes posted when its program ends; None when time decides."""
+    """Payload bytes that its program will have posted at its end; None when time decides."""
     only_barriers: bool = False
-    """It carries barriers of a collective or of `perf` and no data."""
+    """Whether it carries only barriers of a collective or of `perf`."""
 
 
 class EvReading(msgspec.Struct, frozen=True):
-    """An entropy value of a queue pair, as its worker tells (other fields are left aside)."""
+    """An entropy value of a queue pair, as its worker reports it (other fields are ignored)."""
 
     host: int
     qpn: int
@@ -45,7 +45,7 @@ class EvReading(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Reading:
-    """A lab at one moment."""
+    """The state of a lab at one moment."""
 
     mono_ns: int
     ts: str
@@ -55,14 +55,14 @@ class Reading:
     qps: tuple[QpReading, ...] = ()
     evs: tuple[EvReading, ...] = ()
     records: tuple[Fields, ...] = ()
-    """Of detect.jsonl, those that came since the last reading."""
+    """Records of detect.jsonl since the last reading."""
     silent: tuple[str, ...] = ()
-    """Engine workers that did not answer."""
+    """Names of engine workers that did not answer."""
 
 
 @dataclass(frozen=True)
 class LinkView:
-    """One direction of a link between switches that packets have crossed, that has a fault or that is accused."""
+    """One direction of a link between switches that packets crossed, that has a fault or that is accused."""
 
     link: str
     plane: int
@@ -70,13 +70,13 @@ class LinkView:
     spine: int
     up: bool
     sent: int
-    """Data packets sent in this run over paths across it, as senders count."""
+    """Data packets sent in this run over paths across it, counted by senders."""
     loss: float | None
-    """Estimated: the least share that any of those paths lost, as senders count; None when nothing was sent."""
+    """Estimated: the lowest loss rate of those paths, counted by senders; None when nothing was sent."""
     faults: int
-    """In force on it."""
+    """Faults in force on it."""
     named: bool
-    """By SprayCheck, in this run, so far."""
+    """Whether SprayCheck names it, in this run, so far."""
 
 
 @dataclass(frozen=True)
@@ -86,17 +86,17 @@ class FlowView:
     source: str
     destination: str
     qpn: int
-    """At the source, by which `inspect` and `agent.jsonl` know it."""
+    """Queue pair at the source, by which `inspect` and `agent.jsonl` identify it."""
     state: str
     posted_bytes: int
     acked_bytes: int
     resent: int
     goodput_bps: float | None
-    """Payload acknowledged since the last reading; None at the first one."""
+    """Rate of payload acknowledged since the last reading; None at the first one."""
     destination_qpn: int | None = None
-    """At the destination, by which packets, verdicts, report and summary know it."""
+    """Queue pair at the destination, by which packets, verdicts, report and summary identify it."""
     total_bytes: int | None = None
-    """All that it will send, also what is not posted yet; None when time decides."""
+    """Payload bytes that it will send, including those not posted yet; None when time decides."""
 
 
 @dataclass(frozen=True)
@@ -106,18 +106,18 @@ class HostEvs:
     host: str
     states: dict[str, int]
     not_good: tuple[str, ...]
-    """As `p0:spine5 ASSUMED_BAD`, each once."""
+    """Paths and states such as `p0:spine5 ASSUMED_BAD`, each once."""
 
 
 @dataclass(frozen=True)
 class FaultView:
-    """A fault that was asked for and what the kernel says of it."""
+    """A requested fault and the kernel's state of it."""
 
     link: str
     kind: str
     requested: str
     in_force: str
-    """`nothing` or `removed` when the kernel does not hold it."""
+    """The kernel's state; `nothing` or `removed` when the kernel does not hold it."""
     seen: int
     dropped: int
     by: str
@@ -125,7 +125,7 @@ class FaultView:
 
 @dataclass(frozen=True)
 class PlannedView:
-    """What a timeline will do next."""
+    """The next step of a timeline."""
 
     link: str
     kind: str
@@ -133,7 +133,7 @@ class PlannedView:
     act: str
     """`set` or `clear`."""
     at: str | None
-    """By the clock; None while it waits for an event only."""
+    """Clock time of the step; None while it waits only for an event."""
     event: str | None
 
 
@@ -148,35 +148,35 @@ class Detection:
 
 @dataclass(frozen=True)
 class View:
-    """Everything that is shown. Of the latest run: links, verdicts, detections; of this moment: the rest."""
+    """Everything that is shown. Links, verdicts and detections are of the latest run, the rest is current."""
 
     lab: str
     ts: str
     started: str
     run: int
-    """0 before the first."""
+    """Number of the latest run; 0 before the first."""
     running: bool
     planes: int
     leaves: int
     spines: int
     hosts: int
     seconds: float | None
-    """Between the last two readings: what goodput is an average over."""
+    """Time between the last two readings, over which goodput is averaged."""
     links: tuple[LinkView, ...]
     flows: tuple[FlowView, ...]
     evs: tuple[HostEvs, ...]
     faults: tuple[FaultView, ...]
     verdicts: dict[str, int]
-    """On links, by the expectation that decides: how many are `failed`, `healthy`, `undecided`."""
+    """Number of links that are `failed`, `healthy`, `undecided`, by the expectation that decides."""
     paths: dict[str, int]
-    """On paths: how many are `failed`, `healthy`, `insufficient`."""
+    """Number of paths that are `failed`, `healthy`, `insufficient`."""
     detections: tuple[Detection, ...]
-    """Oldest first."""
+    """Detections, oldest first."""
     troubles: tuple[str, ...]
     """Processes of the lab that have died or do not answer."""
     planned: tuple[PlannedView, ...] = ()
-    """Of faults that are not in force now and will be."""
+    """Timeline steps of faults that are not in force now and will be."""
     barriers: int = 0
-    """Queue pairs that carry only barriers; they are no flows."""
+    """Number of queue pairs that carry only barriers; they are no flows."""
     sampled: bool = True
     """Whether anything that the latest run sent was read; False when it ended before the view began."""

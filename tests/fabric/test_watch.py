@@ -105,7 +105,7 @@ def test_without_a_terminal_one_plain_frame_and_json(lab: Lab) -> None:
     assert [line for line in shown.splitlines() if line.startswith(("LINKS", "FLOWS", "EVs", "FAULTS", "DETECTED"))]
     with watching(lab, (60, 15)) as small:
         shown_small = small.wait(lambda text: "watch needs" in text, 20, "that it is too small")
-        assert [line for line in shown_small if line] == ["watch needs 80x24, this is 60x15"]
+        assert [line for line in shown_small if line] == ["watch needs 80x24, this terminal has 60x15"]
     view = lab.json("watch", "--once")
     assert (view["planes"], view["run"], view["flows"]) == (1, 0, [])
     stream = lab.start("watch", "--json")

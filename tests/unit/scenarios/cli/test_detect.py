@@ -198,9 +198,9 @@ def test_what_a_folder_does_not_hold_is_said(tmp_path: Path) -> None:
     ("words", "told"),
     [
         (("gray", "--follow"), "--follow applies to the lab that is up, but RUN is over"),
-        (("gray", "--all-runs"), "--all-runs is of the lab"),
-        (("gray", "--lab", "mine"), "--lab is of the lab"),
-        (("--runs", "elsewhere", "--follow"), "--follow is of the lab"),
+        (("gray", "--all-runs"), "--all-runs applies to the lab"),
+        (("gray", "--lab", "mine"), "--lab applies to the lab"),
+        (("--runs", "elsewhere", "--follow"), "--follow applies to the lab"),
     ],
 )
 def test_options_of_a_lab_and_of_a_run_are_not_mixed(words: tuple[str, ...], told: str) -> None:

@@ -43,7 +43,7 @@ def test_yaml_reads_off_as_false_and_it_is_meant_as_a_word() -> None:
 
 def test_measuring_needs_all_paths_alike() -> None:
     (policy,) = measuring_cautions_of(transport(ev={"loss_policy": "paper"}), 2, 8)
-    assert "all paths are expected to get the same" in policy
+    assert "all paths are expected to get equal counts" in policy
     (active,) = measuring_cautions_of(transport(ev={"active": 8}), 2, 8)
     assert "transport.ev.active is 8 of 16" in active
 

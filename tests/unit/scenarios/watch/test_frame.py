@@ -146,7 +146,7 @@ def test_a_pipe_gets_all_spines() -> None:
 def test_a_terminal_that_is_too_small_is_told_so_and_no_word_is_cut(width: int, height: int) -> None:
     told = lines(large_view(), width, height)
     assert len(told) <= height
-    whole = f"watch needs 80x24, this is {width}x{height}"
+    whole = f"watch needs 80x24, this terminal has {width}x{height}"
     assert whole.split()[: len(" ".join(told).split())] == " ".join(told).split()
     assert height < 3 or " ".join(" ".join(told).split()) == whole
 
@@ -154,8 +154,14 @@ def test_a_terminal_that_is_too_small_is_told_so_and_no_word_is_cut(width: int, 
 def test_one_frame_needs_columns_only() -> None:
     assert too_small(LEAST_WIDTH, None) == ""
     assert too_small(LEAST_WIDTH, LEAST_HEIGHT) == ""
-    assert lines(large_view(), 60, None) == ["watch needs 80 columns, this has 60; a pipe takes all"]
-    assert lines(large_view(), 40, None) == ["watch needs 80 columns, this has 40; a", "  pipe takes all"]
+    assert lines(large_view(), 60, None) == [
+        "watch needs 80 columns, this terminal has 60; a pipe shows",
+        "  everything",
+    ]
+    assert lines(large_view(), 40, None) == [
+        "watch needs 80 columns, this terminal",
+        "  has 40; a pipe shows everything",
+    ]
 
 
 def test_everything_is_there_when_no_height_is_given() -> None:

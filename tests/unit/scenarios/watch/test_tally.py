@@ -57,7 +57,7 @@ def test_a_run_that_ended_before_the_view_began_is_not_sampled() -> None:
     assert not unread.sampled
     shown = whole_frame(unread).plain
     assert "leaf0 ??" in shown
-    assert "not sampled: nobody watched while run 1 sent" in shown
+    assert "not sampled: run 1 ended before this view" in shown
     assert Tally(FABRIC).take(replace(ended, status=status(epoch=0))).sampled
     watched = Tally(FABRIC)
     watched.take(reading(0.0, qps=(sender(1),), evs=(ev(1, 1, 1000),)))
