@@ -30,11 +30,11 @@ from scenarios.errors import EnvironmentLackingError, RunStalledError, Scenarios
 from scenarios.ev_profiles import EvProfile as EvProfile
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on
-from scenarios.lab.agents import started_agents
 from scenarios.lab.client import Worker
-from scenarios.lab.deploy import worker_of
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
-from scenarios.lab.qp_settings import qp_settings_of
+from scenarios.lab.start.agents import started_agents
+from scenarios.lab.start.deploy import worker_of
+from scenarios.lab.start.qp_settings import qp_settings_of
 from scenarios.memory_room import require_room
 from scenarios.run.attached import attached
 from testbed.errors import UnknownNameError

@@ -1,6 +1,6 @@
 """What is said to the lab's owner over its unix socket, and what it answers: one JSON object a line.
 
-Only the words: `scenarios.lab.client` speaks them, `scenarios.lab.owner` answers.
+Only the words: `scenarios.lab.client` speaks them, `scenarios.lab.owner.process` answers.
 """
 
 from enum import StrEnum

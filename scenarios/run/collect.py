@@ -15,7 +15,7 @@ from results.metrics import NS, per_second, seconds
 from results.records.rejected import rejected_since
 from results.summary import FlowResult, Injected, Reordering
 from scenarios.lab.protocol import FaultState
-from scenarios.run.expect import MachineCounts
+from scenarios.run.judge.expect import MachineCounts
 from scenarios.workload.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role

@@ -19,10 +19,10 @@ from results.records.source_code import SourceCode
 from results.records.topology import topology_document
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
 from scenarios.file.plan import Plan
-from scenarios.lab.disk_room import KEPT_BYTES
+from scenarios.lab.start.disk_room import KEPT_BYTES
 from scenarios.own_code import own_code
 from scenarios.run import collect
-from scenarios.run.judging import Judged, summary_of
+from scenarios.run.judge.summary import Judged, summary_of
 from scenarios.run.order import LabInUse, Listener, Recorded, RunOrder
 from scenarios.run.repeating import repeating_of
 from scenarios.run.unwritten import TRUTH_BYTES, KeptRoom, Unwritten

@@ -1,6 +1,6 @@
 """How flows and this machine fare during a run, into its folder: what came through, what was lost, how busy it was.
 
-Read at the edge, judged by nobody here; `scenarios.run.expect` judges the difference between start and end.
+Read at the edge, judged by nobody here; `scenarios.run.judge.expect` judges the difference between start and end.
 """
 
 import time

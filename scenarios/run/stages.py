@@ -25,14 +25,14 @@ from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, mis
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
-from scenarios.lab.capture_flaws import flaw_of, is_doubtful
 from scenarios.lab.client import Owner, not_up
-from scenarios.lab.deploy import fewer_workers_text
-from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
-from scenarios.lab.launch import Launched, OwnerSettings, launch
-from scenarios.lab.readiness import (
+from scenarios.lab.owner.capture_flaws import flaw_of, is_doubtful
+from scenarios.lab.start.deploy import fewer_workers_text
+from scenarios.lab.start.disk_room import full_disk_text
+from scenarios.lab.start.launch import Launched, OwnerSettings, launch
+from scenarios.lab.start.readiness import (
     is_per_leaf,
     lacks_of_capture,
     lacks_of_folder,
@@ -45,10 +45,10 @@ from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.attached import attached, idle_processes
 from scenarios.run.changes import changes_text
-from scenarios.run.expect import unmeasured_text
-from scenarios.run.measuring import announced_sendings, measuring_of, verdicts_wanted
+from scenarios.run.judge.expect import unmeasured_text
+from scenarios.run.judge.measuring import announced_sendings, measuring_of, verdicts_wanted
+from scenarios.run.judge.power import warnings_of
 from scenarios.run.order import LabInUse, Listener, Readings, RunOrder
-from scenarios.run.power import warnings_of
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import Unwritten
 from scenarios.run.waits import WAITS_AFTER_S, waits_text

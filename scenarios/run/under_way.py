@@ -6,7 +6,7 @@ from faults.timeline.timing import ALWAYS, Event, Timing
 from results.metrics import NS
 from results.numbers_text import count_text
 from scenarios.file.plan import Flow, Plan, PlannedFault
-from scenarios.run.crossing import crosses
+from scenarios.run.judge.leaf_crossings import crosses
 
 
 def may_meet(flow: Flow, timing: Timing) -> bool:

@@ -13,7 +13,7 @@ import msgspec
 from agent.host.control import requests as ask
 from agent.host.programs import requests as program
 from scenarios.errors import RunStalledError, WorkerFailedError
-from scenarios.lab.deploy import worker_of
+from scenarios.lab.start.deploy import worker_of
 
 STALLED_AFTER_S = 60.0
 """Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""

@@ -3,7 +3,7 @@
 from agent.host.control import requests as ask
 from scenarios.file.transport import Transport
 from scenarios.file.windows import fitting_window
-from scenarios.lab.qp_settings import qp_settings_of
+from scenarios.lab.start.qp_settings import qp_settings_of
 from testbed.model.fabric import Fabric
 
 

@@ -14,8 +14,8 @@ from scenarios.file.collective_plan import Sending
 from scenarios.file.model import Events
 from scenarios.file.plan import Flow, Plan
 from scenarios.lab.client import Worker
-from scenarios.lab.deploy import worker_of
-from scenarios.lab.qp_settings import paced, qp_settings_of
+from scenarios.lab.start.deploy import worker_of
+from scenarios.lab.start.qp_settings import paced, qp_settings_of
 from scenarios.workload.jobs import Way
 from scenarios.workload.running_jobs import CollectiveOutcome, RunningJobs
 

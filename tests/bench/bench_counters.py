@@ -24,9 +24,9 @@ import numpy as np
 from agent.host.settings import WorkerSettings
 from agent.spraycheck.leaf import dataplane
 from agent.wire.array.encode import write_frame_bytes
-from scenarios.lab.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
+from scenarios.lab.start.deploy import MeasuredLeaf, measured_leaves, worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.bench.subject import Goodput, measure

@@ -27,8 +27,8 @@ from faults.inject import injector_of
 from faults.kinds import RandomDrop
 from faults.mechanisms.base import Tally, target_of
 from faults.quantities import parse_rate
-from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import parse_link

@@ -19,8 +19,8 @@ import msgspec
 from agent.host.settings import WorkerSettings
 from agent.io.engine import Engine
 from agent.io.runtime import HostRuntime
-from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start.deploy import worker_settings
 from testbed.model.fabric import Fabric
 from tests.bench import joined_rings
 from tests.bench.bench_transport import LAB, SPEC

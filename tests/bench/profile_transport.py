@@ -26,8 +26,8 @@ from agent.io.runtime import HostRuntime
 from agent.wire.array import decode, encode
 from agent.wire.array.encode import write_frame_bytes
 from agent.wire.validate import blocks as verdicts
-from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric
 from tests.bench.bench_transport import LAB, SPEC, go_first

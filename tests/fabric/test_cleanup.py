@@ -81,7 +81,7 @@ def owner_of(lab: Lab) -> int:
     """Number of the owner process, found before it has written any file."""
     for process in marked(lab.name):
         command = Path(f"/proc/{process.pid}/cmdline").read_bytes().split(b"\0")
-        if b"scenarios.lab.owner" in command:
+        if b"scenarios.lab.owner.process" in command:
             return process.pid
     raise AssertionError("no owner")
 

@@ -13,8 +13,8 @@ from faults.inject import Injector, injector_of
 from faults.journal import outstanding
 from faults.targets import chosen_of
 from results.files.event_log import read_records
-from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.injections import Injections
 from scenarios.lab.protocol import FaultSet
 from testbed.emulation.network import FabricNet
 from testbed.errors import MissingFeatureError

@@ -13,14 +13,14 @@ from agent.host.records.event_log import EventLog
 from results.files.user_files import write_file
 from results.summary import Summary
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError
-from scenarios.lab import disk_room
-from scenarios.lab.captures import CapturePlace, Captures
-from scenarios.lab.children import Children
-from scenarios.lab.disk_room import KEPT_BYTES
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.captures import CapturePlace, Captures
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import ChildStatus, LabStatus
-from scenarios.lab.readiness import lacks_of_folder
+from scenarios.lab.start import disk_room
+from scenarios.lab.start.children import Children
+from scenarios.lab.start.disk_room import KEPT_BYTES
+from scenarios.lab.start.readiness import lacks_of_folder
 from scenarios.run import stages
 from scenarios.run.samples import Samples
 from scenarios.run.unwritten import TRUTH_BYTES, FolderIncompleteError, KeptRoom, Unwritten

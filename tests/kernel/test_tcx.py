@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.lab import deploy
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start import deploy
 from testbed.emulation.network import FabricNet
 from testbed.errors import KernelError
 from testbed.kernel.bpf import tcx

@@ -16,9 +16,9 @@ from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import LabStateError
-from scenarios.lab.capture_flaws import flaw_of
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.capture_flaws import flaw_of
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
 from testbed.model.ids import parse_link
 
@@ -40,7 +40,7 @@ def command() -> None:
 @told
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Capture both ends of LINKS until `capture stop`."""
-    from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, require
+    from scenarios.lab.start.readiness import lacks_of_capture, lacks_of_folder, require
 
     require_root()
     require((*lacks_of_folder(runs), *lacks_of_capture()))

@@ -17,8 +17,8 @@ from scenarios.cli.output import Output
 from scenarios.cli.quantities import Whole
 from scenarios.errors import LabStateError, ScenariosError, UsageError
 from scenarios.lab.client import Owner, not_up
-from scenarios.lab.fault_list import fault_list
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.fault_list import fault_list
 from scenarios.lab.protocol import FaultClear, Faults, FaultSet, FaultShow
 
 each_direction = click.option("--each", is_flag=True, help="Print one row per direction, even if there are many.")

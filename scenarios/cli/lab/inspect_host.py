@@ -78,7 +78,7 @@ def _host_named(name: str, fabric: Fabric) -> NodeId:
 
 
 def _ask(labdir: LabDir, host: NodeId, request: ask.Request) -> Row:
-    from scenarios.lab.deploy import worker_of
+    from scenarios.lab.start.deploy import worker_of
 
     state = read_state(labdir)
     if state is None:

@@ -21,7 +21,7 @@ from testbed.tools import tool_path
 
 if TYPE_CHECKING:
     from scenarios.file.model import Scenario
-    from scenarios.lab.launch import OwnerSettings
+    from scenarios.lab.start.launch import OwnerSettings
 
 
 @click.command("up")
@@ -50,9 +50,9 @@ def command(
     from scenarios.file.load import load_scenario
     from scenarios.file.model import Topology
     from scenarios.file.transport import Transport
-    from scenarios.lab.deploy import fewer_workers_text
-    from scenarios.lab.launch import launch
-    from scenarios.lab.readiness import is_per_leaf, lacks_of_lab, require
+    from scenarios.lab.start.deploy import fewer_workers_text
+    from scenarios.lab.start.launch import launch
+    from scenarios.lab.start.readiness import is_per_leaf, lacks_of_lab, require
 
     chosen = load_scenario(find_scenario(scenario)) if scenario else None
     base = (chosen.topology if chosen else Topology()).model_dump()
@@ -81,8 +81,8 @@ def _settings(
     labdir: LabDir, spec: FabricSpec, scenario: "Scenario | None", workers: int | Literal["per-host"] | None
 ) -> "OwnerSettings":
     from scenarios.file.plan import plan_of
-    from scenarios.lab.launch import OwnerSettings
-    from scenarios.run.measuring import measuring_of
+    from scenarios.lab.start.launch import OwnerSettings
+    from scenarios.run.judge.measuring import measuring_of
 
     settings = OwnerSettings(
         labdir.lab,

@@ -15,7 +15,7 @@ from testbed.marks import marked_environment
 from testbed.model.ids import namespace_name, parse_node
 from testbed.tools import clean_environment, find_tool
 
-CONSOLE = "scenarios.lab.scapy_console"
+CONSOLE = "scenarios.lab.packets.scapy_console"
 _KEPT = ("TERM", "COLUMNS", "LINES", "NO_COLOR")
 """Variables that are kept of the caller's environment: they describe the terminal, and none names a file."""
 

@@ -13,8 +13,8 @@ from results.captures.packets import Captured, Direction, Interface
 from results.captures.pcapng_writer import PcapngWriter
 from scenarios.cli.output import Output
 from scenarios.lab.lab_dir import LabDir, LabState
-from scenarios.lab.packet_words import Filter, PacketWords, line_of
-from scenarios.lab.sniffing import Heard, Listening
+from scenarios.lab.packets.packet_words import Filter, PacketWords, line_of
+from scenarios.lab.packets.sniffing import Heard, Listening
 from testbed.model.ids import DirectedLink
 
 _LINKTYPE_ETHERNET = 1

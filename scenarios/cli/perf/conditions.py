@@ -6,7 +6,7 @@ from results.numbers_text import count_text
 from scenarios.cli.lab.fault_table import fault_rows, planned_rows
 from scenarios.lab.client import Owner
 from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow
-from scenarios.run.expect import BUSY_SHARE, QUIET_SHARE
+from scenarios.run.judge.expect import BUSY_SHARE, QUIET_SHARE
 from scenarios.workload.perf_counts import PerfCounts
 
 

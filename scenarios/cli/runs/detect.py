@@ -27,7 +27,7 @@ from scenarios.lab.protocol import RUNNING, STOPPED, LabStatus, Status
 POLL_S = 0.2
 
 SPRAYCHECK = "spraycheck"
-"""Name of the monitor's process, as in `scenarios.lab.deploy`; leaves' own processes have it as a prefix.
+"""Name of the monitor's process, as in `scenarios.lab.start.deploy`; leaves' own processes have it as a prefix.
 Importing that module takes long.
 """
 

@@ -9,9 +9,9 @@ from results.summary import size_text
 from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.fault_makers import missing_here
 from scenarios.file.plan import Plan
-from scenarios.lab.readiness import no_room_for_plan
-from scenarios.run.crossing import sendings_of
-from scenarios.run.power import cautions_on, power_of, too_few_for, warnings_of
+from scenarios.lab.start.readiness import no_room_for_plan
+from scenarios.run.judge.leaf_crossings import sendings_of
+from scenarios.run.judge.power import cautions_on, power_of, too_few_for, warnings_of
 
 
 def plan_document(plan: Plan) -> dict[str, object]:

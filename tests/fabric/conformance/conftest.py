@@ -13,8 +13,8 @@ from agent.host.control.commands import Commands
 from agent.host.opening import opened_engine
 from agent.host.queue_pairs.wiring import Wiring
 from agent.io.clock import monotonic_ns
-from scenarios.lab.deploy import worker_settings
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import FabricSpec

@@ -88,7 +88,7 @@ for rank in range(1, 4):
 SETTING = """
 import msgspec
 from agent.host.control import requests as ask
-from scenarios.lab.qp_settings import qp_settings_of
+from scenarios.lab.start.qp_settings import qp_settings_of
 from tests.unit.agent.host.test_commands import Worker
 
 plan = planned({"transport": {"send_hold_us": 5}})

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.lab import disk_room
-from scenarios.lab.capture_flaws import flaw_of, is_doubtful
+from scenarios.lab.owner.capture_flaws import flaw_of, is_doubtful
 from scenarios.lab.protocol import CaptureState
+from scenarios.lab.start import disk_room
 
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 1)
 PACKET = struct.pack("<IIII", 1_700_000_000, 0, 60, 60) + bytes(60)

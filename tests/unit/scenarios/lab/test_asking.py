@@ -15,15 +15,17 @@ import pytest
 from agent.host.control.requests import SetDenied
 from agent.io.listening import listen_at
 from scenarios.errors import OwnerFailedError, WorkerFailedError
-from scenarios.lab import asking, owner, protocol
-from scenarios.lab.asking import replies_of
+from scenarios.lab import protocol
 from scenarios.lab.client import Owner
-from scenarios.lab.denials import Denials
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.pending import Pending
+from scenarios.lab.owner import asking
+from scenarios.lab.owner import process as owner
+from scenarios.lab.owner.asking import replies_of
+from scenarios.lab.owner.denials import Denials
+from scenarios.lab.owner.pending import Pending
+from scenarios.lab.owner.serve import listening, serve
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, ChildStatus
-from scenarios.lab.serve import listening, serve
 from testbed.model.fabric import Fabric, FabricSpec
 
 

@@ -16,9 +16,9 @@ from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import client
 from scenarios.lab.client import Owner, Worker, lab_end, not_up
 from scenarios.lab.lab_dir import ChildState, LabDir, LabState, owned, write_state
+from scenarios.lab.owner.serve import listening, serve
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, ChildStatus, LabStatus, Status
-from scenarios.lab.serve import listening, serve
 from scenarios.lab.shape import LabShape
 from tests.support.stopped_process import stopped_process
 

@@ -13,10 +13,10 @@ from msgspec.structs import asdict
 from agent.host.control.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
 from results.files.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
-from scenarios.lab import asking
-from scenarios.lab.denials import Acting, Denials, leaves_too_few
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.pending import Pending
+from scenarios.lab.owner import asking
+from scenarios.lab.owner.denials import Acting, Denials, leaves_too_few
+from scenarios.lab.owner.pending import Pending
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec

@@ -8,7 +8,8 @@ import pytest
 
 from agent.host.settings import load_settings
 from agent.spraycheck.settings import LeafSettings, Settings
-from scenarios.lab.deploy import (
+from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.start.deploy import (
     fewer_workers_text,
     leaf_process_settings,
     spraycheck_processes,
@@ -16,7 +17,6 @@ from scenarios.lab.deploy import (
     worker_of,
     worker_settings,
 )
-from scenarios.lab.lab_dir import LabDir
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, PortId

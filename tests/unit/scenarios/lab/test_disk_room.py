@@ -6,10 +6,10 @@ import pytest
 
 from results.captures.tcpdump import ends_of
 from scenarios.errors import EnvironmentLackingError
-from scenarios.lab import disk_room
-from scenarios.lab.captures import CapturePlace, Captures
-from scenarios.lab.disk_room import LEAST_BYTES, disk_free, full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.captures import CapturePlace, Captures
+from scenarios.lab.start import disk_room
+from scenarios.lab.start.disk_room import LEAST_BYTES, disk_free, full_disk_text, require_disk
 from testbed.model.ids import LinkId
 
 

@@ -1,6 +1,6 @@
 """One list of faults for programs: what is in force, waits, went, failed."""
 
-from scenarios.lab.fault_list import fault_list
+from scenarios.lab.owner.fault_list import fault_list
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultState
 
 UP, BACK = "p0:leaf0>spine0", "p0:spine0>leaf0"

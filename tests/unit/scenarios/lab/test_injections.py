@@ -14,8 +14,8 @@ from faults.kinds import By, Fault, RandomDrop
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.timeline.timing import Event
 from results.files.event_log import read_records
-from scenarios.lab.injections import Injections
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.injections import Injections
 from scenarios.lab.protocol import FaultSet
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel.comparison import Placed
@@ -223,7 +223,7 @@ def test_a_timeline_that_cannot_be_kept_is_told_and_goes_on_from_now(
     injections, _, labdir = lab
     began = time.monotonic_ns()
     injections.set(order(UP, "5%", every="20ms", **{"for": "10ms"}))
-    monkeypatch.setattr("scenarios.lab.injections.time.monotonic_ns", lambda: began + 10**9)
+    monkeypatch.setattr("scenarios.lab.owner.injections.time.monotonic_ns", lambda: began + 10**9)
     injections.run()
     assert len(list(read_records(labdir.truth))) <= 4
     (failed,) = injections.failed()
@@ -328,7 +328,7 @@ def test_ports_that_take_long_to_break_are_mended_together(
         now_ns[0] += 3 * 10**8
         return apply(target, fault, seed)
 
-    monkeypatch.setattr("scenarios.lab.injections.time.monotonic_ns", lambda: now_ns[0])
+    monkeypatch.setattr("scenarios.lab.owner.injections.time.monotonic_ns", lambda: now_ns[0])
     kernel.apply = takes_long  # type: ignore[method-assign]
     injections.set(order(BACK, "2%", **{"for": "500ms"}))
     told = injections.set(order("p0:leaf*>spine*", "1%", **{"for": "1s"}))

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.host.control.requests import DeniedLink
-from scenarios.lab.link_trials import Trials
+from scenarios.lab.owner.link_trials import Trials
 
 LINK, OTHER = DeniedLink(0, 3, 5, up=True), DeniedLink(0, 3, 5, up=False)
 

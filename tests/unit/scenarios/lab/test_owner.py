@@ -6,9 +6,9 @@ import pytest
 
 from scenarios.cli.runs import detect
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, UsageError
-from scenarios.lab import deploy
-from scenarios.lab.owner import blame_of
+from scenarios.lab.owner.process import blame_of
 from scenarios.lab.protocol import Blame
+from scenarios.lab.start import deploy
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH,
 from agent.wire.scapy.build import stacked, tunnel
 from scenarios.cli.packets.sniff import command, ended_text
 from scenarios.errors import UsageError
-from scenarios.lab.deploy import host_settings
-from scenarios.lab.packet_words import WORDS, Filter, PacketWords, line_of
+from scenarios.lab.packets.packet_words import WORDS, Filter, PacketWords, line_of
+from scenarios.lab.start.deploy import host_settings
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 4, 4, 1))

@@ -13,7 +13,7 @@ from agent.host.control import requests as ask
 from agent.spraycheck.expectation import Expectation
 from scenarios.file.model import Detector
 from scenarios.file.transport import EvTreatment, Transport
-from scenarios.lab.qp_settings import paced, qp_settings_of
+from scenarios.lab.start.qp_settings import paced, qp_settings_of
 
 UNLIKE = {
     "pmtu": 1024, "window_pkts": 100, "ack_timeout_ms": 70, "retries": {"linear": 1, "doubling": 2}, "spray": "random",

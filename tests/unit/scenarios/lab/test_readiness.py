@@ -12,9 +12,9 @@ from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.lab import disk_room, readiness
-from scenarios.lab.disk_room import KEPT_BYTES, LEAST_BYTES
-from scenarios.lab.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, no_room_for_plan, require
+from scenarios.lab.start import disk_room, readiness
+from scenarios.lab.start.disk_room import KEPT_BYTES, LEAST_BYTES
+from scenarios.lab.start.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, no_room_for_plan, require
 from testbed.model.fabric import Fabric, FabricSpec
 
 SMALL = Fabric.of(FabricSpec(1, 2, 2))

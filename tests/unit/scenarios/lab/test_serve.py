@@ -18,9 +18,9 @@ from scenarios.errors import EnvironmentLackingError, InterruptedRunError, LabSt
 from scenarios.lab import client, line_socket, protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owned
+from scenarios.lab.owner.serve import Handle, LaterAnswer, Left, listening, serve
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.lab.serve import Handle, LaterAnswer, Left, listening, serve
 
 
 def handle(request: protocol.Request, _client: int) -> Answer:

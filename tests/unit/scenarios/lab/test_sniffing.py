@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from scenarios.errors import LabStateError
-from scenarios.lab import sniffing
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.packets import sniffing
 from scenarios.lab.processes import ProcessId, identify
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId

@@ -8,10 +8,10 @@ from agent.spraycheck.statistics.declared import declared_packets_needed
 from agent.spraycheck.statistics.test_count import LEAST_TESTS
 from agent.spraycheck.statistics.uniform import Asked
 from scenarios.file.plan import Plan, plan_of
-from scenarios.lab.deploy import spraycheck_settings
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.asked import asked_of, needed_for, run_tests_of
-from scenarios.run.measuring import announced_sendings, measuring_of
+from scenarios.lab.start.deploy import spraycheck_settings
+from scenarios.run.judge.measuring import announced_sendings, measuring_of
+from scenarios.run.judge.packets_asked import asked_of, needed_for, run_tests_of
 from tests.unit.scenarios.run.test_measuring import scenario
 
 WIDE = plan_of(scenario(topology={"planes": 2, "leaves": 4, "spines": 64, "hosts_per_leaf": 2}))

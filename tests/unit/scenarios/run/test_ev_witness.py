@@ -6,7 +6,7 @@ from scipy.stats import binom
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.uniform import Asked
 from scenarios.file.plan import Flow
-from scenarios.run.ev_witness import EvPath, conclusion_of_events, ev_paths
+from scenarios.run.judge.ev_witness import EvPath, conclusion_of_events, ev_paths
 from scenarios.workload.traffic import FlowEnd, FlowProgress, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
 

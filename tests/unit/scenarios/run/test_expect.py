@@ -9,7 +9,7 @@ from faults.outages import Outage
 from results.summary import Check, FlowResult, Injected, LabChange
 from scenarios.file.model import Expectation
 from scenarios.run.changes import links_of
-from scenarios.run.expect import (
+from scenarios.run.judge.expect import (
     Accused,
     Conclusion,
     MachineCounts,

@@ -12,8 +12,8 @@ from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.uniform import Verdict
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.run.foresight import foresee
-from scenarios.run.power import MOST_TOLD, warnings_of
+from scenarios.run.judge.foresight import foresee
+from scenarios.run.judge.power import MOST_TOLD, warnings_of
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 5, 3, 1))

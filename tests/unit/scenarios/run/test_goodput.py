@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from results.summary import Check, FlowResult
 from scenarios.file.model import Expectation
-from scenarios.run.goodput import goodput_check
+from scenarios.run.judge.goodput import goodput_check
 
 S = 10**9
 FIRST_NS = 50 * S

@@ -6,9 +6,9 @@ from agent.wire.detect_records import Select
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
 from scenarios.lab.protocol import Measuring
-from scenarios.run.asked import needed_for
-from scenarios.run.crossing import sendings_of
-from scenarios.run.measuring import announced_sendings, links_to_judge, measuring_of, verdicts_wanted
+from scenarios.run.judge.leaf_crossings import sendings_of
+from scenarios.run.judge.measuring import announced_sendings, links_to_judge, measuring_of, verdicts_wanted
+from scenarios.run.judge.packets_asked import needed_for
 
 
 def scenario(**parts: Any) -> Scenario:

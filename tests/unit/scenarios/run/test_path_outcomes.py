@@ -2,7 +2,7 @@
 
 from scenarios.file.model import Expectation
 from scenarios.file.plan import Flow
-from scenarios.run.path_outcomes import PathOutcome, outcomes_of, path_checks
+from scenarios.run.judge.path_outcomes import PathOutcome, outcomes_of, path_checks
 from scenarios.workload.traffic import FlowEnd, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, parse_link

@@ -7,8 +7,8 @@ import pytest
 
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
-from scenarios.run.asked import needed_for
-from scenarios.run.power import failures_of, power_of, warnings_of
+from scenarios.run.judge.packets_asked import needed_for
+from scenarios.run.judge.power import failures_of, power_of, warnings_of
 
 LINK = "p0:leaf3>spine5"
 

@@ -3,8 +3,8 @@
 from typing import Any
 
 from scenarios.file.model import Scenario
-from scenarios.run.expect import Accused, Conclusion
-from scenarios.run.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
+from scenarios.run.judge.expect import Accused, Conclusion
+from scenarios.run.judge.witnesses import SILENT, Truth, in_force_since, note_on, silence_of_events, witness_of
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=4, spines=2, hosts_per_leaf=1))

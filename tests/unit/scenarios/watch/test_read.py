@@ -15,8 +15,8 @@ from results.files.event_log import EventLog
 from scenarios.errors import LabStateError
 from scenarios.lab import protocol
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.serve import listening, serve
 from scenarios.lab.protocol import Answer
-from scenarios.lab.serve import listening, serve
 from scenarios.watch import read as watch_read
 from scenarios.watch.read import LabReader, ended_in_order
 from tests.unit.scenarios.watch_readings import BAD, FABRIC, fault, localize, status

@@ -103,7 +103,7 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     with theirs:
         process = subprocess.Popen(
-            isolated_command("scenarios.lab.owner", str(theirs.fileno())),
+            isolated_command("scenarios.lab.owner.process", str(theirs.fileno())),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,

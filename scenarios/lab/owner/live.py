@@ -17,17 +17,17 @@ from results.files.event_log import timestamp
 from results.numbers_text import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
-from scenarios.lab import deploy
-from scenarios.lab.captures import CapturePlace, Captures, CaptureSize
-from scenarios.lab.children import Children
-from scenarios.lab.denials import Acting, Denials
-from scenarios.lab.injections import Injections
 from scenarios.lab.lab_check import PutOn, differences_of
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
-from scenarios.lab.launch import OwnerSettings
-from scenarios.lab.pending import Later
+from scenarios.lab.owner.captures import CapturePlace, Captures, CaptureSize
+from scenarios.lab.owner.denials import Acting, Denials
+from scenarios.lab.owner.injections import Injections
+from scenarios.lab.owner.pending import Later
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import CaptureState, Checked, Epoch, LabStatus, Measuring
+from scenarios.lab.start import deploy
+from scenarios.lab.start.children import Children
+from scenarios.lab.start.launch import OwnerSettings
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from results.errors import ResultsError
-from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.protocol import CaptureState
+from scenarios.lab.start.disk_room import full_disk_text
 
 _LEAST_PACKET_BYTES = 70
 """In a pcap file: its record's header of 16 bytes (pcap-savefile(5)), Ethernet and IPv6."""

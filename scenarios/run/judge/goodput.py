@@ -6,7 +6,7 @@ from faults.quantities import parse_bit_rate
 from results.files.event_log import Fields
 from results.summary import Check, FlowResult
 from scenarios.file.model import Expectation
-from scenarios.run.expect import KEEPS_GOODPUT
+from scenarios.run.judge.expect import KEEPS_GOODPUT
 
 _LEAST_NS = 500_000_000
 """A rate over less time says little: progress is recorded four times a second (our choice)."""

@@ -16,9 +16,9 @@ from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan
-from scenarios.lab.deploy import worker_count
-from scenarios.lab.disk_room import KEPT_BYTES, no_room_for_captures, no_room_for_lab, no_room_for_results
 from scenarios.lab.lab_dir import RUN_ROOT
+from scenarios.lab.start.deploy import worker_count
+from scenarios.lab.start.disk_room import KEPT_BYTES, no_room_for_captures, no_room_for_lab, no_room_for_results
 from scenarios.memory_room import PROCESS_BYTES, no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
 

@@ -8,7 +8,7 @@ from agent.spraycheck.statistics.test_count import count_tests
 from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
 from faults.quantities import parse_rate
 from scenarios.file.plan import Plan
-from scenarios.run.crossing import crosses, crossing_sendings
+from scenarios.run.judge.leaf_crossings import crosses, crossing_sendings
 
 
 def asked_of(plan: Plan) -> Asked:

@@ -3,10 +3,10 @@
 import os
 from contextlib import ExitStack
 
-from scenarios.lab import deploy
-from scenarios.lab.children import Children
 from scenarios.lab.client import Worker
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
+from scenarios.lab.start import deploy
+from scenarios.lab.start.children import Children
 from testbed.model.fabric import Fabric
 
 SEED = 1

@@ -32,8 +32,8 @@ from results.detect_lines import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail
 from results.numbers_text import count_text
-from scenarios.lab.fault_telling import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.owner.fault_states import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
 from testbed.kernel.comparison import Difference, Placed

@@ -23,10 +23,10 @@ from results.captures.tcpdump import (
 )
 from results.files.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
-from scenarios.lab.disk_room import full_disk_text, require_disk
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import ask_to_end, last_words, spawn, told_end
 from scenarios.lab.protocol import CaptureState
+from scenarios.lab.start.disk_room import full_disk_text, require_disk
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import namespace_name
 

@@ -15,12 +15,12 @@ from results.detect_lines import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError
-from scenarios.lab.asking import StatusOf, replies_of, require_running
-from scenarios.lab.deploy import worker_name
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.link_trials import Trials
-from scenarios.lab.pending import STEP_S, Pending, Steps, Works
+from scenarios.lab.owner.asking import StatusOf, replies_of, require_running
+from scenarios.lab.owner.link_trials import Trials
+from scenarios.lab.owner.pending import STEP_S, Pending, Steps, Works
 from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
+from scenarios.lab.start.deploy import worker_name
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role, parse_link
 

@@ -14,10 +14,10 @@ import msgspec
 from results.files.naming import naming
 from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
-from scenarios.lab.disk_room import full_disk_text
 from scenarios.lab.lab_dir import ChildState, LabDir
 from scenarios.lab.processes import ProcessId, ask_to_end, identify, last_words, spawn, stays_stopped, told_end
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
+from scenarios.lab.start.disk_room import full_disk_text
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import NodeId, namespace_name
 

@@ -11,7 +11,7 @@ from results.metrics import NS, precision, recall
 from results.numbers_text import count_text
 from results.records.witnesses import Witness, WitnessedLink
 from scenarios.file.model import Scenario
-from scenarios.run.expect import Accused, Conclusion, unmeasured_text
+from scenarios.run.judge.expect import Accused, Conclusion, unmeasured_text
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import parse_link

@@ -13,7 +13,7 @@ import msgspec
 from agent.host.control.requests import Request
 from scenarios.errors import WorkerFailedError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.pending import Pending, Steps
+from scenarios.lab.owner.pending import Pending, Steps
 from scenarios.lab.processes import stopped_text
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 

@@ -8,7 +8,7 @@ from agent.wire.detect_records import DoubtKind, LinkConclusion, Localize
 from results.detect_lines import Said
 from results.metrics import NS
 from results.numbers_text import count_text
-from scenarios.run.expect import Accused, Conclusion
+from scenarios.run.judge.expect import Accused, Conclusion
 
 _PATH = re.compile(r"p(\d+):leaf(\d+)>spine(\d+)>leaf(\d+)")
 

@@ -18,7 +18,7 @@ from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
 from agent.spraycheck.statistics.uniform import Asked, Verdict
 from results.files.event_log import Fields
-from scenarios.run.expect import Accused, Conclusion
+from scenarios.run.judge.expect import Accused, Conclusion
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
 from testbed.model.fabric import Fabric
 

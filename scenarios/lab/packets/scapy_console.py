@@ -1,4 +1,4 @@
-"""Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.scapy_console LAB NODE [LINE]`.
+"""Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.packets.scapy_console LAB NODE [LINE]`.
 
 Started in the node's namespace by `spraylab scapy`; `Console.names` is what there is besides Scapy itself.
 """
@@ -28,9 +28,9 @@ from agent.wire.ev import EvCodec  # noqa: E402
 from agent.wire.scapy import build  # noqa: E402
 from scenarios.errors import LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
-from scenarios.lab.deploy import host_settings, worker_of  # noqa: E402
-from scenarios.lab.far_memory import PMTU, FarMemory  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
+from scenarios.lab.packets.far_memory import PMTU, FarMemory  # noqa: E402
+from scenarios.lab.start.deploy import host_settings, worker_of  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
 from testbed.model.ids import NodeId, Role, parse_node, those_there_are  # noqa: E402

@@ -1,4 +1,4 @@
-"""The owner of a lab: `python -m scenarios.lab.owner FD`, started by `launch` with a connection as descriptor FD.
+"""The owner of a lab: `python -m scenarios.lab.owner.process FD`, started by `launch`; FD is their connection.
 
 Builds the lab, answers requests, and takes the lab down when told to, when its lease ends, on a signal or an error.
 """
@@ -29,14 +29,14 @@ from scenarios.errors import (
 )
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab import protocol
-from scenarios.lab.captures import CapturePlace, CaptureSize
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
-from scenarios.lab.launch import Notice, OwnerSettings
-from scenarios.lab.live import Lab, lab_up
-from scenarios.lab.pending import Later
+from scenarios.lab.owner.captures import CapturePlace, CaptureSize
+from scenarios.lab.owner.live import Lab, lab_up
+from scenarios.lab.owner.pending import Later
+from scenarios.lab.owner.serve import LaterAnswer, listening, serve
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.lab.serve import LaterAnswer, listening, serve
+from scenarios.lab.start.launch import Notice, OwnerSettings
 from scenarios.own_code import own_code
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError

@@ -26,8 +26,8 @@ from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.uniform import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
-from scenarios.run.asked import asked_of
-from scenarios.run.measuring import LeafPair, announced_sendings
+from scenarios.run.judge.measuring import LeafPair, announced_sendings
+from scenarios.run.judge.packets_asked import asked_of
 from testbed.model.ids import DirectedLink, Role
 
 MOST_PATHS = 20_000

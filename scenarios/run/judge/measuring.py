@@ -8,8 +8,8 @@ from faults.quantities import parse_bit_rate
 from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Plan
 from scenarios.lab.protocol import Measuring
-from scenarios.run.asked import asked_of, needed_for, run_tests_of
-from scenarios.run.crossing import sendings_of
+from scenarios.run.judge.leaf_crossings import sendings_of
+from scenarios.run.judge.packets_asked import asked_of, needed_for, run_tests_of
 
 LeafPair = tuple[int, int]
 """Leaves, from and to."""

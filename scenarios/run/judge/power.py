@@ -16,11 +16,11 @@ from faults.quantities import parse_rate
 from results.numbers_text import count_text, share_text
 from scenarios.file.plan import Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
-from scenarios.run.asked import needed_for
-from scenarios.run.foresight import Foreseen, fabric_link, foresee, packets_by_pair
-from scenarios.run.measuring import measured_pairs
+from scenarios.run.judge.foresight import Foreseen, fabric_link, foresee, packets_by_pair
+from scenarios.run.judge.measuring import measured_pairs
+from scenarios.run.judge.packets_asked import needed_for
+from scenarios.run.judge.planned_drops import dropping, fabric_drops, is_between_switches
 from scenarios.run.outage_warnings import outage_warnings
-from scenarios.run.planned_drops import dropping, fabric_drops, is_between_switches
 from scenarios.run.under_way import timely_flows, under_way_warnings
 from testbed.model.ids import DirectedLink, NodeId, Role
 

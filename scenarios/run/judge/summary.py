@@ -16,11 +16,10 @@ from results.records.witnesses import DECLARED, MRC, UNIFORM, Witness
 from results.summary import Check, Detected, FlowResult, Injected, LabChange, Load, StageTime, Summary
 from scenarios.file.plan import Plan
 from scenarios.run import collect
-from scenarios.run.asked import asked_of, needed_for
 from scenarios.run.changes import changes_of, host_ports_of, links_of, removed_faults
-from scenarios.run.conclude import conclusion_of
-from scenarios.run.ev_witness import conclusion_of_events, ev_paths
-from scenarios.run.expect import (
+from scenarios.run.judge.conclude import conclusion_of
+from scenarios.run.judge.ev_witness import conclusion_of_events, ev_paths
+from scenarios.run.judge.expect import (
     Conclusion,
     as_planned_check,
     checks_of,
@@ -29,11 +28,11 @@ from scenarios.run.expect import (
     load_of,
     missed_times,
 )
-from scenarios.run.goodput import goodput_check
-from scenarios.run.measuring import links_to_judge, measured_pairs
-from scenarios.run.order import Recorded
-from scenarios.run.path_outcomes import outcomes_of, path_checks
-from scenarios.run.witnesses import (
+from scenarios.run.judge.goodput import goodput_check
+from scenarios.run.judge.measuring import links_to_judge, measured_pairs
+from scenarios.run.judge.packets_asked import asked_of, needed_for
+from scenarios.run.judge.path_outcomes import outcomes_of, path_checks
+from scenarios.run.judge.witnesses import (
     SILENT,
     Truth,
     in_force_since,
@@ -42,6 +41,7 @@ from scenarios.run.witnesses import (
     spelt_out,
     witness_of,
 )
+from scenarios.run.order import Recorded
 
 
 @dataclass(frozen=True)

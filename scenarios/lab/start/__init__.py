@@ -1,0 +1,1 @@
+"""From a fabric that is up to running agents, and what must be there first."""
