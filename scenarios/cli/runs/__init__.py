@@ -1,0 +1,1 @@
+"""Commands that make runs and show what came of them."""
