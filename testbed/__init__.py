@@ -1,1 +1,1 @@
-"""Builds the fabric from outside: names, addresses, namespaces, links and static SRv6 routes."""
+"""Construction of the fabric from outside: names, addresses, namespaces, links and static SRv6 routes."""

@@ -1,4 +1,4 @@
-"""What can go wrong while a fabric is described, built or taken down.
+"""Errors of describing, building and removing a fabric.
 
     TestbedError
     ├── FabricError          sizes that cannot be built, all of them at once
@@ -6,10 +6,10 @@
     ├── MissingFeatureError  this machine lacks something (root, a kernel option, a tool)
     ├── LabStateError        the lab is already up, or not up
     ├── KernelError          the kernel refused one request of a batch
-    ├── ReadBackError        the kernel holds something else than what was asked for
+    ├── ReadBackError        the kernel holds something else than what was requested
     └── NotOfferedError      a part of Mininet that a fabric of SRv6 routers cannot have
 
-The exit code of each is chosen by the command line, not here.
+The command line chooses the exit code of each.
 """
 
 import errno as errno_names
@@ -17,7 +17,7 @@ import os
 
 
 class TestbedError(Exception):
-    """Base of every error this folder raises on purpose."""
+    """Base of every error that this folder raises."""
 
     __test__ = False  # the name starts with "Test"; it is not one of pytest's
 
@@ -33,7 +33,8 @@ class FabricError(TestbedError):
 class UnknownNameError(TestbedError):
     """A name that no node or link of the fabric has.
 
-    `near` are the right ones spelt most alike, at most three; `known` says which there are, for where none is alike.
+    `near` holds the right names spelt most alike, at most three; `known` describes the existing names, for when none is
+    alike.
     """
 
     def __init__(self, kind: str, text: str, reason: str, near: tuple[str, ...] = (), known: str = "") -> None:
@@ -43,7 +44,7 @@ class UnknownNameError(TestbedError):
 
 
 class MissingFeatureError(TestbedError):
-    """Something this machine must have and has not; `advice` says what to enable or install."""
+    """This machine lacks something; `advice` says what to enable or install."""
 
     def __init__(self, feature: str, advice: str) -> None:
         self.feature, self.advice = feature, advice
@@ -59,7 +60,7 @@ class LabStateError(TestbedError):
 
 
 class KernelError(TestbedError):
-    """The kernel refused a request; `errno` is positive, `detail` the kernel's own words or empty."""
+    """The kernel refused a request; `errno` is positive, `detail` is the kernel's message or empty."""
 
     def __init__(self, node: str, request: str, errno: int, detail: str = "") -> None:
         self.node, self.request, self.errno, self.detail = node, request, errno, detail
@@ -80,7 +81,7 @@ class ReadBackError(TestbedError):
 
 
 class NotOfferedError(TestbedError):
-    """A part of Mininet that is not to be had here; `instead` says what to do."""
+    """A part of Mininet that is not available here; `instead` says what to do."""
 
     def __init__(self, what: str, why: str, instead: str) -> None:
         self.what, self.why, self.instead = what, why, instead

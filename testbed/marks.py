@@ -1,6 +1,6 @@
-"""The mark of a lab's processes: an environment variable, so children inherit it and `down` finds them again.
+"""Mark of a lab's processes: an environment variable that children inherit, so that `down` finds them.
 
-It holds this boot's id, which nobody writes by accident.
+It contains this boot's id, which no one writes by accident.
 """
 
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ MARK = "SPRAYLAB_MARK"
 """Environment variable that carries the lab's name and the boot's id."""
 
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
-"""Of random(4): made anew at every boot, so that no mark can be of an earlier one."""
+"""Boot id of random(4): it changes at every boot, so no mark can be of an earlier one."""
 
 
 def mark_of(lab: str) -> str:
-    """The variable's value for a lab."""
+    """Return the variable's value for a lab."""
     return f"{lab}:{_BOOT_ID.read_text().strip()}"
 
 
 def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """An environment that marks a process, and all it starts, as the lab's."""
+    """Return an environment that marks a process, and all it starts, as the lab's."""
     return dict(environment) | {MARK: mark_of(lab)}

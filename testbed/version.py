@@ -1,4 +1,4 @@
-"""The version of spraylab, stated here only: the package, the command and the record of a run take it from here."""
+"""The version of spraylab, stated only here: the package, the command and the record of a run read it."""
 
 VERSION = "0.1.0"
-"""Of this copy of the code, whichever copy is installed."""
+"""Version of this copy of the code, whichever copy is installed."""

@@ -1,1 +1,1 @@
-"""Mininet's view of the fabric: topology, node classes, and the life of a lab's network."""
+"""Mininet's view of the fabric: topology, node classes, and the life cycle of a lab's network."""

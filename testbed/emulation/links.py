@@ -1,4 +1,4 @@
-"""Mininet's classes for a fabric's links and their ports: a veth pair with the plan's names, indexes and addresses."""
+"""Mininet classes for a fabric's links and ports: a veth pair with the plan's names, indexes and addresses."""
 
 from typing import Any
 
@@ -8,28 +8,28 @@ from testbed.model.ids import LinkId
 
 
 class Port(Intf):
-    """One end of a link. Its address is its node's, which belongs to no single port."""
+    """One end of a link. Its address is its node's; no port has an address of its own."""
 
     def config(self, **_params: Any) -> dict[str, object]:
-        """Nothing: its node brings it up, with the routes through it."""
+        """Do nothing: the node brings its ports up, with their routes."""
         return {}
 
     def IP(self) -> str | None:  # noqa: N802 - Mininet's name
-        """The node's address; see FabricNode.IP."""
+        """Return the node's address; see FabricNode.IP."""
         address: str | None = self.node.IP()
         return address
 
     def updateIP(self) -> str | None:  # noqa: N802 - Mininet's name
-        """The node's address; nothing can have changed it."""
+        """Return the node's address; it cannot have changed."""
         return self.IP()
 
     def isUp(self, setUp: bool = False) -> bool:  # noqa: N802 - Mininet's name
-        """Whether it is not shut, read from the kernel."""
+        """Report whether the port is not shut, read from the kernel."""
         del setUp  # its node does that
         return self.status() == "OK"
 
     def ifconfig(self, *words: str) -> str | None:
-        """Output of ifconfig; `up` and `down` alone open and shut the port, with its neighbours and routes."""
+        """Return the output of ifconfig; `up` and `down` alone open and shut the port with neighbours and routes."""
         if words not in (("up",), ("down",)):
             output: str | None = super().ifconfig(*words)
             return output
@@ -38,7 +38,7 @@ class Port(Intf):
         return ""
 
     def status(self) -> str:
-        """`OK`, `DOWN` when it is shut, `MISSING`, read from the kernel."""
+        """Return `OK`, `DOWN` when it is shut, or `MISSING`, read from the kernel."""
         state: str = self.node.port_status(self.name)
         return state
 
@@ -61,20 +61,20 @@ class Cable(Link):
         node2: Any = None,
         deleteIntfs: bool = True,  # noqa: N803 - Mininet's name
     ) -> None:
-        """Make the pair, both ends in place, with all else that the plan says of them. Raises KernelError."""
+        """Create the pair with both ends and everything that the plan holds for them. Raises KernelError."""
         del addr1, addr2, deleteIntfs  # the plan of both nodes has the addresses, and a new namespace nothing to delete
         node1.plug(intfname1, node2, intfname2)
 
     def stop(self) -> None:
-        """Nothing: links go with their namespaces."""
+        """Do nothing: links are removed with their namespaces."""
 
     def __str__(self) -> str:
-        """With its plane: `p0:leaf0-spine1`."""
+        """Format with its plane: `p0:leaf0-spine1`."""
         return str(self.id)
 
 
 def cable_class(wanted: type[Link]) -> type[Link]:
-    """`wanted` as a link of the fabric: what it does to its ports, as TCLink, on the plan's veth pair."""
+    """Make `wanted` a link of the fabric: it applies its own settings to ports, as TCLink, on the plan's veth pair."""
     if issubclass(wanted, Cable):
         return wanted
     return type(wanted.__name__, (Cable, wanted), {})

@@ -1,7 +1,7 @@
-"""For Mininet's own command, which is given this file by `--custom`, and then `--topo spraylab,planes=2,leaves=4`.
+"""Definitions for Mininet's own command: `mn --custom` this file, then `--topo spraylab,planes=2,leaves=4`.
 
-The command runs this file and takes over what it is called here: a topology, the network's class, the command line,
-and how it cleans up. `lab=NAME` names the lab (default: mn); ordinary programs can use the hosts.
+The command runs this file and uses its names: a topology, the network's class, the command line, and the cleanup.
+`lab=NAME` names the lab (default: mn); ordinary programs can use the hosts.
 """
 
 import sys
@@ -21,14 +21,14 @@ from mininet.node import NullController
 
 _built: list[FabricNet] = []
 _asked = False
-"""Whether the topology is ours, so that what is to be cleaned up is."""
+"""True if the topology is ours, so that cleanup concerns ours too."""
 
 
 class SpraylabTopo(FabricTopo):
-    """A fabric whose hosts ordinary programs use, in a lab of a name of its own."""
+    """A fabric whose hosts ordinary programs can use, in a lab with its own name."""
 
     def build(self, *counts: Any, lab: str = "mn", host_stack: Any = True, **named: Any) -> None:
-        """Called with what stands behind `--topo spraylab`."""
+        """Build the graph from the arguments after `--topo spraylab`."""
         global _asked
         _asked = True
         super().build(*counts, host_stack=host_stack not in (0, "0", "no", "False", "false", False), **named)
@@ -36,7 +36,7 @@ class SpraylabTopo(FabricTopo):
 
 
 def Mininet(topo: Any, **options: Any) -> Any:  # noqa: N802 - the command calls it
-    """The network of a topology: a fabric's own, or Mininet's for any other."""
+    """Create the network of a topology: FabricNet for a fabric, or Mininet's for any other."""
     if not isinstance(topo, SpraylabTopo):
         return PlainMininet(topo, **options)
     fitting = {name: value for name, value in options.items() if name not in ("controller", "inNamespace")}
@@ -47,14 +47,19 @@ def Mininet(topo: Any, **options: Any) -> Any:  # noqa: N802 - the command calls
 
 
 def findController() -> Any:  # noqa: N802 - the command calls it
-    """What the command takes as controller if it is told none: nothing, if the topology is ours; it has no switches."""
+    """Choose the controller if none is named: none if the topology is ours, which has no switches.
+
+    The command calls this.
+    """
     topo = next((word for word in sys.argv if word.removeprefix("--topo=").split(",")[0] == "spraylab"), None)
     return NullController if topo else mininet.node.findController()
 
 
 def cleanup() -> None:
-    """What the command calls after an error: take down our own, and end with an exit code; Mininet's would end
-    processes by name."""
+    """Clean up after an error: take down our own network and end with an exit code.
+
+    Mininet's cleanup would end processes by name.
+    """
     for net in _built:
         net.stop()
     if not _asked:

@@ -1,6 +1,6 @@
-"""The life of a lab's network as Mininet lives it: build, start, read back; then its removal.
+"""Life cycle of a lab's network under Mininet: build, start, read back, remove.
 
-Touches only namespaces that carry the lab's name. Leaves nothing when a step fails.
+Touches only namespaces that carry the lab's name. Leaves nothing behind when a step fails.
 """
 
 import time
@@ -28,7 +28,7 @@ from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name, namespace_prefix
 
 _READY_WITHIN_S = 5.0
-"""How long the kernel may take until all ports can send; it reports that from a work queue, usually within 10 ms."""
+"""Time the kernel may take until all ports can send; it reports that from a work queue, usually within 10 ms."""
 
 _POLL_S = 0.01
 
@@ -36,8 +36,8 @@ _POLL_S = 0.01
 class FabricNet(Mininet):
     """A fabric in the kernel: `with FabricNet(FabricTopo(planes=2)) as net:` builds it and always takes it down.
 
-    Without `with`: `start` and `stop`. Options as of Mininet; its `host`, `switch` and `link` are for nodes and links
-    that are added beside the fabric.
+    Without `with`: `start` and `stop`. Options are those of Mininet; its `host`, `switch` and `link` are for nodes and
+    links that are added beside the fabric.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class FabricNet(Mininet):
         self._adopted = adopted
         self._is_over = False
         self._outages = outages or KernelOutages(self.fabric, lab)
-        limits, Mininet.inited = Mininet.inited, True  # else it would raise system-wide limits by sysctl, for good
+        limits, Mininet.inited = Mininet.inited, True  # otherwise it would raise system-wide limits by sysctl, for good
         try:
             super().__init__(topo, controller=controller, **options)
         finally:
@@ -70,25 +70,28 @@ class FabricNet(Mininet):
 
     @classmethod
     def of(cls, fabric: Fabric, lab: str = DEFAULT_LAB) -> Self:
-        """A network of this fabric, not built before `start`."""
+        """Create a network of this fabric; it is not built before `start`."""
         return cls(FabricTopo.of(fabric), lab, build=False)
 
     @classmethod
     def adopt(cls, fabric: Fabric, lab: str, outages: Outages) -> Self:
-        """Mininet's objects for a lab that is up, owned by somebody else: they make, configure and remove nothing."""
+        """Create Mininet's objects for a lab that is up and owned by another process.
+
+        They make, configure and remove nothing.
+        """
         return cls(FabricTopo.of(fabric), lab, adopted=True, outages=outages)
 
     def __enter__(self) -> Self:
-        """Start."""
+        """Start the network."""
         self.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Stop."""
+        """Stop the network."""
         self.stop()
 
     def build(self) -> None:
-        """Make namespaces and links and configure hosts. What was made is removed when a step fails.
+        """Create namespaces and links and configure hosts. If a step fails, everything made is removed.
 
         Raises MissingFeatureError, LabStateError when namespaces of the lab exist (they are not touched), KernelError.
         """
@@ -100,7 +103,7 @@ class FabricNet(Mininet):
         self._undone(lambda: self._timed("build", super(FabricNet, self).build))
 
     def start(self) -> None:
-        """Build if need be, configure the routers, read everything back. What was made is removed when a step fails.
+        """Build if necessary, configure the routers, read everything back. If a step fails, everything made is removed.
 
         Raises what `build` does, and ReadBackError.
         """
@@ -110,7 +113,10 @@ class FabricNet(Mininet):
         self._undone(lambda: self._timed("verify", self.verify))
 
     def stop(self) -> None:
-        """End shells and remove the namespaces, and with them links and routes. Safe to call at any time, twice too."""
+        """End shells and remove the namespaces with their links and routes.
+
+        Safe to call at any time, also repeatedly.
+        """
         if not self._is_over:
             self._timed("remove", self._remove)
         self.built, self._is_over = False, True
@@ -118,8 +124,8 @@ class FabricNet(Mininet):
     def verify(self) -> None:
         """Read everything back and compare. Raises ReadBackError; ports that are not up are given some time.
 
-        What is there besides the plan is a difference too, but not on a node with ports of the user's. Nodes of the
-        user's own class were read back when they were configured; what that class does then is its own.
+        Anything beside the plan is a difference too, but not on a node with ports of the user's. Nodes of the user's
+        own class were read back when they were configured; that class may change them afterwards.
         """
         deadline = time.monotonic() + _READY_WITHIN_S
         waiting = self._unready(self.fabric_nodes())
@@ -130,23 +136,23 @@ class FabricNet(Mininet):
             waiting = self._unready(waiting)
 
     def fabric_nodes(self) -> list[FabricNode]:
-        """The nodes that are the fabric's, without those added beside it."""
+        """Return the fabric's nodes, without those added beside it."""
         return [node for node in (*self.hosts, *self.switches) if isinstance(node, FabricNode)]
 
     def netns_name(self, node: NodeId) -> str:
-        """Name of a node's namespace, for `ip netns exec`."""
+        """Return the name of a node's namespace, for `ip netns exec`."""
         return namespace_name(self.lab, node)
 
     def netns_path(self, node: NodeId) -> Path:
-        """File of a node's namespace, for setns."""
+        """Return the file of a node's namespace, for setns."""
         return namespace_path(self.netns_name(node))
 
     def rtnl(self, node: NodeId) -> AbstractContextManager[Rtnl]:
-        """A netlink socket inside a node."""
+        """Open a netlink socket inside a node."""
         return Rtnl.inside(str(node), self.netns_path(node))
 
     def addHost(self, name: str, cls: Any = None, **params: Any) -> Any:  # noqa: N802 - Mininet's name
-        """Add a host; without `cls` it is a plain one of Mininet's, beside the fabric."""
+        """Add a host; without `cls` it is one of Mininet's, beside the fabric."""
         return super().addHost(name, cls, **self._placed(params))
 
     def addSwitch(self, name: str, cls: Any = None, **params: Any) -> Any:  # noqa: N802 - Mininet's name
@@ -168,7 +174,7 @@ class FabricNet(Mininet):
         return super().addLink(*ends, *ports, cls, **params)
 
     def addNAT(self, *_args: Any, **_params: Any) -> None:  # noqa: N802 - Mininet's name
-        """Raises NotOfferedError."""
+        """Refuse: raises NotOfferedError."""
         raise NotOfferedError(
             "NAT", "the fabric carries IPv6 only", "add a plain host with two links, or use `ip netns exec`"
         )
@@ -182,12 +188,12 @@ class FabricNet(Mininet):
             super().configLinkStatus(src, dst, status)
 
     def ping(self, hosts: Sequence[Any] | None = None, timeout: str | None = None) -> float:
-        """Percent of pings lost. Raises NotOfferedError without a host stack."""
+        """Return the percentage of pings lost. Raises NotOfferedError without a host stack."""
         traffic.require_addresses(hosts or self.hosts)
         return super().ping(hosts, timeout)
 
     def pingFull(self, hosts: Sequence[Any] | None = None, timeout: str | None = None) -> list[Any]:  # noqa: N802
-        """All that ping printed, as Mininet's. Raises NotOfferedError without a host stack."""
+        """Return the output of ping, as Mininet does. Raises NotOfferedError without a host stack."""
         traffic.require_addresses(hosts or self.hosts)
         return super().pingFull(hosts, timeout)
 
@@ -200,7 +206,7 @@ class FabricNet(Mininet):
         seconds: int = 5,
         port: int = 5001,
     ) -> list[str]:
-        """Speeds as iperf told them at the server and at the client, by Mininet's rules, over IPv6 where it is."""
+        """Return the speeds that iperf reported at server and client, by Mininet's rules, over IPv6 if possible."""
         client, server = hosts or (self.hosts[0], self.hosts[-1])
         traffic.require_addresses((client, server))
         return traffic.iperf(client, server, traffic.Iperf(l4Type, udpBw, fmt, seconds, port))
@@ -213,7 +219,7 @@ class FabricNet(Mininet):
         self.terms = []
 
     def _placed(self, params: dict[str, Any]) -> dict[str, Any]:
-        """With what a node of the fabric is told by its network."""
+        """Add the parameters that a fabric's node gets from its network."""
         if "fabric" not in params:
             return params
         return {**params, "lab": self.lab, "adopted": self._adopted, "outages": self._outages}
@@ -229,14 +235,14 @@ class FabricNet(Mininet):
             raise LabStateError(self.lab, f"{advice} ({len(found)} namespaces, {found[0]} ...)", found)
 
     def _forget(self) -> None:
-        """The nodes of an earlier life."""
+        """Forget the nodes of the previous start."""
         for these in (self.hosts, self.switches, self.controllers, self.links):
             these.clear()
         self.nameToNode.clear()
         self._is_over = False
 
     def _unready(self, nodes: Iterable[FabricNode]) -> dict[FabricNode, tuple[str, ...]]:
-        """What each node still waits for, without those that wait for nothing. Raises ReadBackError on a difference."""
+        """Return what each node still waits for, without nodes that are ready. Raises ReadBackError on a difference."""
         states = [(node, read_state(node.wanted, node.netns_path)) for node in nodes]
         if lines := tuple(line for node, state in states if node.is_ours for line in node.differences(state)):
             raise ReadBackError(lines)

@@ -1,6 +1,6 @@
-"""Mininet's classes for a fabric's nodes: a named namespace each, made by the constructor, configured by netlink.
+"""Mininet classes for a fabric's nodes: a named namespace each, made by the constructor, configured by netlink.
 
-A node's shell starts with the first command given to it, inside the node's namespace, with the lab's mark.
+A node's shell starts with its first command, inside the node's namespace, with the lab's mark.
 """
 
 import os
@@ -30,9 +30,9 @@ DEFAULT_LAB = "lab"
 
 
 class FabricNode(Node):
-    """A node of a fabric in a namespace of its own, which `ip netns` knows by name.
+    """A node of a fabric in its own namespace, which `ip netns` knows by name.
 
-    `adopted`: the namespace is somebody else's, with all in it; then nothing is made, configured or removed.
+    `adopted`: another process owns the namespace and its contents; then nothing is made, configured or removed.
     """
 
     isSetup = True  # noqa: N815 - Mininet's name; it would look for ifconfig, which nothing here uses
@@ -65,25 +65,25 @@ class FabricNode(Node):
 
     @cached_property
     def wanted(self) -> NodeConfig:
-        """What the kernel is to hold for this node."""
+        """Return the planned kernel state of this node."""
         return node_config(self.fabric, self.id)
 
     @cached_property
     def interfaces(self) -> dict[str, Interface]:
-        """The plan's ports by name."""
+        """Return the plan's ports by name."""
         return {each.name: each for each in self.wanted.interfaces}
 
     @property
     def netns_path(self) -> Path:
-        """File of the namespace, for setns."""
+        """Return the file of the namespace, for setns."""
         return namespace_path(self.namespace)
 
     def rtnl(self) -> AbstractContextManager[Rtnl]:
-        """A netlink socket inside the node."""
+        """Open a netlink socket inside the node."""
         return Rtnl.inside(self.name, self.netns_path)
 
     def plug(self, port: str, far: "FabricNode", far_port: str) -> None:
-        """Make the veth pair between two ports of the plan. Raises KernelError."""
+        """Create the veth pair between two ports of the plan. Raises KernelError."""
         if self.adopted:
             return
         cable = Cable(self.interfaces[port], far.id, far.interfaces[far_port])
@@ -91,7 +91,7 @@ class FabricNode(Node):
             rtnl.apply([requests.create_cable(cable, there)])
 
     def configure(self) -> None:
-        """Addresses, neighbours, routes and forwarding, once; all links must be there.
+        """Set addresses, neighbours, routes and forwarding, once; all links must exist.
 
         Raises KernelError; ReadBackError on a node of the user's own class, which the network does not read back later.
         """
@@ -104,16 +104,16 @@ class FabricNode(Node):
 
     @property
     def is_ours(self) -> bool:
-        """Whether its class is one of this module, so that nothing but the plan decides what it holds."""
+        """Report whether its class is one of this module, so that the plan alone decides its state."""
         return type(self).__module__ == __name__
 
     def differences(self, state: NodeState) -> tuple[str, ...]:
-        """What was read from the kernel beside the plan; ports that the user has added may be there as well."""
+        """Compare the kernel's state with the plan; ports that the user has added are no difference."""
         has_more = set(self.nameToIntf) > set(self.interfaces)
         return differences(self.wanted, state, has_more)
 
     def port_status(self, port: str) -> str:
-        """`OK`, `DOWN` when a port is shut, `MISSING`, read from the kernel."""
+        """Return `OK`, `DOWN` when a port is shut, or `MISSING`, read from the kernel."""
         if not self.netns_path.exists() or port not in self.interfaces:
             return "MISSING"
         with self.rtnl() as rtnl:
@@ -123,13 +123,13 @@ class FabricNode(Node):
                 return "MISSING"
 
     def remove(self) -> None:
-        """Remove the namespace, and with it links and routes; twice is safe."""
+        """Remove the namespace with its links and routes; repeating it is safe."""
         if not self.adopted:
             delete_namespaces((self.namespace,))
 
     @property
     def pid(self) -> int | None:
-        """Process inside the node: the shell, which starts for it."""
+        """Return the process inside the node: the shell, which this starts."""
         self.startShell()
         return self._pid
 
@@ -138,10 +138,10 @@ class FabricNode(Node):
         self._pid = pid
 
     def startShell(self, mnopts: str | None = None) -> None:  # noqa: N802 - Mininet's name
-        """Start the shell, but not yet while Mininet constructs the node."""
+        """Start the shell, but not while Mininet constructs the node."""
         if not self._may_start_shell or self.shell is not None:
             return
-        self.inNamespace = False  # or it would be given another one
+        self.inNamespace = False  # otherwise it would be given another one
         try:
             super().startShell(mnopts)
         finally:
@@ -153,7 +153,7 @@ class FabricNode(Node):
         super().sendCmd(*args, **kwargs)
 
     def cmd(self, *args: Any, **kwargs: Any) -> str | None:
-        """Output of a command run by the node's shell; None once the node was terminated."""
+        """Return the output of a command run by the node's shell; None once the node was terminated."""
         self.startShell()
         output: str | None = super().cmd(*args, **kwargs)
         return output
@@ -173,21 +173,21 @@ class FabricNode(Node):
             self.remove()
 
     def newPort(self) -> int:  # noqa: N802 - Mininet's name
-        """The number of a port that the plan does not have: the lowest that is free."""
+        """Return the lowest free port number that the plan does not use."""
         return next(port for port in range(len(self.ports) + 1) if port not in self.intfs)
 
     def IP(self, intf: Any = None) -> str | None:  # noqa: N802 - Mininet's name
-        """The host's own address, the same on every port; None without a host stack and on switches."""
+        """Return the host's own address, the same on every port; None without a host stack and on switches."""
         del intf
         return self.address
 
     def __repr__(self) -> str:
-        """Class, name and ports; starts no shell."""
+        """Format class, name and ports; starts no shell."""
         ports = ",".join(f"{port}:{port.IP()}" for port in self.intfList())
         return f"<{type(self).__name__} {self.name}: {ports} pid={self._pid}> "
 
     def _make(self) -> None:
-        """The namespace, silent before anything is in it."""
+        """Create the namespace, and silence it before it has any interface."""
         if self.adopted:
             return
         create_namespaces((self.namespace,))
@@ -206,7 +206,7 @@ class Host(FabricNode):
     """A host, with a port in every plane."""
 
     def config(self, **_params: Any) -> dict[str, object]:
-        """Configure it. Mininet calls this once all links are there; a subclass calls it first in its own."""
+        """Configure the host. Mininet calls this once all links exist; a subclass calls it first in its own."""
         self.configure()
         return {}
 
@@ -215,33 +215,33 @@ class Router(FabricNode):
     """A leaf or a spine: a Linux router with static SRv6 routes. Mininet starts and stops it as a switch."""
 
     def config(self, **_params: Any) -> dict[str, object]:
-        """Nothing: `start` configures it."""
+        """Do nothing: `start` configures it."""
         return {}
 
     def start(self, controllers: Any) -> None:
-        """Configure it, or open again what `stop` has shut; there is no controller. A subclass calls it first."""
+        """Configure it, or open again what `stop` has shut; there is no controller. A subclass calls this first."""
         del controllers
         if self._is_configured:
             self.outages.mend(self.id)
         self.configure()
 
     def stop(self, deleteIntfs: bool = True) -> None:  # noqa: N803 - Mininet's name
-        """Crash: all its ports are shut until `start`. The whole network's `stop` does without this."""
-        del deleteIntfs  # they go with the namespace, in `terminate`
+        """Crash the router: shut all its ports until `start`. The `stop` of the whole network does not use this."""
+        del deleteIntfs  # the namespace removes them, in `terminate`
         if self._is_configured:
             self.outages.cut(self.id)
 
     @classmethod
     def batchShutdown(cls, switches: tuple["Router", ...]) -> tuple["Router", ...]:  # noqa: N802 - Mininet's name
-        """All at once: nothing is to be done before their namespaces go."""
+        """Stop all at once: nothing is to be done before their namespaces are removed."""
         return switches
 
     def connected(self) -> bool:
-        """True: no controller is waited for."""
+        """Return True: there is no controller to wait for."""
         return True
 
     def dpctl(self, *_args: Any) -> str:
-        """Raises NotOfferedError: there are no flow tables."""
+        """Refuse: raises NotOfferedError, as there are no flow tables."""
         raise NotOfferedError(
             "dpctl", "leaves and spines are Linux routers, without OpenFlow", f"`{self} ip -6 route show table local`"
         )

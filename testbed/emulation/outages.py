@@ -1,6 +1,6 @@
-"""Links cut and switches stopped by hand, as Mininet's `link A B down` and `switch X stop` do, and mended again.
+"""Links cut and switches stopped by hand, as by Mininet's `link A B down` and `switch X stop`, and restored.
 
-A port that is shut loses its neighbours and the routes through it; mending puts them back and reads them back.
+A port that is shut loses its neighbours and the routes through it; restoring puts them back and reads them back.
 """
 
 from collections.abc import Iterable
@@ -20,19 +20,19 @@ Outage = LinkId | DirectedLink | NodeId
 
 
 class Outages(Protocol):
-    """Who cuts and mends; a lab that is up does it by its fault injector instead."""
+    """Interface to cut and restore; in a lab that is up, its fault injector does this."""
 
     def cut(self, target: Outage) -> None:
-        """Shut the ports; nothing when that was done already."""
+        """Shut the ports; no effect if that was done already."""
         ...
 
     def mend(self, target: Outage) -> None:
-        """Open them, but for those that another outage holds shut; nothing when there is no such outage."""
+        """Open the ports that no other outage holds shut; no effect if there is no such outage."""
         ...
 
 
 class KernelOutages:
-    """By the kernel alone, for a network that this process has built."""
+    """Outages made directly in the kernel, for a network that this process has built."""
 
     def __init__(self, fabric: Fabric, lab: str) -> None:
         self._fabric, self._lab = fabric, lab
@@ -48,7 +48,7 @@ class KernelOutages:
             self._cut[target] = ports
 
     def mend(self, target: Outage) -> None:
-        """Open the ports with all that was lost. Raises KernelError, ReadBackError."""
+        """Open the ports with everything that was lost. Raises KernelError, ReadBackError."""
         for port in sorted(self._cut.pop(target, frozenset()) - self._shut()):
             ifindex, wanted = ifindex_of(self._fabric, port), node_config(self._fabric, port.node)
             with self._rtnl(port) as rtnl:

@@ -1,6 +1,6 @@
-"""Mininet's own command line on a fabric: every command of it works, or says in one line why it cannot.
+"""Mininet's command line on a fabric: each of its commands works, or says in one line why it cannot.
 
-Knows node names that contain a dash; `py` knows them with an underscore, `p0_leaf0`. Writes no history file.
+Accepts node names that contain a dash; in `py` a dash is an underscore, `p0_leaf0`. Writes no history file.
 """
 
 import os
@@ -14,15 +14,15 @@ from testbed.errors import NotOfferedError, TestbedError
 from testbed.tools import find_tool
 
 _TERMINALS = {"xterm": "xterm", "gterm": "gnome-terminal"}
-"""Mininet's word, and the program behind it."""
+"""Mininet's command, and the program that it starts."""
 
 
 class FabricCLI(CLI):
-    """`FabricCLI(net)` runs until the user leaves; arguments as Mininet's CLI."""
+    """Mininet's CLI for a fabric: `FabricCLI(net)` runs until the user leaves; same arguments as Mininet's CLI."""
 
     prompt = "spraylab> "
     expected: tuple[type[Exception], ...] = (TestbedError, OSError)
-    """Errors whose text says all; of another one its class is shown, too."""
+    """Errors whose text is sufficient; for others the class is shown too."""
     identchars = f"{CLI.identchars}-"
     helpStr = (  # noqa: N815 - Mininet's name
         "You may also send a command to a node using:\n"
@@ -40,25 +40,25 @@ class FabricCLI(CLI):
 
     @classmethod
     def initReadline(cls) -> None:  # noqa: N802 - Mininet's name
-        """No history file: root would read and write what is in some user's home."""
+        """Use no history file: root would read and write a file in some user's home."""
 
     def onecmd(self, line: str) -> Any:
-        """Do one command; an error is a line, and the command line goes on."""
+        """Run one command; an error becomes a line, and the command line continues."""
         try:
             return super().onecmd(line)
-        except Exception as told:  # whatever it was, the user's lab and what was typed before stay usable
+        except Exception as told:  # after any error the user's lab and earlier input stay usable
             kind = "" if isinstance(told, self.expected) else f"{type(told).__name__}: "
             error(f"*** {kind}{told}\n")
             return None
 
     def getLocals(self) -> dict[str, Any]:  # noqa: N802 - Mininet's name
-        """Names for `py` and `px`: nodes, also with the dash as an underscore, and `net`."""
+        """Return names for `py` and `px`: nodes, also with the dash as an underscore, and `net`."""
         names: dict[str, Any] = super().getLocals()
         names.update({name.replace("-", "_"): node for name, node in self.mn.items()})
         return names
 
     def default(self, line: str) -> None:
-        """A command for a node; says so when a host that it names has no address."""
+        """Run a command for a node; report if a host that it names has no address."""
         first, args, _ = self.parseline(line)
         if first in self.mn:
             named = [self.mn[word] for word in (args or "").split() if word in self.mn]
@@ -104,7 +104,7 @@ class FabricCLI(CLI):
 
 
 def _require_display(program: str, what: str) -> None:
-    """Raise NotOfferedError where a window cannot be opened."""
+    """Raise NotOfferedError if a window cannot be opened."""
     if "DISPLAY" not in os.environ:
         instead = "use another terminal, and `spraylab exec NODE -- bash` there"
         raise NotOfferedError(what, "there is no X display here", instead)

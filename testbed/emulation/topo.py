@@ -1,4 +1,4 @@
-"""From a fabric to a Mininet topology, and nothing else: no process, no interface, no address is made here."""
+"""Mininet topology of a fabric: a graph only; no process, interface or address is made here."""
 
 from dataclasses import asdict
 from typing import Any, Self
@@ -13,16 +13,16 @@ from testbed.model.ids import LinkId, NodeId, Role
 
 
 class FabricTopo(Topo):
-    """The graph of a fabric: `FabricTopo(planes=2, leaves=4, spines=4)`; arguments as of `FabricSpec`.
+    """The graph of a fabric: `FabricTopo(planes=2, leaves=4, spines=4)`; arguments are those of `FabricSpec`.
 
     Hosts are Mininet's hosts, leaves and spines its switches, ports are numbered by ifindex. The graph names its
-    classes; put another one in its place with `topo.nodeInfo("p0-leaf0")["cls"] = MyLeaf`, a subclass of `Router`.
+    classes; replace one by `topo.nodeInfo("p0-leaf0")["cls"] = MyLeaf`, a subclass of `Router`.
     """
 
     fabric: Fabric
 
     def build(self, *counts: Any, **named: Any) -> None:
-        """Called by Mininet's constructor with what `FabricTopo` was given. Raises FabricError."""
+        """Build the graph; Mininet's constructor calls this with the arguments of `FabricTopo`. Raises FabricError."""
         self.fabric = Fabric.of(FabricSpec(*counts, **named))
         for node in self.fabric.nodes():
             self._add_node(node)
@@ -31,7 +31,7 @@ class FabricTopo(Topo):
 
     @classmethod
     def of(cls, fabric: Fabric) -> Self:
-        """The graph of a fabric that is there already."""
+        """Create the graph of an existing fabric."""
         return cls(**asdict(fabric.spec))
 
     def _add_node(self, node: NodeId) -> None:

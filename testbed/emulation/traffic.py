@@ -1,4 +1,4 @@
-"""Mininet's traffic tests between nodes: what they need, and iperf over IPv6, which ends no process but its own."""
+"""Mininet's traffic tests between nodes: requirements, and iperf over IPv6, which ends no process but its own."""
 
 import re
 import time
@@ -16,17 +16,17 @@ from testbed.tools import find_tool
 
 _LISTENS_WITHIN_S = 10.0
 _SETTLES_S = 10.0
-"""Added to the seconds of sending: connecting, and the report."""
+"""Time added to the seconds of sending, for connecting and the report."""
 
 _POLL_S = 0.02
 _SPEED = re.compile(r"[\d.]+ \w+/sec")
 _TCP_LISTEN = "0A"
-"""Of /proc/net/tcp (net/tcp_states.h); an unconnected UDP socket is 07."""
+"""TCP_LISTEN in /proc/net/tcp (net/tcp_states.h); an unconnected UDP socket is 07."""
 
 
 @dataclass(frozen=True, slots=True)
 class Iperf:
-    """What Mininet's `iperf` takes."""
+    """Arguments of Mininet's `iperf`."""
 
     protocol: str = "TCP"
     bandwidth: str = "10M"
@@ -36,7 +36,7 @@ class Iperf:
 
 
 def require_addresses(nodes: Sequence[Any]) -> None:
-    """Raise NotOfferedError when hosts of the fabric have no address, because ordinary programs cannot use it."""
+    """Raise NotOfferedError if hosts of the fabric have no address, because ordinary programs cannot use them."""
     without = [node.name for node in nodes if isinstance(node, FabricNode) and node.IP() is None]
     if without:
         names = ", ".join(without[:3]) + (" ..." if len(without) > 3 else "")
@@ -48,7 +48,7 @@ def require_addresses(nodes: Sequence[Any]) -> None:
 
 
 def iperf(client: Any, server: Any, asked: Iperf) -> list[str]:
-    """Speeds that iperf printed, at the server and at the client; for UDP the wanted one first.
+    """Return the speeds that iperf printed at the server and at the client; for UDP the requested one first.
 
     Raises TestbedError: iperf is not installed, does not listen, or has printed no speed.
     """
@@ -79,7 +79,7 @@ def _options(address: str, asked: Iperf) -> list[str]:
 
 
 def _wait_listening(server: "Popen[bytes]", asked: Iperf) -> None:
-    """Until a socket of the server's namespace listens on the port. Raises TestbedError."""
+    """Wait until a socket of the server's namespace listens on the port. Raises TestbedError."""
     until = time.monotonic() + _LISTENS_WITHIN_S
     while not _listens(server.pid, asked):
         if server.poll() is not None or time.monotonic() > until:
@@ -102,7 +102,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _ended(process: "Popen[bytes]") -> str:
-    """What it has printed; one that does not end when asked is killed."""
+    """End a process and return its output; it is killed if it does not end."""
     try:
         return process.communicate(timeout=_SETTLES_S)[0].decode(errors="replace")
     except TimeoutExpired:

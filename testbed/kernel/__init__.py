@@ -1,1 +1,1 @@
-"""The only code that speaks to the kernel: it knows records, not fabrics."""
+"""Kernel access, and the only code that has it: it knows records, not fabrics."""

@@ -1,6 +1,6 @@
-"""One node's plan beside what the kernel holds: what differs, in words for people. Pure.
+"""Comparison of one node's plan with the kernel's state: differences in words for people. Pure.
 
-What a lab puts on ports by itself after it was built, faults and counters, is told as `Placed` and is no difference.
+What a lab itself puts on ports after it was built, faults and counters, is passed as `Placed` and is no difference.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -18,7 +18,7 @@ from testbed.model.node_config import (
     Route,
 )
 
-if TYPE_CHECKING:  # both load pyroute2, which those who only read a difference do without
+if TYPE_CHECKING:  # both load pyroute2, which readers of differences do not need
     from testbed.kernel.node_state import NodeState
     from testbed.kernel.ports.found import FoundPort
 
@@ -30,14 +30,14 @@ class Placed:
     """What the lab itself has put on one port since it was built."""
 
     shut: bool = False
-    """A fault holds it shut; routes through it and its neighbours are away meanwhile."""
+    """A fault holds the port shut; routes through it and its neighbours are absent meanwhile."""
     root: str = ""
     """Kind of its root qdisc."""
     programs: frozenset[int] = frozenset()
-    """Ids of eBPF programs on either side."""
+    """Ids of eBPF programs in either direction."""
 
     def plus(self, other: "Placed") -> "Placed":
-        """Both together; netem is the root where there is netem and another qdisc."""
+        """Combine both; netem is the root if there is netem and another qdisc."""
         roots = {self.root, other.root} - {""}
         root = "netem" if "netem" in roots else max(roots, default="")
         return Placed(self.shut or other.shut, root, self.programs | other.programs)
@@ -45,24 +45,24 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing in a lab that is not as planned, and that the lab did not do."""
+    """One difference between a lab and its plan that the lab itself did not make."""
 
     node: str
-    """`p0-spine1`."""
+    """Name of the node, as `p0-spine1`."""
     port: str
-    """`leaf0`; empty for what belongs to the whole node."""
+    """Name of the port, as `leaf0`; empty for what belongs to the whole node."""
     what: str
-    """`mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`, `rule`,
-    `node` or `fault`."""
+    """Kind of the difference: `mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`,
+    `rule`, `node` or `fault`."""
     planned: str
     found: str
     words: str
-    """What is so, for people: `has MTU 1500, planned 9000`."""
+    """Description for people: `has MTU 1500, planned 9000`."""
     links: tuple[str, ...] = field(default=())
-    """Directions that may lose packets by it."""
+    """Directions that may lose packets because of it."""
 
     def __str__(self) -> str:
-        """`p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
+        """Format as `p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
         return f"{self.node}{f' port {self.port}' if self.port else ''} {self.words}"
 
 
@@ -73,12 +73,15 @@ def compare(
     ports: "Iterable[FoundPort]",
     placed: Mapping[int, Placed],
 ) -> tuple[Difference, ...]:
-    """What differs at one node; `placed` by interface index. What follows from something else is not told beside it."""
+    """List the differences of one node; `placed` by interface index.
+
+    A difference that follows from another one is left out.
+    """
     return tuple(_Node(fabric, config, state, {port.ifindex: port for port in ports}, placed).differences())
 
 
 def gone(fabric: Fabric, node: NodeId) -> Difference:
-    """A node whose namespace is not there."""
+    """Describe a node whose namespace does not exist."""
     links = tuple(str(way) for port in fabric.ports_of(node) for way in _both(port))
     return Difference(str(node), "", "node", "there", "gone", "is gone: it has no namespace", links)
 
@@ -157,7 +160,7 @@ class _Node:
             yield self._at(port, "program", NONE, "XDP", "has an XDP program, which the lab did not put there")
 
     def _lost_all(self, port: PortId, interface: Interface) -> Difference | None:
-        """All that led through a port that is up is away: what shutting it and opening it again leaves."""
+        """Describe a port that is up but has lost all its routes: shutting it and opening it again does that."""
         routes, neighbours = (
             self._through(self.config.routes, interface),
             self._through(self.config.neighbours, interface),
@@ -249,6 +252,6 @@ class _Node:
 
 
 def _both(port: PortId) -> tuple[DirectedLink, DirectedLink]:
-    """The direction that leaves by a port, and the one that arrives at it."""
+    """Return the direction that leaves by a port, and the one that arrives at it."""
     way = DirectedLink(port.plane, port.node, port.peer)
     return way, way.reverse

@@ -1,7 +1,7 @@
-"""What this machine's kernel can do, tried in a namespace without a name and read back, never guessed from a version.
+"""Features of this machine's kernel, tried in a nameless namespace and read back, never guessed from a version.
 
 Leaves nothing behind. Each probe says which kernel option to enable when it fails. Tools (clang, tcpdump) are not
-looked for here.
+checked here.
 """
 
 import os
@@ -38,7 +38,10 @@ _SEGMENT = IPv6Address("5f00:0:2000:e000::")
 
 @dataclass(frozen=True, slots=True)
 class Feature:
-    """One thing tried. Without a `needed` one no fabric works; `detail` is what the kernel said, empty when present."""
+    """Result of one probe.
+
+    No fabric works without a `needed` one; `detail` is the kernel's message, empty when present.
+    """
 
     name: str
     present: bool
@@ -58,12 +61,12 @@ class _Probe:
 
 
 def probe_features() -> tuple[Feature, ...]:
-    """Try everything. Without the right to make namespaces only that is reported."""
+    """Try everything. Without the right to make namespaces, only that is reported."""
     return _results(_PROBES)
 
 
 def require_fabric_features() -> None:
-    """Raise MissingFeatureError for the first thing without which no fabric works. Takes a few milliseconds."""
+    """Raise MissingFeatureError for the first missing feature that every fabric needs. Takes a few milliseconds."""
     for feature in _results([probe for probe in _PROBES if probe.needed]):
         if not feature.present:
             raise MissingFeatureError(feature.name, f"{feature.advice} ({feature.detail})")
@@ -94,7 +97,7 @@ def _feature(probe: _Probe, rtnl: Rtnl) -> Feature:
 
 
 def _try_veth(rtnl: Rtnl) -> None:
-    """Later probes use the port made here."""
+    """Create a veth pair, which later probes use."""
     with open("/proc/thread-self/ns/net") as here:
         rtnl.apply([requests.create_cable(Cable(_PORT, NodeId.host(0), _PEER), here.fileno())])
     names = {LOOPBACK_IFINDEX: "lo", _PORT.ifindex: _PORT.name, _PEER.ifindex: _PEER.name}
@@ -152,7 +155,7 @@ def _try_tbf(rtnl: Rtnl) -> None:
 
 
 def _try_packet_socket(rtnl: Rtnl) -> None:
-    del rtnl  # all probes are called alike
+    del rtnl  # all probes have the same signature
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
 
 

@@ -1,4 +1,4 @@
-"""What the running kernel was built without, as its configuration says, if that can be read. Needs no rights."""
+"""Options that the running kernel was built without, from its configuration if readable. Needs no rights."""
 
 import gzip
 import os
@@ -6,9 +6,9 @@ from pathlib import Path
 
 
 def lacks_option(option: str, places: tuple[Path, ...] | None = None) -> bool:
-    """Whether the kernel says that it has an option, as `CONFIG_NET_SCH_NETEM`, neither built in nor as a module.
+    """Report whether an option, as `CONFIG_NET_SCH_NETEM`, is neither built in nor a module.
 
-    False where it does not say.
+    False if the configuration cannot be read.
     """
     config = _config(_places() if places is None else places)
     return bool(config) and not any(line in config for line in (f"{option}=y", f"{option}=m"))
@@ -19,7 +19,7 @@ def _places() -> tuple[Path, ...]:
 
 
 def _config(places: tuple[Path, ...]) -> frozenset[str]:
-    """The lines of the first file that can be read; none without one."""
+    """Return the lines of the first readable file; empty without one."""
     for place in places:
         try:
             content = place.read_bytes()

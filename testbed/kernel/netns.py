@@ -1,6 +1,6 @@
-"""Named network namespaces: make, find, enter and remove them. Knows no nodes and no fabrics.
+"""Named network namespaces: create, find, enter and remove them. Knows no nodes and no fabrics.
 
-The names live where iproute2 keeps them (ip-netns(8)), so `ip netns exec NAME` works on every one.
+The names are where iproute2 keeps them (ip-netns(8)), so `ip netns exec NAME` works on every one.
 """
 
 import ctypes
@@ -27,19 +27,19 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def namespace_path(name: str) -> Path:
-    """The file that stands for the namespace `name`, whether it exists or not."""
+    """Return the file of the namespace `name`, whether it exists or not."""
     return NETNS_DIR / name
 
 
 def namespaces(prefix: str) -> tuple[str, ...]:
-    """Names of the namespaces that start with `prefix`, sorted."""
+    """Return the names of the namespaces that start with `prefix`, sorted."""
     with suppress(FileNotFoundError):
         return tuple(sorted(entry for entry in os.listdir(NETNS_DIR) if entry.startswith(prefix)))
     return ()
 
 
 def create_namespaces(names: Sequence[str]) -> None:
-    """Make new namespaces, all or none. Raises KernelError, errno EEXIST for a name that is taken."""
+    """Create new namespaces, all or none. Raises KernelError, errno EEXIST for a name that is taken."""
     made: list[str] = []
     _share_mounts()
     try:
@@ -50,7 +50,10 @@ def create_namespaces(names: Sequence[str]) -> None:
 
 
 def delete_namespaces(names: Sequence[str]) -> tuple[str, ...]:
-    """Remove those that exist and return their names. The kernel frees each, links too, once nothing runs inside."""
+    """Remove those that exist and return their names.
+
+    The kernel frees each, with its links, once nothing runs inside.
+    """
     removed = []
     for name in names:
         path = namespace_path(name)
@@ -63,7 +66,7 @@ def delete_namespaces(names: Sequence[str]) -> tuple[str, ...]:
 
 @contextmanager
 def inside(path: Path) -> Iterator[None]:
-    """Run the body with the calling thread in the namespace at `path`, and bring the thread back after it.
+    """Run the body with the calling thread in the namespace at `path`, and return the thread after it.
 
     Raises FileNotFoundError when there is no such namespace, KernelError when it cannot be entered.
     """
@@ -78,18 +81,18 @@ def inside(path: Path) -> Iterator[None]:
 
 
 def in_nameless_namespace(work: Callable[[], Result]) -> Result:
-    """What `work` returns when run in a new namespace without a name, which is gone afterwards. Raises KernelError."""
+    """Run `work` in a new nameless namespace, which is removed afterwards; return its result. Raises KernelError."""
     return in_thread(partial(_run_nameless, work))
 
 
 def in_thread(work: Callable[[], Result]) -> Result:
-    """What `work` returns or raises when run in a thread of its own, whose namespace ends with the thread."""
+    """Run `work` in a thread of its own, whose namespace ends with the thread; return its result or raise its error."""
     with ThreadPoolExecutor(max_workers=1, thread_name_prefix="netns") as pool:
         return pool.submit(work).result()
 
 
 def command_inside(name: str, command: Sequence[str]) -> list[str]:
-    """`command` as it must be started to run inside the namespace `name`, with a /sys that shows it."""
+    """Return `command` as it must be started to run inside the namespace `name`, with a /sys that shows it."""
     return ["ip", "netns", "exec", name, *command]
 
 

@@ -1,4 +1,4 @@
-"""A node's records put into the kernel, read back, and compared.
+"""State of a node in the kernel: applied from records, read back, and compared.
 
 Knows one node's records at a time. `configure` acts and decides nothing; `differences` is pure.
 """
@@ -26,7 +26,7 @@ from testbed.model.node_config import (
 
 @dataclass(frozen=True, slots=True)
 class NodeState:
-    """What the kernel holds for one node. `ready` are interface indexes that can send, `dead` routes that cannot."""
+    """Kernel state of one node. `ready` are interface indexes that can send, `dead` routes that cannot."""
 
     sysctls: tuple[Sysctl, ...]
     interfaces: tuple[Interface, ...]
@@ -42,7 +42,7 @@ class NodeState:
 
 
 def configure(config: NodeConfig, namespace: Path) -> None:
-    """Bring a node whose links exist into its wanted state. Raises KernelError at the first refusal."""
+    """Bring a node whose links exist into its planned state. Raises KernelError at the first refusal."""
     node = str(config.node)
     write_sysctls(node, namespace, config.forwarding)
     with Rtnl.inside(node, namespace) as rtnl:
@@ -50,7 +50,7 @@ def configure(config: NodeConfig, namespace: Path) -> None:
 
 
 def requests_of(config: NodeConfig) -> list[Request]:
-    """Everything to ask of the kernel once the node's links exist, in an order that it accepts."""
+    """Return all netlink requests for a node whose links exist, in an order that the kernel accepts."""
     loopback = [requests.bring_up(LOOPBACK_IFINDEX, "lo")] if config.loopback_up else []
     return [
         *loopback,
@@ -63,7 +63,7 @@ def requests_of(config: NodeConfig) -> list[Request]:
 
 
 def read_state(config: NodeConfig, namespace: Path) -> NodeState:
-    """The kernel's state of everything that `config` speaks of. Raises KernelError."""
+    """Read the kernel's state of everything in `config`. Raises KernelError."""
     sysctls = read_sysctls(namespace, [sysctl.path for sysctl in config.quiet + config.forwarding])
     with Rtnl.inside(str(config.node), namespace) as rtnl:
         interfaces, ready, strange = dumps.found_interfaces(rtnl)
@@ -75,7 +75,7 @@ def read_state(config: NodeConfig, namespace: Path) -> NodeState:
 
 
 def differences(config: NodeConfig, state: NodeState, more_allowed: bool = False) -> tuple[str, ...]:
-    """One line for each record that is missing or not as wanted, and, unless allowed, for each that is unexpected."""
+    """List, one line each, records that are missing or wrong and, unless allowed, unexpected ones."""
     node = str(config.node)
     pairs: tuple[tuple[Iterable[object], Iterable[object]], ...] = (
         (config.quiet + config.forwarding, state.sysctls),
@@ -91,7 +91,7 @@ def differences(config: NodeConfig, state: NodeState, more_allowed: bool = False
 
 
 def pending(config: NodeConfig, state: NodeState) -> tuple[str, ...]:
-    """One line for each interface or route that is as wanted and cannot carry packets yet; it may in a moment."""
+    """List, one line each, interfaces and routes that are right but cannot carry packets yet; they may soon."""
     interfaces = (interface for interface in config.interfaces if interface.ifindex not in state.ready)
     routes = (route for route in config.routes if route in state.dead)
     lines = [f"interface {interface.name}: is not up" for interface in interfaces]
@@ -107,7 +107,7 @@ _KEYS: dict[type, tuple[str, ...]] = {
     Neighbour: ("ifindex", "address"),
     Route: ("prefix", "table"),
 }
-"""What identifies a record of each kind; the rest of its fields may differ."""
+"""Fields that identify a record of each kind; the rest of its fields may differ."""
 
 
 def _by_key(records_: Iterable[object]) -> dict[str, object]:

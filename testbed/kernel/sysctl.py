@@ -21,7 +21,7 @@ def write_sysctls(node: str, namespace: Path, sysctls: Sequence[Sysctl]) -> None
 
 
 def read_sysctls(namespace: Path, paths: Sequence[str]) -> tuple[Sysctl, ...]:
-    """The values now in force; a file that does not exist reads as an empty text."""
+    """Read the present values; a file that does not exist reads as an empty text."""
     with inside(namespace):
         return tuple(Sysctl(path, _read(_PROC_SYS / path)) for path in paths)
 

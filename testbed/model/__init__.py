@@ -1,1 +1,1 @@
-"""The fabric as pure data: names, addresses, paths and every node's wanted state."""
+"""The fabric as pure data: names, addresses, paths and the planned state of every node."""

@@ -1,6 +1,6 @@
-"""From counts to a fabric: its planes, leaves, spines, hosts and links, as pure data.
+"""The fabric from its counts: planes, leaves, spines, hosts and links, as pure data.
 
-Refuses to know addresses and kernels. A plane is a full leaf/spine mesh of its own; a host has one port a plane.
+Knows no addresses and no kernel. A plane is a full leaf/spine mesh of its own; a host has one port per plane.
 """
 
 from dataclasses import dataclass, fields
@@ -10,18 +10,18 @@ from testbed.errors import FabricError
 from testbed.model.ids import DirectedLink, LinkId, NodeId, PortId, Role
 
 OUTER_HEADER_BYTES = 40
-"""One IPv6 header around every packet (RFC 8200, section 3); no routing header is used."""
+"""Size of the IPv6 header around every packet (RFC 8200, section 3); no routing header is used."""
 
 MIN_MTU = 1280 + OUTER_HEADER_BYTES
-"""IPv6's least MTU (RFC 8200, section 5) inside the outer header."""
+"""Least MTU: IPv6's least MTU (RFC 8200, section 5) inside the outer header."""
 
 MAX_MTU = 65535
-"""The most a veth takes (ETH_MAX_MTU in linux/if_ether.h)."""
+"""Greatest MTU of a veth (ETH_MAX_MTU in linux/if_ether.h)."""
 
 
 @dataclass(frozen=True, slots=True)
 class FabricSpec:
-    """How large the fabric is. Any values can be written down; `Fabric.of` refuses those that cannot be built."""
+    """Size of the fabric. It may hold any values; `Fabric.of` refuses those that cannot be built."""
 
     planes: int = 2
     """Independent leaf/spine planes, 1 to 16."""
@@ -39,10 +39,10 @@ class FabricSpec:
     """Bytes of an outer IPv6 packet that a link carries."""
 
     host_stack: bool = False
-    """Whether ordinary programs on hosts can use the fabric; costs about a third of the packet rate."""
+    """Ordinary programs on hosts can use the fabric; costs about a third of the packet rate."""
 
     def problems(self) -> tuple[str, ...]:
-        """Every reason why this fabric cannot be built; empty when it can."""
+        """List every reason why this fabric cannot be built; empty when it can."""
         limits = (
             ("planes", self.planes, MAX_PLANES, "a uSID has 4 bits for the plane"),
             ("leaves", self.leaves, MAX_INDEX, "a uSID has 8 bits for the leaf"),
@@ -68,58 +68,58 @@ class FabricSpec:
 
 @dataclass(frozen=True, slots=True)
 class Fabric:
-    """A fabric that can be built. Make it with `Fabric.of`."""
+    """A fabric that can be built. Create it with `Fabric.of`."""
 
     spec: FabricSpec
 
     @classmethod
     def of(cls, spec: FabricSpec) -> "Fabric":
-        """The fabric of these counts. Raises FabricError with all problems at once."""
+        """Create the fabric of these counts. Raises FabricError with all problems at once."""
         if problems := spec.problems():
             raise FabricError(problems)
         return cls(spec)
 
     @property
     def host_count(self) -> int:
-        """Hosts over all leaves."""
+        """Count the hosts over all leaves."""
         return self.spec.leaves * self.spec.hosts_per_leaf
 
     def hosts(self) -> tuple[NodeId, ...]:
-        """All hosts, in order."""
+        """Return all hosts, in order."""
         return tuple(NodeId.host(h) for h in range(self.host_count))
 
     def leaves(self) -> tuple[NodeId, ...]:
-        """All leaves, plane by plane."""
+        """Return all leaves, plane by plane."""
         return tuple(NodeId.leaf(p, i) for p in range(self.spec.planes) for i in range(self.spec.leaves))
 
     def spines(self) -> tuple[NodeId, ...]:
-        """All spines, plane by plane."""
+        """Return all spines, plane by plane."""
         return tuple(NodeId.spine(p, i) for p in range(self.spec.planes) for i in range(self.spec.spines))
 
     def nodes(self) -> tuple[NodeId, ...]:
-        """Hosts, then leaves, then spines."""
+        """Return hosts, then leaves, then spines."""
         return self.hosts() + self.leaves() + self.spines()
 
     def leaf_of(self, host: int) -> int:
-        """Index of the leaf a host sits on, the same in every plane."""
+        """Return the index of a host's leaf, the same in every plane."""
         return host // self.spec.hosts_per_leaf
 
     def slot_of(self, host: int) -> int:
-        """Which of its leaf's downlinks leads to a host, from 0."""
+        """Return which of its leaf's downlinks leads to a host, from 0."""
         return host % self.spec.hosts_per_leaf
 
     def host_at(self, leaf: int, slot: int) -> int:
-        """The host on a leaf's downlink; inverse of `leaf_of` and `slot_of`."""
+        """Return the host on a leaf's downlink; inverse of `leaf_of` and `slot_of`."""
         return leaf * self.spec.hosts_per_leaf + slot
 
     @property
     def link_count(self) -> int:
-        """How many links there are; a large fabric has a million, which take seconds to write out."""
+        """Count the links without listing them; a large fabric has a million, which take seconds to list."""
         spec = self.spec
         return spec.planes * spec.leaves * (spec.hosts_per_leaf + spec.spines)
 
     def links(self) -> tuple[LinkId, ...]:
-        """All links, plane by plane and leaf by leaf: downlinks to hosts, then uplinks to spines."""
+        """Return all links, plane by plane and leaf by leaf: downlinks to hosts, then uplinks to spines."""
         spec = self.spec
         spines = [[NodeId.spine(plane, i) for i in range(spec.spines)] for plane in range(spec.planes)]
         hosts = self.hosts()
@@ -135,11 +135,11 @@ class Fabric:
         )
 
     def links_of(self, node: NodeId) -> tuple[LinkId, ...]:
-        """The links that end at a node, in the order of its ports."""
+        """Return the links that end at a node, in the order of its ports."""
         return tuple(_link_of(port) for port in self.ports_of(node))
 
     def ports_of(self, node: NodeId) -> tuple[PortId, ...]:
-        """A node's ports: by plane on a host, by leaf on a spine, hosts then spines on a leaf."""
+        """Return a node's ports: by plane on a host, by leaf on a spine, hosts then spines on a leaf."""
         spec = self.spec
         if node.role is Role.HOST:
             leaf = self.leaf_of(node.index)

@@ -1,7 +1,7 @@
 """Typed names of nodes, ports and links, and the only place that renders or parses them.
 
-Knows the grammar of names and nothing of addresses or kernels. `p0-leaf3`, `p0-spine5`, `h2` are nodes,
-`p0:leaf3-spine5` a link, `p0:leaf3>spine5` one direction of it, `p*:leaf3>spine*` a selection.
+Knows the grammar of names, but no addresses and no kernel. `p0-leaf3`, `p0-spine5`, `h2` are nodes, `p0:leaf3-spine5` a
+link, `p0:leaf3>spine5` one direction of it, `p*:leaf3>spine*` a selection.
 """
 
 import difflib
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     from testbed.model.fabric import Fabric
 
 LAB_NAME = re.compile(r"[a-z][a-z0-9]{0,9}")
-"""Short enough that a namespace name stays readable and a socket path fits 108 bytes."""
+"""Name of a lab, short enough that a namespace name stays readable and a socket path fits 108 bytes."""
 
 NAMESPACE_PREFIX = "spraylab"
 
 MOST_COMPARED = 20_000
-"""Links whose names are compared with one that is wrong; comparing takes some 10 us each (our choice)."""
+"""Most links whose names are compared with a wrong one; comparing takes some 10 us each (our choice)."""
 
 
 class Role(IntEnum):
-    """What a node is; the value is the role nibble of its addresses (our choice, see docs/address-plan.md)."""
+    """Role of a node; the value is the role nibble of its addresses (our choice, see docs/address-plan.md)."""
 
     SPINE = 1
     LEAF = 2
@@ -47,32 +47,32 @@ class NodeId:
 
     @classmethod
     def leaf(cls, plane: int, index: int) -> "NodeId":
-        """Leaf (T0) `index` of a plane."""
+        """Name leaf (T0) `index` of a plane."""
         return cls(Role.LEAF, plane, index)
 
     @classmethod
     def spine(cls, plane: int, index: int) -> "NodeId":
-        """Spine (T1) `index` of a plane."""
+        """Name spine (T1) `index` of a plane."""
         return cls(Role.SPINE, plane, index)
 
     @classmethod
     def host(cls, index: int) -> "NodeId":
-        """Host `index`, counted over all leaves."""
+        """Name host `index`, counted over all leaves."""
         return cls(Role.HOST, None, index)
 
     @property
     def short(self) -> str:
-        """The name inside its plane, as used in link names: `leaf3`, `spine5`, `h2`."""
+        """Return the name inside its plane, as used in link names: `leaf3`, `spine5`, `h2`."""
         return f"{_WORD[self.role]}{self.index}"
 
     def __str__(self) -> str:
-        """`p0-leaf3`, `p0-spine5` or `h2`."""
+        """Format as `p0-leaf3`, `p0-spine5` or `h2`."""
         return self.short if self.plane is None else f"p{self.plane}-{self.short}"
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PortId:
-    """The port of `node` that leads to `peer` in `plane`; between two nodes there is one link a plane."""
+    """The port of `node` that leads to `peer` in `plane`; between two nodes there is one link per plane."""
 
     node: NodeId
     peer: NodeId
@@ -80,11 +80,14 @@ class PortId:
 
     @property
     def interface(self) -> str:
-        """Kernel name, after the peer: `spine5` or `h2` on a leaf, `leaf3` on a spine, `plane0` on a host."""
+        """Return the kernel name, after the peer.
+
+        `spine5` or `h2` on a leaf, `leaf3` on a spine, `plane0` on a host.
+        """
         return f"plane{self.plane}" if self.node.role is Role.HOST else self.peer.short
 
     def __str__(self) -> str:
-        """`p0-leaf3:spine5`."""
+        """Format as `p0-leaf3:spine5`."""
         return f"{self.node}:{self.interface}"
 
 
@@ -98,7 +101,7 @@ class LinkId:
 
     @classmethod
     def named(cls, text: str) -> "LinkId | None":
-        """The link with exactly this name, in whatever fabric; None if no link is called so."""
+        """Parse the link with exactly this name, in any fabric; None if it is no link name."""
         found = _LINK.fullmatch(text)
         if found is None or "*" in text or found[1] is None or found[4] != "-":
             return None
@@ -114,11 +117,11 @@ class LinkId:
 
     @property
     def directions(self) -> tuple["DirectedLink", "DirectedLink"]:
-        """Up, then down."""
+        """Return both directions: up, then down."""
         return DirectedLink(self.plane, self.lower, self.upper), DirectedLink(self.plane, self.upper, self.lower)
 
     def __str__(self) -> str:
-        """`p0:leaf3-spine5` or `p0:h2-leaf2`."""
+        """Format as `p0:leaf3-spine5` or `p0:h2-leaf2`."""
         return f"p{self.plane}:{self.lower.short}-{self.upper.short}"
 
 
@@ -132,28 +135,28 @@ class DirectedLink:
 
     @property
     def link(self) -> LinkId:
-        """The link without its direction."""
+        """Return the link without its direction."""
         if self.sender.role > self.receiver.role:  # host 3 > leaf 2 > spine 1: the greater role is the lower end
             return LinkId(self.plane, self.sender, self.receiver)
         return LinkId(self.plane, self.receiver, self.sender)
 
     @property
     def reverse(self) -> "DirectedLink":
-        """The other direction."""
+        """Return the other direction."""
         return DirectedLink(self.plane, self.receiver, self.sender)
 
     @property
     def egress(self) -> PortId:
-        """The port that sends into this direction; drops are injected here."""
+        """Return the port that sends into this direction; drops are injected here."""
         return PortId(self.sender, self.receiver, self.plane)
 
     @property
     def ingress(self) -> PortId:
-        """The port that this direction arrives at."""
+        """Return the port at which this direction arrives."""
         return PortId(self.receiver, self.sender, self.plane)
 
     def __str__(self) -> str:
-        """`p0:leaf3>spine5`."""
+        """Format as `p0:leaf3>spine5`."""
         return f"p{self.plane}:{self.sender.short}>{self.receiver.short}"
 
 
@@ -163,7 +166,7 @@ _LINK = re.compile(rf"(?:p([0-9]+|\*):)?{_END}([->]){_END}")
 
 
 def parse_node(text: str, fabric: "Fabric") -> NodeId:
-    """The node called `text`. Raises UnknownNameError with near names."""
+    """Return the node called `text`. Raises UnknownNameError with near names."""
     names = {str(node): node for node in fabric.nodes()}
     if (node := names.get(text)) is not None:
         return node
@@ -175,7 +178,7 @@ def parse_node(text: str, fabric: "Fabric") -> NodeId:
 
 
 def known_nodes(fabric: "Fabric") -> str:
-    """Which nodes there are: `nodes are h0 to h7, p0-leaf0 to p1-leaf7, p0-spine0 to p1-spine7`."""
+    """Describe the existing nodes: `nodes are h0 to h7, p0-leaf0 to p1-leaf7, p0-spine0 to p1-spine7`."""
     spec = fabric.spec
     planes = range(spec.planes)
     groups = (
@@ -187,7 +190,7 @@ def known_nodes(fabric: "Fabric") -> str:
 
 
 def known_links(fabric: "Fabric") -> str:
-    """Which links there are: `links are p0:leaf0-spine0 to p1:leaf7-spine7, p0:h0-leaf0 to p1:h7-leaf7`."""
+    """Describe the existing links: `links are p0:leaf0-spine0 to p1:leaf7-spine7, p0:h0-leaf0 to p1:h7-leaf7`."""
     spec, last = fabric.spec, fabric.host_count - 1
     up = ["p0:leaf0-spine0", f"p{spec.planes - 1}:leaf{spec.leaves - 1}-spine{spec.spines - 1}"]
     down = ["p0:h0-leaf0", f"p{spec.planes - 1}:h{last}-leaf{spec.leaves - 1}"]
@@ -195,15 +198,15 @@ def known_links(fabric: "Fabric") -> str:
 
 
 def _from_to(ends: Iterable[object]) -> str:
-    """`a to b`, or `a` alone."""
+    """Format as `a to b`, or `a` alone."""
     return " to ".join(dict.fromkeys(map(str, ends)))
 
 
 def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
-    """Every direction that `text` selects, in fabric order.
+    """Return every direction that `text` selects, in fabric order.
 
-    `-` selects both directions, `>` the one written; `*` stands for any number. The plane may be left out when
-    the fabric has only one. Raises UnknownNameError with near names when nothing is selected.
+    `-` selects both directions, `>` the one written; `*` stands for any number. The plane may be left out when the
+    fabric has only one. Raises UnknownNameError with near names when nothing is selected.
     """
     found = _LINK.fullmatch(text.strip())
     if found is None:
@@ -221,7 +224,7 @@ def parse_link(text: str, fabric: "Fabric") -> tuple[DirectedLink, ...]:
 
 
 def _out_of_range(plane: str | None, ends: Iterable[tuple[str, ...]], fabric: "Fabric") -> str:
-    """Which numbers of a name are too large, as ` (spines are spine0 to spine7)`; empty if none is."""
+    """Describe which numbers of a name are too large, as ` (spines are spine0 to spine7)`; empty if none is."""
     counts = {"leaf": fabric.spec.leaves, "spine": fabric.spec.spines, "h": fabric.host_count}
     called = {"leaf": "leaves", "spine": "spines", "h": "hosts"}
     told = [f"{called[word]} are {_from_to((f'{word}0', f'{word}{counts[word] - 1}'))}"
@@ -232,7 +235,7 @@ def _out_of_range(plane: str | None, ends: Iterable[tuple[str, ...]], fabric: "F
 
 
 def _concerns(found: re.Match[str], leaf: NodeId) -> bool:
-    """Whether links of this leaf can be meant; every link ends at one."""
+    """Report whether the name can mean links of this leaf; every link ends at a leaf."""
     plane, word_a, index_a, _, word_b, index_b = found.groups()
     if plane not in (None, "*", str(leaf.plane)):
         return False
@@ -260,7 +263,7 @@ def _unknown_link(text: str, reason: str, fabric: "Fabric") -> UnknownNameError:
 
 
 def _alike(text: str, fabric: "Fabric") -> Iterable[LinkId]:
-    """Links worth comparing with a wrong name: all, or in a large fabric those of nodes with one of its numbers."""
+    """Return links to compare with a wrong name: all, or in a large fabric those of nodes with one of its numbers."""
     if fabric.link_count <= MOST_COMPARED:
         return fabric.links()
     numbers = {int(digits) for digits in re.findall(r"[0-9]{1,3}", text)}
@@ -279,17 +282,17 @@ def _near(text: str, names: Iterable[str]) -> tuple[str, ...]:
 
 
 def namespace_name(lab: str, node: NodeId) -> str:
-    """Name of a node's network namespace: `spraylab-lab-p0-leaf3`."""
+    """Return the name of a node's network namespace: `spraylab-lab-p0-leaf3`."""
     return f"{namespace_prefix(lab)}{node}"
 
 
 def namespace_prefix(lab: str) -> str:
-    """What the names of all namespaces of a lab start with, and of no other lab. Raises UnknownNameError."""
+    """Return the common prefix of the namespaces of a lab, and of no other lab. Raises UnknownNameError."""
     if LAB_NAME.fullmatch(lab) is None:
         raise UnknownNameError("lab", lab, "a lab name is a lower-case letter and up to nine letters or digits")
     return f"{NAMESPACE_PREFIX}-{lab}-"
 
 
 def those_there_are(kind: str, letter: str, count: int) -> str:
-    """Names of the hosts or planes of a fabric, for a message: `hosts are h0 to h7`, `the only host is h0`."""
+    """Describe the hosts or planes of a fabric, for a message: `hosts are h0 to h7`, `the only host is h0`."""
     return f"the only {kind} is {letter}0" if count == 1 else f"{kind}s are {letter}0 to {letter}{count - 1}"

@@ -1,6 +1,6 @@
-"""One node's wanted state as plain records: sysctls, interfaces, clsact, neighbours, routes, addresses.
+"""Planned state of one node as plain records: sysctls, interfaces, clsact, neighbours, routes, addresses.
 
-Compiled from the fabric alone; knows no kernel calls. The kernel layer applies the records and reads them back.
+Derived from the fabric alone; knows no kernel calls. The kernel layer applies the records and reads them back.
 Forwarding: RFC 9800 (End with NEXT-CSID), MRC paper; everything is static, nothing is learned.
 """
 
@@ -20,10 +20,10 @@ from testbed.model.ids import NodeId, PortId, Role
 from testbed.model.paths import default_path
 
 LOOPBACK_IFINDEX = 1
-"""The kernel numbers `lo` 1 in every namespace (net/core/dev.c, LOOPBACK_IFINDEX)."""
+"""Interface index of `lo`, which is 1 in every namespace (net/core/dev.c, LOOPBACK_IFINDEX)."""
 
 TABLE_LOCAL = 255
-"""RT_TABLE_LOCAL of linux/rtnetlink.h: looked up first, which saves one lookup a hop (measured: make bench)."""
+"""RT_TABLE_LOCAL of linux/rtnetlink.h: looked up first, which saves one lookup per hop (measured: make bench)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class Interface:
 
 @dataclass(frozen=True, slots=True)
 class Cable:
-    """A veth pair as its first end sees it; `far` comes to life in the namespace of `far_node`."""
+    """A veth pair as its first end sees it; `far` is created in the namespace of `far_node`."""
 
     near: Interface
     far_node: NodeId
@@ -56,11 +56,11 @@ class Cable:
 
 @dataclass(frozen=True, slots=True)
 class Clsact:
-    """The place for eBPF programs on both ways through a port, empty until somebody attaches one.
+    """Attachment point of eBPF programs for both directions of a port, empty until a program is attached.
 
-    Switches have it before their ports are up, since the kernel takes a port that is up out of service to make it, and
-    packets are lost: a program that comes while traffic goes on shall cost none. Hosts do without: empty, it costs
-    0.65 % of what a core forwards on spine ports and as much again on host ports (measured, Linux 6.18).
+    Switches have it before their ports are up: adding it to a port that is up takes the port out of service and loses
+    packets, but attaching a program during traffic must not. Hosts have none: an empty one costs 0.65 % of what a core
+    forwards on spine ports and as much again on host ports (measured, Linux 6.18).
     """
 
     ifindex: int
@@ -77,19 +77,19 @@ class Address:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Rule:
-    """A routing rule: the table that is looked up, lowest priority first. `action` as FR_ACT of linux/fib_rules.h."""
+    """A routing rule: the table that is looked up, lowest priority first. `action` is FR_ACT of linux/fib_rules.h."""
 
     priority: int
     table: int
     action: int
 
     def __str__(self) -> str:
-        """As `priority 100, table 7`."""
+        """Format as `priority 100, table 7`."""
         return f"priority {self.priority}, table {self.table}"
 
 
 USUAL_RULES = frozenset({Rule(0, TABLE_LOCAL, 1), Rule(32766, 254, 1)})
-"""What the kernel makes in every namespace (net/ipv6/fib6_rules.c), and a plan leaves so: local, then main."""
+"""Rules that the kernel makes in every namespace (net/ipv6/fib6_rules.c) and a plan keeps: local, then main."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,28 +111,28 @@ class EndNextCsid:
 
 @dataclass(frozen=True, slots=True)
 class EndDt6:
-    """seg6local End.DT6: take the outer header off, look the inner address up in `table`."""
+    """seg6local End.DT6: remove the outer header, look the inner address up in `table`."""
 
     table: int
 
 
 @dataclass(frozen=True, slots=True)
 class EncapRed:
-    """seg6 encap.red: put an outer header on, with a routing header only when there is more than one segment."""
+    """seg6 encap.red: add an outer header, with a routing header only if there is more than one segment."""
 
     segments: tuple[IPv6Address, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class UnknownAction:
-    """Something on a route that is never asked for, as it was read back from the kernel."""
+    """An action on a route that no plan contains, as read back from the kernel."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """A static route. One whose `ifindex` is that of `lo` is of type local, so that no failing link takes it away."""
+    """A static route. If its `ifindex` is that of `lo` it has type local, so that no failing link removes it."""
 
     prefix: IPv6Network
     ifindex: int
@@ -143,7 +143,7 @@ class Route:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig:
-    """All of a node's wanted state. `quiet` is set before its links exist, `forwarding` once they do."""
+    """The planned state of a node. `quiet` is set before its links exist, `forwarding` afterwards."""
 
     node: NodeId
     quiet: tuple[Sysctl, ...]
@@ -156,11 +156,11 @@ class NodeConfig:
     routes: tuple[Route, ...]
 
     def neighbours_at(self, ifindex: int) -> tuple[Neighbour, ...]:
-        """What a port has, and loses when it is shut."""
+        """Return the neighbours of a port, which it loses when it is shut."""
         return tuple(each for each in self.neighbours if each.ifindex == ifindex)
 
     def routes_through(self, ifindex: int) -> tuple[Route, ...]:
-        """What leads through a port, and is lost when it is shut."""
+        """Return the routes through a port, which are lost when it is shut."""
         return tuple(each for each in self.routes if each.ifindex == ifindex)
 
 
@@ -184,7 +184,7 @@ _FORWARDING = (Sysctl("net/ipv6/conf/all/forwarding", "1"),)
 
 
 def node_config(fabric: Fabric, node: NodeId) -> NodeConfig:
-    """The wanted state of `node`."""
+    """Derive the planned state of `node`."""
     uses_ipv6 = node.role is not Role.HOST or fabric.spec.host_stack
     interfaces = tuple(_interface(fabric, port) for port in fabric.ports_of(node))
     return NodeConfig(
@@ -201,7 +201,10 @@ def node_config(fabric: Fabric, node: NodeId) -> NodeConfig:
 
 
 def cables_of(fabric: Fabric, leaf: NodeId) -> tuple[Cable, ...]:
-    """The veth pairs of a leaf. Every link of a fabric ends at exactly one leaf, so the leaves' cables are all."""
+    """Return the veth pairs of a leaf.
+
+    Every link of a fabric ends at exactly one leaf, so all leaves' cables are all links.
+    """
     return tuple(
         Cable(_interface(fabric, port), port.peer, _interface(fabric, _opposite(port)))
         for port in fabric.ports_of(leaf)
@@ -240,7 +243,7 @@ def _switch_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
 
 
 def _next_hop(fabric: Fabric, port: PortId) -> Route:
-    """The route to the uSID behind a port: the neighbour's own, or the downlink's when a host is behind it."""
+    """Return the route to the uSID behind a port: the neighbour's own, or the downlink's when a host is behind it."""
     peer = port.peer
     usid = downlink_usid(port.plane, fabric.slot_of(peer.index)) if peer.role is Role.HOST else usid_of(peer)
     gateway = port_of(fabric, _opposite(port)).link_local
@@ -248,7 +251,10 @@ def _next_hop(fabric: Fabric, port: PortId) -> Route:
 
 
 def _host_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
-    """For ordinary programs: out of the own downlink uSIDs, into the own leaves, a default path to each host."""
+    """Return routes for ordinary programs.
+
+    From the downlink uSIDs, to the host's leaves, a default path to each host.
+    """
     ports = fabric.ports_of(node)
     first = port_of(fabric, ports[0])
     slot = fabric.slot_of(node.index)

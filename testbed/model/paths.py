@@ -1,6 +1,6 @@
-"""All paths between two hosts: for each plane and spine, the links crossed and the uSIDs that steer there.
+"""All paths between two hosts: the links and uSIDs per plane and spine.
 
-Pure; a T0-local pair has one path a plane. Source: MRC paper 2.3, RFC 9800 (NEXT-CSID).
+Pure; a pair of hosts below one leaf has one path per plane. Source: MRC paper 2.3, RFC 9800 (NEXT-CSID).
 """
 
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ from testbed.model.ids import DirectedLink, NodeId
 
 @dataclass(frozen=True, slots=True)
 class Path:
-    """One way from host to host. `spine` is None below one leaf. One uSID is consumed after each link but the last."""
+    """A path from host to host. `spine` is None below one leaf. One uSID is consumed after each link but the last."""
 
     plane: int
     spine: int | None
@@ -25,23 +25,23 @@ class Path:
 
     @property
     def destination(self) -> IPv6Address:
-        """Outer destination address as the source host sends it."""
+        """Return the outer destination address as the source host sends it."""
         return carrier(self.usids)
 
     @property
     def destinations(self) -> tuple[IPv6Address, ...]:
-        """Outer destination address on each of `links`: one left shift a switch."""
+        """Return the outer destination address on each of `links`: one left shift per switch."""
         return tuple(carrier(self.usids[shifts:]) for shifts in range(len(self.links)))
 
     def __str__(self) -> str:
-        """`p0:spine5`, or `p0:local` below one leaf."""
+        """Format as `p0:spine5`, or `p0:local` below one leaf."""
         return f"p{self.plane}:{'local' if self.spine is None else f'spine{self.spine}'}"
 
 
 def paths_of(fabric: Fabric, source: int, target: int) -> tuple[Path, ...]:
-    """Every path from host `source` to host `target`, plane by plane and spine by spine.
+    """Return every path from host `source` to host `target`, plane by plane and spine by spine.
 
-    Raises FabricError for a host that does not exist or a pair of one and the same host.
+    Raises FabricError for a host that does not exist, or if both are the same host.
     """
     _check_pair(fabric, source, target)
     spines: tuple[int | None, ...] = (None,)
@@ -51,7 +51,10 @@ def paths_of(fabric: Fabric, source: int, target: int) -> tuple[Path, ...]:
 
 
 def default_path(fabric: Fabric, source: int, target: int) -> Path:
-    """The one path ordinary programs take: plane 0, and for both directions the spine numbered by the sum of leaves."""
+    """Return the path of ordinary programs.
+
+    Plane 0, and for both directions the spine numbered by the sum of leaves.
+    """
     _check_pair(fabric, source, target)
     leaves = fabric.leaf_of(source), fabric.leaf_of(target)
     spine = None if leaves[0] == leaves[1] else sum(leaves) % fabric.spec.spines

@@ -1,8 +1,8 @@
-"""How long the kernel waits until nobody reads what it has changed (an RCU grace period), made short for a while.
+"""RCU grace periods (the kernel's wait until no reader uses what it has changed), shortened temporarily.
 
-Putting a program on a port by TCX, or taking it off, waits for one, and holds the lock of all network configuration
+Attaching a program to a port by TCX, or detaching it, waits for one, and holds the lock of all network configuration
 meanwhile: 12 to 18 ms (measured). An expedited one interrupts every core instead and takes 0.05 to 1 ms. The setting is
-the whole machine's, so it is changed for moments, by one process at a time, and put back. Source: kernel/ksysfs.c.
+machine-wide, so it is changed for moments, by one process at a time, and restored. Source: kernel/ksysfs.c.
 """
 
 import fcntl
@@ -13,24 +13,26 @@ from pathlib import Path
 
 _EXPEDITED = Path("/sys/kernel/rcu_expedited")
 _NORMAL = Path("/sys/kernel/rcu_normal")
-"""1 where interrupts are not wanted, as on real-time kernels; then the other has no effect."""
+"""File that holds 1 where interrupts are not wanted, as on real-time kernels; then the other setting has no effect."""
 
 _OFF = b"0"
 
 
 @contextmanager
 def short_grace_periods(note: Path) -> Iterator[bool]:
-    """Have grace periods expedited inside; whether they are. Where they cannot or must not be, nothing is changed.
+    """Expedite grace periods inside the body; yield whether they are.
 
-    While it is changed there is a file at `note`: what is left by a process that was killed meanwhile tells
-    `put_back` to do what that process could not.
+    If that is impossible or unwanted, nothing changes.
+
+    While the setting is changed there is a file at `note`: if this process is killed, the file makes `put_back` restore
+    the setting.
     """
     with ExitStack() as undo:
         yield _expedite(note, undo)
 
 
 def put_back(note: Path) -> None:
-    """Undo the change that a killed process has left, if it did. Raises OSError."""
+    """Restore the setting if a killed process has left it changed. Raises OSError."""
     if not note.exists():
         return
     with ExitStack() as undo:
@@ -55,7 +57,7 @@ def _expedite(note: Path, undo: ExitStack) -> bool:
 
 
 def _locked(undo: ExitStack) -> int:
-    """The setting, open, and nobody else's until `undo`: two that put back what they found would leave it on."""
+    """Open and lock the setting until `undo`: two processes that both restore what they found would leave it on."""
     setting = os.open(_EXPEDITED, os.O_RDWR | os.O_CLOEXEC)
     undo.callback(os.close, setting)
     fcntl.flock(setting, fcntl.LOCK_EX)

@@ -1,6 +1,6 @@
-"""Compile, load and read eBPF: a C source to an object file to programs and maps held by file descriptor.
+"""Compilation, loading and maps of eBPF: from a C source to an object file to programs and maps by file descriptor.
 
-Speaks to libbpf by ctypes, so that only its shared library is needed. Pins nothing: what is not attached ends with its
+Uses libbpf by ctypes, so that only its shared library is needed. Pins nothing: what is not attached ends with its
 BpfObject. Does not know what a program does nor where it is attached (see `qdisc`). Source: libbpf's bpf.h, libbpf.h.
 """
 
@@ -30,9 +30,9 @@ _PERCPU_TYPES = frozenset({5, 6, 10})  # BPF_MAP_TYPE_PERCPU_HASH, _PERCPU_ARRAY
 
 
 class BpfError(TestbedError):
-    """A program that does not compile or load, or a map request refused.
+    """A program does not compile or load, or a map request was refused.
 
-    `log` is all that the compiler or verifier said; the message shows its end, where a verifier's reason is.
+    `log` is the whole output of the compiler or verifier; the message shows its end, which holds a verifier's reason.
     """
 
     def __init__(self, what: str, reason: str, log: str = "", shown: int = 12) -> None:
@@ -51,7 +51,7 @@ class BpfProgram:
 
 @dataclass(frozen=True, slots=True)
 class BpfMap:
-    """A map in the kernel. Keys and values are bytes as the program lays them out; `fd` belongs to who opened it."""
+    """A map in the kernel. Keys and values are bytes in the program's layout; `fd` belongs to the opener."""
 
     name: str
     fd: int
@@ -62,11 +62,14 @@ class BpfMap:
 
     @property
     def stored_bytes(self) -> int:
-        """Bytes of one entry as read: a per-CPU map has one value a possible CPU, each padded to 8 bytes."""
+        """Return the bytes of one entry as read.
+
+        A per-CPU map has one value per possible CPU, each padded to 8 bytes.
+        """
         return (self.value_bytes + 7) // 8 * 8 * possible_cpus() if self.per_cpu else self.value_bytes
 
     def lookup(self, key: bytes) -> bytes | None:
-        """The value of `key`, `stored_bytes` long, or None. Raises BpfError."""
+        """Return the value of `key`, `stored_bytes` long, or None. Raises BpfError."""
         value = ctypes.create_string_buffer(self.stored_bytes)
         found = self._request("bpf_map_lookup_elem", key, value)
         return value.raw if found else None
@@ -83,7 +86,7 @@ class BpfMap:
         return self._request("bpf_map_delete_elem", key)
 
     def items(self) -> Iterator[tuple[bytes, bytes]]:
-        """Every key and value. Entries that come or go meanwhile may be missed or met."""
+        """Iterate over keys and values. Entries added or removed meanwhile may or may not appear."""
         key: bytes | None = None
         following = ctypes.create_string_buffer(self.key_bytes)
         while _ask(f"map {self.name}", "bpf_map_get_next_key", self.fd, key, following):
@@ -98,22 +101,22 @@ class BpfMap:
 
 
 class BpfObject:
-    """One loaded object file: its programs and maps by name, until `close`. Made by `load`."""
+    """One loaded object file: its programs and maps by name, until `close`. `load` creates it."""
 
     def __init__(self, path: Path, handle: int) -> None:
         self.path = path
         self._handle: int | None = handle
 
     def __enter__(self) -> Self:
-        """The object itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Close, whatever happened."""
+        """Close the object."""
         self.close()
 
     def program(self, name: str) -> BpfProgram:
-        """The program called `name`. Raises BpfError."""
+        """Return the program called `name`. Raises BpfError."""
         lib = _library()
         found = lib.bpf_object__find_program_by_name(self._open(), name.encode())
         if not found:
@@ -122,7 +125,7 @@ class BpfObject:
         return BpfProgram(name, fd, _info(f"program {name}", fd)[1])
 
     def map(self, name: str) -> BpfMap:
-        """The map called `name`. Raises BpfError."""
+        """Return the map called `name`. Raises BpfError."""
         lib = _library()
         found = lib.bpf_object__find_map_by_name(self._open(), name.encode())
         if not found:
@@ -130,7 +133,7 @@ class BpfObject:
         return _map_of(lib.bpf_map__fd(found), name)
 
     def close(self) -> None:
-        """Give up every descriptor; what is attached stays in force. Twice is safe."""
+        """Close every descriptor; attached programs stay in force. Repeating it is safe."""
         if self._handle is not None:
             _library().bpf_object__close(self._handle)
             self._handle = None
@@ -144,19 +147,19 @@ class BpfObject:
 def _write(file: Path, text: str) -> None:
     try:
         file.write_text(text)
-    except OSError as error:  # a write does not say where
+    except OSError as error:  # the error of a write does not name the file
         raise OSError(error.errno, error.strerror, str(file)) from error
 
 
 _LEAST_FREE = 1 << 20
-"""Bytes of a disk: with fewer clang has failed for want of room, and not for its source (our choice)."""
+"""Free bytes of a disk below which a failure of clang is reported as a full disk (our choice)."""
 
 
 def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
-    """Compile `source` to an object file in `out_dir`, where `headers` (name to text) are written first.
+    """Compile `source` to an object file in `out_dir`, after writing `headers` (name to text) there.
 
-    Raises MissingFeatureError naming the package when the compiler or libbpf's headers are not installed, BpfError
-    with the compiler's words when the source is wrong.
+    Raises MissingFeatureError naming the package when the compiler or libbpf's headers are not installed, BpfError with
+    the compiler's output when the source is wrong.
     """
     clang = find_tool("clang")
     if clang is None:
@@ -186,8 +189,8 @@ def build(source: Path, headers: Mapping[str, str], out_dir: Path) -> Path:
 def load(path: Path, shared: Mapping[str, BpfMap] | None = None) -> BpfObject:
     """Load every program of an object file, all as traffic-control classifiers.
 
-    The maps named in `shared` are not made anew: those given, of another object of the same file, are used.
-    Raises MissingFeatureError without libbpf, BpfError with the verifier's log when the kernel refuses a program.
+    Maps named in `shared` are not created: the given ones, of another object of the same file, are used. Raises
+    MissingFeatureError without libbpf, BpfError with the verifier's log when the kernel refuses a program.
     """
     lib = _library()
     with _diagnostics() as log:
@@ -208,12 +211,12 @@ def load(path: Path, shared: Mapping[str, BpfMap] | None = None) -> BpfObject:
 
 @cache
 def possible_cpus() -> int:
-    """How many values an entry of a per-CPU map has."""
+    """Return the number of values per entry of a per-CPU map."""
     return int(_library().libbpf_num_possible_cpus())
 
 
 def libbpf_version() -> str:
-    """As `1.1`. Raises MissingFeatureError without libbpf."""
+    """Return the version, as `1.1`. Raises MissingFeatureError without libbpf."""
     lib = _library()
     if not hasattr(lib, "libbpf_version_string"):
         return "older than 0.6"
@@ -221,7 +224,7 @@ def libbpf_version() -> str:
 
 
 _PRINT = ctypes.CFUNCTYPE(c_int, c_int, c_char_p, c_void_p)
-_lines: list[str] = []  # what libbpf prints meanwhile; libbpf has one print callback for the process
+_lines: list[str] = []  # output of libbpf meanwhile; it has one print callback per process
 
 
 def _keep(level: int, form: bytes, arguments: int) -> int:
@@ -237,7 +240,7 @@ _print = _PRINT(_keep)  # libbpf keeps the pointer, so this must live as long
 
 @contextlib.contextmanager
 def _diagnostics() -> Iterator[list[str]]:
-    """What libbpf would have printed on stderr, as a list that is filled inside the `with`."""
+    """Collect what libbpf would have printed on stderr, in a list that is filled inside the `with`."""
     _lines.clear()
     yield _lines
     _lines.clear()
@@ -251,7 +254,7 @@ def _library() -> ctypes.CDLL:
 
 
 def _declared(lib: ctypes.CDLL) -> ctypes.CDLL:
-    """The library with pointer types declared and its messages taken to us."""
+    """Declare pointer types of the library and redirect its messages."""
     for name in ("open", "find_program_by_name", "find_map_by_name"):
         getattr(lib, f"bpf_object__{name}").restype = c_void_p
     lib.bpf_object__open.argtypes = (c_char_p,)
@@ -278,7 +281,7 @@ def _ask(what: str, name: str, *arguments: object) -> bool:
 
 
 def _info(what: str, fd: int) -> tuple[int, int, int, int]:
-    """Type, id and the two following words of a program or map: for a map its key and value bytes."""
+    """Return type, id and the two following words of a program or map: for a map its key and value bytes."""
     words = (c_uint32 * 4)()
     size = c_uint32(ctypes.sizeof(words))
     _ask(what, "bpf_obj_get_info_by_fd", fd, words, byref(size))

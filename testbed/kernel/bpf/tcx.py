@@ -1,8 +1,8 @@
-"""eBPF programs on a port's way in without a qdisc: TCX, since Linux 6.6.
+"""eBPF programs on a port's ingress without a qdisc: TCX, since Linux 6.6.
 
-clsact looks at every packet on both ways through a port and asks a classifier to run the program; TCX runs the program.
-The programs of a port run in the order in which they were attached, each after one that returned TC_ACT_UNSPEC, and
-before those of clsact. Everything here is about the namespace that the calling thread is in. Source: linux/bpf.h
+clsact processes every packet in both directions of a port and calls a classifier to run the program; TCX runs the
+program directly. The programs of a port run in the order in which they were attached, each after one that returned
+TC_ACT_UNSPEC, and before those of clsact. Everything here is about the calling thread's namespace. Source: linux/bpf.h
 (BPF_TCX_INGRESS, struct bpf_mprog).
 """
 
@@ -20,15 +20,15 @@ _MOST = 64  # BPF_MPROG_MAX, linux/bpf_mprog.h
 
 
 def attach(node: str, ifindex: int, fd: int) -> bool:
-    """Put a loaded classifier behind the others of a port and read back that it is there.
+    """Attach a loaded classifier after the others of a port and read it back.
 
-    It stays until it is taken off or the port is gone, for which `grace` tells how long the kernel needs.
+    It stays until it is detached or the port is removed; `grace_period` describes how long the kernel needs for that.
     `node` names the namespace in errors. False: this kernel has no TCX, and nothing was done. Raises KernelError.
     """
     try:
         bpf_syscall(_PROG_ATTACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
     except OSError as error:
-        if error.errno in (errno.EINVAL, errno.ENOSYS):  # a kind of place that the kernel does not know
+        if error.errno in (errno.EINVAL, errno.ENOSYS):  # an attach type that the kernel does not know
             return False
         raise KernelError(node, f"attach a program to port {ifindex} by TCX", error.errno or 0) from error
     if program_id(fd) not in attached(node, ifindex):
@@ -37,7 +37,7 @@ def attach(node: str, ifindex: int, fd: int) -> bool:
 
 
 def detach(node: str, ifindex: int, fd: int) -> None:
-    """Take a program off a port; one that is not there, or a port that is gone, is no error. Raises KernelError."""
+    """Detach a program from a port; it is no error if program or port do not exist. Raises KernelError."""
     try:
         bpf_syscall(_PROG_DETACH, struct.pack("=IIII", ifindex, fd, _TCX_INGRESS, 0))
     except OSError as error:
@@ -46,7 +46,10 @@ def detach(node: str, ifindex: int, fd: int) -> None:
 
 
 def attached(node: str, ifindex: int, side: Direction = Direction.INGRESS) -> tuple[int, ...]:
-    """Ids of the programs on one side of a port, in the order they run; empty without TCX. Raises KernelError."""
+    """Return ids of the programs in one direction of a port, in running order; empty without TCX.
+
+    Raises KernelError.
+    """
     ids = (ctypes.c_uint32 * _MOST)()
     place = _TCX_INGRESS if side is Direction.INGRESS else _TCX_EGRESS
     query = struct.pack("=IIIIQII", ifindex, place, 0, 0, ctypes.addressof(ids), _MOST, 0)

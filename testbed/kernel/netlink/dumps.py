@@ -1,4 +1,4 @@
-"""From the kernel's dumps back to records: what one namespace really holds.
+"""Conversion of the kernel's dumps to records: the present state of one namespace.
 
 Knows the records of `testbed.model.node_config` and no fabric. Sources: linux/rtnetlink.h, linux/if_link.h,
 linux/neighbour.h, linux/pkt_sched.h.
@@ -39,18 +39,18 @@ _READ_QDISC_ATTRIBUTES = frozenset({1})
 
 _NUD_PERMANENT = 0x80
 _KERNEL_MADE = (1, 2, 9)
-"""RTPROT_REDIRECT, RTPROT_KERNEL, RTPROT_RA: routes that nobody asked for."""
+"""Protocols RTPROT_REDIRECT, RTPROT_KERNEL, RTPROT_RA: routes that no program requested."""
 
 _IFF_UP = 1
-"""Of linux/if.h."""
+"""IFF_UP of linux/if.h."""
 
 _RTNH_F_DEAD, _RTNH_F_LINKDOWN = 1, 16
 
 
 def found_interfaces(rtnl: Rtnl) -> tuple[tuple[Interface, ...], frozenset[int], frozenset[str]]:
-    """The veth ends, the indexes of those that are ready to send, and the names of other interfaces that are up.
+    """Return the veth ends, the indexes of those that are ready to send, and the names of other interfaces that are up.
 
-    Others that are down are not told: the kernel makes some by itself in every namespace, as `sit0`.
+    Others that are down are left out: the kernel makes some itself in every namespace, as `sit0`.
     """
     message: Message = ifinfmsg()
     message.update({"attrs": [("IFLA_EXT_MASK", _RTEXT_FILTER_SKIP_STATS)]})
@@ -63,7 +63,7 @@ def found_interfaces(rtnl: Rtnl) -> tuple[tuple[Interface, ...], frozenset[int],
 
 
 def found_rules(rtnl: Rtnl) -> frozenset[Rule]:
-    """Which tables are looked up for IPv6, in which order."""
+    """Return the routing rules for IPv6."""
     messages = _dump(rtnl, "rules", fibmsg, _RTM_GETRULE, family=socket.AF_INET6)
     return frozenset(
         Rule(m.get_attr("FRA_PRIORITY") or 0, m.get_attr("FRA_TABLE") or m["table"] or 0, m["action"]) for m in messages
@@ -71,21 +71,21 @@ def found_rules(rtnl: Rtnl) -> frozenset[Rule]:
 
 
 def found_clsacts(rtnl: Rtnl) -> tuple[Clsact, ...]:
-    """The ports that have a place for programs."""
+    """Return the ports that have a clsact."""
     request = Request("read qdiscs", tc.tc_message(0), tc.RTM_GETQDISC)
     answers = rtnl.dump(request, tc.TcMessage, _READ_QDISC_ATTRIBUTES)
     return tuple(Clsact(answer["index"]) for answer in answers if answer.get_attr("TCA_KIND") == "clsact")
 
 
 def found_addresses(rtnl: Rtnl) -> tuple[Address, ...]:
-    """The IPv6 addresses, but for `::1`, which the kernel gives to `lo`."""
+    """Return the IPv6 addresses, without `::1`, which the kernel gives to `lo`."""
     messages = _dump(rtnl, "addresses", ifaddrmsg, _RTM_GETADDR, family=socket.AF_INET6)
     found = (Address(m["index"], IPv6Address(m.get_attr("IFA_ADDRESS")), m["prefixlen"]) for m in messages)
     return tuple(address for address in found if not address.address.is_loopback)
 
 
 def found_neighbours(rtnl: Rtnl) -> tuple[Neighbour, ...]:
-    """The permanent IPv6 neighbours."""
+    """Return the permanent IPv6 neighbours."""
     messages = _dump(rtnl, "neighbours", ndmsg, _RTM_GETNEIGH, family=socket.AF_INET6)
     return tuple(
         Neighbour(m["ifindex"], IPv6Address(m.get_attr("NDA_DST")), m.get_attr("NDA_LLADDR"))
@@ -95,7 +95,7 @@ def found_neighbours(rtnl: Rtnl) -> tuple[Neighbour, ...]:
 
 
 def found_routes(rtnl: Rtnl) -> tuple[tuple[Route, ...], frozenset[Route]]:
-    """The IPv6 routes of all tables that the kernel did not make itself, and those whose interface cannot send."""
+    """Return IPv6 routes of all tables that the kernel did not make itself, and those whose interface cannot send."""
     messages = _dump(rtnl, "routes", seg6local.RouteMessage, _RTM_GETROUTE, family=socket.AF_INET6)
     found = [(_route(m), m["flags"]) for m in messages if m["proto"] not in _KERNEL_MADE]
     dead = frozenset(route for route, flags in found if flags & (_RTNH_F_DEAD | _RTNH_F_LINKDOWN))

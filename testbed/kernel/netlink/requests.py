@@ -1,4 +1,4 @@
-"""From records to netlink requests: what to ask of the kernel for each.
+"""Conversion of records to netlink requests.
 
 Knows the records of `testbed.model.node_config` and no fabric. Sources: linux/rtnetlink.h, linux/if_link.h,
 linux/neighbour.h, linux/if_addr.h, linux/pkt_sched.h.
@@ -36,9 +36,9 @@ _NEW = NLM_F_CREATE | NLM_F_EXCL
 
 
 def create_cable(cable: Cable, far_namespace: int) -> Request:
-    """Make a veth pair, both ends in place. `far_namespace` is an open descriptor of the far end's namespace.
+    """Create a veth pair with both ends in place. `far_namespace` is an open descriptor of the far end's namespace.
 
-    The ends are born without IFF_MULTICAST: they join no group, so no MLD report is ever sent.
+    The ends are created without IFF_MULTICAST: they join no group, so no MLD report is ever sent.
     """
     peer = _link_fields(cable.far)
     peer["attrs"].append(("IFLA_NET_NS_FD", far_namespace))
@@ -50,7 +50,7 @@ def create_cable(cable: Cable, far_namespace: int) -> Request:
 
 
 def add_clsact(clsact: Clsact) -> Request:
-    """Make the place for programs on a port."""
+    """Create the clsact of a port."""
     attributes = [("TCA_KIND", "clsact")]
     message = tc.tc_message(clsact.ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=attributes)
     return Request(f"add clsact to port {clsact.ifindex}", message, tc.RTM_NEWQDISC, _NEW)

@@ -1,7 +1,7 @@
-"""Batches of requests out, errors per message back, and dumps: on one socket of pyroute2 inside one namespace.
+"""Netlink socket inside one namespace: batches of requests, an error per message, and dumps.
 
-Knows messages, not what they mean. pyroute2 opens the socket, encodes what is sent, and parses what comes. Ours is only
-to send many requests at once and wait for all answers without an event loop, and to leave what nobody reads undecoded.
+Knows messages, not their meaning. pyroute2 opens the socket, encodes requests, and parses answers. This module sends
+many requests at once, waits for all answers without an event loop, and leaves unneeded attributes undecoded.
 """
 
 import errno
@@ -45,7 +45,7 @@ _ERROR = struct.Struct("=i")
 _TLV = struct.Struct("=HH")
 _RECEIVE_BYTES = 1 << 16
 _BATCH = 64
-"""Requests in one send: their acknowledgements must fit the socket's receive buffer (208 KiB by default)."""
+"""Requests per send: their acknowledgements must fit the socket's receive buffer (208 KiB by default)."""
 
 Message = Any
 """A pyroute2 `nlmsg`; pyroute2 has no types."""
@@ -53,7 +53,7 @@ Message = Any
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One message to the kernel and what it is about, for the error text. `flags` go with NLM_F_REQUEST and ACK."""
+    """One message to the kernel and its subject, for the error text. `flags` are added to NLM_F_REQUEST and ACK."""
 
     text: str
     message: Message
@@ -62,7 +62,7 @@ class Request:
 
 
 class Rtnl:
-    """Requests and dumps on one socket. Make it with `Rtnl.inside` or `Rtnl.here`."""
+    """Requests and dumps on one socket. Create it with `Rtnl.inside` or `Rtnl.here`."""
 
     def __init__(self, node: str, opened: socket.socket) -> None:
         self.node = node
@@ -73,19 +73,19 @@ class Rtnl:
     @classmethod
     @contextmanager
     def inside(cls, node: str, namespace: Path) -> Iterator[Self]:
-        """A socket that lives in `namespace`, closed at the end of the body. `node` names it in errors.
+        """Open a socket in `namespace`, closed at the end of the body. `node` names it in errors.
 
         Raises what `netns.inside` does.
         """
         with ExitStack() as stack:
-            with inside(namespace):  # pyroute2's own way, `netns=`, forks a process for every socket
+            with inside(namespace):  # pyroute2's `netns=` forks a process for every socket
                 rtnl = stack.enter_context(cls.here(node))
             yield rtnl
 
     @classmethod
     @contextmanager
     def here(cls, node: str) -> Iterator[Self]:
-        """A socket in the calling thread's namespace, closed at the end of the body."""
+        """Open a socket in the calling thread's namespace, closed at the end of the body."""
         kind = socket.SOCK_RAW | socket.SOCK_CLOEXEC
         with create_socket(family=socket.AF_NETLINK, socket_type=kind, proto=NETLINK_ROUTE) as opened:
             opened.setsockopt(SOL_NETLINK, NETLINK_EXT_ACK, 1)
@@ -105,7 +105,7 @@ class Rtnl:
             _, kind, _, sequence, _ = _HEADER.unpack_from(data, offset)
             if kind == NLMSG_ERROR and _ERROR.unpack_from(data, offset + _HEADER.size) == (0,):
                 waiting.pop(sequence)
-                return None  # nothing to tell; a message made of it would take longer than the request
+                return None  # nothing to report; a message made of it would take longer than the request
             return self._parsed(data, offset, length)
 
         failures = []
@@ -118,9 +118,10 @@ class Rtnl:
         return tuple(failures)
 
     def dump(self, request: Request, reply: type, only: frozenset[int] | None = None) -> list[Message]:
-        """All answers to a dump, decoded as `reply`; asked again when the kernel says that it changed meanwhile.
+        """Return all answers to a dump, decoded as `reply`; repeated when the kernel reports a change meanwhile.
 
-        `only` names the attribute types worth decoding: a link has some fifty, and decoding is most of a read back.
+        `only` names the attribute types worth decoding: a link has some fifty, and decoding is most of the time of a
+        read back.
         """
         while True:
             answers, interrupted = self._dump_once(request, partial(_decoded, reply, only))
@@ -154,7 +155,7 @@ class Rtnl:
 
     @contextmanager
     def _parsing(self, parse: Callable[[bytes, int, int], Message | None], *sequences: int) -> Iterator[None]:
-        """Have pyroute2 call `parse`, with data, offset and length, for the answers of these numbers in the body."""
+        """Make pyroute2 call `parse`, with data, offset and length, for the answers of these numbers in the body."""
         parsers = self._marshal.seq_map
         parsers.update(dict.fromkeys(sequences, parse))
         try:
@@ -164,12 +165,12 @@ class Rtnl:
                 del parsers[each]
 
     def _parsed(self, data: bytes, offset: int, length: int) -> Message:
-        """A message as pyroute2 parses it by itself."""
+        """Parse a message with pyroute2's own parser."""
         _, kind, flags, sequence, _ = _HEADER.unpack_from(data, offset)
         return self._marshal.parse_one_message(kind, flags, sequence, data, offset, length)
 
     def _received(self) -> Iterator[Message]:
-        """What one receive brings."""
+        """Return the messages of one receive."""
         messages: Iterator[Message] = self._marshal.parse(self._socket.recv(_RECEIVE_BYTES))
         return messages
 
@@ -178,7 +179,7 @@ class Rtnl:
 
     def _failure(self, request: Request, refused: Exception) -> KernelError:
         code, said = refused.args
-        detail = "" if said == os.strerror(code) else said  # which pyroute2 puts where the kernel said nothing
+        detail = "" if said == os.strerror(code) else said  # pyroute2 sets this where the kernel sent no text
         return KernelError(self.node, request.text, code, detail)
 
     def _next_sequence(self) -> int:
@@ -187,7 +188,7 @@ class Rtnl:
 
 
 def absent(error: KernelError) -> bool:
-    """Whether the kernel said that the object does not exist."""
+    """Report whether the kernel's error means that the object does not exist."""
     return error.errno in (errno.ENOENT, errno.ENODEV, errno.ESRCH)
 
 
@@ -211,7 +212,7 @@ def _decoded(reply: type, only: frozenset[int] | None, data: bytes) -> Message:
 
 
 def _trimmed(reply: type, data: bytes, only: frozenset[int]) -> bytes:
-    """The message with the attributes of other types left out."""
+    """Remove the attributes of other types from the message."""
     start = offset = _HEADER.size + struct.calcsize("=" + "".join(code for _, code in reply.fields))  # type: ignore[attr-defined]
     kept = []
     while offset + _TLV.size <= len(data):

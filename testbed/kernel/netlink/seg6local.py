@@ -1,7 +1,7 @@
-"""What pyroute2 lacks of SRv6 routes: flavors of seg6local (NEXT-CSID), and reduced encapsulation.
+"""SRv6 route attributes that pyroute2 lacks: flavors of seg6local (NEXT-CSID), and reduced encapsulation.
 
-Extends pyroute2's own classes by declarations in its style, and nothing else, so that each may become part of it.
-Sources: linux/seg6_local.h, linux/seg6_iptunnel.h.
+Only extends pyroute2's own classes by declarations in its style, so that each may become part of it. Sources:
+linux/seg6_local.h, linux/seg6_iptunnel.h.
 """
 
 from collections.abc import Sequence
@@ -14,7 +14,7 @@ from pyroute2.netlink.rtnl.rtmsg import LWTUNNEL_ENCAP_SEG6, LWTUNNEL_ENCAP_SEG6
 __all__ = ["LWTUNNEL_ENCAP_SEG6", "LWTUNNEL_ENCAP_SEG6_LOCAL"]
 
 FLV_OP_NEXT_CSID = 1 << 4
-"""Bit of SEG6_LOCAL_FLV_OP_NEXT_CSID (4), in a kernel from 6.1 on."""
+"""Bit of SEG6_LOCAL_FLV_OP_NEXT_CSID (4), in kernels since 6.1."""
 
 
 class Seg6Local(rtmsg.seg6local_encap_info):
@@ -58,7 +58,7 @@ class Seg6(rtmsg.seg6_encap_info):
 
 
 class RouteMessage(rtmsg):
-    """A route message that knows both."""
+    """A route message with both extensions."""
 
     __slots__ = ()
     encaps: ClassVar[dict[int, Any]] = {
@@ -75,7 +75,7 @@ Attributes = list[tuple[str, Any]]
 
 
 def end_next_csid(block_bits: int, usid_bits: int) -> Attributes:
-    """Attributes of `encap seg6local action End flavors next-csid lblen BLOCK nflen USID`."""
+    """Return the attributes of `encap seg6local action End flavors next-csid lblen BLOCK nflen USID`."""
     flavors: Attributes = [
         ("SEG6_LOCAL_FLV_OPERATION", FLV_OP_NEXT_CSID),
         ("SEG6_LOCAL_FLV_LCBLOCK_BITS", block_bits),
@@ -85,18 +85,21 @@ def end_next_csid(block_bits: int, usid_bits: int) -> Attributes:
 
 
 def end_dt6(table: int) -> Attributes:
-    """Attributes of `encap seg6local action End.DT6 table TABLE`."""
+    """Return the attributes of `encap seg6local action End.DT6 table TABLE`."""
     return _local([("SEG6_LOCAL_ACTION", {"value": "End.DT6"}), ("SEG6_LOCAL_TABLE", {"value": table})])
 
 
 def encap_red(segments: Sequence[IPv6Address]) -> Attributes:
-    """Attributes of `encap seg6 mode encap.red segs S1,S2,...`. The kernel keeps the list last segment first."""
+    """Return the attributes of `encap seg6 mode encap.red segs S1,S2,...`.
+
+    The kernel keeps the list last segment first.
+    """
     header = {"mode": "encap.red", "segs": [str(segment) for segment in reversed(segments)]}
     return [("RTA_ENCAP_TYPE", LWTUNNEL_ENCAP_SEG6), ("RTA_ENCAP", {"attrs": [("SEG6_IPTUNNEL_SRH", header)]})]
 
 
 def segments_of(header: dict[str, Any]) -> tuple[IPv6Address, ...] | None:
-    """The segments of an encap.red header read back, first segment first; None for another mode."""
+    """Return the segments of an encap.red header read back, first segment first; None for another mode."""
     if header["mode"] != "encap.red":
         return None
     return tuple(IPv6Address(segment) for segment in reversed(header["segs"]))

@@ -1,4 +1,4 @@
-"""Netlink messages of traffic control as we declare them: clsact, bpf filters, tbf, netem with 64-bit times.
+"""Netlink messages of traffic control as spraylab declares them: clsact, bpf filters, tbf, netem with 64-bit times.
 
 Declares messages only; sends nothing. Sources: linux/pkt_sched.h, linux/pkt_cls.h, linux/rtnetlink.h.
 """
@@ -108,24 +108,24 @@ class HtbOptions(nla):
 
 
 class TcMessage(tcmsg):
-    """A qdisc or filter message; options of kinds that we do not speak stay undecoded."""
+    """A qdisc or filter message; options of other kinds stay undecoded."""
 
     __slots__ = ()
     options: ClassVar[dict[str, Any]] = {"bpf": BpfOptions, "netem": NetemOptions, "tbf": TbfOptions, "htb": HtbOptions}
 
     @staticmethod
     def get_options(self: Any, *_args: Any, **_kwargs: Any) -> Any:
-        """The class that codes TCA_OPTIONS; called by pyroute2 with the message as first argument."""
+        """Return the class that codes TCA_OPTIONS; pyroute2 calls this with the message as first argument."""
         return self.options.get(self.get_attr("TCA_KIND"), self.hex)
 
 
 def filter_info(priority: int) -> int:
-    """`tcm_info` of a filter: priority in the upper half, protocol in network order in the lower."""
+    """Return `tcm_info` of a filter: priority in the upper half, protocol in network order in the lower."""
     return priority << 16 | socket.htons(ETH_P_ALL)
 
 
 def tc_message(ifindex: int, **fields: object) -> Any:
-    """A message about one interface."""
+    """Create a message about one interface."""
     message: Any = TcMessage()
     message.update({"index": ifindex, **fields})
     return message

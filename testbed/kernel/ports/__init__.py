@@ -1,1 +1,1 @@
-"""What stands on a port: qdiscs, shaping, priority, whether it is open."""
+"""State of a port: qdiscs, shaping, priority, whether it is open."""

@@ -1,4 +1,4 @@
-"""What the kernel holds on the ports of one node, whoever put it there: flags, root qdiscs, programs and other filters.
+"""State of one node's ports in the kernel, whoever set it: flags, root qdiscs, programs and other filters.
 
 Reads and decides nothing. Sources: linux/if_link.h (IFLA_XDP), linux/pkt_sched.h, linux/pkt_cls.h.
 """
@@ -24,16 +24,16 @@ _NO_QUEUE = "noqueue"
 
 @dataclass(frozen=True, slots=True)
 class FoundProgram:
-    """A program or filter on one side of a port."""
+    """A program or filter in one direction of a port."""
 
     inward: bool
     id: int
-    """The kernel's id of an eBPF program; 0 of another kind of filter."""
+    """Kernel id of an eBPF program; 0 for another kind of filter."""
     name: str = ""
-    """Of a filter its own, or its kind; programs by TCX have none."""
+    """Name of a filter, or its kind; programs by TCX have none."""
 
     def __str__(self) -> str:
-        """`an eBPF program 7 (fault) on the way out`."""
+        """Format as `an eBPF program 7 (fault) on the way out`."""
         name = f" ({self.name})" if self.name else ""
         what = f"an eBPF program {self.id}{name}" if self.id else f"a filter of kind {self.name}"
         return f"{what} on the way {'in' if self.inward else 'out'}"
@@ -41,11 +41,11 @@ class FoundProgram:
 
 @dataclass(frozen=True, slots=True)
 class FoundPort:
-    """One port. `root` is the kind of its root qdisc, empty when packets do not wait in one."""
+    """One port. `root` is the kind of its root qdisc, empty when packets do not queue in one."""
 
     ifindex: int
     up: bool
-    """Whether it is up as its administrator asks (IFF_UP)."""
+    """The port is administratively up (IFF_UP)."""
     root: str = ""
     clsact: bool = False
     programs: frozenset[FoundProgram] = frozenset()
@@ -53,7 +53,7 @@ class FoundPort:
 
 
 def found_ports(rtnl: Rtnl, ifindexes: Iterable[int]) -> tuple[FoundPort, ...]:
-    """Those of the ports that exist, in the order of their indexes.
+    """Return those of the ports that exist, in the order of their indexes.
 
     The calling thread must be inside the node's namespace, for programs by TCX. Raises KernelError.
     """
@@ -85,7 +85,7 @@ def _has_xdp(link: Message) -> bool:
 
 
 def _qdiscs(rtnl: Rtnl) -> dict[tuple[int, int], str]:
-    """Kinds by port and place, of those that hold packets or programs."""
+    """Return the kinds of qdiscs that hold packets or programs, by port and place."""
     request = Request("read qdiscs", tc.tc_message(0), tc.RTM_GETQDISC)
     answers = rtnl.dump(request, tc.TcMessage, frozenset({1}))  # TCA_KIND
     found = ((answer["index"], answer["parent"], answer.get_attr("TCA_KIND")) for answer in answers)

@@ -1,7 +1,7 @@
-"""Two queues in one rate: a port held to a rate, at which packets of the first class never wait for the others.
+"""Two queues at one rate: a port limited to a rate, at which packets of the first class never wait for the others.
 
-An HTB, since a port without a rate has no queue in which anything could go first. Which packets are of the first class
-is for whoever sets their `skb->priority` to FIRST_CLASS. Sources: tc-htb(8), net/sched/sch_htb.c.
+It uses HTB, since a port without a rate has no queue in which packets could go first. The sender of a packet chooses
+the first class by setting `skb->priority` to FIRST_CLASS. Sources: tc-htb(8), net/sched/sch_htb.c.
 """
 
 import struct
@@ -22,29 +22,29 @@ _LINKLAYER_ETHERNET = 1
 _NS_PER_TICK = 64  # PSCHED_SHIFT 6
 _MOST_32_BITS = 0xFFFFFFFF
 _BURST_NS = 2_000_000
-"""What may leave at once, as time at the rate; never less than _BURST_BYTES. Our choice."""
+"""Burst as time at the rate; never less than _BURST_BYTES. Our choice."""
 _BURST_BYTES = 2 * 9000
 _QUANTUM_BYTES = 9000
 _REST_SHARE = 100
-"""The rest is assured a hundredth of the rate, and takes what the first class leaves."""
+"""Divisor of the rate: the rest is guaranteed a hundredth, and gets what the first class leaves."""
 _QUEUE_PKTS = 16384
-"""Each class holds so many: more than the windows of all that send through a port."""
+"""Packets that each class holds: more than the windows of all senders through a port."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClassCounts:
-    """What a class has sent and dropped since it was made."""
+    """Packets that a class has sent and dropped since it was created."""
 
     packets: int
     drops: int
     bytes_per_s: int
-    """Most that it may take, as the kernel holds it."""
+    """Greatest rate of the class, as the kernel holds it."""
     prio: int
-    """Lower goes first."""
+    """Priority; a lower number goes first."""
 
 
 def set_priority(rtnl: Rtnl, ifindex: int, bytes_per_s: int) -> tuple[ClassCounts, ClassCounts]:
-    """Hold a port to a rate with two queues; both as read back: first class, rest.
+    """Limit a port to a rate with two queues; return both as read back: first class, rest.
 
     Raises KernelError, MissingFeatureError.
     """
@@ -71,7 +71,7 @@ def set_priority(rtnl: Rtnl, ifindex: int, bytes_per_s: int) -> tuple[ClassCount
 
 
 def read_priority(rtnl: Rtnl, ifindex: int) -> tuple[ClassCounts, ClassCounts]:
-    """The two classes of a port. Raises KernelError when it has none."""
+    """Return the two classes of a port. Raises KernelError when it has none."""
     request = Request(f"read classes of port {ifindex}", tc.tc_message(ifindex), tc.RTM_GETTCLASS)
     found = {answer["handle"]: answer for answer in rtnl.dump(request, tc.TcMessage)}
     if not {FIRST_CLASS, _REST_CLASS} <= found.keys():
@@ -80,7 +80,7 @@ def read_priority(rtnl: Rtnl, ifindex: int) -> tuple[ClassCounts, ClassCounts]:
 
 
 def remove_priority(rtnl: Rtnl, ifindex: int) -> None:
-    """Take both queues away; what waits in them is lost. Harmless without them."""
+    """Remove both queues; packets that wait in them are lost. No effect without them."""
     message = tc.tc_message(ifindex, parent=tc.TC_H_ROOT, handle=_HANDLE, attrs=[("TCA_KIND", "htb")])
     remove(rtnl, Request(f"remove htb from port {ifindex}", message, tc.RTM_DELQDISC))
 

@@ -1,7 +1,7 @@
-"""What sits on a port: its qdiscs by kind, and clsact with eBPF programs on its way in and out.
+"""Qdiscs of a port by kind, and clsact with eBPF programs for both directions.
 
-Knows interface indexes and typed parameters, not links or faults. A request whose object is already gone (on removal)
-is no error. Source: tc-bpf(8). netem and tbf are in `shaping`.
+Knows interface indexes and typed parameters, not links or faults. Removing an object that does not exist is no error.
+Source: tc-bpf(8). netem and tbf are in `shaping`.
 """
 
 import errno
@@ -16,7 +16,7 @@ from testbed.model.node_config import Clsact
 
 
 class Direction(Enum):
-    """Side of a port that a program sits on; the value is the parent handle inside clsact (linux/pkt_sched.h)."""
+    """Direction in which a program is attached; the value is the parent handle inside clsact (linux/pkt_sched.h)."""
 
     INGRESS = 0xFFFFFFF2
     EGRESS = 0xFFFFFFF3
@@ -33,7 +33,7 @@ class AttachedProgram:
 
 
 def ensure_clsact(rtnl: Rtnl, ifindex: int) -> None:
-    """Make the place for programs on a port, unless it is there. Making it on a port that is up loses packets.
+    """Create a port's clsact unless it exists. Creating it on a port that is up loses packets.
 
     Raises KernelError, MissingFeatureError.
     """
@@ -55,7 +55,7 @@ def attach_program(
 ) -> AttachedProgram:
     """Attach a loaded SCHED_CLS program in direct-action mode and return it as read back from the kernel.
 
-    Clsact is made when missing. `priority` 1..65535 must be free. Raises KernelError, MissingFeatureError.
+    Creates clsact if missing. `priority` 1..65535 must be free. Raises KernelError, MissingFeatureError.
     """
     ensure_clsact(rtnl, ifindex)
     options = [("TCA_BPF_FD", fd), ("TCA_BPF_NAME", name), ("TCA_BPF_FLAGS", tc.TCA_BPF_FLAG_ACT_DIRECT)]
@@ -78,7 +78,7 @@ def detach_program(rtnl: Rtnl, ifindex: int, direction: Direction, priority: int
 
 
 def attached_programs(rtnl: Rtnl, ifindex: int, direction: Direction) -> tuple[AttachedProgram, ...]:
-    """The programs on one side of a port, in the order they run; empty without clsact."""
+    """Return the programs in one direction of a port, in running order; empty without clsact."""
     message = tc.tc_message(ifindex, parent=direction.value)
     try:
         answers = rtnl.dump(Request(f"read programs of port {ifindex}", message, tc.RTM_GETTFILTER), tc.TcMessage)
@@ -91,12 +91,12 @@ def attached_programs(rtnl: Rtnl, ifindex: int, direction: Direction) -> tuple[A
 
 
 def qdisc_kinds(rtnl: Rtnl, ifindex: int) -> tuple[str, ...]:
-    """Kinds of all qdiscs of a port, such as `noqueue`, `clsact`, `netem`."""
+    """Return the kinds of all qdiscs of a port, such as `noqueue`, `clsact`, `netem`."""
     return tuple(answer.get_attr("TCA_KIND") for answer in qdiscs(rtnl, ifindex))
 
 
 def qdiscs(rtnl: Rtnl, ifindex: int) -> list[Message]:
-    """The kernel's answers about every qdisc of a port."""
+    """Return the kernel's answers about every qdisc of a port."""
     message = tc.tc_message(ifindex)
     answers = rtnl.dump(Request(f"read qdiscs of port {ifindex}", message, tc.RTM_GETQDISC), tc.TcMessage)
     return [answer for answer in answers if answer["index"] == ifindex]
@@ -116,16 +116,16 @@ def _program(answer: Message) -> AttachedProgram:
 
 
 def remove(rtnl: Rtnl, request: Request) -> None:
-    """Ask for a removal; what is already gone is no error."""
+    """Request a removal; it is no error if the object does not exist."""
     try:
         rtnl.apply([request])
     except KernelError as error:
-        if not absent(error) and error.errno != errno.EINVAL:  # EINVAL: nothing of the kind below this parent
+        if not absent(error) and error.errno != errno.EINVAL:  # EINVAL: no such kind below this parent
             raise
 
 
 def explained(error: KernelError, feature: str, option: str) -> KernelError | MissingFeatureError:
-    """The kernel says ENOENT for a kind that it does not know, and means a missing option or module."""
+    """Translate the kernel's ENOENT for an unknown kind to a missing option or module."""
     if error.errno in (errno.ENOENT, errno.EOPNOTSUPP):
         return MissingFeatureError(feature, f"this kernel needs {option}; it said: {error}")
     return error

@@ -1,4 +1,4 @@
-"""netem and tbf as a port's root: typed parameters in, what the kernel then holds back, counters.
+"""netem and tbf as a port's root: typed parameters in, the kernel's parameters read back, counters.
 
 Knows interface indexes, not links or faults. Both together: netem is the root and tbf its child, so that packets are
 impaired first and slowed down after. Sources: tc-netem(8), tc-tbf(8), net/sched/sch_netem.c, net/sched/sch_tbf.c.
@@ -15,7 +15,8 @@ from testbed.kernel.netlink.rtnl import NLM_F_CREATE, NLM_F_REPLACE, Message, Re
 from testbed.kernel.ports.qdisc import explained, qdiscs, remove
 
 NETEM_LIMIT_PKTS = 100_000
-"""netem's queue, which must never drop by itself: its own default of 1000 loses packets at high rate or long delay."""
+"""Limit of netem's queue, which must never drop by itself: the default of 1000 loses packets at high rate or long
+delay."""
 
 _NETEM_HANDLE = 0x00010000
 _NETEM_CHILD = 0x00010001
@@ -40,7 +41,7 @@ class GilbertElliott:
 
 @dataclass(frozen=True, slots=True)
 class Netem:
-    """netem parameters. A chance is hit when a random 32-bit number is at most `..._u32`, and never when it is 0."""
+    """Parameters of netem. A random 32-bit number of at most `..._u32` triggers an effect; 0 means never."""
 
     loss_u32: int = 0
     delay_ns: int = 0
@@ -50,11 +51,11 @@ class Netem:
     corrupt_u32: int = 0
     duplicate_u32: int = 0
     reorder_u32: int = 0
-    """Packets that skip the delay."""
+    """Chance of packets that skip the delay."""
     table: tuple[int, ...] = field(default=(), compare=False)
-    """Distribution of the jitter: quantiles in 1/8192 of it. The kernel does not tell it."""
+    """Distribution of the jitter: quantiles in 1/8192 of it. The kernel does not report it."""
     seed: int | None = field(default=None, compare=False)
-    """Of the random numbers; read back as None where the kernel (before 6.7) has no such thing."""
+    """Seed of the random numbers; read back as None if the kernel (before 6.7) has none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ class Tbf:
 
 @dataclass(frozen=True, slots=True)
 class QdiscStats:
-    """Counters of a qdisc since it was made. For netem `drops` counts losses and queue overflows together."""
+    """Counters of a qdisc since it was created. For netem `drops` counts losses and queue overflows together."""
 
     bytes: int
     packets: int
@@ -78,7 +79,7 @@ class QdiscStats:
 
 
 def set_netem(rtnl: Rtnl, ifindex: int, netem: Netem) -> Netem:
-    """Make or change the port's netem, return what is then in force. Raises KernelError, MissingFeatureError."""
+    """Create or change the port's netem; return the parameters in force. Raises KernelError, MissingFeatureError."""
     message = tc.tc_message(
         ifindex,
         parent=tc.TC_H_ROOT,
@@ -93,7 +94,7 @@ def set_netem(rtnl: Rtnl, ifindex: int, netem: Netem) -> Netem:
 
 
 def read_netem(rtnl: Rtnl, ifindex: int) -> tuple[Netem, QdiscStats] | None:
-    """The port's netem in force and its counters, or None without one."""
+    """Return the port's netem in force and its counters, or None without one."""
     for answer in qdiscs(rtnl, ifindex):
         if answer.get_attr("TCA_KIND") == "netem" and answer["parent"] == tc.TC_H_ROOT:
             return _netem(answer), _stats(answer)
@@ -107,7 +108,10 @@ def remove_netem(rtnl: Rtnl, ifindex: int) -> None:
 
 
 def set_tbf(rtnl: Rtnl, ifindex: int, tbf: Tbf, below_netem: bool = False) -> Tbf:
-    """Make or change the port's token bucket, return what is then in force. Raises KernelError, MissingFeatureError."""
+    """Create or change the port's token bucket; return the parameters in force.
+
+    Raises KernelError, MissingFeatureError.
+    """
     message = tc.tc_message(
         ifindex,
         parent=_NETEM_CHILD if below_netem else tc.TC_H_ROOT,
@@ -121,7 +125,7 @@ def set_tbf(rtnl: Rtnl, ifindex: int, tbf: Tbf, below_netem: bool = False) -> Tb
 
 
 def read_tbf(rtnl: Rtnl, ifindex: int) -> tuple[Tbf, QdiscStats] | None:
-    """The port's token bucket in force and its counters, or None without one."""
+    """Return the port's token bucket in force and its counters, or None without one."""
     for answer in qdiscs(rtnl, ifindex):
         if answer.get_attr("TCA_KIND") == "tbf":
             return _tbf(answer), _stats(answer)
@@ -143,7 +147,7 @@ def _set(rtnl: Rtnl, text: str, message: Message, feature: str, option: str) -> 
 
 
 def _netem_options(netem: Netem) -> dict[str, Any]:
-    """Everything is said each time: what is left out keeps its old value in the kernel."""
+    """Encode all options: the kernel keeps the old value of one that is left out."""
     attributes: list[tuple[str, object]] = [
         ("TCA_NETEM_LATENCY64", netem.delay_ns),
         ("TCA_NETEM_JITTER64", netem.jitter_ns),
@@ -215,7 +219,7 @@ def _tbf(answer: Message) -> Tbf:
 
 
 _NS_PER_TICK = 64
-"""PSCHED_SHIFT 6 (include/net/pkt_sched.h): the kernel tells the burst as the time it takes, in units of 64 ns."""
+"""PSCHED_SHIFT 6 (include/net/pkt_sched.h): the kernel reports the burst as the time it takes, in units of 64 ns."""
 
 
 def _stats(answer: Message) -> QdiscStats:

@@ -1,4 +1,4 @@
-"""One port shut and opened again: what the kernel takes away with it is put back and read back.
+"""Shutting and reopening of one port: what the kernel removes meanwhile is restored and read back.
 
 Shutting a port removes the IPv6 routes through it and its neighbours, permanent ones too; its qdiscs and addresses'
 settings stay. Knows records, not fabrics. Sources: net/ipv6/addrconf.c, net/core/neighbour.c, linux/if_link.h.
@@ -18,13 +18,13 @@ from testbed.model.node_config import Neighbour, Route
 _RTM_GETLINK = 18
 _IFF_UP = 0x1
 _DROPPED_ON_SEND = 11
-"""Column of /proc/net/dev behind the name (net/core/net-procfs.c)."""
+"""Column of /proc/net/dev after the name (net/core/net-procfs.c)."""
 _NO_ROUTE = "Ip6InNoRoutes"
-"""Not the Out of the same: that counts the answers which a switch cannot send either."""
+"""Counter of packets without a route; the Out counter would also include answers that a switch cannot send."""
 
 
 def is_shut(rtnl: Rtnl, ifindex: int) -> bool:
-    """Whether a port is administratively down. Raises KernelError without such a port."""
+    """Report whether a port is administratively down. Raises KernelError without such a port."""
     message: Message = ifinfmsg()
     answers = rtnl.dump(Request("read links", message, _RTM_GETLINK), ifinfmsg, frozenset())
     for answer in answers:
@@ -51,7 +51,7 @@ def reopen(rtnl: Rtnl, ifindex: int, name: str, neighbours: Sequence[Neighbour],
 
 
 def dropped_on_send(namespace: Path, interface: str) -> int:
-    """Packets that a port refused to send since it was made; 0 without such a port."""
+    """Count the packets that a port refused to send since it was created; 0 without such a port."""
     with inside(namespace):
         lines = Path("/proc/thread-self/net/dev").read_text().splitlines()
     rows = (line.replace(":", " ").split() for line in lines[2:])
@@ -59,7 +59,7 @@ def dropped_on_send(namespace: Path, interface: str) -> int:
 
 
 def without_route(namespace: Path) -> int:
-    """IPv6 packets that a node could not forward for want of a route since it was made."""
+    """Count the IPv6 packets that a node could not forward for want of a route since it was created."""
     with inside(namespace):
         lines = Path("/proc/thread-self/net/snmp6").read_text().splitlines()
     return next((int(value) for name, value in map(str.split, lines) if name == _NO_ROUTE), 0)
