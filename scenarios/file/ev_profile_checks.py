@@ -1,17 +1,26 @@
 """Checks that an EV profile has exactly what its mode needs, and names paths of the fabric. Pure."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from agent.core.errors import ConfigError
 from agent.core.ev.profile import GenField, generated_evs
 from agent.host.queue_pairs.profiles import plane_over_spine
 from agent.wire.ev import EvCodec
-from scenarios.file.misfit import Misfit
 from scenarios.file.transport import EvProfile
 
 _NEEDS = {"auto": (), "exp": ("evs",), "gen": ("count", "fields")}
 _MAY = {"auto": ("count",), "exp": ("evs",), "gen": ("count", "fields")}
 _WHERE = ("ev", "profile")
+
+
+class Misfit(NamedTuple):
+    """Two settings, or a setting and the fabric, that do not fit together."""
+
+    key: tuple[str, ...]
+    """Key below `transport`."""
+    wrong: str
+    right: str
 
 
 def profile_misfits(profile: EvProfile, planes: int, spines: int) -> Iterator[Misfit]:

@@ -7,8 +7,7 @@ from agent.core.ev.config import EvConfig
 from agent.core.settings import ranges_of
 from agent.wire.constants import MPR_UNIT_PSNS
 from results.numbers_text import count_text
-from scenarios.file.ev_profile_checks import profile_misfits
-from scenarios.file.misfit import Misfit
+from scenarios.file.ev_profile_checks import Misfit, profile_misfits
 from scenarios.file.transport import MS, Congestion, EvTreatment, Transport
 from testbed.model.ids import those_there_are
 
