@@ -1,1 +1,1 @@
-"""Drives everything: scenario files, the life of a run, and the command line."""
+"""Drives everything: scenario files, runs, and the command line."""

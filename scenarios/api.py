@@ -45,10 +45,10 @@ if TYPE_CHECKING:
     from testbed.emulation.network import FabricNet
 
 WAIT_S = 60.0
-"""How long `QueuePair.wait` waits unless told otherwise; nothing that is not stuck takes that long (our choice)."""
+"""Default timeout of `QueuePair.wait`; only a stuck transfer takes longer (our choice)."""
 
 _POLL_S = 0.001
-"""Between two looks for a completion; a busy engine looks at requests every 5 ms anyway."""
+"""Time between two checks for a completion; a busy engine reads requests only every 5 ms."""
 
 Row = dict[str, Any]
 
@@ -62,7 +62,7 @@ def _of_lab_up(labdir: LabDir, undo: ExitStack) -> tuple[Sequence[Worker], Fabri
 
 
 class Lab:
-    """The lab that is up, for this program alone while the `with` lasts; what it made is gone afterwards."""
+    """The lab that is up, exclusively for this program inside the `with`; everything it made is removed afterwards."""
 
     def __init__(self, name: str = DEFAULT_LAB, *, agents: Agents | None = None) -> None:
         self._labdir = LabDir(name)
@@ -72,13 +72,14 @@ class Lab:
         self._open: list[Region | QueuePair | EvProfile] = []
         self._pairs = 0
         self.hosts: tuple[Host, ...] = ()
-        """All hosts, by number."""
+        """Return all hosts, by number."""
 
     @classmethod
     def on(cls, net: "FabricNet") -> Self:
-        """Agents for the hosts of a Mininet network that this program has started, ended with the `with`.
+        """Return agents for the hosts of a Mininet network that this program has started; they end with the `with`.
 
-        They are engine workers as of `up`, one a core. There is no SprayCheck, and `spraylab` commands but `down` do
+        They are engine workers as of `up`, one per core. There is no SprayCheck, and `spraylab` commands except `down`
+        do
         not know this lab.
         """
         return cls(net.lab, agents=lambda labdir, undo: (started_agents(labdir, net.fabric, undo), net.fabric))
@@ -100,10 +101,12 @@ class Lab:
         self._workers, self.hosts = (), ()
 
     def host(self, name: str) -> "Host":
-        """The host of a name such as `h2`. Raises `UsageError`, with the nearest names if there is none of this one."""
+        """Return the host of a name such as `h2`. Raises `UsageError`, with the nearest names if there is none of
+        this one.
+        """
         self._require_connection()
         if not isinstance(name, str):
-            raise UsageError(f"{name!r} is no name of a host; write one such as 'h0'")
+            raise UsageError(f"{name!r} is not a host name; write one such as 'h0'")
         try:
             node = parse_node(name, self._fabric)
         except UnknownNameError as error:
@@ -113,7 +116,9 @@ class Lab:
         return self.hosts[node.index]
 
     def ev_profile(self, host: "Host", peer: "Host", *, modify_online: bool = False) -> EvProfile:
-        """A controlled EV profile in INIT, for what `host` sends to `peer`; with the capability to change it ONLINE."""
+        """Create a controlled EV profile in INIT, for what `host` sends to `peer`; with the capability to change
+        it ONLINE.
+        """
         told = self.request(host, CreateProfile(host.index, peer.index, modify_online, leased=True))
         profile = EvProfile(self, host, peer, told["profile"])
         self.keep(profile)
@@ -128,7 +133,7 @@ class Lab:
         profile: EvProfile | None = None,
         **transport: Any,
     ) -> "tuple[QueuePair, QueuePair]":
-        """A queue pair on each of two hosts, connected and in RTS; the first sprays over `profile`, if given.
+        """Connect a queue pair on each of two hosts, in RTS; the first sprays over `profile`, if given.
 
         `transport` are keys of a scenario's `transport` (docs/scenarios.md), the same for both; `seed` fixes the spray
         schedule, None: a number of its own for every call. Raises `UsageError` for settings that cannot be.
@@ -141,21 +146,21 @@ class Lab:
         return ends[0][0], ends[1][0]
 
     def set_events(self, detail: Literal["off", "default", "detail"]) -> None:
-        """How much the agents write to their event logs from now on, `worker*.jsonl` in the lab's folder."""
+        """Set how much the agents write to their event logs from now on, `worker*.jsonl` in the lab's folder."""
         for worker in self._workers:
             worker.ask(ask.SetEvents(detail))
 
     def request(self, host: "Host", request: ask.Request) -> Row:
-        """What the engine worker of a host answers (docs/architecture.md). Raises `WorkerFailedError`."""
+        """Return the answer of a host's engine worker (docs/architecture.md). Raises `WorkerFailedError`."""
         self._require_connection()
         return self._workers[worker_of(host.index, len(self._workers))].ask(request)
 
     def keep(self, made: "Region | QueuePair | EvProfile") -> None:
-        """See to it that this is closed with the lab."""
+        """Register an object that is closed with the lab."""
         self._open.append(made)
 
     def forget(self, made: "Region | QueuePair | EvProfile") -> bool:
-        """It is being closed; False if it was before."""
+        """Unregister an object that is being closed; return False if it was closed before."""
         known = made in self._open
         if known:
             self._open.remove(made)
@@ -206,14 +211,14 @@ class Host:
     def __init__(self, lab: Lab, node: NodeId) -> None:
         self._lab = lab
         self.index = node.index
-        """Its number; `h2` is 2."""
+        """Number of the host; `h2` is 2."""
 
     def __repr__(self) -> str:
-        """As `h2`."""
+        """Return the name, such as `h2`."""
         return f"h{self.index}"
 
     def register(self, size: int) -> "Region":
-        """Memory of `size` bytes, zeros, that queue pairs of this host send from and its peers may write to.
+        """Register `size` bytes of zeros, from which queue pairs of this host send and to which its peers may write.
 
         Raises `UsageError` for what is no whole number, `EnvironmentLackingError` when it is more than half of the free
         memory, `WorkerFailedError`.
@@ -230,11 +235,13 @@ class Host:
         return region
 
     def counters(self) -> list[Row]:
-        """A row for each queue pair, as `spraylab inspect HOST --qps --json` prints them."""
+        """Return a row for each queue pair, as `spraylab inspect HOST --qps --json` prints them."""
         return [row for row in self._lab.request(self, ask.Progress())["qps"] if row["host"] == self.index]
 
     def evs(self) -> list[Row]:
-        """A row for each entropy value of each queue pair, as `spraylab inspect HOST --evs --json` prints them."""
+        """Return a row for each entropy value of each queue pair, as `spraylab inspect HOST --evs --json` prints
+        them.
+        """
         return [row for row in self._lab.request(self, ask.Counters())["evs"] if row["host"] == self.index]
 
 
@@ -245,11 +252,11 @@ class Region:
         self._lab = lab
         self.host = host
         self.va = va
-        """Address of its first byte for peers."""
+        """Address of the first byte, for peers."""
         self.rkey = rkey
-        """Key that peers show."""
+        """Key that peers use."""
         self.data = data
-        """(size,) the bytes themselves, the same that the engine reads and writes; stay readable after `close`."""
+        """(size,) the bytes themselves, shared with the engine; they stay readable after `close`."""
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -260,7 +267,7 @@ class Region:
         self.close()
 
     def close(self) -> None:
-        """Take it out of the host's table: what peers still write to it is refused. Twice is safe."""
+        """Remove it from the host's table: later writes of peers are refused. Calling it twice is safe."""
         if self._lab.forget(self):
             self._lab.request(self.host, ask.Destroy(regions=(ask.RegionName(self.host.index, self.rkey),)))
 
@@ -284,13 +291,13 @@ class QueuePair:
         self.close()
 
     def __repr__(self) -> str:
-        """As `h0 QP 0x1 to h2`."""
+        """Return the name, such as `h0 QP 0x1 to h2`."""
         return f"{self.host} QP {self.qpn:#x} to {self.peer}"
 
     def write(
         self, source: Region, offset: int, length: int, target: Region, target_offset: int, imm: int | None = None
     ) -> int:
-        """Post one Write of `length` bytes; its number, from 0 on in the order of posting.
+        """Post one Write of `length` bytes; return its number, from 0 on in the order of posting.
 
         With `imm`, 32 bits, the peer gets an `ImmediateArrived` for it, and must have posted a receive. Raises
         `UsageError` for regions of other hosts, `WorkerFailedError` for bytes that are not in `source`, or a queue pair
@@ -308,7 +315,7 @@ class QueuePair:
         message_bytes: int,
         imm: int | None = None,
     ) -> range:
-        """As `write`, cut into Writes of `message_bytes`, the last one shorter; their numbers."""
+        """Do as `write`, cut into Writes of `message_bytes`, the last one shorter; return their numbers."""
         for region, host in ((source, self.host), (target, self.peer)):
             if region.host is not host:
                 raise UsageError(f"a region of {region.host} is given to {self}, where one of {host} is wanted")
@@ -327,7 +334,7 @@ class QueuePair:
         return range(posted["first_wr_id"], posted["first_wr_id"] + posted["messages"])
 
     def post_receives(self, count: int) -> None:
-        """Post receives for immediates, numbered on from the last one, of which 65,536 may wait.
+        """Post receives for immediates, numbered on from the last one; 65,536 may wait.
 
         Raises `UsageError` for what is no whole number, `WorkerFailedError` in ERROR and for a number that cannot be.
         """
@@ -335,14 +342,14 @@ class QueuePair:
         self._lab.request(self.host, ask.PostReceives(self.host.index, self.qpn, count))
 
     def poll(self) -> list[Completion]:
-        """What has completed since last asked, oldest first: `WritesDone` and `ImmediateArrived`."""
+        """Return completions since the last call, oldest first: `WritesDone` and `ImmediateArrived`."""
         told = self._lab.request(self.host, ask.Completions(self.host.index, self.qpn))["completions"]
         found = [*self._arrived, *(self._completion(row) for row in told)]
         self._arrived.clear()
         return found
 
     def wait(self, timeout_s: float = WAIT_S) -> Completion:
-        """The next completion. Raises `RunStalledError` when none comes in time."""
+        """Return the next completion. Raises `RunStalledError` when none comes in time."""
         until = time.monotonic() + timeout_s
         while not self._arrived:
             self._arrived.extend(self.poll())
@@ -354,11 +361,11 @@ class QueuePair:
 
     @property
     def state(self) -> QpState:
-        """RTS, or ERROR once it has failed."""
+        """State: RTS, or ERROR once it has failed."""
         return QpState(self.counters()["state"])
 
     def counters(self) -> Row:
-        """What it counted, as `spraylab inspect HOST --qps --json` prints it."""
+        """Return its counters, as `spraylab inspect HOST --qps --json` prints them."""
         return next(row for row in self.host.counters() if row["qpn"] == self.qpn)
 
     def brake(self, penalty: int) -> None:
@@ -373,7 +380,7 @@ class QueuePair:
         self._lab.request(self.host, ask.FailQp(self.host.index, self.qpn))
 
     def close(self) -> None:
-        """Destroy this end; the other one fails when it writes again and nobody answers. Twice is safe."""
+        """Destroy this end; the other one fails when it writes again and nothing answers. Calling it twice is safe."""
         if self._lab.forget(self):
             self._lab.request(self.host, ask.Destroy(qps=(ask.QpName(self.host.index, self.qpn),)))
 
@@ -385,6 +392,6 @@ class QueuePair:
 
 
 def _require_whole(value: object, what: str) -> None:
-    """Raises `UsageError` unless `value` is an int."""
+    """Check that `value` is an int. Raises `UsageError`."""
     if not isinstance(value, int) or isinstance(value, bool):
         raise UsageError(f"{what} is {value!r}; write a whole number such as 8")

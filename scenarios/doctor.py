@@ -1,4 +1,4 @@
-"""What this machine can and cannot do for a lab, each with what to install or enable. Changes nothing."""
+"""Checks what this machine can and cannot do for a lab, and what to install or enable. Changes nothing."""
 
 import os
 from collections.abc import Callable
@@ -13,25 +13,25 @@ from testbed.tools import find_tool
 
 LEAST_CPUS = 2
 LEAST_MEMORY_BYTES = 2 << 30
-"""gray-link takes about 1 GiB: data at both ends, rings, two engines (our choice, with room)."""
+"""Least memory: gray-link takes about 1 GiB: data at both ends, rings, two engines (our choice, with room)."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at."""
+    """One check."""
 
     name: str
     present: bool
     needed: bool
-    """Whether `run` cannot do without it."""
+    """Whether `run` needs it."""
     use: str
     advice: str
-    """What to do when it is not there; empty when it is."""
+    """What to do when it is missing; empty when it is there."""
     detail: str
 
 
 def examine() -> tuple[Finding, ...]:
-    """Everything, the needed before the useful."""
+    """Return all checks, required ones first."""
     features = tuple(
         Finding(
             f.name,
@@ -49,7 +49,7 @@ def examine() -> tuple[Finding, ...]:
 
 
 _NEEDED_FEATURES = ("packet sockets", "eBPF on ports (cls_bpf)")
-"""A bare fabric does without them, agents and SprayCheck do not."""
+"""Kernel features that agents and SprayCheck need, but a bare fabric does not."""
 
 _TOOLS = (
     ("clang", True, "compiles the eBPF programs", "clang"),

@@ -22,15 +22,15 @@ class ScenariosError(Exception):
 
 
 class UsageError(ScenariosError):
-    """A name, number or combination the user gave cannot be used."""
+    """The user gave an invalid name, number or combination."""
 
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing wrong in a scenario, told so that it can be mended without a manual."""
+    """One problem of a scenario, described so that it can be corrected without a manual."""
 
     where: str
-    """`file:line`, or the file alone when no line is to blame."""
+    """`file:line`, or the file alone when no line is the cause."""
     path: str
     """Dotted path inside the document, as `faults.0.link`; empty for the document itself."""
     wrong: str
@@ -39,7 +39,7 @@ class Problem:
     """What would be right."""
 
     def __str__(self) -> str:
-        """As `gray-link.yaml:7: topology.leafs: unknown key; did you mean 'leaves'?`."""
+        """Return `gray-link.yaml:7: topology.leafs: unknown key; did you mean 'leaves'?`."""
         at = f"{self.where}: {self.path}" if self.path else self.where
         return f"{at}: {self.wrong}; {self.right}"
 
@@ -61,7 +61,7 @@ class LabStateError(ScenariosError):
 
 
 class OwnerFailedError(ScenariosError):
-    """The lab's owner could not do what it was asked, for a reason of its own, or is gone."""
+    """The lab's owner failed to do what was requested, or is gone."""
 
 
 class WorkerFailedError(ScenariosError):

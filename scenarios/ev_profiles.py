@@ -1,4 +1,4 @@
-"""The Python API's EV profiles: what a controller of MRC's API makes, changes and asks about. docs/api.md."""
+"""Provides the Python API's EV profiles: what a controller of MRC's API creates, changes and queries. docs/api.md."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class EvEntry:
     """One entry of a profile."""
 
     ev: int | None
-    """None: nobody has filled it."""
+    """Entropy value; None: the entry is empty."""
     plane: int | None
     state: StateName
 
@@ -25,7 +25,7 @@ class EvEntry:
 class EvProfile:
     """An EV profile of a host for paths to one peer. Use in a `with`, or `close` it, or leave that to the lab.
 
-    What its state does not allow, or the profile cannot be, raises `WorkerFailedError`.
+    What its state does not allow, or an invalid profile, raises `WorkerFailedError`.
     """
 
     def __init__(self, lab: "Lab", host: "Host", peer: "Host", number: int) -> None:
@@ -43,12 +43,12 @@ class EvProfile:
         self.close()
 
     def __repr__(self) -> str:
-        """As `EV profile 1 of h0 to h2`."""
+        """Return the name, such as `EV profile 1 of h0 to h2`."""
         return f"EV profile {self.number} of {self.host} to {self.peer}"
 
     @property
     def state(self) -> str:
-        """INIT, OFFLINE or ONLINE."""
+        """State: INIT, OFFLINE or ONLINE."""
         return str(self._ask(ask.ProfileState)["state"])
 
     def set(
@@ -61,7 +61,7 @@ class EvProfile:
         min_active: int | None = None,
         event_mask: Iterable[StateName] | None = None,
     ) -> None:
-        """Set what is given. `fields` have `width`, `init_val` and, if generated, `mask`, `min`, `max`."""
+        """Set the given attributes. `fields` have `width`, `init_val` and, if generated, `mask`, `min`, `max`."""
         try:
             given = None if fields is None else tuple(ask.GenFieldSettings(**each) for each in fields)
         except TypeError as error:
@@ -70,14 +70,14 @@ class EvProfile:
         self._ask(ask.SetProfile, mode, format, count, given, min_active, mask)
 
     def go(self, *states: Literal["INIT", "OFFLINE", "ONLINE"]) -> None:
-        """Go through these states, one after the other."""
+        """Go through these states in order."""
         for state in states:
             self._ask(ask.MoveProfile, state)
 
     def replace(
         self, evs: Sequence[tuple[int | None, int]], state: StateName = "GOOD", *, all_copies: bool = False
     ) -> tuple[int, str]:
-        """REPLACE_EV of each (old, new) in turn; how many were done, and why the next one was not.
+        """Replace each (old, new) in turn (REPLACE_EV); return how many were done, and why the next one was not.
 
         An old value of None is the next entry that nobody has filled. While queue pairs use the profile, a new value
         must be of the old one's plane; each changes over when nothing sent on the old one is unheard of.
@@ -87,12 +87,16 @@ class EvProfile:
         return told["done"], told["status"]
 
     def modify(self, evs: Iterable[int], state: StateName, *, all_copies: bool = False) -> tuple[int, str]:
-        """MODIFY_EV_STATE of each value in turn, in all queue pairs and those to come; as `replace` tells."""
+        """Set the state of each value in turn (MODIFY_EV_STATE), in all current and later queue pairs; return as
+        `replace`.
+        """
         told = self._ask(ask.ModifyEvs, tuple((ev, state) for ev in evs), all_copies)
         return told["done"], told["status"]
 
     def query(self, evs: Iterable[int], *, all_copies: bool = False) -> list[StateName]:
-        """QUERY_EV_STATE: states of the values, up to the first that no entry has; UNKNOWN where queue pairs differ."""
+        """Return states of the values (QUERY_EV_STATE), up to the first that no entry has; UNKNOWN where queue
+        pairs differ.
+        """
         states: list[StateName] = self._ask(ask.QueryEvs, tuple(evs), all_copies)["states"]
         return states
 
@@ -101,7 +105,7 @@ class EvProfile:
         return [EvEntry(**row) for row in self._ask(ask.QueryEntries)["entries"]]
 
     def close(self) -> None:
-        """Destroy it, after the queue pairs that use it. Twice is safe."""
+        """Destroy it, after the queue pairs that use it. Calling it twice is safe."""
         if self._lab.forget(self):
             self._ask(ask.DestroyProfile)
 

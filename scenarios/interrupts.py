@@ -1,4 +1,4 @@
-"""Signals that ask for the end become one exception, raised once, so that every way out is the same `finally`."""
+"""Turns signals that request the end into one exception, raised once, so that every exit uses the same `finally`."""
 
 import signal
 import sys
@@ -21,7 +21,7 @@ _AGAIN_S = 0.05
 
 @contextmanager
 def interrupts_wait() -> Iterator[None]:
-    """Inside the body ending signals are held back and arrive after it: for what cannot be undone half-way."""
+    """Delay ending signals until after the body: for what cannot be undone half-way."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, _HELD)
     try:
         yield
@@ -31,7 +31,7 @@ def interrupts_wait() -> Iterator[None]:
 
 @contextmanager
 def undoing() -> Iterator[ExitStack]:
-    """A stack of what is to be undone, whose unwinding no signal breaks off."""
+    """A stack of cleanup actions that no signal interrupts."""
     before: dict[signal.Signals, signal.Handlers | _Handler | int | None] = {}
     try:
         with ExitStack() as stack:
@@ -46,7 +46,7 @@ def undoing() -> Iterator[ExitStack]:
 
 @contextmanager
 def interrupts_raise() -> Iterator[None]:
-    """Inside the body the first ending signal raises `InterruptedRunError`; later ones are left aside.
+    """Raise `InterruptedRunError` at the first ending signal inside the body; ignore later ones.
 
     Whoever hurries the end with a second Ctrl-C would otherwise leave half of it undone. A hang-up that was ignored
     before, as under nohup, stays ignored. An exception that comes up in a destructor or a callback of the interpreter
@@ -80,7 +80,7 @@ def interrupts_raise() -> Iterator[None]:
 
 @contextmanager
 def keyboard_interrupts() -> Iterator[None]:
-    """Inside the body Ctrl-C does what it does in any Python program, as often as it is pressed: for a prompt."""
+    """Let Ctrl-C act inside the body as in any Python program, as often as it is pressed: for a prompt."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield

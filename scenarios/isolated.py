@@ -12,18 +12,18 @@ from importlib.util import spec_from_file_location
 _FILE = os.path.abspath(__file__)
 
 CODE_FOLDER = os.path.dirname(os.path.dirname(_FILE))
-"""Where this copy of the program is: a clone, or site-packages."""
+"""Folder of this copy of the program: a clone, or site-packages."""
 
 OWN_PACKAGES = ("testbed", "agent", "faults", "results", "scenarios")
-"""What the program consists of."""
+"""Packages of the program."""
 
 
 class _OwnPlace:
-    """Finds the program's own packages in `CODE_FOLDER`, before anything else is asked."""
+    """Finds the program's own packages in `CODE_FOLDER`, before any other finder."""
 
     @staticmethod
     def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
-        """Where a package is; None for what is not ours."""
+        """Return the place of a package; None for what is not ours."""
         if name not in OWN_PACKAGES:
             return None
         folder = os.path.join(CODE_FOLDER, name)
@@ -31,12 +31,12 @@ class _OwnPlace:
 
 
 def isolated_command(module: str, *arguments: str) -> tuple[str, ...]:
-    """The command line that runs a module of this copy of the program."""
+    """Return the command line that runs a module of this copy of the program."""
     return (sys.executable, "-I", _FILE, module, *arguments)
 
 
 def isolate() -> None:
-    """Start the command line anew, isolated, unless this interpreter is; only for the program's very beginning."""
+    """Restart the command line isolated, unless this interpreter is; only for the very start of the program."""
     if not sys.flags.isolated:
         os.execv(sys.executable, isolated_command("scenarios.cli", *sys.argv[1:]))
 

@@ -1,4 +1,4 @@
-"""Whether this machine has room for a fabric, and for the data that agents are asked to hold."""
+"""Checks whether this machine has memory for a fabric, and for the data that agents must hold."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -9,29 +9,29 @@ from scenarios.errors import EnvironmentLackingError
 from testbed.model.fabric import FabricSpec
 
 MEMORY_SHARE = Fraction(1, 2)
-"""Part of the free memory that a run's data may take (our choice)."""
+"""Share of the free memory that a run's data may take (our choice)."""
 
 ALL_SHARE = Fraction(9, 10)
-"""Part of it that data and fabric may take together (our choice)."""
+"""Share of it that data and fabric may take together (our choice)."""
 
 NAMESPACE_BYTES = 256 << 10
-"""Of a namespace with its routes: 0.22 to 0.25 MiB measured on kernel 6.18, fabrics of 48 to 129 nodes."""
+"""Memory of a namespace with its routes: 0.22 to 0.25 MiB measured on kernel 6.18, fabrics of 48 to 129 nodes."""
 
 LINK_BYTES = 96 << 10
-"""Of a veth pair with its addresses and neighbours: 70 to 90 KiB measured there, 128 to 544 links."""
+"""Memory of a veth pair with its addresses and neighbours: 70 to 90 KiB measured there, 128 to 544 links."""
 
 PROCESS_BYTES = 80 << 20
-"""Of the owner, of each SprayCheck process and of each engine worker: 55 to 80 MiB measured, without data."""
+"""Memory of the owner, of each SprayCheck process and of each engine worker: 55 to 80 MiB measured, without data."""
 
 
 def require_room(wanted_bytes: int, what: str) -> None:
-    """Raises `EnvironmentLackingError` when `what` takes more than half of the memory that is free."""
+    """Check the memory. Raises `EnvironmentLackingError` when `what` takes more than half of the free memory."""
     if lack := no_room(wanted_bytes, what):
         raise EnvironmentLackingError(lack)
 
 
 def no_room(wanted_bytes: int, what: str) -> str:
-    """Says that `what` takes more than half of the memory that is free; empty when it does not."""
+    """State that `what` takes more than half of the free memory; empty when it does not."""
     most = int(free_bytes() * MEMORY_SHARE)
     if wanted_bytes <= most:
         return ""
@@ -39,7 +39,8 @@ def no_room(wanted_bytes: int, what: str) -> str:
 
 
 def no_room_for_fabric(spec: FabricSpec, processes: int, data_bytes: int = 0) -> str:
-    """Says that a lab of this fabric and so many agents' processes does not fit beside `data_bytes`; empty if it does.
+    """State that a lab of this fabric and this many agents' processes does not fit beside `data_bytes`; empty if
+    it does.
 
     Agents' processes are the engine workers, and where every leaf has a SprayCheck process, those.
     """
@@ -55,7 +56,7 @@ def no_room_for_fabric(spec: FabricSpec, processes: int, data_bytes: int = 0) ->
 
 
 def lab_bytes(spec: FabricSpec, processes: int) -> int:
-    """About what a lab takes before it carries data: namespaces, links, the hosts' packet rings, processes."""
+    """Estimate the memory of a lab before it carries data: namespaces, links, the hosts' packet rings, processes."""
     nodes, links = _counts(spec)
     ports = spec.leaves * spec.hosts_per_leaf * spec.planes
     rings = ports * rings_bytes(RX_SLOTS, TX_SLOTS)
@@ -63,12 +64,12 @@ def lab_bytes(spec: FabricSpec, processes: int) -> int:
 
 
 def _counts(spec: FabricSpec) -> tuple[int, int]:
-    """Nodes and links."""
+    """Return the number of nodes and links."""
     hosts = spec.leaves * spec.hosts_per_leaf
     return hosts + spec.planes * (spec.leaves + spec.spines), spec.planes * (spec.leaves * spec.spines + hosts)
 
 
 def free_bytes() -> int:
-    """What the kernel can give without swapping (MemAvailable)."""
+    """Return the memory that the kernel can give without swapping (MemAvailable)."""
     fields = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
     return int(fields["MemAvailable"].split()[0]) << 10

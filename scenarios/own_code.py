@@ -1,4 +1,4 @@
-"""Which copy of the program this process runs."""
+"""Identifies the copy of the program that this process runs."""
 
 from functools import cache
 from pathlib import Path
@@ -9,5 +9,5 @@ from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES
 
 @cache
 def own_code() -> SourceCode:
-    """Read once, as early as the caller can: files that change later are not what runs."""
+    """Read the code once, as early as the caller can, because files may change later."""
     return source_code(Path(CODE_FOLDER), OWN_PACKAGES)

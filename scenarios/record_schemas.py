@@ -1,6 +1,8 @@
-"""The JSON Schemas of a run's files, for other programs: `python -m scenarios.record_schemas docs/schemas`.
+"""Generates the JSON Schemas of a run's files, for other programs: `python -m scenarios.record_schemas
+docs/schemas`.
 
-Made from the types that write or read them, so that there is one source. Of JSON Lines a schema describes one line.
+They are made from the types that write or read the files, so that there is one source. For JSON Lines a schema
+describes one line.
 """
 
 import json
@@ -25,7 +27,7 @@ from results.summary import Summary
 
 
 def kept(record: type[msgspec.Struct], **more: type) -> Any:
-    """A record as a run's folder holds it: with the run's name and seed, and what else is added where it is kept."""
+    """Extend a record by the fields that a run's folder adds: the run's name and seed, and others where it is kept."""
     added: list[Any] = [*more.items(), ("run", str, ""), ("seed", int, 0)]
     tag, told = record.__struct_config__.tag, {"__doc__": record.__doc__}
     return msgspec.defstruct(
@@ -42,16 +44,16 @@ TYPES: dict[str, Any] = {
     "agent.jsonl": Union[AGENT_RECORDS],  # noqa: UP007 - of a tuple there is no other way
     "counters.jsonl": LoadRecord | ProgressRecord,
 }
-"""File of a run folder to the type of the document, or of a line."""
+"""Type of the document, or of a line, of each file of a run folder."""
 
 
 def schema_name(file: str) -> str:
-    """`summary.schema.json` of `summary.json`."""
+    """Return the name of a file's schema: `summary.schema.json` of `summary.json`."""
     return f"{Path(file).stem}.schema.json"
 
 
 def schema_text(file: str) -> str:
-    """The schema of one file as it is committed."""
+    """Return the schema of one file as it is committed."""
     schema = {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": file if file.endswith(".json") else f"a line of {file}",

@@ -1,1 +1,1 @@
-"""Many runs of a grid, on a fabric or simulated, and the error rates that come out."""
+"""Runs a grid of runs, on a fabric or simulated, and computes their error rates."""

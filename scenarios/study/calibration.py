@@ -1,4 +1,4 @@
-"""What healthy runs of a study say of each policy's sensitivity s, beside the one in use. Pure."""
+"""Compares the sensitivity s that healthy runs of a study support with the one in use, per policy. Pure."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -19,25 +19,27 @@ class CalibrationRecord(msgspec.Struct, frozen=True):
     spray: str
     spines: int
     packets: int
-    """On each spine."""
+    """Packets on each spine."""
     flows: int
-    """Healthy ones that it rests on."""
+    """Number of healthy flows."""
     dispersion: float
     """Variance of a path's count, in units of λ."""
     largest: float
     """Largest deficit of any path, in units of sqrt(λ)."""
     s_measured: float
-    """What these flows ask for at a false-alarm rate of `false_alarm` a flow."""
+    """Sensitivity that these flows require at a false-positive rate of `false_alarm` per flow."""
     s_in_use: float
-    """That of the test which they went through."""
+    """Sensitivity of the test that judged them."""
     false_alarm: float
-    """That was allowed a flow."""
+    """Allowed false-positive rate per flow."""
     false_alarm_bound: float
-    """What can be claimed by counting alone: upper 95 % bound after no alarm in so many flows."""
+    """Upper 95 % bound of the false-positive rate if none occurred in this many flows."""
 
 
 def calibrations_of(rows: Iterable[Mapping[str, Any]]) -> list[CalibrationRecord]:
-    """One for each policy, size of flow and allowed rate of false alarms that healthy runs by equal shares have."""
+    """Return one entry for each policy, size of flow and allowed false-positive rate of healthy runs by equal
+    shares.
+    """
     groups: dict[tuple[str, str, int, int, float], list[Mapping[str, Any]]] = defaultdict(list)
     for row in rows:
         if row["failure"] == "none" and row["expectation"] == "uniform" and row["outcome"] == "ok":

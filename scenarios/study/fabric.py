@@ -1,6 +1,6 @@
-"""Points of a study on a real fabric: one lab for all points of one topology, one run of a scenario for each.
+"""Runs points of a study on a real fabric: one lab for all points of one topology, one run of a scenario for each.
 
-What a run writes into its folder is scored as the model's outcome is, once for each expectation that is asked for.
+A run's folder is scored like the model's result, once for each requested expectation.
 """
 
 import sys
@@ -27,18 +27,18 @@ from scenarios.study.score import Row, row_of
 from testbed.model.ids import DirectedLink, Role
 
 MOST_REPEATED = 3
-"""Times that a run is repeated on a machine that did not keep up. Our choice; then it is kept as overloaded."""
+"""Repetitions of a run on a machine that did not keep up. Our choice; after that it is kept as overloaded."""
 
 
 class StudyLab:
-    """A lab that lives as long as points need it; leased, so that it ends with this process, however that ends."""
+    """A lab that exists as long as points need it; it ends with this process, however that ends."""
 
     def __init__(self, labdir: LabDir, runs: Path, listener: Listener) -> None:
         self._labdir, self._runs, self._listener = labdir, runs, listener
         self._up: tuple[tuple[int, int, int], Launched] | None = None
 
     def __enter__(self) -> Self:
-        """Nothing yet: the first point says which fabric."""
+        """Create no lab yet: the first point decides the fabric."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -46,7 +46,7 @@ class StudyLab:
         self._end()
 
     def run(self, points: Sequence[Point]) -> list[Row]:
-        """Run what these points have in common, again while the machine does not keep up; a row a point.
+        """Run what these points have in common, again while the machine does not keep up; return a row per point.
 
         Raises what a run raises.
         """
@@ -78,7 +78,7 @@ class StudyLab:
 
 
 def scenario_of(point: Point) -> Scenario:
-    """The run of a point as a scenario."""
+    """Return the run of a point as a scenario."""
     links = failed_links(point)
     return Scenario.model_validate(
         {
@@ -99,12 +99,12 @@ def scenario_of(point: Point) -> Scenario:
 
 
 def percent(rate: float) -> str:
-    """A rate as scenarios write it."""
+    """Return a rate as scenarios write it."""
     return f"{100 * rate:.10g}%"
 
 
 def scored(point: Point, summary: Summary) -> Row:
-    """The row of a finished run, from its folder. Raises LabStateError when nothing was judged by the expectation."""
+    """Return the row of a finished run, from its folder. Raises LabStateError when the expectation judged nothing."""
     folder, links = RunDir(Path(summary.folder)), failed_links(point)
     said = said_in(read_records(folder.detect), point.expectation)
     if not said.flows:
@@ -114,7 +114,9 @@ def scored(point: Point, summary: Summary) -> Row:
 
 
 def _seconds(folder: RunDir, links: tuple[DirectedLink, ...], said: Said) -> float | None:
-    """From the last queue pair's opening, right before the first packet, until all that dropped were named for good."""
+    """Return the time from the last queue pair's opening, right before the first packet, until all failed links
+    were finally named.
+    """
     wanted = {str(link) for link in links if _is_fabric(link)}
     named = [said.links[link].since_ns for link in wanted if link in said.links]
     since = [since_ns for since_ns in named if since_ns is not None]

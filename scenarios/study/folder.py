@@ -1,4 +1,4 @@
-"""The folder of a study: what is done already, what comes of it, and the tables and figures made of it."""
+"""Manages the folder of a study: finished runs, and the tables and figures made of them."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,26 +22,26 @@ from scenarios.study.row_checks import flaws_of
 from scenarios.study.score import Mode, Row
 
 RESULTS = "results.jsonl"
-"""One line a finished run; a study that is run again goes on where it ends."""
+"""One line per finished run; a study that is run again continues at the end."""
 
 
 CONTENTS = (
     "study.yaml", RESULTS, "runs.csv", "cells.csv", "cells.jsonl", "roc.csv", "calibration.jsonl", "figures/", "runs/",
 )  # fmt: skip
-"""All that a study's folder can hold, in the order of docs/studies.md."""
+"""All files of a study's folder, in the order of docs/studies.md."""
 
 _SOURCES, _KEPT_ELSEWHERE = ("study.yaml", RESULTS), "runs/"
-"""What says that a folder is of a study; and what may be a symbolic link, as nothing in it is replaced."""
+"""Files that identify a study's folder; and those that may be a symbolic link, because nothing in them is replaced."""
 
 
 class StudyFolder:
-    """One study's folder; appended to, never rewritten but for tables and figures."""
+    """One study's folder; results are only appended, tables and figures are rewritten."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def begin(self, study: Study) -> None:
-        """Make the folder and write the study as it is run. Raises OSError, `UsageError` for one of another study."""
+        """Make the folder and write the study into it. Raises OSError, `UsageError` for a folder of another study."""
         self.require_of(study)
         with rights_of(invoker()):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -50,13 +50,15 @@ class StudyFolder:
         self._cut_half_line()
 
     def require_of(self, study: Study) -> None:
-        """Raises `UsageError` where the folder holds another study, what cannot be read as one, or what is not ours."""
+        """Check the folder. Raises `UsageError` where it holds another study, an unreadable one, or other files."""
         self._require_own()
         if (other := self._name()) not in (None, study.name):
             raise UsageError(f"{self.path} holds the study {other!r}; name another --folder for {study.name!r}")
 
     def _require_own(self) -> None:
-        """Tables and figures are replaced: not at the end of a symbolic link, nor where there is no study yet."""
+        """Check that tables and figures may be replaced: not through a symbolic link, nor where there is no study
+        yet.
+        """
         instead = "name another --folder"
         for name in CONTENTS:
             if name != _KEPT_ELSEWHERE:
@@ -66,7 +68,7 @@ class StudyFolder:
             raise UsageError(f"{self.path} holds {', '.join(holds)}, and no {RESULTS} of a study; {instead}")
 
     def _name(self) -> str | None:
-        """Of the study that the folder holds, if it does. Raises `UsageError` where nobody can tell which it is."""
+        """Return the name of the study in the folder, if there is one. Raises `UsageError` if it cannot be read."""
         file = self.path / "study.yaml"
         try:
             document = read_document(read_limited(file, MOST_BYTES).decode())
@@ -86,23 +88,23 @@ class StudyFolder:
         return str(found["name"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Every finished run, the last word on each. Raises `RecordsError` with every line that is none."""
+        """Read every finished run, its last row each. Raises `RecordsError` with every invalid line."""
         found: dict[tuple[str, str], dict[str, Any]] = {}
         for row in self._lines():
             found[row["mode"], row["key"]] = row
         return list(found.values())
 
     def done(self, mode: Mode) -> set[str]:
-        """Keys of the points that need not be run again: overloaded ones do."""
+        """Return keys of the points that need not run again: overloaded ones must."""
         return {row["key"] for row in self.rows() if row["mode"] == mode and row["outcome"] == "ok"}
 
     def append(self, row: Row) -> None:
-        """Keep a finished run, at once. Raises OSError."""
+        """Append a finished run, at once. Raises OSError."""
         with open_to_append(self._place / RESULTS) as file:
             file.write(msgspec.json.encode(row) + b"\n")
 
     def write_tables(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-        """runs.csv, cells.csv, roc.csv, calibration.jsonl; the cells and the curves, for figures. Raises OSError."""
+        """Write runs.csv, cells.csv, roc.csv, calibration.jsonl; return the cells and the curves. Raises OSError."""
         rows = self.rows()
         cells, roc = cells_table(rows), roc_table(rows)
         for name, lines in (("runs", runs_table(rows)), ("cells", cells), ("roc", roc)):
@@ -112,14 +114,14 @@ class StudyFolder:
         return cells, roc
 
     def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
-        """Every figure the tables have something for; matplotlib is loaded here. Raises OSError."""
+        """Draw every figure that the tables have data for; this loads matplotlib. Raises OSError."""
         import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
         from results.study.figures import draw_figures
 
         return draw_figures(cells, roc, self._place / "figures")
 
     def holds(self) -> tuple[str, ...]:
-        """Names of what is in the folder by now, as docs/studies.md tells them; folders with a stroke."""
+        """Return names of what is in the folder now, as in docs/studies.md; folders end with a slash."""
         return tuple(name for name in CONTENTS if (self.path / name).exists())
 
     def _write_lines(self, name: str, lines: Iterable[Any]) -> None:
@@ -139,14 +141,14 @@ class StudyFolder:
             raise RecordsError(tuple(wrong))
 
     def _cut_half_line(self) -> None:
-        """What a killed run left of a line would otherwise spoil the next one."""
+        """End the incomplete line of a killed run, which would corrupt the next one."""
         with suppress(FileNotFoundError), open_to_change(self._place / RESULTS) as file:
             whole = file.read().rfind(b"\n") + 1
             file.truncate(whole)
 
     @property
     def _place(self) -> Path:
-        """The folder itself, where `path` may be a symbolic link to it."""
+        """Return the folder itself, where `path` may be a symbolic link to it."""
         return self.path.resolve()
 
 
@@ -158,7 +160,7 @@ def _unreadable(file: Path, why: str) -> UsageError:
 
 
 def _row(line: bytes) -> dict[str, Any]:
-    """A finished run. Raises `MsgspecError` with all keys that are missing or cannot be so; UnicodeDecodeError."""
+    """Decode a finished run. Raises `MsgspecError` with all keys that are missing or invalid; UnicodeDecodeError."""
     row = _with_its_key(msgspec.json.decode(line, type=dict[str, Any]))
     if lacking := [name for name in Row.__struct_fields__ if name not in row]:
         raise msgspec.ValidationError(f"it has no {', '.join(lacking)}")
@@ -168,7 +170,7 @@ def _row(line: bytes) -> dict[str, Any]:
 
 
 def _told_later(point: Point) -> dict[str, Any]:
-    """What older rows do not say."""
+    """Values that older rows lack."""
     return {
         "loss_policy": point.loss_policy,
         "strides": point.strides,
@@ -178,7 +180,7 @@ def _told_later(point: Point) -> dict[str, Any]:
 
 
 def _with_its_key(row: dict[str, Any]) -> dict[str, Any]:
-    """The row with what older ones say in their key only. On a fabric what a study allowed was never in force."""
+    """Complete an older row from its key. On a fabric a study's allowed error rates were never in force."""
     with suppress(msgspec.MsgspecError, TypeError):
         point = msgspec.json.decode(row.get("key"), type=Point)  # type: ignore[arg-type]
         if row.get("mode") == "fabric":

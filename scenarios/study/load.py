@@ -1,4 +1,4 @@
-"""A study file to a `Study`, or to every problem in it at once; the catalog's studies by name."""
+"""Loads a study file: a `Study`, or every problem in it at once; finds the catalog's studies by name."""
 
 import difflib
 from collections.abc import Mapping
@@ -28,7 +28,9 @@ from scenarios.study.model import Study, study_complaints
 
 
 def find_study(text: str | None) -> Path:
-    """The file for a catalog name or a path. Raises `UsageError` with near names, or with the catalog for None."""
+    """Return the file for a catalog name or a path. Raises `UsageError` with near names, or with the catalog for
+    None.
+    """
     if text is None:
         raise UsageError(f"name a study: a file, or one of the catalog\n{catalog_text(STUDIES.glob('*.yaml'))}")
     require_a_name(text, f"one of the catalog ({', '.join(study_names())}), or a file")
@@ -46,7 +48,7 @@ def find_study(text: str | None) -> Path:
 
 
 def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
-    """The study in `path`, with some keys set otherwise.
+    """Load the study in `path`, with some keys overridden.
 
     Raises `ScenarioRefusedError` with all problems, `UsageError`, `EnvironmentLackingError`.
     """
@@ -54,7 +56,7 @@ def load_study(path: Path, instead: Mapping[str, Any] | None = None) -> Study:
 
 
 def study_from(text: str, name: str, instead: Mapping[str, Any]) -> Study:
-    """The study in `text`; `name` stands for the file in complaints."""
+    """Load the study in `text`; errors name the file `name`."""
     document = read_document(text)
     options = options_of(instead)
     complaints = [Complaint(flaw.place, flaw.wrong, flaw.right) for flaw in document.flaws]
@@ -70,11 +72,11 @@ OPTIONS = {
     "rates": "--rate", "packets": "--packets", "spines": "--spines", "spray": "--spray", "expectation": "--expectation",
     "loss_policy": "--loss-policy", "seeds": "--seeds", "healthy_seeds": "--seeds",
 }  # fmt: skip
-"""Keys that the command line can set otherwise, and what they are called there."""
+"""Options of the command line that override keys."""
 
 
 def options_of(instead: Mapping[str, Any]) -> Mapping[str, str]:
-    """What is to be blamed for a key that was set otherwise."""
+    """Return the option of an overridden key, to name it in errors."""
     options = {key: OPTIONS[key] for key in instead if key in OPTIONS}
     if "pairs" in instead:  # which rates or packets took the place of
         options[""] = " and ".join(OPTIONS[key] for key in ("rates", "packets") if instead.get(key))
@@ -84,7 +86,7 @@ def options_of(instead: Mapping[str, Any]) -> Mapping[str, str]:
 
 
 def _problem(each: Complaint, document: Document, name: str, options: Mapping[str, str]) -> Problem:
-    """Told of the option that set the key, or of the line in the file."""
+    """Report a problem at the option that set the key, or at the line in the file."""
     key = str(each.place[0]) if each.place else ""
     if key in options:
         return Problem(options[key], "", each.wrong, each.right)

@@ -1,6 +1,6 @@
-"""A study as data: which runs, over which values, tell how well the detector does: a grid, its points, their links.
+"""Defines a study as data: a grid of runs that measures how well the detector works, its points and their links.
 
-Pure. A point is one run: it knows everything that decides its outcome, so that a finished one is never done again.
+Pure. A point is one run: it contains everything that decides its result, so that a finished one is never repeated.
 """
 
 import random
@@ -25,7 +25,7 @@ from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, NodeId
 
 _BY_WORD = Field(strict=False)
-"""A file has the words of an enum, not its members."""
+"""Field setting: a file has the words of an enum, not its members."""
 
 Failure = Literal["none", "one", "same-spine", "same-leaf", "disjoint", "four-of-plane", "two-of-pair", "host-link"]
 Count = Annotated[int, Field(ge=1, le=MAX_INDEX)]
@@ -33,12 +33,12 @@ Packets = Annotated[int, Field(ge=1, le=MAX_PACKETS)]
 
 
 class Pair(Part):
-    """A drop rate and how many packets are to show it."""
+    """A drop rate and the number of packets that must show it."""
 
     rate: Rate
-    """Drop rate of each failed link, and what the detector is asked for."""
+    """Drop rate of each failed link, and the rate that the detector must find."""
     packets: Packets
-    """Packets a flow puts on each spine of each plane."""
+    """Packets of a flow on each spine of each plane."""
 
 
 class Study(Part):
@@ -49,7 +49,7 @@ class Study(Part):
     name: str = Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")
     """Lower-case letters, digits and dashes; part of the folder's name."""
     description: str = ""
-    """The question, in a sentence."""
+    """The question, in one sentence."""
     planes: int = Field(default=1, ge=1, le=MAX_PLANES)
     """Planes of the fabric; failures are in plane 0."""
     leaves: Count = 8
@@ -57,13 +57,13 @@ class Study(Part):
     spines: tuple[Count, ...] = Field(default=(8,), min_length=1)
     """Spines of a plane."""
     strides: tuple[int, ...] = Field(default=(1, 3), min_length=1)
-    """Every host h sends one flow to host h + stride, counted around, for each stride."""
+    """Every host h sends one flow to host h + stride, modulo hosts, for each stride."""
     spray: tuple[Annotated[SprayPolicy, _BY_WORD], ...] = Field(default=(SprayPolicy.ROTATION,), min_length=1)
-    """How entropy values are drawn."""
+    """Order of entropy values."""
     expectation: tuple[Annotated[Expectation, _BY_WORD], ...] = Field(default=(Expectation.UNIFORM,), min_length=1)
-    """What counts are compared with: an equal share, or what the sender declared."""
+    """Number that counts are compared with: an equal share, or what the sender declared."""
     loss_policy: tuple[Annotated[LossPolicy, OffIsAWord], ...] = Field(default=("off",), min_length=1)
-    """What senders do about a lost packet: nothing, or retire its path as in MRC's paper. A model knows `off` only."""
+    """Senders' reaction to a lost packet: none, or retire its path as in MRC's paper. A model supports only `off`."""
     rates: tuple[Rate, ...] = ()
     """Drop rates, crossed with `packets`."""
     packets: tuple[Packets, ...] = ()
@@ -76,17 +76,17 @@ class Study(Part):
     seeds: int = Field(default=20, ge=0)
     """Runs of each point, seeded 1 to n; the seed chooses the links, too."""
     healthy_seeds: int = Field(default=20, ge=0)
-    """Runs without a failure beside them."""
+    """Additional runs without a failure."""
     asked_rate: Rate | None = None
-    """Smallest drop rate the detector must not miss; left out, the rate of the point."""
+    """Smallest drop rate that the detector must not miss; left out, the rate of the point."""
     miss: float = Field(default=MISS, gt=0, lt=1)
-    """Allowed probability of a miss, a path; of a model: leaves of a fabric have their own."""
+    """Allowed probability of a miss, per path; only of a model: leaves of a fabric have their own."""
     false_alarm: float = Field(default=FALSE_ALARM, gt=0, lt=1)
-    """Allowed probability of a false alarm: a flow under `uniform`, a run under `declared`; likewise of a model."""
+    """Allowed probability of a false positive: per flow under `uniform`, per run under `declared`; only of a model."""
 
 
 class Point(msgspec.Struct, frozen=True):
-    """One run of a study, as one expectation has it."""
+    """One run of a study, judged by one expectation."""
 
     spray: SprayPolicy
     expectation: Expectation
@@ -105,18 +105,19 @@ class Point(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Tells it from every other point. Without `loss_policy` when that is `off`, as before there were others."""
+        """Key that identifies the point. `loss_policy` is left out when it is `off`, as before others existed."""
         values = {name: value for name, value in msgspec.structs.asdict(self).items() if value != "off"}
         return msgspec.json.encode(values).decode()
 
     @property
     def on_fabric(self) -> "Point":
-        """The same as a fabric runs it: its leaves allow themselves the errors that they are set to."""
+        """Return the point as a fabric runs it: its leaves have their own allowed error rates."""
         return msgspec.structs.replace(self, miss=MISS, false_alarm=FALSE_ALARM)
 
     @property
     def cell_seed(self) -> tuple[int, int]:
-        """For failed links and the draws of a model: other runs of a seed draw otherwise, the same run never.
+        """Seed of failed links and of a model's draws: each run of a seed draws differently, and the same run
+        always the same.
 
         A run on a fabric has `seed` itself: its senders spray alike in every cell.
         """
@@ -124,17 +125,17 @@ class Point(msgspec.Struct, frozen=True):
 
     @property
     def run(self) -> "Point":
-        """The same for the points that one run on a fabric can answer: its records hold every expectation."""
+        """Key of the points that one run on a fabric can answer: its records hold every expectation."""
         return msgspec.structs.replace(self, expectation=Expectation.UNIFORM)
 
     @property
     def fabric(self) -> Fabric:
-        """Its fabric."""
+        """Fabric of the point."""
         return Fabric.of(FabricSpec(self.planes, self.leaves, self.spines, 1))
 
 
 def points_of(study: Study) -> Iterator[Point]:
-    """Every run, seed by seed, so that a study cut short has something of everything."""
+    """Yield every run, seed by seed, so that an interrupted study has some of everything."""
     pairs = [(pair.rate, pair.packets) for pair in study.pairs] or list(product(study.rates, study.packets))
     for seed in range(1, max(study.seeds, study.healthy_seeds) + 1):
         for spray, policy, spines, (rate, packets), failure, expectation in product(
@@ -150,14 +151,14 @@ def points_of(study: Study) -> Iterator[Point]:
 
 
 def without_effect(study: Study) -> Iterator[str]:
-    """What a study asks for that a fabric does not do."""
+    """List settings of a study that have no effect on a fabric."""
     for name, theirs in (("miss", MISS), ("false_alarm", FALSE_ALARM)):
         if (asked := getattr(study, name)) != theirs:
             yield f"`{name}: {asked:g}` has no effect on a fabric: its leaves allow {theirs:g}; it is for --simulate"
 
 
 def study_complaints(study: Study) -> Iterator[Complaint]:
-    """Everything that does not fit together."""
+    """List everything that does not fit together."""
     crossed = bool(study.rates) and bool(study.packets)
     if crossed == bool(study.pairs) or bool(study.rates) != bool(study.packets):
         yield Complaint((), "rates and packets do not fit", "give `rates` and `packets`, or `pairs`")
@@ -177,7 +178,7 @@ def study_complaints(study: Study) -> Iterator[Complaint]:
 
 
 def _idle_complaints(study: Study) -> Iterator[Complaint]:
-    """Rates that are none."""
+    """List rates that drop nothing."""
     places: list[tuple[Place, str | None]] = [(("rates", at), rate) for at, rate in enumerate(study.rates)]
     places += [(("pairs", at, "rate"), pair.rate) for at, pair in enumerate(study.pairs)]
     for place, rate in (*places, (("asked_rate",), study.asked_rate)):
@@ -188,18 +189,18 @@ def _idle_complaints(study: Study) -> Iterator[Complaint]:
 
 
 def failed_links(point: Point) -> tuple[DirectedLink, ...]:
-    """Which links of plane 0 drop, by the point's seed; links whose loss no leaf could see are not chosen."""
+    """Choose links of plane 0 that drop, by the point's seed; links whose loss no leaf could see are not chosen."""
     draw = random.Random(repr(point.cell_seed))
     return tuple(sorted(_CHOICES[point.failure](point, draw), key=str))
 
 
 def up(leaf: int, spine: int) -> DirectedLink:
-    """From a leaf of plane 0 to a spine."""
+    """Name the link from a leaf of plane 0 to a spine."""
     return DirectedLink(0, NodeId.leaf(0, leaf), NodeId.spine(0, spine))
 
 
 def down(spine: int, leaf: int) -> DirectedLink:
-    """From a spine of plane 0 to a leaf."""
+    """Name the link from a spine of plane 0 to a leaf."""
     return DirectedLink(0, NodeId.spine(0, spine), NodeId.leaf(0, leaf))
 
 
@@ -213,7 +214,7 @@ def _one(point: Point, draw: random.Random) -> list[DirectedLink]:
 
 
 def _same_spine(point: Point, draw: random.Random) -> list[DirectedLink]:
-    """Two victims of one spine, which one source may see both (SprayCheck L2)."""
+    """Choose two victims of one spine, which one source may see both (SprayCheck L2)."""
     spine = draw.randrange(point.spines)
     return [down(spine, leaf) for leaf in draw.sample(range(point.leaves), 2)]
 
@@ -234,7 +235,7 @@ def _four_of_plane(point: Point, draw: random.Random) -> list[DirectedLink]:
 
 
 def _two_of_pair(point: Point, draw: random.Random) -> list[DirectedLink]:
-    """Two of the 2k links of the paths between two leaves that have a flow."""
+    """Choose two of the 2k links of the paths between two leaves that have a flow."""
     source = draw.randrange(point.leaves)
     target = (source + draw.choice(point.strides)) % point.leaves
     links = [link for spine in range(point.spines) for link in (up(source, spine), down(spine, target))]

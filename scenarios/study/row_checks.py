@@ -1,4 +1,4 @@
-"""What a line of a study's results cannot say: counts that do not add up, a key that is none or of another point.
+"""Finds impossible lines of a study's results: counts that do not add up, an invalid key or one of another point.
 
 Pure. A rate made of such a line would be below 0, above 1 or no number.
 """
@@ -21,23 +21,23 @@ _PARTS = (
     (("named_right", "named_wrong"), "named"),
     (("candidates_wrong",), "candidates"),
 )
-"""Keys whose counts together are at most the last one's, which is a count or a list."""
+"""Keys whose sum is at most the last key's value, which is a count or a list."""
 
 _NOT_NEGATIVE = ("rate", "asked_rate", "snr", "good_dispersion", "seconds")
 _AT_LEAST_ONE = ("planes", "leaves", "spines", "packets")
 _PROBABILITIES = ("rate", "asked_rate", "allowed_miss", "allowed_false_alarm")
 _LISTS = (("bad_scores", "bad"), ("good_scores", "good_flows"))
-"""Lists, and the key that tells how many they have."""
+"""Lists, and the key that states their length."""
 
 _OF_POINT = (
     "spray", "expectation", "loss_policy", "planes", "leaves", "spines", "packets", "failure", "strides", "asked_rate",
     "seed",
 )  # fmt: skip
-"""Keys that the point says, too."""
+"""Keys that the point also has."""
 
 
 def flaws_of(row: Row) -> Iterator[str]:
-    """Everything that is impossible about a run, each beginning with its key."""
+    """List everything that is impossible about a run; each text begins with its key."""
     negative = [name for name, value in msgspec.structs.asdict(row).items() if _is_negative(name, value)]
     yield from (f"`{name}` is {getattr(row, name)}; at least 0" for name in negative)
     yield from (f"`{name}` is {getattr(row, name)}; at most 1" for name in _PROBABILITIES if getattr(row, name) > 1)

@@ -1,6 +1,6 @@
-"""The life of a study: every point that is not done yet, a row kept after each, tables and figures in the end.
+"""Runs a study: every point that is not done yet, keeps a row after each, then makes tables and figures.
 
-A study that was broken off goes on where it was; points run again only where the machine did not keep up.
+An interrupted study continues where it was; points run again only where the machine did not keep up.
 """
 
 from collections import defaultdict
@@ -14,21 +14,21 @@ from scenarios.study.model import Point, Study, points_of
 from scenarios.study.score import Mode, Row
 
 AHEAD = 64
-"""Simulated points handed out at a time, so that a study cut short has lost little. Our choice."""
+"""Simulated points per batch, so that an interrupted study loses little. Our choice."""
 
 
 class Watcher(Protocol):
-    """Who hears how a study goes."""
+    """Receives the progress of a study."""
 
     def begun(self, left: int, done: int) -> None:
-        """How many points are to be run, and how many were found done."""
+        """Report how many points will run, and how many were already done."""
 
     def finished(self, row: Row, at: int) -> None:
-        """A point is done; `at` counts from 1."""
+        """Report a finished point; `at` counts from 1."""
 
 
 def open_points(study: Study, folder: StudyFolder, mode: Mode) -> list[Point]:
-    """What is still to be run, points of one fabric together."""
+    """List what is still to be run, points of one fabric together."""
     done = folder.done(mode)
     points = (point.on_fabric if mode == "fabric" else point for point in points_of(study))
     left = [point for point in dict.fromkeys(points) if point.key not in done]
@@ -36,7 +36,7 @@ def open_points(study: Study, folder: StudyFolder, mode: Mode) -> list[Point]:
 
 
 def runs_of(points: Iterable[Point]) -> list[tuple[Point, ...]]:
-    """The points that one run on a fabric answers, together."""
+    """Group the points that one run on a fabric answers."""
     runs: dict[Point, list[Point]] = defaultdict(list)
     for point in points:
         runs[point.run].append(point)
@@ -52,7 +52,7 @@ def run_points(points: list[Point], rows: Iterator[Row], folder: StudyFolder, wa
 
 
 def simulated(points: list[Point], run: Callable[[Point], Row], pool: Executor) -> Iterator[Row]:
-    """The points on several cores, in order."""
+    """Run the points on several cores; return them in order."""
     waiting: list[Future[Row]] = []
     left = iter(points)
     while batch := list(islice(left, AHEAD)):

@@ -1,6 +1,6 @@
-"""What came of one point: its records against the links that really dropped. The same for a fabric and for a model.
+"""Scores one point: its records against the links that really dropped. The same for a fabric and for a model.
 
-Pure. A row is tidy but for its two lists of scores, from which ROC curves are made.
+Pure. A row is tidy except for its two lists of scores, from which ROC curves are made.
 """
 
 from collections import defaultdict
@@ -23,7 +23,7 @@ from testbed.model.ids import DirectedLink
 Mode = Literal["simulated", "fabric"]
 
 _LEAST_P = 1e-300
-"""Below it a p-value has no logarithm left in a float."""
+"""Least p-value: a smaller one has no logarithm in a float."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -39,13 +39,13 @@ class Row(msgspec.Struct, frozen=True):
     spines: int
     rate: float
     packets: int
-    """On each spine of each plane, of each flow."""
+    """Packets of each flow on each spine of each plane."""
     failure: Failure
     strides: tuple[int, ...]
     asked_rate: float
     allowed_miss: float
     allowed_false_alarm: float
-    """Probabilities, as in the study; on a fabric those that its leaves are set to."""
+    """Probabilities, as in the study; on a fabric, as set in its leaves."""
     seed: int
     outcome: Literal["ok", "overloaded"]
     snr: float
@@ -65,25 +65,25 @@ class Row(msgspec.Struct, frozen=True):
     good_dispersion: float | None
     """Variance of good paths' counts around their expectation, in units of it."""
     good_flows_alarmed: int
-    """Of them, those with any path failed."""
+    """Number of these flows with any path failed."""
     links: tuple[str, ...]
-    """That dropped."""
+    """Links that dropped."""
     named: tuple[str, ...]
     named_right: int
     named_wrong: int
     candidates: int
-    """Sets that were left open."""
+    """Sets of links among which the detector could not decide."""
     candidates_wrong: int
-    """Sets that hold no link that dropped."""
+    """Sets that contain no link that dropped."""
     common: tuple[str, ...]
-    """Accused of losses common to all paths, for certain or among others."""
+    """Common causes accused of losses on all paths, for certain or among others."""
     state: str
     seconds: float | None
-    """From the first packet until all that dropped were named; only on a fabric."""
+    """Time from the first packet until all that dropped were named; only on a fabric."""
     bad_scores: tuple[float, ...]
-    """Of each bad path: deficit in units of sqrt(λ) (uniform), -log10 of the p-value (declared)."""
+    """Score of each bad path: deficit in units of sqrt(λ) (uniform), -log10 of the p-value (declared)."""
     good_scores: tuple[float, ...]
-    """Of each flow's good paths the largest."""
+    """Largest score of each flow's good paths."""
 
 
 def row_of(
@@ -94,7 +94,7 @@ def row_of(
     seconds: float | None = None,
     overloaded: bool = False,
 ) -> Row:
-    """Score what SprayCheck said of one run; `dropping` are the links that really dropped."""
+    """Score what SprayCheck reported about one run; `dropping` are the links that really dropped."""
     broken = frozenset(map(str, dropping))
     by_flow: dict[tuple[int, int, int], list[tuple[Detect, bool]]] = defaultdict(list)
     for each in said.flows:

@@ -1,8 +1,7 @@
-"""One point of a study on a model: the sender's own spray schedule, binomial losses, and the leaves' own detector.
+"""Simulates one point of a study: the sender's own spray schedule, binomial losses, and the leaves' own detector.
 
-What is modelled is only the network: which link drops, and that a packet is lost with a link's rate. Which path each
-packet takes, what is tested, added up and accused is decided by the code that runs on a fabric, and scored from the
-records that it would write there.
+Only the network is modelled: which link drops, and that a packet is lost with a link's rate. The code that runs on a
+fabric decides each packet's path, tests, added sums and accusations; scores come from the records that it would write.
 """
 
 from collections.abc import Iterator
@@ -29,14 +28,14 @@ from testbed.model.ids import DirectedLink, NodeId
 
 Counts = NDArray[np.int64]
 _BLOCKS_APART = 1 << 20
-"""Flows begin anywhere in a schedule; our choice of how far from its start."""
+"""Largest distance of a flow's start from the start of a schedule; our choice."""
 
 _EPOCH, _MOMENT = 1, Stamp(0, 0)
 
 
 @dataclass(frozen=True)
 class _Flow:
-    """What one flow puts on its paths."""
+    """Packets of one flow on its paths."""
 
     source: int
     target: int
@@ -46,11 +45,11 @@ class _Flow:
 
 @dataclass(frozen=True)
 class _Counted:
-    """Of one flow in one plane, by path, `(spines,)` each."""
+    """Counts of one flow in one plane, by path, `(spines,)` each."""
 
     sent: Counts
     at_leaf: Counts
-    """That came to the source leaf."""
+    """Packets that reached the source leaf."""
     arrived: Counts
 
 
@@ -68,7 +67,7 @@ def simulate(point: Point) -> Row:
 
 
 def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Asked) -> Iterator[FlowReport]:
-    """What the leaves report, flow by flow and plane by plane."""
+    """Return the leaves' reports, flow by flow and plane by plane."""
     rng = np.random.default_rng(point.cell_seed)
     for flow in _flows(point, rng):
         for plane, sent in enumerate(flow.sent):
@@ -79,13 +78,13 @@ def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Asked) -> Ite
 
 
 def _measured(flow: _Flow, plane: int) -> MeasuredFlow:
-    """A host has the number of its leaf; the QP number tells the flows of a leaf apart."""
+    """Describe a flow: a host has the number of its leaf; the QP number distinguishes the flows of a leaf."""
     ends = flow.source, flow.target
     return MeasuredFlow(plane, *ends, *ends, (flow.target << 12) + flow.source, _EPOCH, int(flow.sent[plane].sum()))
 
 
 def asked_of(point: Point) -> Asked:
-    """What the detector is asked for; the tests of the run share the false alarms, as on a fabric."""
+    """Return the detector's settings; the tests of the run share the false-positive rate, as on a fabric."""
     tests = count_tests(point.leaves * len(point.strides), point.planes, point.spines)
     return Asked(point.asked_rate, point.miss, point.false_alarm, run_alarm=point.false_alarm, run_tests=tests)
 
@@ -93,7 +92,7 @@ def asked_of(point: Point) -> Asked:
 def sent_by_path(
     policy: SprayPolicy, planes: int, spines: int, packets: int, rng: np.random.Generator
 ) -> NDArray[np.int64]:
-    """First transmissions on each path of a flow of `packets`, (planes, spines), from anywhere in a schedule.
+    """Draw first transmissions on each path of a flow of `packets`, (planes, spines), from anywhere in a schedule.
 
     Whole blocks of a rotation hold every EV equally often, so that only its ends are drawn. Random EVs are independent,
     so that their counts are multinomial in each plane's exact share.
@@ -126,7 +125,7 @@ def _host_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLink,
 
 
 def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLink, ...]) -> NDArray[np.float64]:
-    """Probability of loss between the leaves, (spines,); healthy links together lose the most that is allowed."""
+    """Return the loss rate between the leaves, (spines,); healthy links together lose the most that is allowed."""
     kept = np.full(point.spines, 1 - STRAY_RATE)
     source, target = NodeId.leaf(plane, flow.source), NodeId.leaf(plane, flow.target)
     for link in links:
@@ -138,13 +137,15 @@ def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLin
 
 
 def _by_share(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
-    """The expectation `uniform`: the destination leaf knows N, k and what arrived."""
+    """Judge by the expectation `uniform`: the destination leaf knows N, k and what arrived."""
     shape = FlowShape(point.spray.code, about.packets, point.spines)
     return uniform_report(about, shape, counted.arrived, asked)
 
 
 def _by_declaration(_: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
-    """The expectation `declared`: it knows what was sent on each path, and the source leaf how much reached it."""
+    """Judge by the expectation `declared`: it knows what was sent on each path, and the source leaf how much
+    reached it.
+    """
     return declared_report(about, counted.sent, counted.arrived, asked, int(counted.at_leaf.sum()))
 
 

@@ -1,6 +1,6 @@
-"""Words of a study that its file and its command share."""
+"""Defines words that a study's file and its command share."""
 
 from typing import Literal
 
 LossPolicy = Literal["off", "paper"]
-"""What all senders of a study do about lost packets."""
+"""Reaction of all senders of a study to lost packets."""

@@ -1,1 +1,1 @@
-"""What hosts do in a run: single flows, writes as of perftest, collectives, each with its table."""
+"""Runs traffic on hosts: single flows, writes as in perftest, and collectives, each with its table."""

@@ -1,6 +1,7 @@
-"""Jobs on the engine workers: ranks on hosts, queue pairs between them, memory; programs started and waited for.
+"""Runs jobs on the engine workers: ranks on hosts, queue pairs between them, memory; starts programs and waits for
+them.
 
-Speaks the workers' requests; knows neither patterns nor tables.
+It sends the workers' requests and knows neither patterns nor tables.
 """
 
 import time
@@ -16,34 +17,36 @@ from scenarios.errors import RunStalledError, WorkerFailedError
 from scenarios.lab.start.deploy import worker_of
 
 STALLED_AFTER_S = 60.0
-"""Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
+"""Time without one more acknowledged byte after which waiting is pointless: all timeouts of the transport are
+shorter.
+"""
 
 POLL_S = 0.02
-"""Between two questions whether a program has ended; each costs a worker less than it spends on a hundred packets."""
+"""Time between two requests whether a program has ended; each costs a worker less than a hundred packets."""
 
 _LOOK_AFTER_S = 1.0
-"""How often it is looked whether anything moves at all."""
+"""Time between two checks whether anything moves at all."""
 
 TOKEN_BYTES = 64
 
 
 class Asked(Protocol):
-    """An engine worker, or what stands for one."""
+    """Interface of an engine worker, or of a substitute."""
 
     def ask(self, request: ask.Request) -> dict[str, Any]:
-        """The fields of the reply. Raises `WorkerFailedError`."""
+        """Return the fields of the reply. Raises `WorkerFailedError`."""
 
 
 @dataclass(frozen=True)
 class JobShape:
-    """What a job needs."""
+    """The resources of a job."""
 
     hosts: tuple[int, ...]
-    """By rank."""
+    """Hosts by rank."""
     pairs: frozenset[tuple[int, int]]
-    """Ranks that have queue pairs to one another, the lower first; all to 0."""
+    """Ranks that have queue pairs to one another, the lower first; all to rank 0."""
     qps: int
-    """Queue pairs of each."""
+    """Number of queue pairs of each pair of ranks."""
     memory: Mapping[str, int]
     """Bytes of each rank's memory by name."""
     config: ask.QpSettings
@@ -51,7 +54,7 @@ class JobShape:
 
 
 class Spread(msgspec.Struct, frozen=True):
-    """Nanoseconds of the iterations of one rank."""
+    """The durations of one rank's iterations, nanoseconds."""
 
     min: int
     median: float
@@ -63,7 +66,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """What a program measured on one rank; as `agent.host.programs.report.Report`."""
+    """Results that a program measured on one rank; as `agent.host.programs.report.Report`."""
 
     iterations: int
     bytes: int
@@ -83,15 +86,15 @@ class Way:
     destination: int
     destination_qpn: int
     place: int = 0
-    """Which of the queue pairs of these two hosts."""
+    """Index of the queue pair among those of these two hosts."""
 
 
 @dataclass(frozen=True)
 class Started:
-    """What is known of a program that was started."""
+    """Information about a program that was started."""
 
     packets: Mapping[int, int]
-    """It will send, by queue pair; empty when time decides."""
+    """Bytes that it will send, by queue pair; empty when time decides."""
     announced: frozenset[int]
     """Queue pairs that were announced to the leaves."""
 
@@ -117,7 +120,7 @@ class Job:
         self._qps: list[ask.QpName] = []
 
     def open(self) -> None:
-        """Memory, connected queue pairs, ranks. Raises `WorkerFailedError`."""
+        """Allocate memory, connect queue pairs, create ranks. Raises `WorkerFailedError`."""
         for host in self.shape.hosts:
             self._seats.append(self._seat(host))
         for low, high in sorted(self.shape.pairs):
@@ -145,7 +148,7 @@ class Job:
         return Started(packets, frozenset(announced))
 
     def ways(self) -> Iterator[Way]:
-        """Every queue pair, at both of its ends, as a way from one host to another."""
+        """Yield every queue pair, at both of its ends, as a direction from one host to another."""
         for low, high in sorted(self.shape.pairs):
             one, two = self._seats[low], self._seats[high]
             for place, (there, back) in enumerate(zip(one.links[high].qpns, two.links[low].qpns, strict=True)):
@@ -153,7 +156,7 @@ class Job:
                 yield Way(two.host, back, one.host, there, place)
 
     def reports(self) -> tuple[Report, ...] | None:
-        """By rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""
+        """Return reports by rank, once all have ended; None before. Raises `WorkerFailedError` when one has failed."""
         replies = [self._ask(seat.host, program.ProgramResult(seat.host, seat.cq)) for seat in self._seats]
         for seat, reply in zip(self._seats, replies, strict=True):
             if reply["state"] == "failed":
@@ -163,13 +166,13 @@ class Job:
         return tuple(msgspec.convert(reply["report"], Report) for reply in replies)
 
     def wrong_bytes(self, rank: int, name: str, seed: int) -> int:
-        """Bytes of a rank's memory that are not the stream of `seed`."""
+        """Count bytes of a rank's memory that differ from the stream of `seed`."""
         seat = self._seats[rank]
         wrong: int = self._ask(seat.host, ask.Verify(seat.host, seat.memory[name].rkey, seed))["wrong"]
         return wrong
 
     def close(self) -> None:
-        """Give everything back; twice is safe."""
+        """Release all resources; calling it twice is safe."""
         for seat in self._seats:
             self._ask(seat.host, program.DestroyRank(seat.host, seat.cq))
         self._seats = []
@@ -209,7 +212,7 @@ class Job:
         self._ask(own.host, ask.ConnectQp(own.host, own.qpn, peer))
 
     def _chosen(self, seat: _Seat, chosen: Collection[tuple[int, int, int]]) -> tuple[int, ...]:
-        """Numbers of those of the chosen queue pairs that begin at this rank."""
+        """Return numbers of the chosen queue pairs that begin at this rank."""
         return tuple(
             qpn
             for rank, ends in seat.links.items()
@@ -225,12 +228,12 @@ class Job:
 
 
 def look_later() -> None:
-    """Let time pass between two looks."""
+    """Let time pass between two checks."""
     time.sleep(POLL_S)
 
 
 def tell_nobody(_acked_bytes: int) -> None:
-    """Of how far a job is."""
+    """Receive the progress of a job."""
 
 
 def wait_for(
@@ -239,7 +242,7 @@ def wait_for(
     idle: Callable[[], None],
     moved_to: Callable[[int], None] = tell_nobody,
 ) -> list[tuple[Report, ...]]:
-    """The reports of jobs that were started, by rank. `idle` is called between two looks.
+    """Wait for the reports of started jobs, by rank. `idle` is called between two checks.
 
     `moved_to` gets the bytes acknowledged so far on all queue pairs, about once a second.
     Raises `WorkerFailedError`, and `RunStalledError` when nothing moves any more.

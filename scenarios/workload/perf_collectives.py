@@ -1,4 +1,4 @@
-"""Performance tests of collectives on a lab that is up, one size after the other, several groups at once."""
+"""Runs performance tests of collectives on a lab that is up, one size after the other, several groups at once."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -20,13 +20,13 @@ NS = 1_000_000_000
 
 @dataclass(frozen=True)
 class CollectiveTest:
-    """What is measured."""
+    """Settings of the measurement."""
 
     pattern: Pattern
     groups: tuple[tuple[int, ...], ...]
-    """Hosts by group and rank; alike in number."""
+    """Hosts by group and rank; all groups are of equal size."""
     sizes: tuple[int, ...]
-    """Bytes, one row each."""
+    """Sizes in bytes, one row each."""
     iterations: int
     warmup: int
     check: bool
@@ -37,27 +37,27 @@ class CollectiveTest:
 
     @property
     def ranks(self) -> int:
-        """Of each group."""
+        """Return the number of ranks per group."""
         return len(self.groups[0])
 
     def memory_bytes(self) -> int:
-        """Of all ranks together, for the largest size."""
+        """Return the memory of all ranks together, for the largest size."""
         return sum(memory_of(self, max(map(self.count_of, self.sizes))).values()) * self.ranks * len(self.groups)
 
     def count_of(self, size: int) -> int:
-        """Elements of a rank's memory at a size: full parts for every rank, at least one element each."""
+        """Return elements of a rank's memory at a size: full parts for every rank, at least one element each."""
         whole = size // ELEMENT_BYTES
         return whole // self.ranks * self.ranks if self.pattern.shape.parted else whole
 
 
 def queue_pairs_to_a_host(pattern: Pattern, ranks: int, qps: int) -> int:
-    """The most that lead to one host of a group."""
+    """Return the most queue pairs that lead to one host of a group."""
     ends = [rank for pair in pairs_of(pattern, ranks) for rank in pair]
     return max(map(ends.count, set(ends))) * qps
 
 
 def jobs_of(workers: Sequence[Asked], test: CollectiveTest, count: int) -> tuple[Job, ...]:
-    """One job a group, with memory for so many elements; not open yet."""
+    """Return one job per group, with memory for this many elements; not open yet."""
     memory = memory_of(test, count)
     pairs = pairs_of(test.pattern, test.ranks)
     return tuple(
@@ -66,7 +66,7 @@ def jobs_of(workers: Sequence[Asked], test: CollectiveTest, count: int) -> tuple
 
 
 def memory_of(test: CollectiveTest, count: int) -> dict[str, int]:
-    """Bytes of each rank's memory by name."""
+    """Return bytes of each rank's memory by name."""
     return {name: size * ELEMENT_BYTES for name, size in elements_of(test.pattern, test.ranks, count).items()}
 
 
@@ -90,14 +90,14 @@ def collective_rows(
 
 
 def close_all(jobs: Sequence[Job]) -> None:
-    """On the way out of an error a worker may be gone, and all this with it."""
+    """Close after an error, when a worker and all its resources may be gone."""
     for job in jobs:
         with suppress(ScenariosError):
             job.close()
 
 
 def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]], cost: Cost) -> CollectiveRow:
-    """What the ranks of all groups measured, as nccl-tests would put it."""
+    """Convert the measurements of the ranks of all groups to a row of nccl-tests."""
     told = [report for group in reports for report in group]
     seconds = sum(report.elapsed_ns for report in told) / len(told) / test.iterations / NS
     used = count * ELEMENT_BYTES

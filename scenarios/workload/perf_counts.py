@@ -1,4 +1,4 @@
-"""What the workers of a lab have sent and lost, read before and after a test."""
+"""Counts what the workers of a lab have sent and lost, read before and after a test."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -17,20 +17,20 @@ class PerfCounts:
     retransmissions: int
     timeouts: int
     lost_here: int
-    """Frames that found a ring full, or were refused by the kernel."""
+    """Frames that found a ring full, or that the kernel refused."""
     engine_ns: int = 0
     """Processor time of all engines."""
     wait_ns: int = 0
-    """Time that they waited for a core, though they could have run."""
+    """Time that they waited for a core although they could have run."""
 
     @property
     def wait_share(self) -> float:
-        """Of the engines' time, the part spent waiting for a core."""
+        """Share of the engines' time spent waiting for a core."""
         all_ns = self.engine_ns + self.wait_ns
         return self.wait_ns / all_ns if all_ns else 0.0
 
     def since(self, before: "PerfCounts") -> Self:
-        """What was added."""
+        """Return the difference to an earlier reading."""
         return type(self)(*(getattr(self, f.name) - getattr(before, f.name) for f in fields(self)))
 
 

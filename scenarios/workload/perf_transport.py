@@ -1,4 +1,4 @@
-"""How the queue pairs of a performance test send: as a scenario's, with a window that fits the rings."""
+"""Configures queue pairs of a performance test: as a scenario's, with a window that fits the rings."""
 
 from agent.host.control import requests as ask
 from scenarios.file.transport import Transport
@@ -8,6 +8,6 @@ from testbed.model.fabric import Fabric
 
 
 def fitting_settings(transport: Transport, seed: int, queue_pairs: int, fabric: Fabric) -> ask.QpSettings:
-    """Settings for queue pairs of which so many lead to one host."""
+    """Return settings for queue pairs of which this many lead to one host."""
     window = fitting_window(transport.window_pkts, queue_pairs, fabric.spec.planes)
     return qp_settings_of(transport, seed).with_core(window_pkts=window)

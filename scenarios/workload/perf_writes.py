@@ -1,4 +1,4 @@
-"""Performance tests of writes between two hosts of a lab that is up, one message size after the other."""
+"""Runs performance tests of writes between two hosts of a lab that is up, one message size after the other."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, suppress
@@ -18,29 +18,29 @@ from testbed.model.ids import NodeId
 NS = 1_000_000_000
 
 SIZES = tuple(1 << power for power in range(1, 24))
-"""Of `-a`, as perftest: 2 to 8388608 bytes."""
+"""Sizes of `-a`, as in perftest: 2 to 8388608 bytes."""
 
 VOLUME_BYTES = 1 << 28
-"""What a row of `-a` sends at most unless told how many: 256 MiB are about a second (our choice)."""
+"""Most bytes that a row of `-a` sends by default: 256 MiB take about a second (our choice)."""
 
 MOST_BYTES = (1 << 32) - 1
-"""Of a message: its length is a number of 32 bits (RETH)."""
+"""Largest message: its length is a number of 32 bits (RETH)."""
 
 LEAST_ITERATIONS = 8
-"""Of a row of `-a`."""
+"""Most messages of a row of `-a`."""
 
 
 @dataclass(frozen=True)
 class WriteTest:
-    """What is measured."""
+    """Settings of the measurement."""
 
     test: Literal["write-bw", "write-lat"]
     hosts: tuple[int, int]
-    """From, to."""
+    """Hosts: source, destination."""
     sizes: tuple[int, ...]
-    """Bytes of a message, one row each."""
+    """Message sizes in bytes, one row each."""
     iterations: int | None
-    """Messages of a queue pair; None with a duration, or by size: perftest's number, but at most `VOLUME_BYTES`."""
+    """Messages per queue pair; None with a duration, or by size: perftest's number, but at most `VOLUME_BYTES`."""
     duration_s: float | None
     qps: int
     config: ask.QpSettings
@@ -50,23 +50,23 @@ class WriteTest:
     until: Literal["answer", "completion"] = "answer"
 
     def iterations_of(self, size: int) -> int | None:
-        """Messages of a queue pair of this size; None when time decides."""
+        """Return messages per queue pair of this size; None when time decides."""
         if self.iterations is not None or self.duration_s is not None:
             return self.iterations
         usual = _USUAL[self.test]
         return max(LEAST_ITERATIONS, min(usual, VOLUME_BYTES // size)) if len(self.sizes) > 1 else usual
 
     def memory_bytes(self) -> int:
-        """Of both hosts together, each with a source and a target, for the size that takes most."""
+        """Return the memory of both hosts, each with a source and a target, for the size that needs most."""
         return max(2 * sum(self.memory_of(size).values()) for size in self.sizes)
 
     def memory_of(self, size: int) -> dict[str, int]:
-        """Bytes of each host's memory by name."""
+        """Return bytes of each host's memory by name."""
         each = self.qps * buffer_bytes(size)
         return {"source": each, "target": each}
 
     def volume_of(self, size: int) -> int | None:
-        """Bytes of all messages to be written for a row; None when time decides."""
+        """Return bytes of all messages of a row; None when time decides."""
         iterations = self.iterations_of(size)
         if iterations is None:
             return None
@@ -77,14 +77,14 @@ class WriteTest:
 _BOTH = frozenset({(0, 1)})
 
 _SEED = 1
-"""Of the payload."""
+"""Seed of the payload."""
 
 _USUAL = {"write-bw": 5000, "write-lat": 1000}
-"""Iterations that perftest makes when not told."""
+"""perftest's default number of iterations."""
 
 
 def tell_nobody_of(_size: int, _acked_bytes: int) -> None:
-    """How far the row of a size is."""
+    """Receive the progress of the row of a size."""
 
 
 def write_rows(
@@ -94,7 +94,7 @@ def write_rows(
     idle: Callable[[], None] = look_later,
     moved_to: Callable[[int, int], None] = tell_nobody_of,
 ) -> Iterator[WriteRow]:
-    """Measure size by size, each with memory and queue pairs of its own, so that what arrived can be compared.
+    """Measure size by size, each with its own memory and queue pairs, so that the received data can be compared.
 
     `moved_to` gets the size and the bytes acknowledged of it, about once a second.
     Raises `WorkerFailedError`, `RunStalledError`.
@@ -112,7 +112,7 @@ def write_rows(
 
 
 def _wrong(test: WriteTest, size: int, reports: Sequence[Report], job: Job) -> int | None:
-    """Bytes of the receivers that are not what was sent; None if a sender did not get round its memory once."""
+    """Count wrong bytes in the receivers' memory; None if a sender did not fill its target once."""
     if test.test == "write-lat":
         return None
     senders = [rank for rank, report in enumerate(reports) if report.iterations]
@@ -122,7 +122,7 @@ def _wrong(test: WriteTest, size: int, reports: Sequence[Report], job: Job) -> i
 
 
 def _close(job: Job) -> None:
-    """On the way out of an error a worker may be gone, and all this with it."""
+    """Close after an error, when a worker and all its resources may be gone."""
     with suppress(ScenariosError):
         job.close()
 

@@ -1,4 +1,4 @@
-"""The collectives of a run on the engine workers: opened, started, watched, their numbers compared, closed."""
+"""Runs a run's collectives on the engine workers: opens, starts, watches, checks and closes them."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,21 +23,21 @@ class _Running:
     jobs: tuple[Job, ...]
     reports: list[tuple[Report, ...] | None]
     sendings: dict[tuple[int, int, int], Sending]
-    """What each queue pair will send, by hosts, from and to, and its place."""
+    """Return what each queue pair will send, by source, destination and index."""
     packets: dict[int, int]
     announced: set[int]
 
 
 @dataclass(frozen=True)
 class CollectiveOutcome:
-    """What came of the collectives of a run."""
+    """Results of a run's collectives."""
 
     rows: tuple[CollectiveRow, ...] = ()
-    """Of those that ended."""
+    """Rows of those that ended."""
     failed: tuple[str, ...] = ()
-    """Why the others did not."""
+    """Reasons why the others did not end."""
     unannounced: int = 0
-    """Queue pairs with data, one a direction, that send too little for a verdict and so were not announced."""
+    """Queue pairs with data, one per direction, that send too little for a verdict and so were not announced."""
 
 
 class RunningJobs:
@@ -47,10 +47,10 @@ class RunningJobs:
         self._workers = workers
         self._running: list[_Running] = []
         self.failed: list[str] = []
-        """What programs said that could not go on."""
+        """Errors of programs that could not continue."""
 
     def open(self, planned: Sequence[PlannedCollective], config: ask.QpSettings, seed: int) -> None:
-        """Memory and queue pairs. Raises `WorkerFailedError`."""
+        """Allocate memory and queue pairs. Raises `WorkerFailedError`."""
         for number, each in enumerate(planned):
             own = (seed + 2 * number) & 0xFFFFFFFF
             settings = config.with_core(seed=own)
@@ -65,7 +65,7 @@ class RunningJobs:
                 job.open()
 
     def start(self, epoch: int, announced: Collection[Sending]) -> None:
-        """Start all; what is in `announced` is announced to the leaves under `epoch`."""
+        """Start all collectives; announce the queue pairs in `announced` to the leaves under `epoch`."""
         for number, each in enumerate(self._running):
             ends = {(sent.source, sent.destination, sent.place) for sent in announced if sent.collective == number}
             test = each.test
@@ -76,7 +76,7 @@ class RunningJobs:
                 each.announced |= started.announced
 
     def ended(self) -> bool:
-        """Whether all programs have ended, well or not."""
+        """Return whether all programs have ended, successfully or not."""
         for each in self._running:
             for at, job in enumerate(each.jobs):
                 if each.reports[at] is None:
@@ -84,7 +84,7 @@ class RunningJobs:
         return all(reports is not None for each in self._running for reports in each.reports)
 
     def ways(self) -> list[tuple[str, Way, Sending]]:
-        """Every direction of a queue pair in which something is sent, with its workload's name and what it sends."""
+        """Yield every direction of a queue pair that carries traffic, with its workload's name and what it sends."""
         return [
             (each.planned.name, way, each.sendings[way.source, way.destination, way.place])
             for each in self._running
@@ -94,20 +94,20 @@ class RunningJobs:
         ]
 
     def announced(self) -> list[Way]:
-        """Those of them that SprayCheck was told of."""
+        """Return those of them that were announced to SprayCheck."""
         return [
             way for each in self._running for job in each.jobs for way in job.ways() if way.source_qpn in each.announced
         ]
 
     def outcome(self, resent: Mapping[int, int]) -> CollectiveOutcome:
-        """What came of all rounds; `resent` are packets by queue pair."""
+        """Return the results of all rounds; `resent` are packets by queue pair."""
         rows = tuple(_row(each, resent) for each in self._running if all(each.reports))
         announced = set(self.announced())
         unannounced = [way for _, way, sent in self.ways() if not sent.is_barrier and way not in announced]
         return CollectiveOutcome(rows, tuple(self.failed), len(unannounced))
 
     def close(self) -> None:
-        """Give everything back; twice is safe."""
+        """Release all resources; calling it twice is safe."""
         for each in self._running:
             for job in each.jobs:
                 job.close()

@@ -1,6 +1,6 @@
-"""The flows of a run on the engine workers: memory and queue pairs opened, writes posted, watched, verified, closed.
+"""Runs the flows of a run on the engine workers: opens memory and queue pairs, posts, watches and verifies writes.
 
-Speaks the workers' requests; decides nothing about success.
+It sends the workers' requests and does not decide about success.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,8 +20,9 @@ from scenarios.workload.jobs import Way
 from scenarios.workload.running_jobs import CollectiveOutcome, RunningJobs
 
 AT_ONCE = 16
-"""Flows that are opened in one go: a worker answers between two turns of its engine, and others wait for it meanwhile,
-not long with so many (our choice)."""
+"""Most flows opened in one request: a worker answers between two turns of its engine, and others wait meanwhile,
+only shortly with this many (our choice).
+"""
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,11 @@ class OpenFlow:
 
     flow: Flow
     seed: int
-    """Of the payload stream."""
+    """Seed of the payload stream."""
     source: FlowEnd
     destination: FlowEnd
     is_barrier: bool = False
-    """It carries barriers of a collective and no data."""
+    """Whether it carries only barriers of a collective."""
 
 
 def _connect(own: FlowEnd, peer: FlowEnd) -> ask.ConnectQp:
@@ -60,7 +61,7 @@ def _program_flow(name: str, way: Way, sending: Sending) -> OpenFlow:
 
 
 class FlowProgress(msgspec.Struct, frozen=True):
-    """How far a queue pair is, as its worker tells (other fields are left aside)."""
+    """Progress of a queue pair, as its worker reports it (other fields are ignored)."""
 
     host: int
     qpn: int
@@ -79,18 +80,20 @@ class FlowProgress(msgspec.Struct, frozen=True):
     """Congestion window; None while congestion control is off."""
     in_flight_pkts: int = 0
     backlog_pkts: int = 0
-    """Posted and not sent, or lost and not sent again."""
+    """Packets posted and not sent, or lost and not sent again."""
     silent_evs: tuple[int, ...] = ()
-    """Entropy values over which nothing comes back while others answer."""
+    """Entropy values over which nothing returns while others answer."""
 
     @property
     def ended(self) -> bool:
-        """All writes completed, or failed. SACKs may acknowledge all bytes before a transport ACK completes a write."""
+        """Whether all writes completed or failed. SACKs may acknowledge all bytes before a transport ACK completes
+        a write.
+        """
         return self.state == "ERROR" or self.finished_ns is not None
 
 
 class PortCounts(msgspec.Struct, frozen=True):
-    """What one host port lost by itself."""
+    """Packets that one host port itself lost."""
 
     host: int
     plane: int
@@ -110,7 +113,7 @@ class ReorderCounts(msgspec.Struct, frozen=True):
 
 
 class RejectedCount(msgspec.Struct, frozen=True):
-    """Packets that one host dropped for one reason (`agent.host.records.rejections`)."""
+    """Packets that one host rejected for one reason (`agent.host.records.rejections`)."""
 
     host: int
     reason: str
@@ -118,22 +121,22 @@ class RejectedCount(msgspec.Struct, frozen=True):
 
 
 class WorkerCounts(msgspec.Struct, frozen=True):
-    """What one worker counted since its start (other fields are left aside)."""
+    """Counters of one worker since its start (other fields are ignored)."""
 
     ports: tuple[PortCounts, ...]
     cpu_ns: int
     sched_wait_ns: int
     evs: tuple[dict[str, Any], ...]
-    """Counters of each entropy value of each queue pair, as the worker tells them."""
+    """Counters of each entropy value of each queue pair, as the worker reports them."""
     events_cut: int = 0
-    """Records of its agents that had to go because there were too many."""
+    """Records of its agents that were dropped because there were too many."""
     reordering: tuple[ReorderCounts, ...] = ()
-    """How far packets arrived behind later ones, by receiving queue pair."""
+    """Reordering extents of received packets, by receiving queue pair."""
     rejected: tuple[RejectedCount, ...] = ()
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """How received memory compares with what was sent."""
+    """Comparison of received memory with what was sent."""
 
     bytes: int
     wrong: int
@@ -148,17 +151,18 @@ class Traffic:
         self._regions: list[ask.RegionName] = []
         self._qps: list[ask.QpName] = []
         self._later: list[tuple[int, OpenFlow]] = []
-        """Flows that have not begun, with the time by the monotonic clock at which they do, the next one last."""
+        """Flows that have not begun, with their monotonic start time, the next one last."""
         self.jobs = RunningJobs(workers)
-        """Its collectives."""
+        """Collectives of the run."""
 
     @property
     def flows(self) -> tuple[OpenFlow, ...]:
-        """All that are open, in the order of the plan; once they are started also those of programs."""
+        """All open flows, in the order of the plan; once started also those of programs."""
         return (*self._flows, *(_program_flow(*told) for told in self.jobs.ways()))
 
     def open(self, plan: Plan, told: Callable[[int, int], None] = lambda opened, flows: None) -> None:
-        """Memory and connected queue pairs for all traffic; `told` of how many flows are open, and of how many.
+        """Open memory and connected queue pairs for all traffic; `told` receives the number of open flows, and of
+        all.
 
         Raises `WorkerFailedError`.
         """
@@ -182,7 +186,7 @@ class Traffic:
         self.jobs.start(epoch, announced)
 
     def post_due(self, now_ns: int) -> int | None:
-        """Start what begins by now; when the next flow does, None if none is left."""
+        """Start flows that are due; return the time of the next one, None if none is left."""
         while self._later and self._later[-1][0] <= now_ns:
             self._post(self._later.pop()[1])
         return self._later[-1][0] if self._later else None
@@ -203,21 +207,21 @@ class Traffic:
 
     @property
     def payload_bytes(self) -> int:
-        """All that the run will send: also of flows that begin later, and of all rounds of collectives."""
+        """Return all bytes that the run will send: also of flows that begin later, and of all rounds of collectives."""
         return sum(item.flow.payload_bytes for item in self.flows)
 
     def ended(self, progress: Sequence[FlowProgress]) -> bool:
-        """Whether all writes are completed or have failed, by the last progress."""
+        """Return whether all writes completed or failed, by the last progress."""
         return all(flow.ended for flow in progress[: len(self._flows)])
 
     def progress(self) -> tuple[FlowProgress, ...]:
-        """How far every flow is, in the order of the plan."""
+        """Return the progress of every flow, in the order of the plan."""
         rows = (row for worker in self._workers for row in worker.ask(ask.Progress())["qps"])
         found = {(row["host"], row["qpn"]): msgspec.convert(row, FlowProgress) for row in rows}
         return tuple(found[item.source.host, item.source.qpn] for item in self.flows)
 
     def verify(self) -> tuple[Verification, ...]:
-        """Compare what writes placed with what was sent, byte for byte; programs compare their numbers themselves."""
+        """Compare written memory with what was sent, byte for byte; programs compare their numbers themselves."""
         writes = tuple(
             msgspec.convert(
                 self._ask(item.destination.host, ask.Verify(item.destination.host, item.destination.rkey, item.seed)),
@@ -228,15 +232,15 @@ class Traffic:
         return writes + (Verification(0, 0),) * len(self.jobs.ways())
 
     def outcome(self, progress: Sequence[FlowProgress]) -> CollectiveOutcome:
-        """What came of the collectives, with the last progress."""
+        """Return the results of the collectives, by the last progress."""
         return self.jobs.outcome({row.qpn: row.packets_rtx for row in progress})
 
     def counters(self) -> tuple[WorkerCounts, ...]:
-        """What the workers counted so far."""
+        """Return the workers' counters so far."""
         return tuple(msgspec.convert(worker.ask(ask.Counters()), WorkerCounts) for worker in self._workers)
 
     def close(self) -> None:
-        """Take down all queue pairs and give the memory back; twice is safe."""
+        """Close all queue pairs and release the memory; calling it twice is safe."""
         self.jobs.close()
         for index, worker in enumerate(self._workers):
             count = len(self._workers)
@@ -253,7 +257,7 @@ class Traffic:
             worker.ask(ask.SetEvents(events, share))
 
     def _open(self, numbered: Sequence[tuple[int, Flow]], settings: ask.QpSettings, seed: int) -> None:
-        """Some flows: each step of all of them at once, in their order."""
+        """Several flows: each step runs for all of them, in their order."""
         owns = [seed << 20 | number for number, _ in numbered]  # a stream of its own for every flow of every seed
         flows = [flow for _, flow in numbered]
         ends = self._ends(flows, owns, settings)
@@ -262,7 +266,7 @@ class Traffic:
         self._flows += [OpenFlow(flow, own, *pair) for flow, own, pair in zip(flows, owns, pairs, strict=True)]
 
     def _ends(self, flows: Sequence[Flow], owns: Sequence[int], settings: ask.QpSettings) -> list[FlowEnd]:
-        """Memory and queue pairs at both ends of flows, of each the source and then the destination."""
+        """Request memory and queue pairs at both ends of flows, for each the source and then the destination."""
         memory: list[ask.RegisterRegion] = []
         pairs: list[ask.CreateQp] = []
         for flow, own in zip(flows, owns, strict=True):
@@ -286,7 +290,7 @@ class Traffic:
         ]
 
     def _ask_all(self, requests: Sequence[ask.RegisterRegion | ask.CreateQp | ask.ConnectQp]) -> list[dict[str, Any]]:
-        """The replies to requests to any hosts, in order; every worker gets its own at once."""
+        """Return replies to requests to any hosts, in order; every worker gets its own at once."""
         count = len(self._workers)
         replies: dict[int, dict[str, Any]] = {}
         for index, worker in enumerate(self._workers):

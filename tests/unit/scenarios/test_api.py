@@ -173,7 +173,7 @@ def test_wrong_use_is_said(lab: Lab) -> None:
     with pytest.raises(EnvironmentLackingError, match="more than half of the free memory"):
         lab.host("h0").register(1 << 50)
     for none in (None, 0, b"h0"):
-        with pytest.raises(UsageError, match="is no name of a host"):
+        with pytest.raises(UsageError, match="is not a host name"):
             lab.host(none)  # type: ignore[arg-type]
     for none in ("x", None, float("nan"), True):
         with pytest.raises(UsageError, match="write a whole number"):

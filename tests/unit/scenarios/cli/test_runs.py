@@ -205,7 +205,7 @@ def test_nothing_is_written_through_a_symbolic_link(tmp_path, runs, undrawn):
         for target in (precious, tmp_path / "not-there"):
             link.symlink_to(target)
             refused = spraylab(*words)
-            assert (refused.exit_code, f"{link} is there, and a symbolic link" in refused.stderr) == (2, True)
+            assert (refused.exit_code, f"{link} exists and is a symbolic link" in refused.stderr) == (2, True)
             link.unlink()
     assert (precious.read_text(), (tmp_path / "not-there").exists()) == ("", False)
 
@@ -220,14 +220,14 @@ def test_a_report_takes_no_other_files_place(tmp_path, plainly_drawn):
     elsewhere.mkdir()
     run.figures.symlink_to(elsewhere)
     refused = spraylab("report", str(run.path))
-    assert (refused.exit_code, f"{run.figures} is there, and a symbolic link" in refused.stderr) == (2, True)
+    assert (refused.exit_code, f"{run.figures} exists and is a symbolic link" in refused.stderr) == (2, True)
     run.figures.unlink()
     run.figures.mkdir()
     (run.figures / "fabric.png").write_text("my notes")
     (run.figures / "timeline.svg").symlink_to(elsewhere / "x.svg")
-    assert "fabric.png is there, and no PNG" in spraylab("report", str(run.path)).stderr
+    assert "fabric.png exists and is no PNG" in spraylab("report", str(run.path)).stderr
     (run.figures / "fabric.png").unlink()
-    assert "timeline.svg is there, and a symbolic link" in spraylab("report", str(run.path)).stderr
+    assert "timeline.svg exists and is a symbolic link" in spraylab("report", str(run.path)).stderr
     (run.figures / "timeline.svg").unlink()
     assert (list(elsewhere.iterdir()), run.report.exists()) == ([], False)
     for _ in range(2):

@@ -101,7 +101,7 @@ def test_a_study_writes_over_nothing_that_is_not_its_own(tmp_path, name):
     folder.mkdir()
     (folder / name).symlink_to(elsewhere)
     refused = invoke(str(file), "--simulate", "--folder", str(folder))
-    assert (refused.exit_code, f"{folder / name} is there, and a symbolic link" in refused.stderr) == (2, True)
+    assert (refused.exit_code, f"{folder / name} exists and is a symbolic link" in refused.stderr) == (2, True)
     assert ([path.name for path in folder.iterdir()], elsewhere.exists()) == ([name], False)
 
 
