@@ -1,4 +1,4 @@
-"""The worker's settings: a JSON file read once into frozen records. Looks nothing up and opens nothing else."""
+"""Settings of the worker: a JSON file read once into frozen records. Reads and opens nothing else."""
 
 from ipaddress import IPv6Address
 from pathlib import Path
@@ -12,7 +12,7 @@ from agent.wire.constants import UDP_PORT_MRC
 
 RX_SLOTS = 2048
 TX_SLOTS = 1024
-"""Frames that a port can hold. Our choice: 9 MB a port, and more than four windows of 256 packets."""
+"""Frames that a port can hold. Our choice: 9 MB per port, and more than four windows of 256 packets."""
 
 
 class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -20,18 +20,18 @@ class _Record(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PortSettings(_Record, frozen=True):
-    """One port of a host we drive."""
+    """One port of a host that this worker drives."""
 
     plane: int
     interface: str
     mac: str
-    """Its own address, `02:30:...`."""
+    """MAC address of the port, `02:30:...`."""
     leaf_mac: str
-    """The address of the leaf's end of the link."""
+    """MAC address of the leaf's end of the link."""
 
 
 class PeerSettings(_Record, frozen=True):
-    """Where a host is: enough to address frames to it."""
+    """Place of a host: enough to address frames to it."""
 
     host: int
     address: str
@@ -41,21 +41,21 @@ class PeerSettings(_Record, frozen=True):
 
 
 class HostSettings(_Record, frozen=True):
-    """One host this worker drives."""
+    """One host that this worker drives."""
 
     host: int
     address: str
     leaf: int
     slot: int
     ports: tuple[PortSettings, ...]
-    """One a plane, in order of planes."""
+    """Ports, one per plane, in order of planes."""
     netns: str | None = None
     """Path of its network namespace; None: the worker's own."""
     engine: Literal["ring", "scapy"] = "ring"
-    """Packet rings and numpy, or Scapy's sockets and layers."""
+    """`ring`: packet rings and numpy; `scapy`: Scapy's sockets and layers."""
 
     def wire_address(self) -> HostAddress:
-        """As the wire needs it."""
+        """Convert to the address that the wire format needs."""
         ports = tuple(PortAddress(_mac(port.mac), _mac(port.leaf_mac)) for port in self.ports)
         return HostAddress(IPv6Address(self.address).packed, self.leaf, self.slot, ports)
 
@@ -70,32 +70,32 @@ class FabricSettings(_Record, frozen=True):
 
 
 class WorkerSettings(_Record, frozen=True):
-    """All one engine worker is told."""
+    """All settings of one engine worker."""
 
     lab: str
     control_socket: str
     """Path of the unix socket to listen on."""
     event_log: str
-    """JSON Lines are appended here."""
+    """File to which events are appended as JSON Lines."""
     older_event_log: str
-    """What was appended goes here when it becomes much."""
+    """File that takes over older events when the first one grows too long."""
     fabric: FabricSettings
     hosts: tuple[HostSettings, ...]
     peers: tuple[PeerSettings, ...]
-    """All hosts of the lab, ours included."""
+    """All hosts of the lab, including this worker's."""
     seed: int = 0
     cpu: int | None = None
-    """Core to run on; None: wherever the scheduler likes."""
+    """CPU core to run on; None: the scheduler chooses."""
     udp_port: int = UDP_PORT_MRC
     max_payload_bytes: int = 4096
     """Longest packet payload; sizes the rings."""
     rx_slots: int = RX_SLOTS
-    """Frames a port can hold until they are looked at; more than the windows of all peers that send to it."""
+    """Frames that a port can hold until they are read; more than the windows of all peers that send to it."""
     tx_slots: int = TX_SLOTS
     check_icrc: bool = True
 
     def peer_addresses(self) -> dict[int, HostAddress]:
-        """By host; of a peer only its place is known, not its ports."""
+        """Return addresses by host; of a peer only its place is known, not its ports."""
         return {
             peer.host: HostAddress(IPv6Address(peer.address).packed, peer.leaf, peer.slot, ()) for peer in self.peers
         }

@@ -1,7 +1,7 @@
-"""The lines of detect.jsonl: one declaration for SprayCheck, which writes them, for all readers, and for the schema.
+"""Records of detect.jsonl: one declaration for SprayCheck, which writes them, for all readers, and for the schema.
 
-DETECT is what one flow says of one path; PATH and LINK are what follows from all flows, LOCALIZE is what is accused.
-Fields may come on top without a new version. What has a default may be missing in older files.
+DETECT is the verdict of one flow on one path; PATH and LINK are conclusions from all flows; LOCALIZE lists the accused
+links. New fields may be added without a new version. A field with a default may be missing in older files.
 """
 
 from enum import StrEnum
@@ -12,26 +12,26 @@ from agent.wire.ranges import VERSION, Amount, Count, Host, Name, Nanoseconds, P
 
 
 class DoubtKind(StrEnum):
-    """What stands between a count and a verdict; the `doubt` of records."""
+    """Reason why a count gives no verdict; the `doubt` of records."""
 
     FEW_PACKETS = "few_packets"
-    """A drop of the asked rate would be missed too often. More packets settle it, be they of other flows."""
+    """A drop at the requested rate would be missed too often. More packets settle it, also of other flows."""
     SHORT_ALIKE = "short_alike"
-    """Fewer came than threshold, but other paths of the flow may be as short. Expectation `uniform`."""
+    """Fewer packets came than the threshold, but other paths of the flow may be as short. Expectation `uniform`."""
     LOST_ALIKE = "lost_alike"
     """Packets were lost, but as many on other paths. Expectation `declared`."""
     NOTHING_SENT = "nothing_sent"
-    """The path is out of use."""
+    """The path is not in use."""
     SURPLUS = "surplus"
-    """More came than can have been sent, so that the expectation is wrong."""
+    """More packets came than can have been sent, so the expectation is wrong."""
     MOST_LOSE = "most_lose"
-    """Of a link: most links of its leaf lost packets, so what they share may be to blame."""
+    """Link: most links of its leaf lost packets, so the cause may be what they share."""
     SUSPECT = "suspect"
-    """Of a link: it is one of several, of which the evidence does not tell which failed."""
+    """Link: it is one of several suspects, and the evidence does not show which failed."""
     CONTRADICTED = "contradicted"
-    """Of a link: a path over it failed of which every link was found healthy."""
+    """Link: a path over it failed, but every link of that path was found healthy."""
     OWED = "owed"
-    """Of a link: verdicts on paths over it are still to come."""
+    """Link: verdicts on paths over it are still pending."""
     NOT_COUNTED = "not_counted"
     """The flow did not end, was not announced for these spines, or does not fit the counters."""
 
@@ -40,7 +40,7 @@ class Detect(
     Struct, frozen=True, kw_only=True, rename={"packets": "N", "paths": "k", "expected": "lambda"}, tag_field="event",
     tag="DETECT",
 ):  # fmt: skip
-    """The verdict of one flow on one path, by one expectation."""
+    """Verdict of one flow on one path, by one expectation."""
 
     ts: Name
     mono_ns: Nanoseconds
@@ -56,7 +56,7 @@ class Detect(
     dst_host: Host = 0
     qpn: QueuePair = 0
     expectation: Name = "uniform"
-    """`uniform` or `declared`: what `lambda` is."""
+    """Expectation that gives `lambda`: `uniform` or `declared`."""
     packets: Count = 0
     paths: Count = 0
     expected: Amount
@@ -66,34 +66,34 @@ class Detect(
     trimmed: Count = 0
     """Packets of the count that lost their payload to congestion."""
     again: Count = 0
-    """Retransmissions that came besides."""
+    """Retransmissions that came in addition."""
     flagged: bool | None = None
-    """Whether the data plane found the count below the threshold when the last PSN came; None: not asked in time."""
+    """Whether the data plane found the count below the threshold when the last PSN came; None: not read in time."""
     threshold: Amount | None
     s: float | None = None
     snr: float | None = None
     p_value: float | None = None
-    """Probability that a healthy path's count is this or less; of this test alone."""
+    """Probability that a healthy path's count is this or less; for this test alone."""
     miss: float | None = None
-    """Probability that a drop of the asked rate would not be flagged here."""
+    """Probability that a drop at the requested rate would not be flagged here."""
     verdict: Name
     doubt: DoubtKind | None = None
-    """Why `insufficient`, for programs."""
+    """Why the verdict is `insufficient`, for programs."""
     reason: Text | None
-    """Why `insufficient`, in words."""
+    """Why the verdict is `insufficient`, in words."""
     entered: Count | None = None
-    """First transmissions of the flow, over all paths, that the source leaf counted; None if that is not known."""
+    """First transmissions of the flow, over all paths, that the source leaf counted; None if unknown."""
     began_ns: Nanoseconds | None = None
-    """When this leaf first heard of the flow; monotonic clock, as all four. None if it heard nothing."""
+    """When this leaf first noticed the flow; monotonic clock, as all four. None: never."""
     ended_ns: Nanoseconds | None = None
-    """When its last packet came, or else what closed it."""
+    """When its last packet came, or when it was closed otherwise."""
     lost_from_ns: Nanoseconds | None = None
-    """Within which time the flow lost packets, estimated by when retransmissions came; None if none came."""
+    """Start and end of the time in which the flow lost packets, estimated from retransmissions; None if none came."""
     lost_to_ns: Nanoseconds | None = None
 
 
 class PathConclusion(Struct, frozen=True, kw_only=True, rename={"expected": "lambda"}, tag_field="event", tag="PATH"):
-    """What SprayCheck concludes of one path, by all flows over it. The last one of an epoch and expectation counts."""
+    """Conclusion on one path from all flows over it. The last one per epoch and expectation counts."""
 
     ts: Name
     mono_ns: Nanoseconds
@@ -106,26 +106,27 @@ class PathConclusion(Struct, frozen=True, kw_only=True, rename={"expected": "lam
     spine: Switch
     dst_leaf: Switch
     verdict: Name
-    """`failed`, `healthy` or `insufficient`."""
+    """Verdict: `failed`, `healthy` or `insufficient`."""
     by: Name
-    """What decides: `flow` alone, `flows` of this pair of leaves added up, or `links`: all flows over its links."""
+    """Basis of the verdict: one `flow`, the sum of `flows` of this pair of leaves, or `links`: all flows over its
+    links."""
     flows: Count
-    """Flows judged on this path."""
+    """Number of flows judged on this path."""
     expected: Amount
-    """Packets that a healthy path would have brought, of all these flows."""
+    """Packets that a healthy path would have delivered, of all these flows."""
     count: Count
-    """Packets that came."""
+    """Packets that arrived."""
     p_value: float | None
-    """Of the test that decides: probability that a healthy path looks as bad as this or worse."""
+    """Probability that a healthy path gives this result or worse, in the deciding test."""
     doubt: DoubtKind | None = None
     reason: Text | None = None
-    """Why `insufficient`."""
+    """Why the verdict is `insufficient`."""
 
 
 class LinkConclusion(Struct, frozen=True, kw_only=True, tag_field="event", tag="LINK"):
-    """What SprayCheck concludes of one direction of a link. The last one of an epoch and expectation counts.
+    """Conclusion on one direction of a link. The last one per epoch and expectation counts.
 
-    Also of what paths have in common, when it is named: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`.
+    Named common parts of paths have one too: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`.
     """
 
     ts: Name
@@ -136,37 +137,37 @@ class LinkConclusion(Struct, frozen=True, kw_only=True, tag_field="event", tag="
     expectation: Name
     link: Name
     verdict: Name
-    """`failed`: it is named. `healthy`: a drop of the asked rate would hardly be missed. `undecided`: neither."""
+    """`failed`: it is named. `healthy`: a drop at the requested rate would rarely be missed. `undecided`: neither."""
     flows: Count
-    """Flows over it that count; of a link that is not accused, those that cross nothing that is."""
+    """Flows over it that count; for a link that is not accused, those that cross no accused link."""
     sent: Count | None = None
-    """Packets that they sent over it, and how many of these were lost; null where that is not known exactly."""
+    """Packets that these flows sent over it, and how many of them were lost; null if not known exactly."""
     lost: Count | None = None
     p_value: float | None = None
-    """Of the test that decides: probability that a healthy link looks as bad as this or worse."""
+    """Probability that a healthy link gives this result or worse, in the deciding test."""
     miss: float | None = None
-    """Probability that this test would miss a drop of the asked rate."""
+    """Probability that this test would miss a drop at the requested rate."""
     likelihood: float | None = None
-    """Of an accused or suspected link: probability that it failed."""
+    """Accused or suspected link: probability that it failed."""
     rate: float | None = None
-    """The same: its most likely drop rate."""
+    """Accused or suspected link: most likely drop rate."""
     alternatives: list[Name] = []
-    """What may have failed in its place; of an `undecided` link whose losses others share, what they share."""
+    """Links that may have failed instead; for an `undecided` link whose losses others share, their common part."""
     since_ns: Nanoseconds | None = None
-    """Of a failed link: since when it has been named without a break; monotonic clock."""
+    """Failed link: time since which it has been named without interruption; monotonic clock."""
     leaves: list[Name] = []
-    """The same: leaves that counted the failed paths over it."""
+    """Failed link: leaves that counted the failed paths over it."""
     packets: Count = 0
-    """The same: packets that its failed paths were to bring until it was named."""
+    """Failed link: packets expected on its failed paths until it was named."""
     paths: Count = 0
-    """The same: how many verdicts of flows that were."""
+    """Failed link: number of verdicts of flows that these were."""
     doubt: DoubtKind | None = None
     reason: Text | None = None
-    """Why `undecided`."""
+    """Why the verdict is `undecided`."""
 
 
 class EvidenceRecord(Struct, frozen=True):
-    """A verdict that a LOCALIZE rests on; the DETECT of that epoch with this node, QP and spine tells the rest."""
+    """A verdict on which a LOCALIZE rests; the DETECT of that epoch with this node, QP and spine has the details."""
 
     path: Name
     node: Name
@@ -176,7 +177,7 @@ class EvidenceRecord(Struct, frozen=True):
 
 
 class EstimateRecord(Struct, frozen=True):
-    """What the counts say of an accused or suspected link."""
+    """Estimate of an accused or suspected link from the counts."""
 
     link: Name
     likelihood: float
@@ -184,18 +185,18 @@ class EstimateRecord(Struct, frozen=True):
 
 
 class DecidingRecord(Struct, frozen=True):
-    """A flow that would narrow one set of candidates: between these leaves, seen on this path."""
+    """A flow that would narrow one set of candidates: between these leaves, on this path."""
 
     src_leaf: Switch
     dst_leaf: Switch
     path: Name = ""
     rate: float | None = None
     packets: Count | None = None
-    """Packets a path."""
+    """Packets to send per path."""
 
 
 class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALIZE"):
-    """What is accused in one epoch, as far as is known."""
+    """Links accused in one epoch, as far as known."""
 
     ts: Name
     mono_ns: Nanoseconds
@@ -204,38 +205,38 @@ class Localize(Struct, frozen=True, kw_only=True, tag_field="event", tag="LOCALI
     epoch: Count
     expectation: Name = "uniform"
     state: Name
-    """`named`, `ambiguous`, `unexplained` or `none`."""
+    """Result: `named`, `ambiguous`, `unexplained` or `none`."""
     links: list[Name]
-    """Accused for certain."""
+    """Links that are accused with certainty."""
     candidates: list[list[Name]]
-    """Where the evidence leaves more than one link: one list for each independent failure."""
+    """Candidate links where the evidence leaves more than one: one list per independent failure."""
     fewest: list[Count] = []
-    """Of each of `candidates`, how many of its links have failed at least."""
+    """Least number of failed links in each of `candidates`."""
     estimates: list[EstimateRecord] = []
-    """Of each link in the two above: how likely it failed, and its drop rate."""
+    """Probability of failure and drop rate of each link in the two lists above."""
     deciding: list[DecidingRecord] = []
-    """What to send next to narrow the candidates."""
+    """Flows to send next to narrow the candidates."""
     common: list[Name] = []
-    """Accused for certain of losses common to all paths: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
+    """Common parts of paths accused with certainty: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
     common_candidates: list[list[Name]] = []
-    """Where that stays open; the cause of fewest links first."""
+    """Candidates for a common part; the cause with the fewest links first."""
     evidence: list[EvidenceRecord] = []
     untimely: list[EvidenceRecord] = []
     """Healthy verdicts that clear no link: their flows were not under way while packets were lost."""
     pending: Count
-    """Verdicts on paths still owed; with 0 the epoch is complete."""
+    """Verdicts on paths still pending; with 0 the epoch is complete."""
     insufficient: Count = 0
     first_named_ns: Nanoseconds | None = None
 
 
 class Select(Struct, frozen=True, kw_only=True, tag_field="event", tag="SELECT"):
-    """A source leaf that measures one flow at a time has chosen this one."""
+    """A source leaf that measures one flow at a time has chosen this flow."""
 
     ts: Name
     mono_ns: Nanoseconds
     v: Version = VERSION
     node: Name
-    """The source leaf."""
+    """Name of the source leaf."""
     epoch: Count
     plane: Plane
     src_leaf: Switch
@@ -250,7 +251,7 @@ class Unmeasured(Struct, frozen=True, kw_only=True, tag_field="event", tag="UNME
     mono_ns: Nanoseconds
     v: Version = VERSION
     node: Name
-    """The leaf that has no room: the flow's source, or its destination."""
+    """Leaf without room: the flow's source, or its destination."""
     epoch: Count
     plane: Plane
     src_leaf: Switch
@@ -259,11 +260,11 @@ class Unmeasured(Struct, frozen=True, kw_only=True, tag_field="event", tag="UNME
     dst_host: Host
     qpn: QueuePair
     reason: Text
-    """What it has no room for."""
+    """What the leaf has no room for."""
 
 
 class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHECK_START"):
-    """Detection runs from here on."""
+    """Detection runs from this record on."""
 
     ts: Name
     mono_ns: Nanoseconds
@@ -271,12 +272,12 @@ class Start(Struct, frozen=True, kw_only=True, tag_field="event", tag="SPRAYCHEC
     node: Name = "monitor"
     leaves: Count
     counter_bits: Count
-    """Of each counter."""
+    """Width of each counter in bits."""
     counter_bytes: Count
-    """Counters of arrivals that a leaf holds for one flow."""
+    """Bytes of arrival counters that a leaf holds per flow."""
     record_bytes: Count
-    """All that a leaf holds for one flow."""
+    """Total bytes that a leaf holds per flow."""
     run_alarm: float
-    """Probability, at most, that a healthy run has anything flagged by what senders declare."""
+    """Greatest probability that a healthy run has anything flagged by what senders declare."""
     run_tests: Count
-    """Tests among which it is divided."""
+    """Number of tests among which this probability is divided."""

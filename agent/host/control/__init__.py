@@ -1,1 +1,1 @@
-"""The worker's control socket: requests, what each of them does, and leases of who asked."""
+"""The worker's control socket: requests, their execution, and leases of the clients."""

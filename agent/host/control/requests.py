@@ -1,4 +1,4 @@
-"""The requests a worker understands, as records; `op` says which, the reply's fields stand in braces."""
+"""Requests of a worker as records; `op` selects the request, braces show the reply's fields."""
 
 from typing import Any, Literal
 
@@ -16,7 +16,7 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class Hello(_Request, frozen=True, tag="hello"):
-    """Who is there: {pid, hosts}."""
+    """Report the process and its hosts: {pid, hosts}."""
 
 
 class RegisterRegion(_Request, frozen=True, tag="register_region"):
@@ -25,15 +25,15 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
     host: int
     bytes: int
     seed: int
-    """Of the stream that a source holds and that a target is to receive."""
+    """Seed of the stream that a source holds and that a target is to receive."""
     role: Literal["source", "target"]
-    """A target is filled with the complement of its stream, so that a byte nobody wrote is wrong."""
+    """A target is filled with the complement of its stream, so that an unwritten byte is wrong."""
     leased: bool = False
-    """Destroyed when this connection ends."""
+    """Destroy it when this connection ends."""
 
 
 class ShareRegion(_Request, frozen=True, tag="share_region"):
-    """Register memory on `host` that the asking process can map, zeros at first: {rkey, va, pid, fd}.
+    """Register memory on `host` that the requesting process can map, zeros at first: {rkey, va, pid, fd}.
 
     See `agent.host.memory.shared.map_shared`.
     """
@@ -41,58 +41,58 @@ class ShareRegion(_Request, frozen=True, tag="share_region"):
     host: int
     bytes: int
     leased: bool = False
-    """Whether it goes when the connection that asked for it ends."""
+    """Destroy it when this connection ends."""
 
 
 class ProfileSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a queue pair's EVs come from (MRC API, EV modes)."""
+    """Source of a queue pair's EVs (MRC API, EV modes)."""
 
     mode: Literal["AUTO", "EXP", "GEN"] = "AUTO"
     count: int | None = None
-    """AUTO: so many, picked at random, equally many of each plane; None: all there are. GEN: so many."""
+    """AUTO: number of EVs picked at random, equally many per plane; None: all. GEN: number of EVs."""
     evs: tuple[int, ...] = ()
-    """EXP: exactly these."""
+    """EXP: exactly these EVs."""
     fields: tuple[GenFieldSettings, ...] = ()
-    """GEN."""
+    """GEN: fields of the generated EVs."""
 
 
 class QpSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """How a queue pair is made: the core's own settings, and what its host does around it."""
+    """Settings of a queue pair: the core's own, and those of its host."""
 
     core: QpConfig = QpConfig()
     copies: int = 1
-    """EVs that name the same path."""
+    """Number of EVs that name the same path."""
     trimming: bool = False
-    """Data may be trimmed by switches: it goes out in the classes TRIMMABLE and TRIMMABLE_RETX."""
+    """Switches may trim data: it is sent in the classes TRIMMABLE and TRIMMABLE_RETX."""
     profile: ProfileSettings = ProfileSettings()
     nscc: NsccConfig | None = None
-    """None: congestion control off, only PSN windows limit. Its `trimming` is the one above."""
+    """Settings of congestion control; None: off, only PSN windows limit. Its `trimming` is the one above."""
     shared_window: bool = False
-    """One window of `nscc` for all queue pairs from this host to that peer; else one each."""
+    """All queue pairs from this host to that peer share one window of `nscc`; otherwise each has its own."""
 
     def with_core(self, **changes: Any) -> "QpSettings":
-        """The same with other settings of the core. Raises ConfigError."""
+        """Copy with other settings of the core. Raises ConfigError."""
         return msgspec.structs.replace(self, core=msgspec.structs.replace(self.core, **changes))
 
 
 class CreateQp(_Request, frozen=True, tag="create_qp"):
-    """Make a queue pair on `host` towards `peer_host`: {qpn, start_psn, ...}, all fields of PeerEnd but host."""
+    """Create a queue pair on `host` towards `peer_host`: {qpn, start_psn, ...}, all fields of PeerEnd but host."""
 
     host: int
     peer_host: int
     config: QpSettings = QpSettings()
     tells_writes: bool = False
-    """Its completions tell of its own writes, too; somebody must take them."""
+    """Its completions include its own writes; a client must collect them."""
     leased: bool = False
-    """Destroyed when this connection ends."""
+    """Destroy it when this connection ends."""
     controlled: int | None = None
-    """Number of the EV profile it uses, ONLINE, in place of `config.profile`; None: one of its own."""
+    """Number of the EV profile it uses, ONLINE, in place of `config.profile`; None: its own."""
     cq: int | None = None
-    """Completion queue for its writes and immediates; None: one of its own, for immediates only."""
+    """Completion queue for its writes and immediates; None: its own, for immediates only."""
 
 
 class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The other end of a queue pair: what its own `create_qp` replied (MRC Table 10-1), None where not told."""
+    """The other end of a queue pair: the reply to its own `create_qp` (MRC Table 10-1), None where it lacks a value."""
 
     host: int
     qpn: int
@@ -105,7 +105,7 @@ class PeerEnd(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ConnectQp(_Request, frozen=True, tag="connect_qp"):
-    """Take a queue pair to RTS: {}."""
+    """Connect a queue pair: take it to RTS: {}."""
 
     host: int
     qpn: int
@@ -121,9 +121,9 @@ class PostWrite(_Request, frozen=True, tag="post_write"):
     host: int
     qpn: int
     rkey: int
-    """Source region."""
+    """Key of the source region."""
     offset: int
-    """Where to begin in it."""
+    """Offset of the first byte in it."""
     bytes: int
     remote_va: int
     """Address of the first byte at the peer."""
@@ -131,7 +131,7 @@ class PostWrite(_Request, frozen=True, tag="post_write"):
     message_bytes: int
     epoch: int | None = None
     imm: int | None = None
-    """32 bits told to the peer with each message, which must have posted a receive for it."""
+    """Immediate data, 32 bits, sent with each message; the peer must have posted a receive for it."""
 
 
 class PostReceives(_Request, frozen=True, tag="post_receives"):
@@ -143,7 +143,7 @@ class PostReceives(_Request, frozen=True, tag="post_receives"):
 
 
 class Completions(_Request, frozen=True, tag="completions"):
-    """Take what has completed at a queue pair, oldest first: {completions}.
+    """Remove and return completions of a queue pair, oldest first: {completions}.
 
     Each has a `kind`: `immediate` with {wr_id, imm, bytes}; of a queue pair made with `tells_writes` also `writes` with
     {first_wr_id, count, bytes, status}.
@@ -154,23 +154,23 @@ class Completions(_Request, frozen=True, tag="completions"):
 
 
 class Brake(_Request, frozen=True, tag="brake"):
-    """Have a queue pair ask its peer to send less, as a slow responder does (`agent.core.qp.QueuePair.brake`): {}."""
+    """Make a queue pair ask its peer to send less, as a slow responder does (`agent.core.qp.QueuePair.brake`): {}."""
 
     host: int
     qpn: int
     penalty: int
-    """rcv_cwnd_pen, 0..127; 0 ends it."""
+    """Penalty rcv_cwnd_pen, 0..127; 0 ends it."""
 
 
 class FailQp(_Request, frozen=True, tag="fail_qp"):
-    """Take a queue pair to ERROR; what is posted is flushed: {}."""
+    """Take a queue pair to ERROR; posted messages are flushed: {}."""
 
     host: int
     qpn: int
 
 
 class PortState(_Request, frozen=True, tag="port_state"):
-    """Take a port of `host` out of use whatever its carrier says, or no longer so: {}."""
+    """Hold a port of `host` down whatever its carrier is, or end that: {}."""
 
     host: int
     plane: int
@@ -178,15 +178,15 @@ class PortState(_Request, frozen=True, tag="port_state"):
 
 
 class SetEvents(_Request, frozen=True, tag="set_events"):
-    """How much the event log tells and keeps from now on: {}."""
+    """Set detail and size limit of the event log from now on: {}."""
 
     detail: Literal["off", "default", "detail"]
     most_bytes: int | None = None
-    """Of its file; None: as before. The oldest records go first."""
+    """Size limit of its file; None: unchanged. The oldest records are dropped first."""
 
 
 class DenyEvs(_Request, frozen=True, tag="deny_evs"):
-    """Forbid EVs to a queue pair, or allow them again: {}."""
+    """Deny EVs to a queue pair, or allow them again: {}."""
 
     host: int
     qpn: int
@@ -204,22 +204,22 @@ class DeniedLink(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SetDenied(_Request, frozen=True, tag="set_denied"):
-    """Forbid all EVs that cross any of these links to all queue pairs, those to come too: {evs}, how many that are.
+    """Deny all EVs that cross any of these links to all queue pairs, present and future: {evs}, the number denied.
 
-    In place of what the last such request forbade.
+    This replaces the list of the last such request.
     """
 
     links: tuple[DeniedLink, ...]
     probed: tuple[DeniedLink, ...] = ()
-    """Those of them over which probes are sent, to learn whether they deliver again."""
+    """Links of these over which probes are sent, to find out whether they deliver again."""
 
 
 class LinkProbesAsked(_Request, frozen=True, tag="link_probes"):
-    """What probes over denied links have shown since they are probed: {links}, each with `answered` and `lost`."""
+    """Report results of probes over denied links since probing began: {links}, each with `answered` and `lost`."""
 
 
 class Progress(_Request, frozen=True, tag="progress"):
-    """How far every queue pair is: {qps}."""
+    """Report the progress of every queue pair: {qps}."""
 
 
 class Verify(_Request, frozen=True, tag="verify"):
@@ -231,28 +231,28 @@ class Verify(_Request, frozen=True, tag="verify"):
 
 
 class Counters(_Request, frozen=True, tag="counters"):
-    """What ports, decoder, EVs and this process counted.
+    """Report counters of ports, decoder, EVs and this process.
 
     {ports, rejected, sched_wait_ns, cpu_ns, evs, reordering, events_cut}
     """
 
 
 class QpName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One queue pair."""
+    """Name of one queue pair."""
 
     host: int
     qpn: int
 
 
 class RegionName(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One region."""
+    """Name of one region."""
 
     host: int
     rkey: int
 
 
 class Destroy(_Request, frozen=True, tag="destroy"):
-    """Forget queue pairs and regions: {}."""
+    """Destroy queue pairs and regions: {}."""
 
     qps: tuple[QpName, ...] = ()
     regions: tuple[RegionName, ...] = ()

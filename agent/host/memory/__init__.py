@@ -1,1 +1,1 @@
-"""Registered memory: private, shared with a program, and what is written into it."""
+"""Registered memory: private, shared with a program, and its contents."""

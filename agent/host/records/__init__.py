@@ -1,1 +1,1 @@
-"""What the worker writes down: events, activity of queue pairs, rejected packets, its own CPU time."""
+"""Records of the worker: events, activity of queue pairs, rejected packets, its own CPU time."""
