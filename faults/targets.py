@@ -14,7 +14,8 @@ from faults.errors import TargetError, WordingError
 from faults.kinds import Fault, On
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, known_nodes, parse_link, parse_node, those_there_are
+from testbed.model.ids import DirectedLink, LinkId, NodeId, Role, those_there_are
+from testbed.model.names import known_nodes, parse_link, parse_node
 
 if TYPE_CHECKING:
     import numpy as np

@@ -39,7 +39,8 @@ from scenarios.memory_room import require_room
 from scenarios.run.attached import attached
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, Role, parse_node
+from testbed.model.ids import NodeId, Role
+from testbed.model.names import parse_node
 
 if TYPE_CHECKING:
     from testbed.emulation.network import FabricNet

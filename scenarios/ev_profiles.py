@@ -2,14 +2,29 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Protocol, Self
 
 from agent.host.control import profile_requests as ask
 from agent.host.control.profile_requests import StateName as StateName
 from scenarios.errors import UsageError
 
-if TYPE_CHECKING:
-    from scenarios.api import Host, Lab
+
+class _Host(Protocol):
+    """A host of the lab."""
+
+    @property
+    def index(self) -> int:
+        """Number of the host."""
+
+
+class _Lab(Protocol):
+    """The lab that a profile belongs to, as the profile uses it."""
+
+    def request(self, host: Any, request: Any) -> dict[str, Any]:
+        """Return the answer of the host's engine worker."""
+
+    def forget(self, made: Any) -> bool:
+        """Report whether the lab had to close it, and take that off the lab."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +43,7 @@ class EvProfile:
     What its state does not allow, or an invalid profile, raises `WorkerFailedError`.
     """
 
-    def __init__(self, lab: "Lab", host: "Host", peer: "Host", number: int) -> None:
+    def __init__(self, lab: _Lab, host: _Host, peer: _Host, number: int) -> None:
         self._lab = lab
         self.host = host
         self.peer = peer

@@ -22,7 +22,8 @@ from results.report.verdicts import Accusation, Verdicts, read_detect
 from results.summary import Summary
 from testbed.errors import FabricError, UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, parse_link
+from testbed.model.ids import DirectedLink
+from testbed.model.names import parse_link
 
 T = TypeVar("T")
 

@@ -27,7 +27,8 @@ from scenarios.file.transport_checks import engine_misfits, misfits, misfits_on
 from scenarios.file.windows import fitting_window, window_for_scapy
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import DirectedLink, LinkId, Role, parse_link, those_there_are
+from testbed.model.ids import DirectedLink, LinkId, Role, those_there_are
+from testbed.model.names import parse_link
 
 M = TypeVar("M", bound=BaseModel)
 

@@ -7,7 +7,8 @@ from results.summary import LabChange
 from scenarios.lab.protocol import FaultState
 from testbed.kernel.comparison import Difference
 from testbed.model.fabric import Fabric
-from testbed.model.ids import Role, parse_link
+from testbed.model.ids import Role
+from testbed.model.names import parse_link
 
 BEFORE, AFTER, BOTH = "before", "after", "both"
 

@@ -20,7 +20,7 @@ from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.capture_flaws import flaw_of
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
-from testbed.model.ids import parse_link
+from testbed.model.names import parse_link
 
 
 @click.group("capture", cls=CommandGroup)

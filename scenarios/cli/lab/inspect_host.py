@@ -10,7 +10,8 @@ from scenarios.errors import LabStateError, UsageError
 from scenarios.lab.client import WORKER_LOOK_S, Worker, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from testbed.model.fabric import Fabric
-from testbed.model.ids import NodeId, Role, parse_node
+from testbed.model.ids import NodeId, Role
+from testbed.model.names import parse_node
 
 Row = dict[str, Any]
 

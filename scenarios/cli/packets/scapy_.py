@@ -12,7 +12,8 @@ from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
 from testbed.kernel.netns import command_inside, namespace_path
 from testbed.marks import marked_environment
-from testbed.model.ids import namespace_name, parse_node
+from testbed.model.ids import namespace_name
+from testbed.model.names import parse_node
 from testbed.tools import clean_environment, find_tool
 
 CONSOLE = "scenarios.lab.packets.scapy_console"

@@ -16,7 +16,8 @@ from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise, undoing
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.fabric import Fabric
-from testbed.model.ids import Role, parse_node, those_there_are
+from testbed.model.ids import Role, those_there_are
+from testbed.model.names import parse_node
 
 if TYPE_CHECKING:
     from scenarios.file.transport import Transport

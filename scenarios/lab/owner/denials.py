@@ -22,7 +22,8 @@ from scenarios.lab.owner.pending import STEP_S, Pending, Steps, Works
 from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
 from scenarios.lab.start.deploy import worker_name
 from testbed.model.fabric import Fabric
-from testbed.model.ids import DirectedLink, NodeId, Role, parse_link
+from testbed.model.ids import DirectedLink, NodeId, Role
+from testbed.model.names import parse_link
 
 R = TypeVar("R")
 

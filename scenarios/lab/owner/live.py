@@ -31,7 +31,8 @@ from scenarios.lab.start.launch import OwnerSettings
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId, parse_link
+from testbed.model.ids import NodeId
+from testbed.model.names import parse_link
 
 Told = Callable[[str], None]
 

@@ -33,7 +33,8 @@ from scenarios.lab.packets.far_memory import PMTU, FarMemory  # noqa: E402
 from scenarios.lab.start.deploy import host_settings, worker_of  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
-from testbed.model.ids import NodeId, Role, parse_node, those_there_are  # noqa: E402
+from testbed.model.ids import NodeId, Role, those_there_are  # noqa: E402
+from testbed.model.names import parse_node  # noqa: E402
 
 _ANSWERS_S = 0.5
 """Answers are waited for so long; a round trip takes a few milliseconds (our choice)."""

@@ -14,7 +14,7 @@ from scenarios.file.model import Scenario
 from scenarios.run.judge.expect import Accused, Conclusion, unmeasured_text
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
-from testbed.model.ids import parse_link
+from testbed.model.names import parse_link
 
 SILENT = Conclusion("silent", (), (), {}, 0)
 """Of a witness that has nothing to go by."""
