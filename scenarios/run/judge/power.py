@@ -92,8 +92,17 @@ def cautions_on(plan: Plan, missing: Collection[str] = ()) -> Iterator[str]:
             yield from measuring_cautions_of(transport, spec.planes, spec.spines)
         elif plan.faults:
             yield from leaving_cautions_of(transport, spec.planes, spec.spines)
+    yield from _window_warnings(plan)
     yield from cautions_of(transport, spec.planes, spec.spines)
     yield from outage_warnings(plan, missing)
+
+
+def _window_warnings(plan: Plan) -> Iterator[str]:
+    if plan.window_pkts < plan.scenario.transport.window_pkts:
+        yield (
+            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than {_narrow_place(plan)} with "
+            f"so many queue pairs to one host; {plan.window_pkts} are used"
+        )
 
 
 def _narrow_place(plan: Plan) -> str:
@@ -105,11 +114,6 @@ def _measuring_warnings(plan: Plan) -> Iterator[str]:
     if not measured_pairs(plan) and (plan.flows or not plan.collectives):
         yield "no flow crosses a spine: SprayCheck judges nothing"
     yield from _rate_warnings(plan)
-    if plan.window_pkts < plan.scenario.transport.window_pkts:
-        yield (
-            f"transport.window_pkts {plan.scenario.transport.window_pkts} is more than {_narrow_place(plan)} with "
-            f"so many queue pairs to one host; {plan.window_pkts} are used"
-        )
     yield from _host_link_warnings(plan)
     yield from _switch_warnings(plan)
     yield from under_way_warnings(plan)
