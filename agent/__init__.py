@@ -1,1 +1,1 @@
-"""Runs inside a node: the MRC end host and the leaf's SprayCheck counter process."""
+"""Programs inside a node: the MRC end host and the leaf's SprayCheck counter process."""

@@ -58,7 +58,7 @@ class QpConfig(Settings, frozen=True):
     """First PSN we send, 24 bits; None draws one from the queue pair's generator."""
 
     policy: SprayPolicy = SprayPolicy.ROTATION
-    """How EVs are chosen for first transmissions."""
+    """Rule that chooses EVs for first transmissions."""
 
     seed: Annotated[int, Range(0, 2**64 - 1)] = 0
     """Seed of the spray schedule, which is a pure function of (policy, seed, EV set, packet index)."""

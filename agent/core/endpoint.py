@@ -132,7 +132,7 @@ class Endpoint:
             return False
         asked, _ = answered
         self.probes_answered += 1
-        if asked.tag != ENDPOINT_QPN:  # a path that is denied is tried, and carries nothing else
+        if asked.tag != ENDPOINT_QPN:  # a controller also probes denied paths, which nothing else may use
             self._reverse.learn(asked.row)
         self._answers.append(EvProbeAnswer(asked.tag, asked.row, now_ns - asked.sent_ns))
         return True

@@ -20,7 +20,7 @@ class QpState(Enum):
 
 
 class QpErrorReason(Enum):
-    """Why a queue pair failed."""
+    """Reason why a queue pair failed."""
 
     RETRY_EXCEEDED = "retry counter exceeded"
     REMOTE_OPERATION_ERROR = "remote operation error"

@@ -7,7 +7,7 @@ from agent.wire.array.control_columns import EndpointRequestColumns
 
 _ID_MASK = 0xFFFF
 _HALF = 0x8000
-"""An id at least this far ahead of another counts as behind it."""
+"""Distance from which an id ahead of another counts as older."""
 _LEAST_COPIES = 3
 """Copies of an update that are sent even if it is answered."""
 

@@ -12,7 +12,7 @@ from agent.wire.constants import PSN_BITS, PSN_MASK
 _MASK = np.array(PSN_MASK, np.int64)
 
 HALF_SPACE = 1 << (PSN_BITS - 1)
-"""A PSN at least this far ahead counts as behind."""
+"""Distance from which a PSN ahead counts as older (half-space rule)."""
 
 
 def psn_of(offset: int, start_psn: int) -> int:

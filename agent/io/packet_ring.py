@@ -46,11 +46,11 @@ RX_DATA = 66  # align16(32 + sizeof(struct sockaddr_ll) + 16) - ETH_HLEN
 LONGEST_FRAME = 4242
 """Bytes of a write of 4096 with its headers, with some room."""
 
-_SLOT_ALIGN = 64  # ours: a cache line, so that small slots do not share one
-_BLOCK_LIMIT = 1 << 21  # ours: one order-9 allocation of the kernel at most
-_FIRST_LOOK = 16  # ours: status words lie a slot apart, so looking at a thousand costs as many cache misses
-_SEND_ATTEMPTS = 4  # ours: a queue that refuses so often in a row is full
-_SEND_BUFFER_BYTES = 64 << 20  # ours: a whole ring may wait in a queueing discipline
+_SLOT_ALIGN = 64  # our choice: a cache line, so that small slots do not share one
+_BLOCK_LIMIT = 1 << 21  # our choice: one order-9 allocation of the kernel at most
+_FIRST_LOOK = 16  # our choice: status words lie a slot apart, so reading a thousand costs a thousand cache misses
+_SEND_ATTEMPTS = 4  # our choice: a queue that refuses this often in a row is full
+_SEND_BUFFER_BYTES = 64 << 20  # our choice: a whole ring may wait in a queueing discipline
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,7 @@ class PacketRingPort:
         done = first if end > tail and held[first] else end - tail
         self._tx_tail = (tail + done) % ring.slots
         if end == ring.slots and done == end - tail and ring.head:
-            self._reclaim()  # the other half, behind the end of the ring
+            self._reclaim()  # the other half, after the end of the ring
 
     def carrier(self) -> bool:
         """Report whether the interface is up and running, read from the kernel in the interface's own namespace."""

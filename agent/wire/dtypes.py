@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from agent.wire import constants as c
 
 Record = np.dtype[np.void]
-"""A structured dtype."""
+"""Type of a structured dtype."""
 
 ETHERNET = np.dtype([("dst", "u1", 6), ("src", "u1", 6), ("type", ">u2")])
 IPV6 = np.dtype(

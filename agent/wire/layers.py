@@ -560,8 +560,8 @@ class Announce(Packet):
         XIntField("dqpn", 0),  # queue pair at the receiver
         IntField("start_psn", 0),
         IntField("packets", 0),  # first transmissions of the flow in this plane
-        IntField("last_psn", 0),  # of them
-        IntField("end_psn", 0),  # of the flow, in any plane
+        IntField("last_psn", 0),  # last PSN of these
+        IntField("end_psn", 0),  # last PSN of the flow in any plane
         ByteField("measured", 0),  # set by the source leaf where it marks the flow's packets
         XStrFixedLenField("res41", bytes(3), 3),
         ConditionalField(

@@ -56,7 +56,9 @@ class FabricNode(Node):
         self._pid: int | None = None
         self._make()
         try:
-            super().__init__(name, **{**params, "inNamespace": False})  # of which Mininet would make a second one
+            super().__init__(
+                name, **{**params, "inNamespace": False}
+            )  # otherwise Mininet would make a second namespace
         except BaseException:
             self.remove()
             raise
@@ -141,7 +143,7 @@ class FabricNode(Node):
         """Start the shell, but not while Mininet constructs the node."""
         if not self._may_start_shell or self.shell is not None:
             return
-        self.inNamespace = False  # otherwise it would be given another one
+        self.inNamespace = False  # otherwise Mininet would give it another namespace
         try:
             super().startShell(mnopts)
         finally:

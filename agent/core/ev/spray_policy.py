@@ -1,4 +1,4 @@
-"""How a sender chooses among its entropy values."""
+"""Spray policies: rules by which a sender chooses among its entropy values."""
 
 from enum import StrEnum
 

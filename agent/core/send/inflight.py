@@ -243,7 +243,7 @@ class InFlight:
         `missing` shows which packets from `base` on were explicitly missing at the newest SACK; None: all
         unacknowledged packets.
         """
-        # First transmissions go out in order of offset: only a later resend can prove one above `top` lost.
+        # First transmissions go out in order of offset: only a later retransmission can prove one above `top` lost.
         slots = self._suspects(missing, max(self.top, self._suspect_end))
         evs: NDArray[np.uint16] = self._ev[slots]
         if not len(slots):

@@ -50,12 +50,12 @@ class RetryTimer:
         self.arm_at(sent_ns + self.default_ns)
 
     def arm_at(self, due_ns: int) -> None:
-        """Fire then, or before."""
+        """Fire at this time, or before."""
         if self.deadline_ns is None or due_ns < self.deadline_ns:
             self.deadline_ns = due_ns
 
     def look_at(self, due_ns: int) -> None:
-        """Fire then, but at least a default interval after the last timeout.
+        """Fire at this time, but at least a default interval after the last timeout.
 
         Packets sent together time out together.
         """

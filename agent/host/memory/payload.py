@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_CHUNK_BYTES = 1 << 20  # ours; a multiple of 8, so that chunks of a PCG64 stream join without a seam
+_CHUNK_BYTES = 1 << 20  # our choice; a multiple of 8, so that chunks of a PCG64 stream join without a seam
 
 
 @dataclass(frozen=True, slots=True)

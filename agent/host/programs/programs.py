@@ -77,7 +77,7 @@ class Seat:
         return "failed" if self.error is not None else "idle" if self.report is None else "done"
 
     def check(self) -> None:
-        """Raise ProgramError if a queue pair has failed, because the program would wait for ever."""
+        """End the program with an error if a queue pair has failed, because it would wait for ever."""
         if self.steps is None:
             return
         failed = [f"{channel.qpn:#x}" for channel in self.rank.channels() if channel.qp.state is QpState.ERROR]

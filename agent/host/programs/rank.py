@@ -187,7 +187,7 @@ class Rank:
             for queue in waiting:
                 self.told = queue.popleft()
                 if imm is not None and self.told != imm:
-                    raise ProgramError(f"rank {peer} is out of step: told {self.told:#x}, expected {imm:#x}")
+                    raise ProgramError(f"rank {peer} is out of step: got {self.told:#x}, expected {imm:#x}")
             return True
 
         return has_arrived

@@ -110,8 +110,7 @@ class Declarations:
 
         One per plane and turn, over another spine each time.
 
-        One path is enough: a plane in which three paths lose a frame each is not a plane that carries others'
-        announcements.
+        One path per plane is enough: a plane that loses all three copies is itself faulty, and the others carry them.
         """
         planes = [each.plane for each in flow.announced if each.plane != said.plane]
         for turn in range(CLOSING_COPIES):

@@ -1,8 +1,10 @@
-"""Invariant CRC of RoCEv2 and MRC: CRC-32 over 8 bytes of 0xFF, inner IPv6, UDP and BTH onward, with what switches may
-change read as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4 (IBTA annex A17; MRC 7.5).
+"""Invariant CRC (ICRC) of RoCEv2 and MRC (IBTA annex A17; MRC 7.5).
 
-CRC is affine, so we run it over the bytes as they lie, once a packet, and repair the masked ones by table: the effect
-of changing a header byte depends only on the change and on how many bytes follow.
+It is the CRC-32 over 8 bytes of 0xFF, inner IPv6, UDP, and everything from the BTH on. Fields that switches may change
+count as ones: traffic class, flow label, hop limit, UDP checksum, BTH byte 4.
+
+CRC is affine. So it runs over the bytes of each packet as they are, and a table then corrects the masked ones: the
+effect of changing a header byte depends only on the change and on how many bytes follow.
 """
 
 from collections.abc import Callable, Sequence

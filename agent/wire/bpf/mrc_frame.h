@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * How an eBPF program reads an MRC frame that crosses the fabric: IPv6 in IPv6, UDP, BTH. `frame` are its first
- * FRAME_BYTES: in place, or copied with zeros where the packet ends before.
+ * Reading of an MRC frame by an eBPF program: IPv6 in IPv6, UDP, BTH. `frame` holds the first FRAME_BYTES of the
+ * frame, in place, or as a copy with zeros after the end of a shorter packet.
  */
 #ifndef SPRAYLAB_MRC_FRAME_H
 #define SPRAYLAB_MRC_FRAME_H
@@ -39,7 +39,7 @@ static __always_inline int is_tunnelled(const __u8 *frame)
 	return is_ipv6(frame) && frame[MRC_OFF_OUTER_NH] == MRC_NH_IPV6;
 }
 
-/* Of the outer header of an IPv6 packet. */
+/* DSCP of the outer IPv6 header. */
 static __always_inline __u32 dscp_of(const __u8 *frame)
 {
 	return be16(frame + MRC_OFF_OUTER_CLASS_WORD) >> 6 & 0x3f;

@@ -228,7 +228,7 @@ def dissected(frame: bytes) -> Packet:
 
 def _bth(frame: bytes) -> Packet:
     """Dissect the BTH alone, whatever the lengths in front of it are, and whatever layer Scapy would choose."""
-    bth = BTH()  # called with bytes it would be scapy.contrib.roce's where that is loaded and the opcode is not MRC's
+    bth = BTH()  # BTH(frame) would give the layer of scapy.contrib.roce if that is loaded and the opcode is not MRC's
     bth.dissect(frame[_UDP_END:_BTH_END] + bytes(c.ICRC_BYTES))
     return bth
 
