@@ -91,7 +91,7 @@ def generated_evs(fields: Sequence[GenField], count: int, bits: int = 32) -> NDA
         values = (values << np.uint64(field.width)) | _placed(field, drawn)
     found = values[valid]
     if len(found) < count:
-        raise ConfigError((f"the fields generate {len(found)} EVs, count is {count}",))
+        raise ConfigError((f"the fields generate {len(found)} EVs, {count} are requested",))
     return found[:count].astype(np.uint32)
 
 
