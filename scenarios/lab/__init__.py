@@ -1,1 +1,1 @@
-"""A lab that is up: its owner and children, the files and messages by which everybody else reaches them."""
+"""Manages a lab that is up: its owner and children, and the files and messages through which others reach them."""

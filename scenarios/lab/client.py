@@ -1,6 +1,6 @@
-"""Speaks to the processes of a lab over their unix sockets: the owner, and the engine workers.
+"""Sends requests to the processes of a lab over their unix sockets: the owner, and the engine workers.
 
-One request at a time, one line each way; an error reply becomes an exception of the right kind.
+One request at a time, one line each way; an error reply becomes an exception of the right type.
 """
 
 import logging
@@ -24,23 +24,24 @@ R = TypeVar("R")
 _log = logging.getLogger("spraylab")
 
 QUICK_TIMEOUT_S = 20.0
-"""For requests that take no time themselves; the owner may still be busy with somebody else's (our choice)."""
+"""Timeout of requests that take no time themselves; the owner may still be busy with another client (our choice)."""
 
 WORKER_PATIENCE_S = 1.0
-"""A worker answers within some turns of its engine, each of milliseconds; after this, and as often as it passes, one
-that is stopped is not waited for any longer (our choice)."""
+"""Time for a worker's answer, which needs some turns of its engine, milliseconds each; each time it passes, check
+whether the worker is stopped (our choice).
+"""
 
 WORKER_LOOK_S = 5.0
-"""For a look at what a worker counts: one that has not answered by then hangs (our choice)."""
+"""Timeout of a request for a worker's counters: a worker that has not answered by then hangs (our choice)."""
 
 _ENDING_S = 1.0
-"""Within this a process that has closed its connections is gone (our choice)."""
+"""Time after which a process that closed its connections is gone (our choice)."""
 
 _QUICK = (Status, FaultShow, FaultEvent, Shutdown)
 
 
 class Owner:
-    """The owner of a lab that is up. Use in a `with`."""
+    """A connection to the owner of a lab that is up. Use in a `with`."""
 
     def __init__(self, labdir: LabDir) -> None:
         self._labdir = labdir
@@ -60,7 +61,7 @@ class Owner:
         self._line.__exit__()
 
     def ask(self, request: Request, reply: type[R]) -> R:
-        """What the owner answers. Raises the error that it names."""
+        """Return the owner's answer. Raises the error that it names."""
         timeout_s = QUICK_TIMEOUT_S if isinstance(request, _QUICK) else ANSWER_TIMEOUT_S
         self._has_warned = False
         line = self._line.ask(msgspec.json.encode(request), timeout_s, self._takes_long)
@@ -83,7 +84,7 @@ class Owner:
 
 
 def lab_end(labdir: LabDir) -> str:
-    """What became of a lab whose owner has hung up; empty when it lives and is not at its end."""
+    """State what happened to a lab whose owner has hung up; empty when it lives and is not ending."""
     if not labdir.path.exists():
         return f"lab {labdir.lab!r} was taken down meanwhile"
     if owner_of(labdir) is None:
@@ -97,19 +98,19 @@ def lab_end(labdir: LabDir) -> str:
 
 
 def _quoted(words: str) -> str:
-    """What a process said last: its log goes with the lab, perhaps before anybody could look."""
-    return words and f"; it said last: {words}"
+    """Return a process's last output: its log goes with the lab, perhaps before anybody could look."""
+    return words and f"; its last output: {words}"
 
 
 def _answers(labdir: LabDir) -> bool:
-    """Whether the owner takes connections; it stops that first when it ends."""
+    """Return whether the owner accepts connections; it stops that first when it ends."""
     with suppress(LabStateError), Owner(labdir):
         return True
     return False
 
 
 def not_up(labdir: LabDir) -> str:
-    """Says that a lab is not up, and what is."""
+    """State that a lab is not up, and which labs are."""
     others = [name for name in labs_up(labdir.root) if name != labdir.lab]
     if owner_of(labdir) is not None:
         if labdir.state.exists() and read_state(labdir) is None:
@@ -125,7 +126,7 @@ def not_up(labdir: LabDir) -> str:
 
 
 def _state_of(labdir: LabDir, child: str) -> str:
-    """How a process of the lab that has hung up is; its connections end a moment before it does."""
+    """Return the state of a lab's process that hung up; its connections end a moment before it does."""
     until = time.monotonic() + _ENDING_S
     with Owner(labdir) as owner:
         while True:
@@ -137,19 +138,19 @@ def _state_of(labdir: LabDir, child: str) -> str:
 
 
 def _child_of(labdir: LabDir, name: str) -> ChildState | None:
-    """Which process of a lab has this name, as its files tell; None if they do not."""
+    """Find the process of a lab with this name in its files; None if it is not there."""
     state = read_state(labdir)
     return next((child for child in state.children if child.name == name), None) if state else None
 
 
 class Worker:
-    """One engine worker. Use in a `with`.
+    """A connection to one engine worker. Use in a `with`.
 
     One that is stopped, as by SIGSTOP, is not waited for: that is an error which names the process.
     """
 
     def __init__(self, path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """It has `timeout_s` to answer."""
+        """Prepare a connection; the worker has `timeout_s` to answer."""
         self._path = path
         self._labdir = LabDir(path.parent.name, path.parent.parent)
         self._timeout_s = timeout_s
@@ -169,11 +170,11 @@ class Worker:
         self._line.__exit__()
 
     def ask(self, request: worker.Request) -> dict[str, Any]:
-        """The fields of the worker's reply. Raises `WorkerFailedError`."""
+        """Return the fields of the worker's reply. Raises `WorkerFailedError`."""
         return self.ask_all((request,))[0]
 
     def ask_all(self, requests: Sequence[worker.Request]) -> list[dict[str, Any]]:
-        """The fields of the replies, in order; all requests go at once.
+        """Return the fields of the replies, in order; all requests are sent at once.
 
         Raises `WorkerFailedError` for the first that failed; those behind it are served all the same.
         """
@@ -190,14 +191,14 @@ class Worker:
         return reply
 
     def _require_going(self) -> None:
-        """Raises `WorkerFailedError` when its process is stopped."""
+        """Check that its process is not stopped. Raises `WorkerFailedError`."""
         child = _child_of(self._labdir, self._path.stem)
         self._was_stopped = child is not None and stays_stopped(child.process)
         if child is not None and self._was_stopped:
             raise WorkerFailedError(stopped_text(child.name, child.process))
 
     def _gone(self, seen: str) -> WorkerFailedError:
-        """The cause, as far as the owner knows it, instead of what a broken connection looks like."""
+        """Return the cause, as far as the owner knows it, instead of the broken connection's error."""
         labdir, name = self._labdir, self._path.stem
         try:
             self._require_going()

@@ -1,6 +1,6 @@
-"""Takes a lab down: by asking its owner, or, when that is dead or deaf, by the marks that everything of a lab carries.
+"""Takes a lab down through its owner or, when that is dead or hangs, by the marks that everything of a lab carries.
 
-Touches nothing without the lab's mark: root's own variable on processes, a prefix on namespaces, a folder.
+It touches nothing without the lab's mark: root's own variable on processes, a prefix on namespaces, a folder.
 """
 
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, wait_
 from testbed.kernel.bpf.grace_period import put_back
 
 END_TIMEOUT_S = 60.0
-"""Taking a lab down takes far less; after this the owner is given up and the marks are used."""
+"""Timeout for the owner to take a lab down, which takes far less; after it the marks are used."""
 
 GRACE_S = 3.0
-"""For marked processes between SIGTERM and SIGKILL."""
+"""Time for marked processes between SIGTERM and SIGKILL."""
 
 
 class OwnerEnd(StrEnum):
-    """What became of the lab's owner."""
+    """What happened to the lab's owner."""
 
     ORDERLY = "ended"
     KILLED = "did not answer"
@@ -32,7 +32,7 @@ class OwnerEnd(StrEnum):
 
 @dataclass(frozen=True)
 class Removed:
-    """What was taken away without the owner's help; all empty after an orderly end."""
+    """What was removed without the owner's help; all empty after an orderly end."""
 
     lab: str
     was_up: bool
@@ -44,7 +44,7 @@ class Removed:
 
 
 def take_down(labdir: LabDir) -> Removed:
-    """Leave nothing of the lab; harmless when there is nothing."""
+    """Remove everything of the lab; does no harm when there is nothing."""
     from testbed.emulation.network import remove_leftovers  # loads Mininet, for this alone
 
     owner = _ask_owner(labdir)
@@ -61,7 +61,7 @@ def take_down(labdir: LabDir) -> Removed:
 
 
 def _ask_owner(labdir: LabDir) -> OwnerEnd:
-    """Whether the owner took everything down itself; one that lives and does not answer is killed."""
+    """Return whether the owner took everything down itself; an owner that does not answer is killed."""
     process = owner_of(labdir)
     if process is not None and not is_marked(process, labdir.lab):
         process = None  # a stranger, whatever a file says; neither waited for nor touched

@@ -1,4 +1,4 @@
-"""A whole lab beside its plan: every node read from the kernel, and what is not as planned. Changes nothing."""
+"""Compares a whole lab with its plan: every node as read from the kernel. Changes nothing."""
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import chain
@@ -13,11 +13,11 @@ from testbed.model.ids import NodeId, namespace_name
 from testbed.model.node_config import node_config
 
 PutOn = Mapping[tuple[str, int], Placed]
-"""By node and interface index."""
+"""Programs by node and interface index."""
 
 
 def differences_of(fabric: Fabric, lab: str, put: Callable[[], Iterable[PutOn]]) -> tuple[Difference, ...]:
-    """What differs at any node; `put` tells, before each, what the lab itself has placed on ports by then.
+    """List differences at any node; before each node, `put` returns what the lab itself has placed on ports by then.
 
     Raises KernelError.
     """

@@ -1,6 +1,7 @@
-"""The files of a lab that is up, `/run/spraylab/<lab>/`: their names, the lock, and the state that `down` works from.
+"""Defines the files of a lab that is up, `/run/spraylab/<lab>/`: their names, the lock, and the state that `down`
+uses.
 
-The only place with these names. Refuses to know what a lab is made of.
+No other module has these names. It does not know what a lab consists of.
 """
 
 import fcntl
@@ -22,13 +23,13 @@ RUN_ROOT = Path("/run/spraylab")
 DEFAULT_LAB = "lab"
 
 LOCKS = Path("/proc/locks")
-"""proc_locks(5). An inode's number says nothing without its device: those of all tmpfs are counted from one."""
+"""Format of proc_locks(5). An inode's number needs its device: on every tmpfs, numbers start from one."""
 
 UMASK = 0o022
-"""Of the owner and all that it starts: modes of a lab's files are ours, and not those of whoever calls (our choice)."""
+"""Umask of the owner and all that it starts: the caller's does not apply to a lab's files (our choice)."""
 
 FOLDER_MODE = 0o755
-"""Completion and `detect` read what is up without root; locks and sockets are for root alone."""
+"""Mode of the folder: completion and `detect` read the state without root; locks and sockets are for root alone."""
 
 
 class ChildState(msgspec.Struct, frozen=True):
@@ -39,115 +40,115 @@ class ChildState(msgspec.Struct, frozen=True):
 
 
 class LabState(LabShape, frozen=True):
-    """The content of `state.json`, rewritten whenever a process starts or ends."""
+    """Content of `state.json`, rewritten whenever a process starts or ends."""
 
     children: tuple[ChildState, ...] = ()
 
 
 @dataclass(frozen=True)
 class LabDir:
-    """Where the files of one lab are."""
+    """Paths of one lab's files."""
 
     lab: str
     root: Path = RUN_ROOT
 
     @property
     def path(self) -> Path:
-        """The folder itself."""
+        """The lab's folder."""
         return self.root / self.lab
 
     def command(self, verb: str) -> str:
-        """What a user types to do `verb` to this lab."""
+        """Return the command that does `verb` to this lab."""
         return f"spraylab {verb}" if self.lab == DEFAULT_LAB else f"spraylab {verb} --lab {self.lab}"
 
     @property
     def down_command(self) -> str:
-        """What a user types to take this lab down."""
+        """The command that takes this lab down."""
         return self.command("down")
 
     @property
     def lock(self) -> Path:
-        """Held by the owner as long as it lives."""
+        """Lock that the owner holds as long as it lives."""
         return self.path / "lock"
 
     @property
     def run_lock(self) -> Path:
-        """Held by the one run that may use the lab at a time."""
+        """Lock of the one run that may use the lab at a time."""
         return self.path / "run.lock"
 
     @property
     def state(self) -> Path:
-        """What is up, for other processes."""
+        """State of the lab, for other processes."""
         return self.path / "state.json"
 
     @property
     def socket(self) -> Path:
-        """Where the owner answers."""
+        """Socket of the owner."""
         return self.path / "owner.sock"
 
     @property
     def truth(self) -> Path:
-        """Faults as they were set and cleared."""
+        """Record of faults set and cleared."""
         return self.path / "truth.jsonl"
 
     @property
     def detect(self) -> Path:
-        """Verdicts and localisations as they come."""
+        """Record of verdicts and named links as they come."""
         return self.path / "detect.jsonl"
 
     @property
     def older_detect(self) -> Path:
-        """What came before those and is still kept."""
+        """Earlier verdicts that are still kept."""
         return self.path / "detect.older.jsonl"
 
     @property
     def grace(self) -> Path:
-        """There while the kernel's grace periods are short for this lab."""
+        """File that exists while the kernel's grace periods are short for this lab."""
         return self.path / "grace"
 
     @property
     def bpf(self) -> Path:
-        """Compiled eBPF programs."""
+        """Folder of compiled eBPF programs."""
         return self.path / "bpf"
 
     def log(self, process: str) -> Path:
-        """Diagnostics of one of the lab's processes."""
+        """Return the log of one of the lab's processes."""
         return self.path / f"{process}.log"
 
     def settings(self, process: str) -> Path:
-        """What one of the lab's processes was told at its start."""
+        """Return the settings file of one of the lab's processes."""
         return self.path / f"{process}.settings.json"
 
     def worker_socket(self, index: int) -> Path:
-        """Where an engine worker answers."""
+        """Return the socket of an engine worker."""
         return self.path / f"worker{index}.sock"
 
     def leaf_socket(self, process: str) -> Path:
-        """Where the SprayCheck process of a leaf answers its monitor."""
+        """Return the socket on which a leaf's SprayCheck process answers its monitor."""
         return self.path / f"{process}.sock"
 
     def worker_events(self, index: int) -> Path:
-        """What the agents of a worker report, the latest of it."""
+        """Return the latest reports of a worker's agents."""
         return self.path / f"worker{index}.jsonl"
 
     def worker_older_events(self, index: int) -> Path:
-        """What its agents reported before that and is still kept."""
+        """Return the earlier reports of its agents that are still kept."""
         return self.path / f"worker{index}.older.jsonl"
 
     def worker_event_files(self, workers: int) -> tuple[Path, ...]:
-        """All that the agents of all workers have reported and that is still kept, older first."""
+        """Return all kept reports of all workers' agents, older first."""
         names = (self.worker_older_events, self.worker_events)
         return tuple(name(index) for index in range(workers) for name in names)
 
     def remove(self) -> None:
-        """Delete all of it, and the root when nothing else is in it; harmless when it is gone."""
+        """Delete all of it, and the root when nothing else is in it; does no harm when it is gone."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             self.root.rmdir()
 
 
 def labs_up(root: Path = RUN_ROOT) -> tuple[str, ...]:
-    """Names of the labs that have a folder."""
+    """Return names of the labs that have a folder."""
     return tuple(sorted(path.name for path in root.iterdir() if path.is_dir())) if root.is_dir() else ()
 
 
@@ -185,7 +186,7 @@ def owned(labdir: LabDir) -> Iterator[None]:
 
 @contextmanager
 def busy(labdir: LabDir) -> Iterator[None]:
-    """Be the one run, or the one program, on the lab. Raises `LabStateError` when another is going on."""
+    """Hold the lab for one run or one program. Raises `LabStateError` when another uses it."""
     fd = os.open(labdir.run_lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         if not _locked(fd):
@@ -208,7 +209,7 @@ def write_state(labdir: LabDir, state: LabState) -> None:
 
 
 def read_state(labdir: LabDir) -> LabState | None:
-    """The state, or None when there is none that can be read."""
+    """Return the state, or None when there is none that can be read."""
     try:
         return msgspec.json.decode(labdir.state.read_bytes(), type=LabState)
     except (OSError, msgspec.DecodeError):
@@ -216,7 +217,7 @@ def read_state(labdir: LabDir) -> LabState | None:
 
 
 def owner_of(labdir: LabDir) -> ProcessId | None:
-    """The living owner, by the lock that it holds or the state that it wrote; touches neither."""
+    """Return the living owner, by the lock that it holds or the state that it wrote; changes neither."""
     if (holder := _holder(labdir.lock)) is not None:
         return holder
     state = read_state(labdir)
@@ -224,12 +225,12 @@ def owner_of(labdir: LabDir) -> ProcessId | None:
 
 
 def run_going_on(labdir: LabDir) -> bool:
-    """Whether a run uses the lab just now."""
+    """Return whether a run uses the lab now."""
     return _holder(labdir.run_lock) is not None
 
 
 def _holder(lock: Path) -> ProcessId | None:
-    """Who holds a lock, asked without trying to take it, which could stop somebody else from taking it."""
+    """Return the holder of a lock without trying to take it, which could stop others from taking it."""
     with suppress(OSError, ValueError, IndexError):
         found = lock.stat()
         file = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
@@ -241,7 +242,7 @@ def _holder(lock: Path) -> ProcessId | None:
 
 
 def _make(folder: Path) -> None:
-    """The folder of a lab, for root to write and for others to read, whatever the umask is or was."""
+    """Make the folder of a lab, which root may write and others may read, whatever the umask is or was."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileNotFoundError):  # the previous owner removed them just now

@@ -1,4 +1,4 @@
-"""A unix socket that carries lines, each answered by one. Knows nothing of who answers, or of why nobody does."""
+"""Provides a unix socket that carries lines, each answered by one. It does not know who answers, or why nobody does."""
 
 import os
 import socket
@@ -9,10 +9,10 @@ from pathlib import Path
 from scenarios.errors import ScenariosError
 
 ANSWER_TIMEOUT_S = 120.0
-"""Longer than anything that is asked takes on a slow machine; the other side died silently if this passes."""
+"""Longest time of a request on a slow machine; after it the other side is considered dead."""
 
 PATIENCE_S = 5.0
-"""After this the user hears what is waited for, and every time it passes who waits may look for the cause."""
+"""Time after which the user is told what is awaited, and the caller may look for the cause; repeated."""
 
 
 class LineSocket:
@@ -23,7 +23,7 @@ class LineSocket:
     """
 
     def __init__(self, path: Path, gone: Callable[[str], ScenariosError], patience_s: float | None = None) -> None:
-        """`gone` makes the error of what was seen at the socket: it may look for the cause."""
+        """Prepare a socket; `gone` turns what was seen at the socket into an error, and may look for the cause."""
         self._path = path
         self._gone = gone
         self._patience_s = patience_s or PATIENCE_S
@@ -50,13 +50,13 @@ class LineSocket:
             self._socket = None
 
     def ask(self, line: bytes, timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None) -> bytes:
-        """Send one line, return the line that answers it; `waiting` is called as long as it takes, and may raise."""
+        """Send one line and return its answer; `waiting` is called regularly meanwhile, and may raise."""
         return self.ask_all((line,), timeout_s, waiting)[0]
 
     def ask_all(
         self, lines: Sequence[bytes], timeout_s: float = ANSWER_TIMEOUT_S, waiting: Callable[[], None] | None = None
     ) -> list[bytes]:
-        """Send lines at once, return those that answer them in their order; each may take the time."""
+        """Send lines at once and return their answers in order; each may take the full time."""
         if self._socket is None:
             raise self._gone("is not connected")
         try:

@@ -1,6 +1,6 @@
-"""Mininet's view of a lab that is up: its objects and its CLI, whose `link` and `switch` order faults of the owner.
+"""Provides Mininet's view of a lab that is up: its objects and its CLI, whose `link` and `switch` request faults.
 
-So truth.jsonl has them, `fault show` shows them, and mending puts the routes back.
+So truth.jsonl records them, `fault show` shows them, and clearing them restores the routes.
 """
 
 from scenarios.errors import ScenariosError
@@ -15,30 +15,30 @@ from testbed.model.ids import NodeId
 
 
 class OwnerOutages:
-    """Outages by the lab's fault injector: a link or port is `down`, a switch has a `crash`."""
+    """Outages made by the lab's fault injector: a link or port is `down`, a switch has a `crash`."""
 
     def __init__(self, labdir: LabDir) -> None:
         self._labdir = labdir
 
     def cut(self, target: Outage) -> None:
-        """Set the fault. Raises what the owner refuses with."""
+        """Set the fault. Raises the owner's error."""
         with Owner(self._labdir) as owner:
             owner.ask(FaultSet(str(target), {_word(target): True}), Faults)
 
     def mend(self, target: Outage) -> None:
-        """Clear it, whoever has set it. Raises what the owner refuses with."""
+        """Clear it, whoever has set it. Raises the owner's error."""
         with Owner(self._labdir) as owner:
             owner.ask(FaultClear(str(target), _word(target)), Faults)
 
 
 class LabCLI(FabricCLI):
-    """Mininet's CLI on a lab that is up."""
+    """Run Mininet's CLI on a lab that is up."""
 
     expected = (*FabricCLI.expected, ScenariosError)
 
 
 def mininet_of(labdir: LabDir, fabric: Fabric) -> FabricNet:
-    """Mininet's network object for a lab that is up; its `stop` ends shells only."""
+    """Return Mininet's network object for a lab that is up; its `stop` ends only shells."""
     return FabricNet.adopt(fabric, labdir.lab, OwnerOutages(labdir))
 
 

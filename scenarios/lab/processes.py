@@ -1,4 +1,4 @@
-"""Processes of a lab: started with its mark, bound to their parent's life, found again by mark, never by name.
+"""Starts processes of a lab with its mark, bound to their parent's life, and finds them by mark, never by name.
 
 The mark is an environment variable, so children inherit it and `down` finds them when all files are gone. It holds this
 boot's id, which nobody writes by accident, and counts only where root alone can have put it.
@@ -24,25 +24,25 @@ from testbed.model.ids import namespace_prefix
 from testbed.tools import clean_environment
 
 _ROUNDS = 10
-"""A process that is being ended may start another; one that does so ten times is left to the user."""
+"""Rounds of ending processes: one that is being ended may start another, but after ten it is left to the user."""
 
 _LAST_BYTES = 4096
-"""Of a log, in which its last line is looked for (our choice)."""
+"""Bytes of a log in which its last line is searched (our choice)."""
 
 _STAYS_S = 0.02
-"""A tracer stops a process for less than this to look at it (our choice, with room)."""
+"""Longest time that a tracer stops a process to inspect it (our choice, with room)."""
 
 
 class ProcessId(msgspec.Struct, frozen=True):
-    """A process that cannot be mistaken for a later one with the same number."""
+    """Identity of a process that cannot be confused with a later one with the same number."""
 
     pid: int
     start_ticks: int
-    """Field 22 of /proc/<pid>/stat: clock ticks after boot."""
+    """Start time: field 22 of /proc/<pid>/stat, clock ticks after boot."""
 
 
 def identify(pid: int) -> ProcessId | None:
-    """Who has this number now; None for nobody."""
+    """Return the process that has this number now; None if there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -52,7 +52,7 @@ def identify(pid: int) -> ProcessId | None:
 
 
 def told_end(code: int) -> str:
-    """How a process ended, by its return code as `subprocess` tells it: `exited 1`, `killed by SIGKILL`."""
+    """Return how a process ended, by `subprocess`'s return code: `exited 1`, `killed by SIGKILL`."""
     if code >= 0:
         return f"exited {code}"
     names = {number.value: number.name for number in signal.Signals}
@@ -60,7 +60,7 @@ def told_end(code: int) -> str:
 
 
 def last_words(log: Path) -> str:
-    """The last line of what a process wrote; empty where it wrote nothing, or the file cannot be read."""
+    """Return the last line of a process's log; empty where it wrote nothing, or the file cannot be read."""
     with suppress(OSError), log.open("rb") as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_BYTES))
         lines = [line.strip() for line in file.read().decode(errors="replace").splitlines() if line.strip()]
@@ -69,12 +69,12 @@ def last_words(log: Path) -> str:
 
 
 def is_alive(process: ProcessId) -> bool:
-    """Whether that very process still runs."""
+    """Return whether this process still runs."""
     return identify(process.pid) == process
 
 
 def is_stopped(process: ProcessId) -> bool:
-    """Whether that very process lives but was told to stop, as by Ctrl-Z or a debugger."""
+    """Return whether this process lives but is stopped, as by Ctrl-Z or a debugger."""
     if not is_alive(process):
         return False
     with suppress(OSError):
@@ -83,7 +83,7 @@ def is_stopped(process: ProcessId) -> bool:
 
 
 def stays_stopped(process: ProcessId) -> bool:
-    """Whether it is stopped now and a moment later: one that somebody only looks at goes on at once."""
+    """Return whether it is stopped now and a moment later: one that is only inspected continues at once."""
     if not is_stopped(process):
         return False
     time.sleep(_STAYS_S)
@@ -91,18 +91,18 @@ def stays_stopped(process: ProcessId) -> bool:
 
 
 def stopped_text(name: str, process: ProcessId) -> str:
-    """Says which process of a lab is stopped, and how it goes on."""
+    """State which process of a lab is stopped, and how to continue it."""
     return f"{name} (process {process.pid}) is stopped and does not answer; `kill -CONT {process.pid}` wakes it"
 
 
 def ask_to_end(process: subprocess.Popen[bytes], number: signal.Signals = signal.SIGTERM) -> None:
-    """Send a signal that ends a child of ours; one that is stopped is woken, or it would never hear it."""
+    """Send a signal that ends a child of ours; a stopped child is continued, so that it gets the signal."""
     process.send_signal(number)
     process.send_signal(signal.SIGCONT)
 
 
 def kill(process: ProcessId) -> bool:
-    """End that very process at once; whether it was there and is gone."""
+    """Kill this process at once; return whether it was there and is gone."""
     return _signal(process, signal.SIGKILL) and wait_gone(process, 5.0)
 
 
@@ -132,14 +132,14 @@ def spawn(
             start_new_session=True,  # a Ctrl-C at the terminal is the owner's to handle, not its children's
         )
     except FileNotFoundError as error:
-        raise EnvironmentLackingError(f"{command[0]} is missing; `spraylab doctor` tells what to install") from error
+        raise EnvironmentLackingError(f"{command[0]} is missing; `spraylab doctor` says what to install") from error
     finally:
         if log is not None:
             log.close()
 
 
 def marked(lab: str) -> tuple[ProcessId, ...]:
-    """All processes with the lab's mark, except this one and those it descends from."""
+    """Return all processes with the lab's mark, except this one and its ancestors."""
     own = set(_ancestry(os.getpid()))
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     found = (identify(pid) for pid in pids if pid not in own)
@@ -147,7 +147,7 @@ def marked(lab: str) -> tuple[ProcessId, ...]:
 
 
 def is_marked(process: ProcessId, lab: str) -> bool:
-    """Whether that very process has the lab's mark, and who asks, root, gave it.
+    """Return whether this process has the lab's mark, set by the caller's user, root.
 
     Another user can set a variable, but is neither root nor can go into a namespace of the lab.
     """
@@ -159,13 +159,13 @@ def is_marked(process: ProcessId, lab: str) -> bool:
 
 
 def _is_ours(pid: int) -> bool:
-    """Whether it belongs to who asks throughout: real, effective, saved and file system's user."""
+    """Return whether it belongs entirely to the caller's user: real, effective, saved and file system's user."""
     lines = Path(f"/proc/{pid}/status").read_text().splitlines()
     return next(line.split()[1:] for line in lines if line.startswith("Uid:")) == [str(os.geteuid())] * 4
 
 
 def _is_inside(pid: int, lab: str) -> bool:
-    """Whether it is in a network namespace of the lab, as what `exec` has started under another user."""
+    """Return whether it is in a network namespace of the lab, like a program that `exec` started as another user."""
     inside = os.stat(f"/proc/{pid}/ns/net")
     return any(os.path.samestat(inside, namespace_path(name).stat()) for name in namespaces(namespace_prefix(lab)))
 
@@ -181,7 +181,7 @@ def _ancestry(pid: int) -> Iterable[int]:
 
 
 def end(processes: Iterable[ProcessId], grace_s: float) -> tuple[ProcessId, ...]:
-    """Ask politely, wait, then kill; returns those that had to be killed."""
+    """Send SIGTERM, wait, then kill; return those that had to be killed."""
     waiting = [process for process in processes if _signal(process, signal.SIGTERM)]
     for process in waiting:
         _signal(process, signal.SIGCONT)  # a stopped one hears nothing else
@@ -192,7 +192,7 @@ def end(processes: Iterable[ProcessId], grace_s: float) -> tuple[ProcessId, ...]
 
 
 def end_marked(lab: str, grace_s: float) -> int:
-    """End everything with the lab's mark, also what is started meanwhile; returns how many processes that were."""
+    """End everything with the lab's mark, also what is started meanwhile; return how many processes there were."""
     ended: set[ProcessId] = set()
     for _ in range(_ROUNDS):
         found = marked(lab)
@@ -204,7 +204,7 @@ def end_marked(lab: str, grace_s: float) -> int:
 
 
 def wait_gone(process: ProcessId, deadline_s: float) -> bool:
-    """Wait until a process is gone; False when it outlived the deadline."""
+    """Wait until a process is gone; return False when it outlived the deadline."""
     _wait_gone((process,), deadline_s)
     return not is_alive(process)
 

@@ -1,6 +1,6 @@
-"""What is said to the lab's owner over its unix socket, and what it answers: one JSON object a line.
+"""Defines the requests to the lab's owner over its unix socket, and its answers: one JSON object per line.
 
-Only the words: `scenarios.lab.client` speaks them, `scenarios.lab.owner.process` answers.
+`scenarios.lab.client` sends them, `scenarios.lab.owner.process` answers.
 """
 
 from enum import StrEnum
@@ -22,12 +22,13 @@ class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_fiel
 
 
 class Status(_Request, frozen=True, tag="status"):
-    """What is up: `LabStatus`."""
+    """Ask what is up: `LabStatus`."""
 
 
 class FaultSet(_Request, frozen=True, tag="fault_set"):
-    """Put faults on every direction that `target` selects, zero takes them away: `Faults` that went for it, with their
-    last counters, and those of the order that are now in force, with what its timelines will do next.
+    """Put faults on every direction that `target` selects; zero removes them. Reply: `Faults` that were replaced,
+    with their last counters, and those of the order that are now in force, with the next steps of its
+    timelines.
 
     `words` are those of `faults.order`. The same `seed` chooses and hits the same; None draws one. What is `leased`
     is cleared when the connection that asked for it ends.
@@ -42,12 +43,12 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
 
 
 class FaultShow(_Request, frozen=True, tag="fault_show"):
-    """All faults in force, with counters of this moment, and all timelines: `Faults`."""
+    """List all faults in force, with current counters, and all timelines: `Faults`."""
 
 
 class FaultClear(_Request, frozen=True, tag="fault_clear"):
-    """Take faults away, of one target or (None) all, of one kind or (None) all: `Faults` with their last counters,
-    and what their timelines could not do.
+    """Remove faults, of one target or (None) all, of one kind or (None) all. Reply: `Faults` with their last
+    counters, and failures of their timelines.
 
     `leased`: only those that this connection has leased.
     """
@@ -58,17 +59,17 @@ class FaultClear(_Request, frozen=True, tag="fault_clear"):
 
 
 class FaultEvent(_Request, frozen=True, tag="fault_event"):
-    """Something has happened that timelines may wait for: `Faults`."""
+    """Report an event that timelines may wait for: `Faults`."""
 
     event: str
     mono_ns: int | None = None
-    """When, by the monotonic clock; None: now."""
+    """Monotonic time of the event; None: now."""
     coming: bool = False
-    """It has not happened yet: what is to be in force from then on is set now."""
+    """Whether it is still to come: faults that must be in force from then on are set now."""
 
 
 class CaptureStart(_Request, frozen=True, tag="capture_start"):
-    """Record both ends of the links that `links` select into a folder: `Captures` that are running now.
+    """Record both ends of the links that `links` select into a folder. Reply: `Captures` that are running now.
 
     Of each packet `snaplen` bytes. All files together take `most_bytes`, in equal shares; one that has its share ends.
 
@@ -78,65 +79,65 @@ class CaptureStart(_Request, frozen=True, tag="capture_start"):
     links: tuple[str, ...]
     folder: str
     invoker: Invoker | None
-    """With whose rights the files are made; None: root's."""
+    """User with whose rights the files are made; None: root's."""
     leased: bool = False
     snaplen: int = SNAPLEN_BYTES
     most_bytes: int = MOST_BYTES
 
 
 class CaptureStop(_Request, frozen=True, tag="capture_stop"):
-    """End the captures into a folder, or (None) all that nobody has leased: `Captures` with what they got."""
+    """End the captures into a folder, or (None) all that nobody has leased. Reply: `Captures` with their counts."""
 
     folder: str | None = None
 
 
 class Measuring(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What SprayCheck is started for."""
+    """Settings with which SprayCheck is started."""
 
     min_rate: str = "1%"
     """Smallest drop rate that must not be missed."""
     copies: int = 1
     """Entropy values per path."""
     narrow: bool = False
-    """Counters of 16 bits; fixed for the life of a lab."""
+    """Whether counters have 16 bits; fixed for the life of a lab."""
     one: bool = False
-    """A leaf measures one of its flows at a time."""
+    """Whether a leaf measures one of its flows at a time."""
     reset_s: float = 60.0
-    """How often a leaf forgets whose turn it was."""
+    """Time after which a leaf forgets whose turn it was."""
     act: bool = False
-    """Links that are named become denied."""
+    """Whether named links become denied."""
     expectation: str = "uniform"
-    """Whose accusations are acted on."""
+    """Expectation whose accusations deny links."""
     lift_after: int = 0
-    """A denied link is allowed again after so many probes in a row that were answered; 0: never by itself."""
+    """Answered probes in a row after which a denied link is allowed again; 0: never by itself."""
     priority_bps: int = 0
     """Rate of every uplink, at which measured packets go first; 0: neither."""
     run_tests: int = LEAST_TESTS
-    """Tests among which the false alarms of a run are divided, by what senders declare."""
+    """Number of tests that share the false-positive rate of a run, by what senders declare."""
     per_leaf: bool = False
-    """Every leaf has a process of its own inside its namespace, and the monitor one."""
+    """Whether every leaf has its own process inside its namespace, and the monitor one."""
 
 
 class NewEpoch(_Request, frozen=True, tag="new_epoch"):
-    """Make SprayCheck ready for a run; a number that no earlier run of this lab has used: `Epoch`."""
+    """Prepare SprayCheck for a run. Reply: `Epoch`, a number that no earlier run of this lab has used."""
 
     measuring: Measuring = Measuring()
 
 
 class Deny(_Request, frozen=True, tag="deny"):
-    """Keep all queue pairs off every direction that `target` selects: `Denials`, all there are then."""
+    """Stop all queue pairs from using every direction that `target` selects. Reply: all `Denials`."""
 
     target: str
 
 
 class Allow(_Request, frozen=True, tag="allow"):
-    """Let them use it again, or (None) everything: `Denials`, those that are left."""
+    """Allow them again, or (None) everything. Reply: the remaining `Denials`."""
 
     target: str | None = None
 
 
 class DenyShow(_Request, frozen=True, tag="deny_show"):
-    """What is denied: `Denials`."""
+    """List what is denied: `Denials`."""
 
 
 class Check(_Request, frozen=True, tag="check"):
@@ -144,7 +145,7 @@ class Check(_Request, frozen=True, tag="check"):
 
 
 class Shutdown(_Request, frozen=True, tag="shutdown"):
-    """Take the lab down: `Done`, then the owner ends."""
+    """Take the lab down. Reply: `Done`, then the owner ends."""
 
 
 Request = (
@@ -170,7 +171,7 @@ class FaultState(msgspec.Struct, frozen=True):
     link: str
     kind: str
     requested: float | None
-    """Drop rate asked for, as a fraction; None for kinds that drop nothing on purpose."""
+    """Requested drop rate, as a fraction; None for kinds that drop nothing on purpose."""
     in_force: float | None
     """Drop rate that the kernel holds; None also when it was removed."""
     mechanism: str
@@ -180,46 +181,46 @@ class FaultState(msgspec.Struct, frozen=True):
     seen: int
     """Packets of this direction since the fault is in force."""
     dropped: int
-    """Of those, dropped by it."""
+    """Packets that the fault dropped."""
     dropped_writes: int | None
-    """Of those, MRC requests (not SACKs); None when the mechanism cannot tell."""
+    """Dropped MRC requests (not SACKs); None when the mechanism does not count them."""
     fault: str = ""
-    """Tells the faults of one direction apart: the word, and the packets it looks at."""
+    """Name that distinguishes the faults of one direction: the word, and the packets it affects."""
     hit: int | None = None
-    """Packets it did something to; None when the mechanism cannot tell."""
+    """Packets that it affected; None when the mechanism does not count them."""
     dropped_reverse: int | None = None
-    """Lost in the other direction, at a port that is shut."""
+    """Packets lost in the other direction, at a port that is shut."""
     overlimits: int = 0
-    """How often a rate limit made a packet wait."""
+    """Number of packets that a rate limit delayed."""
     seed: int | None = None
-    """Fixes which packets are hit; None when the mechanism leaves that to the kernel."""
+    """Seed of which packets are hit; None when the mechanism leaves that to the kernel."""
     requested_text: str = ""
-    """What was asked for, for people: `1%`, `10ms`."""
+    """The requested amount, for people: `1%`, `10ms`."""
     in_force_text: str = ""
-    """What the kernel holds, `nothing` or `removed`; as asked for, if it is the same within the kernel's step."""
+    """What the kernel holds, `nothing` or `removed`; the request, if it is equal up to the kernel's resolution."""
 
 
 class FaultPlanned(msgspec.Struct, frozen=True):
-    """What a timeline will do next, at a time, at an event, or at whichever comes first."""
+    """The next step of a timeline, at a time, at an event, or at whichever comes first."""
 
     link: str
     kind: str
     fault: str
-    """The word, and the packets it looks at, as in `FaultState`."""
+    """The word, and the packets it affects, as in `FaultState`."""
     requested_text: str
     act: str
     """`set` or `clear`."""
     in_s: float | None
-    """None while it waits for an event only."""
+    """Monotonic time; None while it waits only for an event."""
     at: str | None
-    """The same by the clock."""
+    """Clock time of the step."""
     event: str | None
     """`traffic` or `detected`; None when it waits for no event."""
     by: str
 
 
 class FaultFailed(msgspec.Struct, frozen=True):
-    """What could not be done when its time came, or be put back."""
+    """A step that failed at its time, or a fault that could not be put back."""
 
     link: str
     fault: str
@@ -228,7 +229,7 @@ class FaultFailed(msgspec.Struct, frozen=True):
     error: str
 
     def __str__(self) -> str:
-        """As one line."""
+        """Return it as one line."""
         return f"{self.act} {self.link} {self.fault}: {self.error}"
 
 
@@ -241,14 +242,14 @@ class CaptureState(msgspec.Struct, frozen=True):
     file: str
     since: str
     captured: int | None = None
-    """None while it is running, or when tcpdump did not get to say."""
+    """Packets recorded; None while it is running, or when tcpdump reported no number."""
     dropped: int | None = None
     snaplen: int = SNAPLEN_BYTES
-    """Bytes of each packet that it holds."""
+    """Bytes of each packet that it holds, at most."""
     full: bool = False
-    """It ended before it was told to, since it had its share of bytes."""
+    """Whether it ended by itself, because it reached its share of bytes."""
     ended: str = ""
-    """`killed by SIGKILL`, `exited 1`: how it ended, if not as it was meant to."""
+    """How it ended, if not as intended: `killed by SIGKILL`, `exited 1`."""
 
 
 RUNNING = "running"
@@ -264,40 +265,40 @@ class ChildStatus(msgspec.Struct, frozen=True):
     state: str
     """`running`, or `exited 1`, `killed by SIGKILL`."""
     node: str = ""
-    """In whose network namespace it runs; empty: in none of the lab's."""
+    """Node in whose network namespace it runs; empty: in none of the lab's."""
 
 
 class LabStatus(LabShape, frozen=True):
-    """What is up."""
+    """The lab's state."""
 
     epoch: int
-    """Of the latest run; 0 before the first."""
+    """Number of the latest run; 0 before the first."""
     children: tuple[ChildStatus, ...]
     faults: tuple[FaultState, ...]
     captures: tuple[CaptureState, ...]
     code: SourceCode | None = None
     """The copy of the program that the lab runs."""
     planned: tuple["FaultPlanned", ...] = ()
-    """What timelines of faults will do next; so a flap is there in its open phase, too."""
+    """Next steps of all timelines of faults, including flaps in their open phase."""
     expectation: str | None = None
-    """Whose verdicts decide, of the latest run; None before the first."""
+    """Expectation that decides in the latest run; None before the first."""
 
 
 class Faults(msgspec.Struct, frozen=True):
-    """Faults asked for."""
+    """Reply with faults."""
 
     faults: tuple[FaultState, ...]
     planned: tuple[FaultPlanned, ...] = ()
     failed: tuple[FaultFailed, ...] = ()
-    """What a timeline could not do when its time came."""
+    """Steps of timelines that failed at their time."""
 
 
 class Captures(msgspec.Struct, frozen=True):
-    """Captures asked for."""
+    """Reply with captures."""
 
     captures: tuple[CaptureState, ...]
     going_on: tuple[CaptureState, ...] = ()
-    """Those that were left alone, because a run has leased them."""
+    """Captures that were left alone, because a run has leased them."""
 
 
 class DenialState(msgspec.Struct, frozen=True):
@@ -310,32 +311,32 @@ class DenialState(msgspec.Struct, frozen=True):
 
 
 class Denials(msgspec.Struct, frozen=True):
-    """Denials asked for."""
+    """Reply with denials."""
 
     denials: tuple[DenialState, ...]
 
 
 class Epoch(msgspec.Struct, frozen=True):
-    """A fresh epoch."""
+    """Reply with a new epoch."""
 
     epoch: int
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """A lab beside its plan."""
+    """Comparison of a lab with its plan."""
 
     nodes: int
-    """Nodes that were read."""
+    """Number of nodes that were read."""
     differences: tuple[Difference, ...]
-    """What is not as planned, and was not done by the lab."""
+    """Differences from the plan that the lab did not make."""
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Nothing to tell."""
+    """Reply without content."""
 
 
 class Blame(StrEnum):
-    """Whose error it is; decides the exit code in the end."""
+    """Type of an error; it decides the exit code."""
 
     USAGE = "usage"
     ENVIRONMENT = "environment"
@@ -344,7 +345,7 @@ class Blame(StrEnum):
 
     @property
     def error(self) -> type[ScenariosError]:
-        """The error that the asking side raises."""
+        """Return the error that the client raises."""
         return _ERRORS[self]
 
 
@@ -357,14 +358,14 @@ _ERRORS: dict[Blame, type[ScenariosError]] = {
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """Why a request was not served."""
+    """Reason why a request failed."""
 
     error: str
     blame: Blame
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """One reply line: a result or a refusal."""
+    """Encode one reply line: a result or an error."""
 
     result: msgspec.Raw = msgspec.Raw(b"{}")
     refusal: Refusal | None = None

@@ -1,4 +1,4 @@
-"""Which lab it is and how large: the head of all that its owner tells of it, by file or over its socket."""
+"""Identifies a lab and its size: the head of all that its owner reports, by file or over its socket."""
 
 import msgspec
 
@@ -7,7 +7,7 @@ from testbed.model.fabric import Fabric, FabricSpec
 
 
 class LabShape(msgspec.Struct, frozen=True):
-    """What does not change while a lab is up."""
+    """The properties that do not change while a lab is up."""
 
     lab: str
     owner: ProcessId
@@ -23,7 +23,7 @@ class LabShape(msgspec.Struct, frozen=True):
     """Hosts that move packets by Scapy."""
 
     def fabric(self) -> Fabric:
-        """The fabric that is up."""
+        """Return the fabric that is up."""
         spec = FabricSpec(
             self.planes, self.leaves, self.spines, self.hosts_per_leaf, mtu=self.mtu, host_stack=self.host_stack
         )

@@ -1,1 +1,1 @@
-"""The owner of a lab: its process, what it keeps (faults, denials, captures), and how it answers."""
+"""Implements the owner of a lab: its process, its state (faults, denials, captures), and its answers."""

@@ -1,4 +1,4 @@
-"""Asks engine workers from the owner, all at once and without waiting for any: one may hang."""
+"""Sends requests from the owner to engine workers, all at once and without blocking: one may hang."""
 
 import os
 import socket
@@ -18,18 +18,19 @@ from scenarios.lab.processes import stopped_text
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 
 WORKERS_WITHIN_S = 4.0
-"""All workers together answer within this, or the request fails (our choice): who asked hears which one hangs before a
-client would call the owner slow (`PATIENCE_S`)."""
+"""Timeout of a request to all workers (our choice): it is shorter than a client's `PATIENCE_S`, so that the client
+learns which worker hangs.
+"""
 
 ENDING_S = 1.0
-"""Within this a process that has closed its connections is gone, and how it ended is known (our choice)."""
+"""Time after which a process that closed its connections is gone, and its end is known (our choice)."""
 
 StatusOf = Callable[[str], ChildStatus]
-"""Shows by name how a process of the lab is."""
+"""Returns the state of a lab's process by name."""
 
 
 class Exchange:
-    """One request to a worker and its reply, over a connection of its own that never blocks. Use in a `with`."""
+    """One request to a worker and its reply, over its own connection that never blocks. Use in a `with`."""
 
     def __init__(self, path: Path, line: bytes) -> None:
         self._path = path
@@ -39,7 +40,7 @@ class Exchange:
         self._link = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
 
     def __enter__(self) -> "Exchange":
-        """Nothing is sent yet."""
+        """Prepare a request; nothing is sent yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -47,7 +48,7 @@ class Exchange:
         self._link.close()
 
     def reply(self) -> bytes | None:
-        """The line that answers; None while it has not come. Raises OSError when the other side is gone."""
+        """Return the answer; None while it has not come. Raises OSError when the other side is gone."""
         with suppress(BlockingIOError):  # also from `connect`, when many wait there already
             if not self._connected:
                 self._link.connect(os.fspath(self._path))
@@ -64,7 +65,7 @@ class Exchange:
 
 
 def require_running(worker: ChildStatus) -> None:
-    """Raises `WorkerFailedError` for one that is stopped or has ended."""
+    """Check that the worker runs. Raises `WorkerFailedError` for one that is stopped or has ended."""
     if worker.state == STOPPED:
         raise WorkerFailedError(stopped_text(worker.name, worker.process))
     if worker.state != RUNNING:
@@ -74,7 +75,7 @@ def require_running(worker: ChildStatus) -> None:
 def replies_of(
     labdir: LabDir, indexes: Iterable[int], request: Request, status_of: StatusOf
 ) -> Steps[list[dict[str, Any]]]:
-    """Ask these workers at once; the fields of their replies, in order.
+    """Send requests to these workers at once; return the fields of their replies, in order.
 
     Raises `WorkerFailedError` as soon as one is stopped, has ended, refuses or has not answered in time.
     """
@@ -104,7 +105,7 @@ def _reply(path: Path, request: Request, status_of: StatusOf, until: float) -> S
 
 
 def _waited(worker: ChildStatus, why: str, until: float) -> Steps[None]:
-    """One wait. Raises `WorkerFailedError` when there is nothing to wait for any longer."""
+    """Wait once. Raises `WorkerFailedError` when there is nothing left to wait for."""
     require_running(worker)
     if time.monotonic() > until:
         raise WorkerFailedError(f"{worker.name} (process {worker.process.pid}) {why}")

@@ -1,4 +1,4 @@
-"""Whether the file of a capture that has ended holds what tcpdump counted: tcpdump does not notice a full disk."""
+"""Checks whether the file of a finished capture holds what tcpdump counted: tcpdump does not notice a full disk."""
 
 from pathlib import Path
 
@@ -7,11 +7,11 @@ from scenarios.lab.protocol import CaptureState
 from scenarios.lab.start.disk_room import full_disk_text
 
 _LEAST_PACKET_BYTES = 70
-"""In a pcap file: its record's header of 16 bytes (pcap-savefile(5)), Ethernet and IPv6."""
+"""Least bytes per packet in a pcap file: its record's header of 16 bytes (pcap-savefile(5)), Ethernet and IPv6."""
 
 
 def flaw_of(capture: CaptureState) -> str | None:
-    """Why the file of a capture that has ended is not what it should be; tcpdump itself does not notice a full disk."""
+    """State why the file of a finished capture is wrong; tcpdump itself does not notice a full disk."""
     from results.captures.any_format import packets_in
 
     end, file = f"{capture.link} at {capture.node}", Path(capture.file)
@@ -33,7 +33,7 @@ def flaw_of(capture: CaptureState) -> str | None:
 
 
 def is_doubtful(capture: CaptureState) -> bool:
-    """Whether the packets of its file should be counted: the disk is full, or the file too short for them."""
+    """Return whether the packets of its file should be counted: the disk is full, or the file too short for them."""
     file = Path(capture.file)
     if capture.captured is None or not file.exists() or full_disk_text(file.parent):
         return True

@@ -1,6 +1,6 @@
-"""The captures that are running in a lab: one tcpdump an end of a link, started in its namespace, ended by SIGINT.
+"""Runs the captures of a lab: one tcpdump per end of a link, started in its namespace, ended by SIGINT.
 
-Owned by the lab's owner; a capture is running only once tcpdump has said that it listens.
+The lab's owner runs them; a capture counts as running only once tcpdump reports that it listens.
 """
 
 import signal
@@ -36,17 +36,17 @@ END_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class CaptureSize:
-    """How much is recorded."""
+    """Limits of what is recorded."""
 
     snaplen: int = SNAPLEN_BYTES
-    """Bytes of each packet."""
+    """Bytes per packet, at most."""
     most_bytes: int = MOST_BYTES
-    """Of all files of an order together."""
+    """Most bytes of all files of an order."""
 
 
 @dataclass(frozen=True)
 class CapturePlace:
-    """Where files go, and with whose rights they are made; None: root's."""
+    """Folder of the files, and the user with whose rights they are made; None: root's."""
 
     folder: Path
     invoker: Invoker | None = None
@@ -57,14 +57,14 @@ class _Running:
     end: CaptureEnd
     file: Path
     said: Path
-    """What tcpdump writes to stderr."""
+    """File of tcpdump's stderr."""
     since: str
     client: int | None
-    """Whose lease it ends with; None: it goes on until somebody stops it."""
+    """Client whose lease it ends with; None: it runs until somebody stops it."""
     process: subprocess.Popen[bytes]
     snaplen: int
     packets: int
-    """After so many it ends by itself."""
+    """Packets after which it ends by itself."""
 
     def state(self) -> CaptureState:
         counts, code = counts_from(self.said.read_bytes()), self.process.poll()
@@ -97,7 +97,7 @@ class Captures:
         client: int | None = None,
         size: CaptureSize | None = None,
     ) -> tuple[CaptureState, ...]:
-        """Record `ends` into a folder; all of them or none. `client` has leased them.
+        """Record `ends` into a folder, all of them or none; `client` leases them.
 
         Raises `UsageError` for a file that is being written already, `EnvironmentLackingError` without tcpdump or room.
         """
@@ -125,17 +125,17 @@ class Captures:
         return tuple(capture.state() for capture in fresh)
 
     def stop(self, folder: Path | None) -> tuple[CaptureState, ...]:
-        """End the captures into `folder`, or all that nobody has leased; they say what they got."""
+        """End the captures into `folder`, or all that nobody has leased; return their counts."""
         if folder is None:
             return self._end([capture for capture in self._running if capture.client is None])
         return self._end([capture for capture in self._running if capture.file.parent == folder])
 
     def left(self, client: int) -> None:
-        """A client is gone, and what it has leased with it."""
+        """End what a client that is gone has leased."""
         self._end([capture for capture in self._running if capture.client == client])
 
     def end(self) -> None:
-        """End all."""
+        """End all captures."""
         self._end(self._running)
 
     def _end(self, ended: list[_Running]) -> tuple[CaptureState, ...]:
@@ -155,7 +155,7 @@ class Captures:
         return states
 
     def states(self) -> tuple[CaptureState, ...]:
-        """What is running."""
+        """Return the running captures."""
         return tuple(capture.state() for capture in self._running)
 
     def _spawn(self, end: CaptureEnd, place: CapturePlace, client: int | None, size: CaptureSize) -> _Running:
@@ -177,7 +177,7 @@ class Captures:
 
 @contextmanager
 def _writing(place: CapturePlace) -> Iterator[None]:
-    """Inside the body files are made with the user's rights. Raises `EnvironmentLackingError` where that fails."""
+    """Make files with the user's rights inside the body. Raises `EnvironmentLackingError` where that fails."""
     try:
         with rights_of(place.invoker):
             yield
@@ -192,7 +192,7 @@ def _wait_listening(capture: _Running) -> None:
             if b"No such file" in said and b"tcpdump" in said:
                 raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
             words = last_words(capture.said)
-            ended = f"ended before it recorded: {told_end(code)}" + (words and f"; it said last: {words}")
+            ended = f"ended before it recorded: {told_end(code)}" + (words and f"; its last output: {words}")
             raise OwnerFailedError(f"tcpdump on {capture.end.port} {ended}")
         if time.monotonic() > until:
             full = full_disk_text(capture.said.parent)

@@ -1,6 +1,6 @@
-"""The controller's denylist: links that no queue pair may use, by hand or because SprayCheck named them.
+"""Keeps the controller's denylist: links that no queue pair may use, by hand or because SprayCheck named them.
 
-Owns the list; the engine workers know which entropy values cross a link. Every change is written beside the verdicts.
+The engine workers know which entropy values cross a link. Every change is recorded beside the verdicts.
 """
 
 import logging
@@ -30,10 +30,10 @@ R = TypeVar("R")
 _log = logging.getLogger(__name__)
 
 LOOK_EVERY_S = 0.05
-"""How often SprayCheck's records are read while it may deny (our choice)."""
+"""Interval at which SprayCheck's records are read while it may deny (our choice)."""
 
 AGAIN_S = 1.0
-"""Between two tries to tell a worker what it may not have heard (our choice)."""
+"""Time between two attempts to inform a worker that may have missed a change (our choice)."""
 
 BY_DETECTOR = "spraycheck"
 BY_PROBES = "probes"
@@ -41,17 +41,17 @@ BY_PROBES = "probes"
 
 @dataclass(frozen=True)
 class Acting:
-    """Whose accusations deny links."""
+    """Expectation whose accusations deny links."""
 
     epoch: int
-    """The run that asked for it; what other runs said is not acted on."""
+    """The run that requested it; accusations of other runs are ignored."""
     expectation: str
     lift_after: int = 0
-    """Probes in a row, all answered, after which a link that SprayCheck named is allowed again; 0: never by itself."""
+    """Answered probes in a row after which a link that SprayCheck named is allowed again; 0: never by itself."""
 
 
 class Denials:
-    """Links denied now. What is asked of workers is pending work: `run` goes on with it."""
+    """The links denied now. Requests to workers are pending work: `run` continues them."""
 
     def __init__(self, labdir: LabDir, fabric: Fabric, workers: int, status_of: StatusOf) -> None:
         self._labdir = labdir
@@ -59,25 +59,25 @@ class Denials:
         self._workers = range(workers)
         self._status_of = status_of
         self._unsure = set[int]()
-        """Workers that may have another list: one did not answer, and the change was taken back."""
+        """Workers that may have another list: one did not answer, and the change was undone."""
         self._again_s = 0.0
         self._works = Works()
-        """Changes, one at a time: each begins from what the one before has left."""
+        """Changes, one at a time: each begins from the result of the one before."""
         self._denied: dict[DirectedLink, DenialState] = {}
         self._acting: Acting | None = None
         self._records = Tail(labdir.detect, labdir.older_detect)
         self._trials = Trials()
         self._lifted: set[str] = set()
-        """In this epoch: what is said of them there rests on what was before."""
+        """Links allowed in this epoch: accusations of them rest on earlier losses."""
         self.epoch = 0
-        """Of the latest run; changes are recorded under it."""
+        """Number of the latest run; changes are recorded under it."""
 
     def states(self) -> tuple[DenialState, ...]:
-        """All that is denied."""
+        """Return everything that is denied."""
         return tuple(self._denied.values())
 
     def act_on(self, acting: Acting | None) -> Pending[None]:
-        """Deny what SprayCheck accuses from here on, or leave that be; over when the workers know what to probe."""
+        """Deny what SprayCheck accuses from here on, or stop that; done when the workers know what to probe."""
         self._records.skip()
         self._acting = acting
         self._lifted.clear()
@@ -88,7 +88,7 @@ class Denials:
             yield from self._put(self._denied)
 
     def deny(self, target: str, by: str) -> Pending[tuple[DenialState, ...]]:
-        """Deny every direction that `target` selects; all that is denied then.
+        """Deny every direction that `target` selects; return everything denied then.
 
         Raises `UnknownNameError`, `UsageError` for links to hosts; the work raises `WorkerFailedError`.
         """
@@ -107,7 +107,7 @@ class Denials:
         return self.states()
 
     def allow(self, target: str | None, by: str) -> Pending[tuple[DenialState, ...]]:
-        """Allow what `target` selects again, or (None) everything; what is still denied then. Raises as `deny`."""
+        """Allow what `target` selects again, or (None) everything; return what is still denied. Raises as `deny`."""
         return self._begun(self._allow(None if target is None else parse_link(target, self._fabric), by))
 
     def _allow(self, ways: Sequence[DirectedLink] | None, by: str) -> Steps[tuple[DenialState, ...]]:
@@ -123,7 +123,7 @@ class Denials:
         return work
 
     def due_in_s(self) -> float | None:
-        """Seconds until `run` has something to do; None when nothing is planned."""
+        """Return seconds until `run` has something to do; None when nothing is planned."""
         if self._works:
             return STEP_S
         if self._acting is not None:
@@ -131,7 +131,7 @@ class Denials:
         return AGAIN_S if self._unsure else None
 
     def run(self) -> None:
-        """Deny what has been accused since, allow what has proved itself; failures are logged, none is raised."""
+        """Deny newly accused links, allow links that passed their probes; failures are logged, none is raised."""
         if self._acting is not None:
             for said in self._fresh_accusations():
                 if (said.epoch, said.expectation) == (self._acting.epoch, self._acting.expectation):
@@ -143,7 +143,7 @@ class Denials:
         self._works.run()
 
     def _fresh_accusations(self) -> list[Localize]:
-        """What SprayCheck has accused since; a line that cannot be read is logged."""
+        """Return SprayCheck's new accusations; a line that cannot be read is logged."""
         try:
             return list(accusations_in(self._records.fresh()))
         except RecordError as error:
@@ -180,7 +180,7 @@ class Denials:
             _log.error("deny %s: %s", link, error)
 
     def _put(self, wanted: dict[DirectedLink, DenialState]) -> Steps[None]:
-        """Tell all workers, then believe it; a worker that fails ends its runs by itself.
+        """Inform all workers, then apply the change; a worker that fails ends its runs by itself.
 
         Raises `WorkerFailedError`; then what was denied before holds, and those that have heard otherwise hear that.
         """
@@ -197,7 +197,7 @@ class Denials:
         self._unsure.clear()
 
     def _assure(self) -> Steps[None]:
-        """Tell workers that may have another list what is denied, as soon as they run."""
+        """Inform workers that may have another list, as soon as they run."""
         if not self._unsure or time.monotonic() < self._again_s:
             return
         self._again_s = time.monotonic() + AGAIN_S
@@ -209,7 +209,7 @@ class Denials:
                         return
                     self._unsure.discard(index)
                 except ScenariosError as error:
-                    _log.error("tell what is denied: %s", error)
+                    _log.error("inform workers of denied links: %s", error)
 
     def _status(self, index: int) -> ChildStatus:
         return self._status_of(worker_name(index))
@@ -218,14 +218,14 @@ class Denials:
         return SetDenied(tuple(map(_denied_link, denied)), self._probed(denied))
 
     def _probed(self, denied: Mapping[DirectedLink, DenialState] | None = None) -> tuple[DeniedLink, ...]:
-        """Those of denied links (by default now) that are probed: what hands have denied, hands allow again."""
+        """Return denied links (by default of now) that are probed; links denied by hand are allowed by hand."""
         if self._acting is None or not self._acting.lift_after:
             return ()
         links = self._denied if denied is None else denied
         return tuple(_denied_link(way) for way, state in links.items() if state.by == BY_DETECTOR)
 
     def _note(self, event: str, way: DirectedLink, by: str) -> None:
-        """Write a change down; without room it is in force all the same."""
+        """Record a change; without disk room it is in force all the same."""
         try:
             with EventLog(self._labdir.detect) as log:
                 log.write(event, "controller", {"epoch": self.epoch, "link": str(way), "by": by})
@@ -234,7 +234,7 @@ class Denials:
 
 
 def leaves_too_few(way: DirectedLink, denied: set[DirectedLink], spines: int) -> bool:
-    """Whether more than half of a leaf's links in one direction would be denied with this one."""
+    """Return whether more than half of a leaf's links in one direction would be denied with this one."""
     leaf = _leaf_of(way)
     up = way.sender == leaf
     others = sum(_leaf_of(each) == leaf and (each.sender == leaf) is up for each in denied)

@@ -1,4 +1,4 @@
-"""Faults in force and what timelines will do, as one list for programs: an entry a fault on a direction. Pure."""
+"""Lists faults in force and next steps of timelines for programs: an entry per fault and direction. Pure."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultState
 
 
 def fault_list(told: Faults) -> list[dict[str, Any]]:
-    """Every fault with its `state`, and what is `next`.
+    """Return every fault with its `state`, and its `next` step.
 
     `in-force`; `missing`, when somebody else removed it from the kernel; `removed`, just now; `waiting`, when only its
     timeline stands; `failed`, when a timeline could not do its act, which is told beside what is there.

@@ -1,4 +1,4 @@
-"""Faults as the owner tells them: values of the injector and the schedule to those of the protocol. Asks no kernel."""
+"""Converts faults for the owner's replies: values of the injector and the schedule to those of the protocol. Pure."""
 
 import time
 
@@ -15,7 +15,7 @@ from testbed.model.ids import DirectedLink
 
 
 def standing(status: FaultStatus, by: str) -> FaultState:
-    """A fault as the kernel holds it now."""
+    """Return a fault as the kernel holds it now."""
     return FaultState(
         link=status.link,
         kind=status.fault.kind,
@@ -38,7 +38,7 @@ def standing(status: FaultStatus, by: str) -> FaultState:
 
 
 def cleared(state: FaultState, record: FaultClear) -> FaultState:
-    """A fault as it last was."""
+    """Return a fault as it last was."""
     return msgspec.structs.replace(
         state,
         in_force=None,
@@ -53,7 +53,7 @@ def cleared(state: FaultState, record: FaultClear) -> FaultState:
 
 
 def never_set(link: str, fault: Fault, by: str) -> FaultState:
-    """One whose timeline went while it waited."""
+    """Return a fault whose timeline was removed while it waited."""
     return FaultState(
         link=link,
         kind=fault.kind,
@@ -72,7 +72,7 @@ def never_set(link: str, fault: Fault, by: str) -> FaultState:
 
 
 def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> FaultPlanned:
-    """What a timeline does next, `now_ns` by the clock of its schedule."""
+    """Return a timeline's next step, `now_ns` by the clock of its schedule."""
     in_s, at = None, None
     if following.at_ns is not None:
         left_ns = max(0, following.at_ns - now_ns)
@@ -91,12 +91,12 @@ def planned(link: str, fault: Fault, following: Next, now_ns: int, by: str) -> F
 
 
 def still_there(status: FaultStatus) -> bool:
-    """Whether the kernel holds a fault as it was set, up to the step of its numbers."""
+    """Return whether the kernel holds a fault as it was set, up to the resolution of its numbers."""
     return status.in_force is not None and status.fault.agrees(status.in_force)
 
 
 def removed(status: FaultStatus, way: DirectedLink) -> Difference:
-    """A fault that somebody else has removed or changed."""
+    """Describe a fault that somebody else has removed or changed."""
     port, fault = way.egress, f"{status.fault.word} {status.fault.amount}".rstrip()
     found = "nothing" if status.in_force is None else status.in_force.amount
     words = f"was set to {fault} for {status.link}, and the kernel holds {found}"
@@ -109,7 +109,7 @@ def _rate(fault: Fault) -> float | None:
 
 
 def _in_force_text(status: FaultStatus) -> str:
-    """As asked for, if the kernel holds that up to the step of its numbers."""
+    """Return the requested words, if the kernel holds that up to the resolution of its numbers."""
     if status.in_force is None:
         return "nothing"
     return (status.fault if still_there(status) else status.in_force).amount

@@ -1,7 +1,7 @@
-"""The faults of a lab as its owner keeps them: ordered by name, on a timeline, recorded in truth.jsonl.
+"""Manages the faults of a lab: set by name, on a timeline, recorded in truth.jsonl.
 
-Which mechanism makes a fault, and whether it is in force, is the business of `faults.inject`; when, of
-`faults.timeline.schedule`.
+`faults.inject` decides which mechanism makes a fault and whether it is in force; `faults.timeline.schedule` decides
+when.
 """
 
 import logging
@@ -43,10 +43,10 @@ from testbed.model.ids import DirectedLink
 _log = logging.getLogger("owner.faults")
 
 AUTO: Literal["auto"] = "auto"
-"""Whichever mechanism this machine has."""
+"""Any mechanism that this machine has."""
 
 LOOK_EVERY_NS = 50_000_000
-"""How often SprayCheck's records are read while a timeline waits for them (our choice)."""
+"""Interval at which SprayCheck's records are read while a timeline waits for them (our choice)."""
 
 Key = tuple[str, str]
 """A direction and the name of a fault there."""
@@ -54,7 +54,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True)
 class _Ordered:
-    """One fault on one direction, as it was ordered."""
+    """One fault on one direction, as ordered."""
 
     way: DirectedLink
     fault: Fault
@@ -62,9 +62,9 @@ class _Ordered:
     by: str
     seed: int
     links: frozenset[str]
-    """All that were ordered together."""
+    """All faults of one order."""
     client: int | None
-    """Whose lease it ends with; None: it stands until somebody clears it."""
+    """Client whose lease it ends with; None: it stays until somebody clears it."""
 
     @property
     def key(self) -> Key:
@@ -81,23 +81,24 @@ class Injections:
         self._schedule = Schedule[Key]()
         self._ordered: dict[Key, _Ordered] = {}
         self._windows = Counter[Key]()
-        """How often each of these has been set by its order."""
+        """Number of times that its order has set each of these."""
         self._detections = Tail(labdir.detect, labdir.older_detect)
         self._spent = deque[Key]()
         """Armed faults whose timelines have ended."""
         self._failed: dict[Key, tuple[int | None, FaultFailed]] = {}
         self._last = ExitStack()
-        """Undoes the last order."""
+        """Action that undoes the last order."""
 
     def set(self, order: FaultSet, client: int | None = None) -> Faults:
         """Put faults on every direction that the order selects, now or on a timeline; zero removes.
 
         `client` leases them.
 
-        Told are the faults that went for it, with their last counters, those of the order that are in force now, and
-        what its timelines will do next. Raises `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if
-        it cannot be done here, and otherwise none of the order's faults is left, and what stood in their places stands
-        there again.
+        Returns the replaced faults with their last counters, the order's faults that are in force now, and the next
+        steps
+        of its timelines. Raises `UnknownNameError`, `FaultError`, `KernelError`: nothing was changed if it cannot be
+        done
+        here; otherwise none of the order's faults is left, and the earlier faults are restored.
         """
         seed = secrets.randbits(32) if order.seed is None else order.seed
         chosen, said = chosen_of(order.target, self._fabric, seed), worded(order.words)
@@ -136,8 +137,9 @@ class Injections:
         """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all, leased by
         one client or all.
 
-        Those that were in force are told with their last counters, those that only waited without, and what their
-        timelines could not do. Raises the first error after all were tried.
+        Returns removed faults, with their last counters if they were in force, and failed steps of their timelines.
+        Raises
+        the first error after all were tried.
         """
         names = None if target is None else self._named(target)
         before = {(state.link, state.fault): state for state in self.states()}
@@ -160,7 +162,7 @@ class Injections:
     def _forget_failed(
         self, names: frozenset[str] | None, word: str | None, client: int | None
     ) -> tuple[FaultFailed, ...]:
-        """What a timeline could not do, also one that has ended, is told until it is cleared, and then once more."""
+        """Return failed steps of timelines, also of ended ones; they are reported until cleared, and then once more."""
         forgotten = []
         for (link, fault), (whose, failed) in list(self._failed.items()):
             named = names is None or link in names
@@ -172,18 +174,18 @@ class Injections:
     def _named(self, target: str) -> frozenset[str]:
         chosen = chosen_of(target, self._fabric)
         if chosen.by_chance:
-            raise TargetError(target, "would be chosen anew", "name what is to be mended, as `fault show` tells it")
+            raise TargetError(target, "would be chosen anew", "name what to clear, as `fault show` lists it")
         return frozenset(str(way) for way in chosen.ways)
 
     def take_back_last(self) -> None:
-        """Undo the last order: what stood before stands again, counted anew. What fails is logged and told."""
+        """Undo the last order: earlier faults are restored, with new counters. Failures are logged and reported."""
         try:
             self._last.close()
         except (FaultError, TestbedError, OSError) as error:
             _log.error("take back: %s", error)
 
     def left(self, client: int) -> None:
-        """A client is gone, and what it has leased with it. What cannot be cleared is logged and told."""
+        """Clear what a client that is gone has leased. Failures are logged and reported."""
         try:
             self.clear(None, client=client)
         except (FaultError, TestbedError, OSError) as error:
@@ -198,7 +200,7 @@ class Injections:
         return client is None or (ordered is not None and ordered.client == client)
 
     def states(self) -> tuple[FaultState, ...]:
-        """All faults in force, read from the kernel now; timelines are followed meanwhile."""
+        """Return all faults in force, read from the kernel now; timelines continue meanwhile."""
         found = []
         for status in self._injector.statuses():
             found.append(self._state(status))
@@ -206,11 +208,11 @@ class Injections:
         return tuple(found)
 
     def placed(self) -> dict[tuple[str, int], Placed]:
-        """What the faults have put on ports, by node and interface index."""
+        """Return what the faults have put on ports, by node and interface index."""
         return self._injector.placed()
 
     def removed(self) -> tuple[Difference, ...]:
-        """Faults that the kernel does not hold any more as they were set: somebody else has changed them."""
+        """List faults that the kernel no longer holds as they were set: somebody else has changed them."""
         return tuple(
             removed(status, way)
             for status in self._injector.status()
@@ -222,7 +224,7 @@ class Injections:
         return None if ordered is None else ordered.way
 
     def planned(self, keys: Collection[Key] | None = None) -> tuple[FaultPlanned, ...]:
-        """What timelines, of these faults or all, will do next."""
+        """Return the next steps of timelines, of these faults or all."""
         now, told = time.monotonic_ns(), []
         for key, ordered in self._ordered.items():
             following = self._schedule.next_of(key)
@@ -231,21 +233,21 @@ class Injections:
         return tuple(told)
 
     def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
-        """What a timeline, of one client or any, could not do when its time came, until it is set anew or cleared."""
+        """Return failed steps of timelines, of one client or any, until they are set anew or cleared."""
         return tuple(failed for whose, failed in self._failed.values() if client in (None, whose))
 
     def coming(self, event: Event) -> None:
-        """An event is about to happen: what is to be in force from then on is set now."""
+        """Prepare for an event: set faults now that must be in force from then on."""
         self._act(self._schedule.ahead(event, time.monotonic_ns()))
 
     def happened(self, event: Event, at_ns: int | None = None) -> None:
-        """Tell timelines that wait for it, which count from `at_ns` by the monotonic clock; None: from now."""
+        """Report an event to timelines that wait for it; they count from `at_ns` (monotonic); None: from now."""
         now_ns = time.monotonic_ns()
         self._act(self._schedule.happened(event, now_ns if at_ns is None else min(at_ns, now_ns)))
         self.run()
 
     def due_in_s(self) -> float | None:
-        """Seconds until `run` has something to do; None when nothing is planned."""
+        """Return seconds until `run` has something to do; None when nothing is planned."""
         if self._spent:
             return 0.0
         now = time.monotonic_ns()
@@ -255,14 +257,16 @@ class Injections:
         return max(0.0, (min(times) - now) / 1e9) if times else None
 
     def run(self) -> None:
-        """Do what is due. What fails is logged and told with the faults; it never raises an expected error."""
+        """Do what is due. Failures are logged and reported with the faults; it never raises an expected error."""
         if self._schedule.waits_for(Event.DETECTED):
             self._look_for_detections()
         self._act(self._schedule.due(time.monotonic_ns()))
         self._remove_spent()
 
     def _remove_spent(self) -> None:
-        """Take one armed fault that will not be in force again off its port: each takes a moment, and others wait."""
+        """Remove one armed fault that will not be in force again from its port; one per turn, since each takes a
+        moment.
+        """
         if not self._spent:
             return
         key = self._spent.popleft()
@@ -279,7 +283,7 @@ class Injections:
                 self._act(self._schedule.happened(Event.DETECTED, time.monotonic_ns(), frozenset(named)))
 
     def _fresh_accusations(self) -> list[Localize]:
-        """What SprayCheck has accused since; a line that cannot be read is logged, and read over the next time."""
+        """Return SprayCheck's new accusations; a line that cannot be read is logged, and skipped the next time."""
         found = list[Localize]()
         try:
             found.extend(accusations_in(self._detections.fresh()))
@@ -288,7 +292,7 @@ class Injections:
         return found
 
     def _arm(self, fault: Fault, wanted: Sequence[_Ordered], timing: Timing) -> tuple[FaultClear, ...]:
-        """Make a fault with a timeline ready, where it can then come and go on all ports in one step; what went."""
+        """Arm a fault with a timeline, so that it can come and go on all ports in one step; return what it replaced."""
         mine = [each for each in wanted if each.fault is fault]
         if timing == Timing() or fault.comes_and_goes() or fault.is_nothing:
             return ()
@@ -298,7 +302,7 @@ class Injections:
         return gone
 
     def _begin(self, ordered: _Ordered, timing: Timing, now_ns: int) -> tuple[FaultClear, ...]:
-        """In force now, or on a timeline from now on; what went for it."""
+        """Set a fault now, or start its timeline; return what it replaced."""
         self._ordered[ordered.key] = ordered
         self._failed.pop(ordered.key, None)
         self._windows.pop(ordered.key, None)
@@ -317,7 +321,7 @@ class Injections:
         self._act(self._schedule.due(time.monotonic_ns(), others))
 
     def _put_back(self, key: Key, status: FaultStatus | None, ordered: _Ordered | None) -> None:
-        """What stood there before, with its own mechanism and seed; counted anew."""
+        """Restore the earlier fault, with its own mechanism and seed, and new counters."""
         if ordered is None:
             return
         self._ordered[key] = ordered
@@ -342,7 +346,7 @@ class Injections:
                     self._fail(each.name, each.act.value, error)
 
     def _batches(self, due: Iterable[Due[Key]]) -> Iterator[list[Due[Key]]]:
-        """What is done in one step: the same act at the same time, of faults that were armed together."""
+        """Group steps: the same act at the same time, of faults that were armed together."""
         for _, alike in groupby(due, lambda each: (self._step_of(each), each.act, each.at_ns)):
             yield list(alike)
 
@@ -356,7 +360,7 @@ class Injections:
         self._failed[key] = ordered.client if ordered else None, failed
 
     def _act_on(self, batch: Sequence[Due[Key]]) -> tuple[FaultClear, ...]:
-        """Do what is done in one step; what went for faults that were set."""
+        """Do one group of steps; return the faults that were replaced."""
         first, ordered = batch[0], self._ordered.get(batch[0].name)
         if ordered is None:
             return ()
@@ -370,7 +374,7 @@ class Injections:
         return ()
 
     def _switch(self, act: Act, keys: Sequence[Key], last: bool, by: str) -> tuple[FaultClear, ...]:
-        """Bring armed faults into force, or out of it, in one step; what went for them."""
+        """Bring armed faults into force, or out of it, in one step; return what they replaced."""
         if act is Act.SET:
             records = self._injector.fire(keys)
             self._windows.update(keys)
@@ -385,7 +389,7 @@ class Injections:
         return ()
 
     def _apply(self, ordered: _Ordered) -> tuple[FaultClear, ...]:
-        """In force from now on; what it replaced, which is recorded even if the new one cannot be made."""
+        """Set a fault; record what it replaces even if the new one cannot be made."""
         target = target_of(self._labdir.lab, self._fabric, ordered.way)
         self._injector.require(ordered.fault, ordered.mechanism)
         cleared = self._injector.clear(*ordered.key)
@@ -403,7 +407,7 @@ class Injections:
         return records
 
     def _waiting(self, key: Key) -> list[FaultState]:
-        """A fault of which only the timeline stands, as it is told when that goes."""
+        """Describe a fault whose timeline alone is removed."""
         ordered = self._ordered.get(key)
         if ordered is None or self._schedule.next_of(key) is None:
             return []
@@ -427,6 +431,6 @@ def _orders(
 
 
 def _seed_of(ordered: _Ordered, window: int) -> int:
-    """Of one fault on one direction, the first time or a later one: no two ports or times lose the same packets."""
+    """Return the seed of one fault on one direction at its n-th time: no two ports or times lose the same packets."""
     sequence = np.random.SeedSequence([ordered.seed, zlib.crc32(" ".join(ordered.key).encode()), window])
     return int(sequence.generate_state(1, np.uint64)[0]) >> 1

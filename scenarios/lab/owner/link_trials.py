@@ -1,4 +1,4 @@
-"""Denied links on trial: how many probes in a row were answered over each, by the sums that workers tell. Pure."""
+"""Counts answered probes in a row over each denied link, from the workers' sums. Pure."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ Counts = tuple[int, int]
 
 @dataclass
 class Trials:
-    """Of each link what was told last, and the probes answered since the last one that was lost."""
+    """Keeps each link's last sums, and the probes answered since the last one that was lost."""
 
     _told: dict[DeniedLink, Counts] = field(default_factory=dict)
     _clean: dict[DeniedLink, int] = field(default_factory=dict)
 
     def keep(self, links: Collection[DeniedLink]) -> None:
-        """Forget all other links: one that is denied again begins anew."""
+        """Forget all other links: one that is denied again starts anew."""
         self._told = {link: told for link, told in self._told.items() if link in links}
         self._clean = {link: clean for link, clean in self._clean.items() if link in links}
 
     def passed(self, rows: Iterable[Mapping[str, Any]], enough: int) -> list[DeniedLink]:
-        """Links with at least `enough` answers in a row, by every worker's counts since it probes them.
+        """Return links with at least `enough` answers in a row, by every worker's counts since it probes them.
 
         Workers do not tell an order among themselves: where any probe was lost since the last look, all that was
         answered since then does not count either.

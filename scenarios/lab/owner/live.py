@@ -1,6 +1,6 @@
-"""A lab that is up: fabric, eBPF on the leaves, faults, engine workers, SprayCheck, captures; made and unmade in order.
+"""Builds and removes a lab in order: fabric, eBPF on the leaves, faults, engine workers, SprayCheck, captures.
 
-Belongs to the owner process. What is made last is unmade first, on every way out.
+It runs in the owner process. What is made last is removed first, on every exit.
 """
 
 import os
@@ -37,16 +37,17 @@ from testbed.model.names import parse_link
 Told = Callable[[str], None]
 
 MOST_DETECT_BYTES = 64 << 20
-"""Of detect.jsonl before a new run begins it anew; as much of what was before is kept. Of an 8 x 8 fabric a run makes
-some 0.2 MB, and where /run is in memory, so are they. Our choice."""
+"""Size of detect.jsonl from which a new run starts a new file; as much of the earlier one is kept. On an 8 x 8
+fabric a run makes about 0.2 MB, in memory where /run is. Our choice.
+"""
 
 MOST_EPOCHS = (1 << 16) - 1
-"""An announcement has 16 bits for the number of its run."""
+"""Most runs of a lab: an announcement has 16 bits for the number of its run."""
 
 
 @dataclass
 class Lab:
-    """Everything that is up."""
+    """Everything of a lab that is up."""
 
     labdir: LabDir
     settings: OwnerSettings
@@ -61,12 +62,12 @@ class Lab:
     denials: Denials
     epoch: int = 0
     asked: Measuring | None = None
-    """What SprayCheck was started for."""
+    """Settings that SprayCheck was started with."""
     take_back: Callable[[], object] | None = None
-    """Undoes the last request, if that can be undone."""
+    """Action that undoes the last request, if that is possible."""
 
     def status(self) -> LabStatus:
-        """What is up, read now."""
+        """Return the current state."""
         return LabStatus(
             **self._shape(),
             epoch=self.epoch,
@@ -79,7 +80,7 @@ class Lab:
         )
 
     def due_in_s(self) -> float | None:
-        """Seconds until `run` has something to do; None when nothing is planned."""
+        """Return seconds until `run` has something to do; None when nothing is planned."""
         times = [each for each in (self.injections.due_in_s(), self.denials.due_in_s()) if each is not None]
         return min(times, default=None)
 
@@ -96,7 +97,7 @@ class Lab:
         return self.captures.start([end for link in chosen for end in ends_of(link)], place, client, size)
 
     def left(self, client: int, unheard: bool) -> None:
-        """A client is gone: what it has leased is undone, and what it has ordered without hearing that it was done."""
+        """Undo what a client that is gone has leased, and the order whose answer it did not get."""
         if unheard and self.take_back is not None:
             self.take_back()
         self.take_back = None
@@ -104,14 +105,15 @@ class Lab:
         self.injections.left(client)
 
     def new_epoch(self, wanted: Measuring) -> Later:
-        """Make SprayCheck ready for a run that asks for this; an `Epoch` with a number that no earlier run has had.
+        """Prepare SprayCheck for a run with these settings; return an `Epoch` with a number that no earlier run
+        has had.
 
         Over when workers know which links to probe. Raises `LabStateError` when no number is left, or this lab cannot
         be made ready.
         """
         if self.epoch == MOST_EPOCHS:
             raise LabStateError(
-                f"lab {self.labdir.lab!r} has had {MOST_EPOCHS:,} runs, more cannot be told apart; "
+                f"lab {self.labdir.lab!r} has had {MOST_EPOCHS:,} runs, more cannot be distinguished; "
                 f"`{self.labdir.down_command}` and up again"
             )
         self.measure(wanted)
@@ -122,7 +124,7 @@ class Lab:
         return Later(self.denials.act_on(acting), lambda _: told)
 
     def measure(self, wanted: Measuring) -> None:
-        """Start SprayCheck, anew if it was started for something else or has said enough for one file.
+        """Start SprayCheck, anew if its settings differ or its file is full.
 
         Raises `LabStateError` if this lab cannot.
         """
@@ -166,7 +168,7 @@ class Lab:
             self.children.wait_until(name, self.labdir.leaf_socket(name).exists)
 
     def check(self) -> Checked:
-        """Every node, read now, beside its plan; timelines are followed meanwhile. Raises `KernelError`."""
+        """Compare every node, read now, with its plan; timelines continue meanwhile. Raises `KernelError`."""
         counting = [leaf.placed(self.fabric, self._priority_bps) for leaf in self.leaves]
 
         def put() -> list[PutOn]:
@@ -197,11 +199,11 @@ class Lab:
             self.children.wait_until(deploy.worker_name(index), self.labdir.worker_socket(index).exists)
 
     def write_state(self) -> None:
-        """Tell other processes what is up."""
+        """Write the lab's state for other processes."""
         write_state(self.labdir, LabState(**self._shape(), children=self.children.states()))
 
     def _shape(self) -> dict[str, Any]:
-        """The fields of `LabShape`."""
+        """Return the fields of `LabShape`."""
         head = {"lab": self.labdir.lab, "owner": self.owner, "started": self.started, "workers": self.workers}
         head["scapy_hosts"] = self.settings.scapy_hosts
         return head | asdict(self.fabric.spec)

@@ -1,4 +1,4 @@
-"""Work of the owner that waits for other processes: done in steps between requests, so that no other client waits."""
+"""Runs work of the owner that waits for other processes in steps between requests, so that no other client waits."""
 
 from collections import deque
 from collections.abc import Callable, Generator
@@ -7,14 +7,14 @@ from typing import Any, Generic, NamedTuple, TypeVar
 R = TypeVar("R")
 
 Steps = Generator[None, None, R]
-"""Yields whenever there is nothing to do but wait; returns what the work is for."""
+"""Work that yields whenever it must wait, and returns its result."""
 
 STEP_S = 0.005
-"""Between two looks at work that waits (our choice): a worker's turn takes milliseconds."""
+"""Time between two steps of waiting work (our choice): a worker's turn takes milliseconds."""
 
 
 class Pending(Generic[R]):
-    """Work that may not be over yet."""
+    """Work that may not be finished yet."""
 
     def __init__(self, steps: Steps[R]) -> None:
         self._steps = steps
@@ -23,7 +23,7 @@ class Pending(Generic[R]):
         self.is_over = False
 
     def step(self) -> bool:
-        """Go on as far as possible without waiting; whether it is over."""
+        """Continue as far as possible without waiting; return whether it is finished."""
         try:
             next(self._steps)
         except StopIteration as end:
@@ -33,7 +33,7 @@ class Pending(Generic[R]):
         return self.is_over
 
     def result(self) -> R:
-        """What it is for; only when it is over. Raises what the work raised."""
+        """Return the result; only when the work is finished. Raises what the work raised."""
         if self._error is not None:
             raise self._error
         return self._result  # type: ignore[return-value]  # the generator has returned it
@@ -46,11 +46,11 @@ class Works:
         self._waiting: deque[tuple[Pending[Any], bool]] = deque()
 
     def __len__(self) -> int:
-        """How much is left, with what goes on now."""
+        """Return how much is left, including what runs now."""
         return len(self._waiting)
 
     def aside(self, steps: Steps[R]) -> Steps[R | None]:
-        """Work inside of work that is given up, with None, as soon as other work waits."""
+        """Inner work, given up with None as soon as other work waits."""
         work = Pending(steps)
         while not work.step():
             if len(self) > 1:
@@ -59,15 +59,15 @@ class Works:
         return work.result()
 
     def ask(self, steps: Steps[R]) -> Pending[R]:
-        """Add work for somebody who takes its result, or its error."""
+        """Add work for a caller who takes its result, or its error."""
         return self._add(steps, True)
 
     def add(self, steps: Steps[None]) -> None:
-        """Add work that nobody waits for; its error is raised by `run`."""
+        """Add work that nobody waits for; `run` raises its error."""
         self._add(steps, False)
 
     def run(self) -> None:
-        """Go on as far as possible without waiting."""
+        """Continue as far as possible without waiting."""
         while self._waiting and self._waiting[0][0].step():
             done, is_asked_for = self._waiting.popleft()
             if not is_asked_for:
@@ -80,12 +80,12 @@ class Works:
 
 
 class Later(NamedTuple):
-    """A result that is to be made of pending work."""
+    """A result that is made of pending work."""
 
     work: Pending[Any]
     of: Callable[[Any], Any]
-    """Makes it of what the work is for."""
+    """Make it of the work's result."""
 
     def result(self) -> Any:
-        """The result; only when the work is over. Raises what the work raised."""
+        """Return the result; only when the work is finished. Raises what the work raised."""
         return self.of(self.work.result())

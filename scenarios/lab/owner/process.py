@@ -1,6 +1,6 @@
-"""The owner of a lab: `python -m scenarios.lab.owner.process FD`, started by `launch`; FD is their connection.
+"""Runs the owner of a lab: `python -m scenarios.lab.owner.process FD`, started by `launch`; FD is their connection.
 
-Builds the lab, answers requests, and takes the lab down when told to, when its lease ends, on a signal or an error.
+It builds the lab, answers requests, and takes the lab down on request, when its lease ends, on a signal or an error.
 """
 
 import errno
@@ -51,7 +51,7 @@ _BLAMES: tuple[tuple[tuple[type[Exception], ...], Blame], ...] = (
     ((LabStateError, TestbedLabStateError), Blame.LAB_STATE),
 )
 _MACHINE_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EMFILE, errno.ENFILE)
-"""Nobody's mistake, but this machine's limits."""
+"""Errors that are this machine's limits, not a user's mistake."""
 
 _EXPECTED = (ScenariosError, TestbedError, FaultError, OSError)
 
@@ -63,7 +63,7 @@ class Channel:
         self._link = link
 
     def settings(self) -> OwnerSettings:
-        """The first line that comes."""
+        """Return the first line that comes."""
         line = b""
         while not line.endswith(b"\n"):
             data = self._link.recv(1 << 16)
@@ -73,19 +73,19 @@ class Channel:
         return msgspec.json.decode(line, type=OwnerSettings)
 
     def tell(self, notice: Notice) -> None:
-        """Send a line; a starter that is gone while the lab is built ends the lab."""
+        """Send a line; if the starter is gone while the lab is built, end the lab."""
         try:
             self._link.sendall(msgspec.json.encode(notice) + b"\n")
         except OSError as error:
             raise InterruptedRunError("the process that started this one is gone") from error
 
     def stage(self, text: str) -> None:
-        """Tell of a stage begun."""
+        """Report that a stage begins."""
         self.tell(Notice(stage=text))
 
 
 def main(arguments: list[str]) -> int:
-    """Run an owner to its end; the exit code."""
+    """Run an owner to its end; return the exit code."""
     os.umask(UMASK)
     with socket.socket(fileno=int(arguments[0])) as link:
         channel = Channel(link)
@@ -130,7 +130,7 @@ def _refuse_leftovers(labdir: LabDir) -> None:
 
 
 def _keep_records_in(labdir: LabDir) -> None:
-    """Everything this process writes goes where `down` removes it."""
+    """Write everything of this process to files that `down` removes."""
     log = os.open(labdir.log("owner"), os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
     os.dup2(log, sys.stdout.fileno())
     os.dup2(log, sys.stderr.fileno())
@@ -140,7 +140,7 @@ def _keep_records_in(labdir: LabDir) -> None:
 
 
 def _answer(lab: Lab, request: protocol.Request, client: int) -> Answer | LaterAnswer:
-    """Do what is asked; an expected error is an answer, too."""
+    """Handle a request; an expected error is an answer, too."""
     lab.take_back = None
     return _answered(type(request).__name__, lambda: _SERVE[type(request)](lab, request, client))
 
@@ -157,7 +157,7 @@ def _answered(asked: str, serving: Callable[[], Any]) -> Answer | LaterAnswer:
 
 
 def blame_of(error: Exception) -> Blame:
-    """Whose error it is."""
+    """Return the type of an error."""
     if isinstance(error, OSError) and error.errno in _MACHINE_ERRNOS:
         return Blame.ENVIRONMENT
     return next((blame for kinds, blame in _BLAMES if isinstance(error, kinds)), Blame.OWNER)

@@ -1,7 +1,7 @@
-"""The owner's loop: answers requests over a unix socket, one at a time, until it is told to end.
+"""Runs the owner's loop: answers requests over a unix socket, one at a time, until it must end.
 
-Knows sockets and lines; what a request does is decided by who passes `handle`. Nobody waits for another client: each
-has one request served a turn, and an answer that is not there yet comes later.
+It knows sockets and lines; the caller's `handle` decides what a request does. No client waits for another: each
+has one request served per turn, and an answer that is not ready yet comes later.
 """
 
 import itertools
@@ -20,34 +20,36 @@ from scenarios.lab.owner.pending import STEP_S
 from scenarios.lab.protocol import Answer, Blame, Refusal, Request, Shutdown
 
 _LONGEST_LINE = 1 << 20
-"""No request is nearly as long (our choice)."""
+"""Most bytes of a request; none is nearly as long (our choice)."""
 
 _PATIENCE_S = 0.5
-"""A client that does not take its answer for so long, while `_ANSWER_BYTES` are on the way to it, is left (our choice):
-it must not stop everybody else."""
+"""Time for a client to read its answer while `_ANSWER_BYTES` are on the way; after it the client is dropped (our
+choice), so that it does not block others.
+"""
 
 _ANSWER_BYTES = 8 << 20
-"""Kept by the kernel for a client that does not read (our choice): more than the longest answer."""
+"""Bytes that the kernel keeps for a client that does not read (our choice): more than the longest answer."""
 
 _SO_SNDBUFFORCE = 32
-"""From asm-generic/socket.h; root may go beyond the machine's limit."""
+"""SO_SNDBUFFORCE of asm-generic/socket.h; root may exceed the machine's limit."""
 
 LaterAnswer = Callable[[], Answer | None]
-"""The answer once it is there, looked for at every turn."""
+"""The answer once it is ready, checked every turn."""
 
 Handle = Callable[[Request, int], Answer | LaterAnswer]
-"""Answers a request of a client; clients are told apart by a number, which is never used again."""
+"""Answers a request of a client; each client has a number that is never used again."""
 
 Left = Callable[[int, bool], None]
-"""Hears that a client is gone; True: it did not hear the answer to the last request that was handled, which was its
-and was answered at once."""
+"""Handles a client that is gone; True: it did not get the answer to the last handled request, which was its own
+and was answered at once.
+"""
 
 
 class Chore(Protocol):
-    """What is to be done between requests when its time comes."""
+    """Work to be done between requests when its time comes."""
 
     def due_in_s(self) -> float | None:
-        """Seconds until then; None when nothing is planned."""
+        """Return seconds until then; None when nothing is planned."""
         ...
 
     def run(self) -> None:
@@ -61,14 +63,14 @@ class _Client:
         self.number = number
         self.received = b""
         self.lines = deque[bytes]()
-        """Requests that are not begun yet."""
+        """Requests that have not begun."""
         self.later: LaterAnswer | None = None
-        """Gives the answer to the one that was begun and is not answered yet."""
+        """Returns the answer to the request that began and is not answered yet."""
         self.is_ending = False
-        """It asked for the end of the lab."""
+        """Whether it requested the end of the lab."""
         self.is_gone = False
         self.is_unheard = False
-        """It is gone and did not hear the answer to what it asked last."""
+        """Whether it is gone and did not get its last answer."""
 
     def take_in(self) -> None:
         """Receive what has come."""
@@ -81,7 +83,7 @@ class _Client:
         self.is_gone = not data or len(self.received) > _LONGEST_LINE
 
     def send(self, answer: Answer) -> bool:
-        """Send it; whether it went."""
+        """Send a line; return whether it was sent."""
         try:
             self.link.sendall(msgspec.json.encode(answer) + b"\n")
         except OSError:
@@ -91,7 +93,7 @@ class _Client:
 
 
 class _Server:
-    """Clients, and what is to be answered to each."""
+    """The clients, and the answers they wait for."""
 
     def __init__(self, handle: Handle, left: Left | None) -> None:
         self._handle = handle
@@ -108,7 +110,7 @@ class _Server:
         self.selector.close()
 
     def accept(self, listener: socket.socket) -> None:
-        """Take in a client."""
+        """Accept a client."""
         link = listener.accept()[0]
         link.settimeout(_PATIENCE_S)
         with suppress(OSError):  # as when it is not root who serves
@@ -117,13 +119,13 @@ class _Server:
         self._watch(self._clients[-1])
 
     def due_in_s(self) -> float | None:
-        """Seconds until `turn` has something to do that no socket shows; None when there is nothing."""
+        """Return seconds until `turn` has something to do that no socket shows; None when there is nothing."""
         if any(client.lines and client.later is None for client in self._clients):
             return 0.0
         return STEP_S if any(client.later for client in self._clients) else None
 
     def turn(self) -> bool:
-        """Serve one request of each client; whether one asked for the end of the lab."""
+        """Serve one request of each client; return whether one requested the end of the lab."""
         for client in list(self._clients):
             self._attend(client)
             if client.is_ending:
@@ -134,7 +136,7 @@ class _Server:
         return False
 
     def _watch(self, client: _Client) -> None:
-        """Listen to a client that has no request left to be served, and to no other: it fills no memory here."""
+        """Listen only to clients without an unserved request, so that none fills memory here."""
         wanted, is_watched = not (client.is_gone or client.lines), client.link in self.selector.get_map()
         if wanted and not is_watched:
             self.selector.register(client.link, selectors.EVENT_READ, client)
@@ -171,7 +173,7 @@ class _Server:
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A socket at which root, and nobody else, can ask."""
+    """Return a socket that only root can use."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         listen_at(path, listener, 16)
         yield listener

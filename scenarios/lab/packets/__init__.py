@@ -1,1 +1,1 @@
-"""Packets on the links of a lab, heard, described, and built by hand."""
+"""Receives, describes and builds packets on the links of a lab."""

@@ -1,6 +1,7 @@
-"""Memory of another host and a queue pair that writes into it, for packets built by hand in Scapy's console.
+"""Provides memory of another host and a queue pair that writes into it, for packets built by hand in Scapy's
+console.
 
-The other host's agent answers them as it answers those of an agent; this host sends what was typed and nothing else.
+The other host's agent answers as to agents; this host sends only what was typed.
 """
 
 from contextlib import AbstractContextManager, ExitStack
@@ -13,11 +14,11 @@ from scenarios.lab.client import Worker
 from testbed.model.ids import NodeId
 
 PMTU = ask.QpSettings().core.pmtu
-"""The most bytes that a packet may carry to a queue pair with the agent's own settings."""
+"""Most bytes that a packet may carry to a queue pair with the agent's own settings."""
 
 
 class FarMemory:
-    """What a write must name: `dqp`, `va` and `rkey`; `data` shows what has arrived.
+    """Fields that a write needs: `dqp`, `va` and `rkey`; `data` shows what has arrived.
 
     The first packet has PSN 0 and belongs to message 0. Open until `close`, or until the console ends; no run can
     begin before.
@@ -56,9 +57,9 @@ class FarMemory:
         return self
 
     def close(self) -> None:
-        """Give the queue pair and the memory back. Safe to call twice."""
+        """Release the queue pair and the memory. Calling it twice is safe."""
         self._open.close()
 
     def __repr__(self) -> str:
-        """All that a packet must name."""
+        """Return everything that a packet must name."""
         return f"memory of {self.host}, {self.size} bytes: dqp={self.dqp:#x} va={self.va:#x} rkey={self.rkey:#x}"

@@ -1,6 +1,6 @@
-"""What a packet on a link says, in words, as a record and as a yes or no to a filter. Pure, but loads Scapy.
+"""Describes a packet on a link in words and as a record, and matches it with a filter. Pure, but loads Scapy.
 
-The layers' own names are used (`agent.wire.layers`); hosts and paths are those of the fabric.
+It uses the layers' own names (`agent.wire.layers`); hosts and paths are those of the fabric.
 """
 
 import re
@@ -49,17 +49,17 @@ KINDS = {
     "nack": (0xDD,),
     "probe": (0xDE,),
 }
-"""Words of a filter, and the opcodes they stand for."""
+"""Words of a filter, and the opcodes that they mean."""
 
 WORDS = (
     *KINDS, "announce", "rtx", "trimmed",
     "plane=0", "spine=5", "psn=10-20", "qp=0x3001", "ev=0xc0001105", "from=h0", "to=h5",
 )  # fmt: skip
-"""Every word of a filter, with an example of its value."""
+"""All words of a filter, with an example of the value."""
 
 
 class PacketWords:
-    """Speaks of packets of one fabric."""
+    """Describes packets of one fabric."""
 
     def __init__(self, fabric: Fabric) -> None:
         self._fabric = fabric
@@ -67,7 +67,7 @@ class PacketWords:
         self._codec = EvCodec()
 
     def record(self, packet: Packet, time_s: float, where: str) -> Record:
-        """What it says, by field; fields that it has not are left out."""
+        """Return a packet's fields; missing fields are left out."""
         found: Record = {"time": _time_text(time_s), "link": where, "bytes": len(packet)}
         inner = packet[IPv6].payload if IPv6 in packet and isinstance(packet[IPv6].payload, IPv6) else None
         if inner is None or not (BTH in packet or Announce in packet):
@@ -99,7 +99,7 @@ class PacketWords:
 
 
 def line_of(record: Record) -> str:
-    """A record in one line."""
+    """Format a record in one line."""
     said = [record["time"].partition("T")[2], f"{record['link']:<18}"]
     if "summary" in record:
         return " ".join([*said, record["summary"]])
@@ -129,7 +129,7 @@ _SHOWN = (
 
 
 def _said(packet: Packet) -> Record:
-    """By the headers behind the BTH."""
+    """Return fields of the headers after the BTH."""
     found: Record = {}
     for layer, say in _SAID:
         if layer in packet:
@@ -146,12 +146,12 @@ def _sack_said(seth: Packet) -> Record:
 
 
 def _ports(mask: int) -> str:
-    """As `1, 2`."""
+    """Format as `1, 2`."""
     return ports_text(mask).removeprefix("ports ")
 
 
 def _endpoint_said(op: str, mask: int) -> Record:
-    """A probe has no mask."""
+    """Return the mask of a SACK; a probe has none."""
     return {"op": op} | ({"ports": _ports(mask)} if op == ENDPOINT_OPS[0] else {})
 
 
@@ -174,10 +174,10 @@ def _time_text(time_s: float) -> str:
 
 
 class Filter:
-    """Which packets are asked for: any of the kinds, and all else that is said."""
+    """A filter of packets: any of the kinds, and all other conditions."""
 
     def __init__(self, words: Sequence[str], fabric: Fabric) -> None:
-        """Raises `UsageError` with all words that are none, or that name what the fabric does not have."""
+        """Parse the filter. Raises `UsageError` with all unknown words, or names that the fabric does not have."""
         self._kinds: list[str] = []
         self._rules: list[Callable[[Record], bool]] = []
         self._fabric = fabric
@@ -189,14 +189,14 @@ class Filter:
             raise UsageError("; ".join(absent))
 
     def takes(self, record: Record) -> bool:
-        """Whether a record is asked for."""
+        """Return whether a record matches."""
         named = [OPCODES[code] for kind in self._kinds for code in KINDS.get(kind, ())]
         if self._kinds and record["opcode"] not in [*named, *(["ANNOUNCE"] if "announce" in self._kinds else [])]:
             return False
         return all(rule(record) for rule in self._rules)
 
     def _add(self, word: str) -> bool:
-        """Whether it is a word of a filter."""
+        """Return whether it is a word of a filter."""
         name, mark, value = word.partition("=")
         if not mark and (name in KINDS or name == "announce"):
             self._kinds.append(name)
@@ -212,7 +212,7 @@ class Filter:
         return True
 
     def _absent(self, name: str, value: str) -> str | None:
-        """A complaint about a host, plane or spine that no packet can name here; it would wait without end."""
+        """Report a host, plane or spine that the fabric does not have; it would wait for ever."""
         spec = self._fabric.spec
         counts = {"from": self._fabric.host_count, "to": self._fabric.host_count}
         counts |= {"plane": spec.planes, "spine": spec.spines}
@@ -226,13 +226,13 @@ class Filter:
 
 
 def _no_words(wrong: Sequence[str]) -> str:
-    """As `'a' is no word`, `'a' and 'b' are no words`."""
+    """Format `'a' is no word`, `'a' and 'b' are no words`."""
     *others, last = map(repr, wrong)
     return f"{', '.join(others)} and {last} are no words" if others else f"{last} is no word"
 
 
 def _range(name: str, value: str) -> tuple[int, int] | None:
-    """The numbers meant; None if these are none."""
+    """Return the numbers; None if the text has none."""
     number = "(0x[0-9a-f]{1,8}|[0-9]{1,10})"
     found = re.fullmatch(f"{number}(?:-{number})?", value)
     if name not in ("plane", "spine", "psn", "qp", "ev") or found is None:

@@ -1,6 +1,7 @@
-"""Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.packets.scapy_console LAB NODE [LINE]`.
+"""Runs Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.packets.scapy_console LAB
+NODE [LINE]`.
 
-Started in the node's namespace by `spraylab scapy`; `Console.names` is what there is besides Scapy itself.
+`spraylab scapy` starts it in the node's namespace; `Console.names` lists what it has besides Scapy itself.
 """
 
 import os
@@ -37,14 +38,14 @@ from testbed.model.ids import NodeId, Role, those_there_are  # noqa: E402
 from testbed.model.names import parse_node  # noqa: E402
 
 _ANSWERS_S = 0.5
-"""Answers are waited for so long; a round trip takes a few milliseconds (our choice)."""
+"""Time to wait for answers; a round trip takes a few milliseconds (our choice)."""
 _TICK_NS = 8192
 _CANNOT_WRITE, _PIPE_CLOSED = 3, 141
-"""Exit codes, as `scenarios.cli.exit_codes` has them."""
+"""Exit codes, as in `scenarios.cli.exit_codes`."""
 
 
 class Console:
-    """What its functions know: the lab, and the node it is in."""
+    """State of the console's functions: the lab, and the node it is in."""
 
     def __init__(self, labdir: LabDir, state: LabState, node: NodeId) -> None:
         self.labdir = labdir
@@ -54,10 +55,10 @@ class Console:
         self._codec = EvCodec()
         self._own_qp = by_hand_qpn(node.index)
         self._far = ExitStack()
-        """The memory that is open, if there is one."""
+        """The open memory, if there is one."""
 
     def names(self) -> dict[str, Any]:
-        """All that the console knows besides Scapy."""
+        """Return all names of the console besides Scapy's."""
         told = {name: value for name, value in vars(layers).items() if not name.startswith("_") and name != "Any"}
         nodes = {str(node).replace("-", "_"): node for node in self.fabric.nodes()}
         own = {"fabric": self.fabric, "me": self.node, "Opcode": Opcode, "Dscp": Dscp}
@@ -68,11 +69,11 @@ class Console:
         return told | nodes | own | functions
 
     def lab(self) -> None:
-        """Print what there is: nodes, addresses, functions."""
+        """Print nodes, addresses and functions."""
         print(self.text())
 
     def text(self) -> str:
-        """What `lab()` prints."""
+        """Return what `lab()` prints."""
         spec = self.fabric.spec
         hosts = f"h0 to h{self.fabric.host_count - 1}"
         return "\n".join(
@@ -90,7 +91,7 @@ class Console:
         )
 
     def close(self) -> None:
-        """Give back the memory that is open."""
+        """Release the open memory."""
         self._far.close()
 
     def path(
@@ -186,7 +187,7 @@ class Console:
             far.close()
 
     def _is_answer(self, found: Any) -> bool:
-        """Whether it came to this host, for our queue pair or as the answer to an endpoint request."""
+        """Return whether it came to this host, for our queue pair or as the answer to an endpoint request."""
         if layers.BTH not in found or found[scapy.UDP].underlayer.dst != str(host_address(self.node.index)):
             return False
         header = found[layers.BTH]
@@ -206,7 +207,7 @@ class Console:
 
 
 def _told(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
-    """Our own errors in one line, as everywhere; those of what was typed as Python does, and the console goes on."""
+    """Print our own errors in one line; those of typed code as Python does, and the console continues."""
     if isinstance(error, ScenariosError | TestbedError):
         print(f"spraylab: {error}", file=sys.stderr)
     else:
@@ -214,7 +215,7 @@ def _told(kind: type[BaseException], error: BaseException, trace: TracebackType 
 
 
 def _flushed() -> int:
-    """Write what is still to be printed; an exit code as of other commands where nobody can read it."""
+    """Write remaining output; return the exit code of other commands if nobody can read it."""
     try:
         sys.stdout.flush()
     except OSError as error:

@@ -1,7 +1,7 @@
 """Listens on links of a lab: every packet where it arrives, at the receiving end of a direction.
 
-What a fault drops on a link is therefore not heard. By packet rings, into which the kernel copies a packet when it
-passes: a plain socket would show the outer address as the switch's next shift has already left it.
+So packets that a fault drops on a link are not shown. It uses packet rings, into which the kernel copies a packet when
+it passes: a plain socket would show the outer address after the switch's next shift.
 """
 
 import select
@@ -22,18 +22,18 @@ from testbed.kernel.netns import namespace_path
 from testbed.model.ids import DirectedLink, namespace_name
 
 _SLOTS = 1024
-"""Of each direction. Our choice: a third of a second of what an emulated link carries."""
+"""Bytes of each direction's ring. Our choice: a third of a second of what an emulated link carries."""
 _LOOK_EVERY_S = 0.2
 _AT_A_TIME = 64
 _TIME = attrgetter("time_ns")
 
 
 class Heard(NamedTuple):
-    """A frame, where and when."""
+    """A frame, with its place and time."""
 
     way: DirectedLink
     time_ns: int
-    """Since 1970, by the kernel."""
+    """Time since 1970, by the kernel."""
     frame: bytes
 
 
@@ -41,7 +41,7 @@ class Listening:
     """Open rings on directions of links. Use in a `with`."""
 
     def __init__(self, labdir: LabDir, owner: ProcessId, ways: Iterable[DirectedLink], frame_bytes: int) -> None:
-        """`owner`: without it the lab is gone; `frame_bytes`: the longest frame that is heard whole."""
+        """Prepare; without `owner` the lab is gone; `frame_bytes` is the longest frame that is read whole."""
         self._labdir = labdir
         self._lab = labdir.lab
         self._owner = owner
@@ -65,7 +65,7 @@ class Listening:
         self._open.close()
 
     def frames(self) -> Iterator[Heard | None]:
-        """Frames as they come, for ever, in the order of their times; None when none is due.
+        """Yield frames for ever, in the order of their times; None when none is due.
 
         Raises `LabStateError` when the lab is gone. A link that goes down is silent until it is up again.
         """
@@ -95,12 +95,12 @@ class Listening:
             raise LabStateError(f"{way}: {way.receiver} is gone, since the lab {self._lab} was taken down")
 
     def _require_owner(self) -> None:
-        """Open rings keep the ports of both ends in being: nothing is heard of their lab's end."""
+        """Check whether the lab ended: open rings keep the ports of both ends alive, so they show nothing of it."""
         if not is_alive(self._owner):
             raise LabStateError(lab_end(self._labdir) or f"lab {self._lab!r} was taken down; another has its name now")
 
     def lost(self) -> int:
-        """Frames that found no room in a ring."""
+        """Return the number of frames lost because a ring was full."""
         return sum(port.counters().rx_drops for port in self._ports)
 
     def _listen(self, way: DirectedLink) -> PacketRingPort:

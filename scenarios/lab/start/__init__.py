@@ -1,1 +1,1 @@
-"""From a fabric that is up to running agents, and what must be there first."""
+"""Starts agents on a fabric that is up, and checks what they need."""

@@ -1,4 +1,4 @@
-"""MRC agents alone, for a network that a program has built itself: engine workers without an owner beside them."""
+"""Runs MRC agents alone, for a network that a program has built itself: engine workers without an owner."""
 
 import os
 from contextlib import ExitStack
@@ -10,11 +10,11 @@ from scenarios.lab.start.children import Children
 from testbed.model.fabric import Fabric
 
 SEED = 1
-"""As a lab's without a scenario; queue pairs have seeds of their own."""
+"""Settings of a lab without a scenario; queue pairs have their own seeds."""
 
 
 def started_agents(labdir: LabDir, fabric: Fabric, undo: ExitStack) -> tuple[Worker, ...]:
-    """Start an engine worker a core for the hosts of a fabric that is up, and connect to them; `undo` ends them.
+    """Start an engine worker per core for the hosts of a fabric that is up, and connect to them; `undo` ends them.
 
     The lab's folder is held meanwhile, so `down` finds all when this program was killed. Raises `LabStateError` when a
     lab of this name is up, `OwnerFailedError` with a worker's last words when it does not get ready.

@@ -1,6 +1,6 @@
-"""The long-lived processes of a lab, engine workers and SprayCheck: started, watched, ended.
+"""Starts, watches and ends the long-lived processes of a lab: engine workers and SprayCheck.
 
-One owner, one thread. A child that ends by itself is remembered with how it ended.
+One owner, one thread. How a child ended is kept.
 """
 
 import subprocess
@@ -22,7 +22,7 @@ from testbed.kernel.netns import command_inside
 from testbed.model.ids import NodeId, namespace_name
 
 START_TIMEOUT_S = 60.0
-"""Importing numpy and scipy on a slow, emulated machine takes several seconds."""
+"""Start timeout: importing numpy and scipy on a slow, emulated machine takes several seconds."""
 
 END_TIMEOUT_S = 5.0
 
@@ -50,7 +50,7 @@ class Children:
         self._children: list[_Child] = []
 
     def start(self, name: str, module: str, settings: msgspec.Struct, node: NodeId | None = None) -> None:
-        """Start `module SETTINGS`, isolated, with its settings in the lab's folder and its words in a log there.
+        """Start `module SETTINGS`, isolated, with its settings and its log in the lab's folder.
 
         In the network namespace of `node` from its first instruction on, if there is one.
         """
@@ -65,7 +65,7 @@ class Children:
         self._children.append(_Child(name, process, identity, "" if node is None else str(node)))
 
     def wait_until(self, name: str, ready: Callable[[], bool]) -> None:
-        """Wait until a child's sign of life is there. Raises `OwnerFailedError` with its last words when it ends."""
+        """Wait until a child is ready. Raises `OwnerFailedError` with its last output when it ends."""
         child = self._named(name)
         until = time.monotonic() + START_TIMEOUT_S
         while not ready():
@@ -77,7 +77,7 @@ class Children:
             time.sleep(0.01)
 
     def end(self, names: tuple[str, ...] | None = None) -> None:
-        """End children, all by default: ask, wait, kill. Twice is safe."""
+        """End children, all by default: SIGTERM, wait, SIGKILL. Calling it twice is safe."""
         ending = [child for child in self._children if names is None or child.name in names]
         for child in ending:
             if child.process.poll() is None:
@@ -92,16 +92,16 @@ class Children:
         self._children = [child for child in self._children if child not in ending]
 
     def statuses(self) -> tuple[ChildStatus, ...]:
-        """How every child is."""
+        """Return the state of every child."""
         return tuple(self.status(child.name) for child in self._children)
 
     def status(self, name: str) -> ChildStatus:
-        """How one child is."""
+        """Return the state of one child."""
         child = self._named(name)
         return ChildStatus(child.name, child.id, child.told_state(), child.node)
 
     def states(self) -> tuple[ChildState, ...]:
-        """Who they are, for `down`."""
+        """Return the children's processes, for `down`."""
         return tuple(ChildState(child.name, child.id) for child in self._children)
 
     def _named(self, name: str) -> _Child:
@@ -109,4 +109,4 @@ class Children:
 
 
 def _last_line(log: Path) -> str:
-    return last_words(log) or full_disk_text(log.parent) or "without a word"
+    return last_words(log) or full_disk_text(log.parent) or "without output"

@@ -1,4 +1,4 @@
-"""From a fabric that is up to running agents: what every engine worker and SprayCheck is told, eBPF on leaf ports.
+"""Computes settings of engine workers and SprayCheck on a fabric that is up, and puts eBPF on leaf ports.
 
 Settings are pure values; only `measured_leaves` touches the kernel.
 """
@@ -37,7 +37,7 @@ SPRAYCHECK_MODULE = "agent.spraycheck"
 SPRAYCHECK = "spraycheck"
 
 DETECTOR_PRIORITY = 10
-"""Of SprayCheck's programs among those on a port; faults sit on the other side, at egress (our choice)."""
+"""Handle of SprayCheck's programs among those on a port; faults are on the other side, at egress (our choice)."""
 
 MOST_BY_TCX = 64
 """Ports of leaves, where the kernel's waits cannot be made short: by TCX counting costs less, but it then takes 12 ms
@@ -45,17 +45,19 @@ a port (measured) to attach, as long again to take a lab down, and nobody else c
 larger labs use clsact there. Our choice."""
 
 ERASE_AFTER_S = 600
-"""A flow on a slow, emulated machine may take minutes; a leaf has memory for all of them (our choice)."""
+"""Timeout of a flow in a leaf: on a slow, emulated machine a flow may take minutes; a leaf has memory for all (our
+choice).
+"""
 
 
 def worker_count(workers: int | Literal["per-host"] | None, hosts: int, cpus: int) -> int:
-    """How many engine workers there will be: one a core by default, never more than hosts."""
+    """Return the number of engine workers: one per core by default, never more than hosts."""
     wanted = hosts if workers == "per-host" else (workers or cpus)
     return min(wanted, hosts)
 
 
 def fewer_workers_text(workers: int | Literal["per-host"] | None, hosts: int) -> str:
-    """Says that there will be fewer engine workers than asked for; empty when there will not."""
+    """State that there will be fewer engine workers than requested; empty otherwise."""
     if not isinstance(workers, int) or workers <= hosts:
         return ""
     have, of = count_text(hosts, "engine worker"), count_text(hosts, "host")
@@ -68,7 +70,7 @@ def worker_name(index: int) -> str:
 
 
 def worker_of(host: int, workers: int) -> int:
-    """Which worker drives a host."""
+    """Return the worker that drives a host."""
     return host % workers
 
 
@@ -81,7 +83,7 @@ def worker_settings(
     inside: bool = False,
     scapy_hosts: Container[int] = (),
 ) -> list[WorkerSettings]:
-    """What each engine worker is told. Workers are pinned to cores when every one can have its own.
+    """Return the settings of each engine worker. Workers are pinned to cores when every one can have its own.
 
     With `inside` there is one a host, which runs in its host's namespace.
     """
@@ -115,7 +117,7 @@ def _peer(fabric: Fabric, host: int) -> PeerSettings:
 def host_settings(
     fabric: Fabric, lab: str | None, host: int, engine: Literal["ring", "scapy"] = "ring"
 ) -> HostSettings:
-    """Of a host in a namespace of the lab; `lab` None: in that of its worker."""
+    """Return a host's ports in a namespace of the lab; `lab` None: in that of its worker."""
     node = NodeId.host(host)
     ports = tuple(
         PortSettings(port.plane, port.interface, mac_of(fabric, port), mac_of(fabric, _other_end(port)))
@@ -139,11 +141,11 @@ class MeasuredLeaf:
 
     @property
     def by_peer(self) -> dict[Role, bpf.BpfProgram]:
-        """What belongs on a port, by what is at its other end."""
+        """Return the program of a port, by what is at its other end."""
         return {role: self.program.program(name) for role, name in _PROGRAMS.items()}
 
     def settings(self, spines: int, socket: Path | None) -> LeafSettings:
-        """Where its counters are, and where its own process answers, if it has one."""
+        """Return where its counters are, and where its own process answers, if it has one."""
         maps = {name: self.program.map(name).id for name in _MAPS}
         return LeafSettings(
             plane=self.node.plane or 0,
@@ -159,7 +161,7 @@ class MeasuredLeaf:
         )
 
     def placed(self, fabric: Fabric, priority_bps: int) -> dict[tuple[str, int], Placed]:
-        """What is on its ports because of it, by node and interface index."""
+        """Return what the leaf has put on its ports, by node and interface index."""
         by_peer, root = self.by_peer, {Role.SPINE: "htb" if priority_bps else ""}
         return {
             (str(self.node), ifindex_of(fabric, port)): Placed(
@@ -169,7 +171,7 @@ class MeasuredLeaf:
         }
 
     def begin(self, wanted: Measuring) -> None:
-        """Empty the counters, as if nothing had been measured yet, and say which flows are to be measured."""
+        """Clear the counters, as if nothing had been measured yet, and set which flows to measure."""
         selected = np.zeros((), dataplane.SELECTED)
         selected["one"] = wanted.one
         selected["reset_every_ns"] = int(wanted.reset_s * 1e9)
@@ -193,7 +195,7 @@ _MAPS = (
 
 
 def prioritise(fabric: Fabric, lab: str, bps: int) -> None:
-    """Hold every uplink of every leaf to a rate at which measured packets go first; 0: no longer.
+    """Limit every uplink of every leaf to a rate at which measured packets go first; 0: no limit.
 
     Raises `KernelError`, `MissingFeatureError`.
     """
@@ -234,7 +236,7 @@ def measured_leaves(
 
 
 def _attach(fabric: Fabric, lab: str, leaf: MeasuredLeaf, by_tcx: bool) -> None:
-    """By TCX if the kernel knows it, else in clsact."""
+    """Attach by TCX if the kernel supports it, else in clsact."""
     node, by_peer = str(leaf.node), leaf.by_peer
     with inside(namespace_path(namespace_name(lab, leaf.node))), Rtnl.here(node) as rtnl:
         for port in fabric.ports_of(leaf.node):
@@ -245,7 +247,7 @@ def _attach(fabric: Fabric, lab: str, leaf: MeasuredLeaf, by_tcx: bool) -> None:
 
 
 def _detach_all(fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf]) -> None:
-    """Take off what was attached by TCX, or the kernel waits long for each port when the namespaces end.
+    """Detach what was attached by TCX, or the kernel waits long for each port when the namespaces end.
 
     Where this would take as long it is left to that, which is done behind our back.
     """
@@ -260,24 +262,26 @@ _PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
 
 
 def leaf_process(leaf: NodeId) -> str:
-    """Name of the SprayCheck process of one leaf: `spraycheck-p0-leaf3`."""
+    """Return the name of the SprayCheck process of one leaf: `spraycheck-p0-leaf3`."""
     return f"{SPRAYCHECK}-{leaf}"
 
 
 def spraycheck_processes(fabric: Fabric) -> tuple[str, ...]:
-    """Names of all that SprayCheck may consist of."""
+    """Return names of all processes that SprayCheck may have."""
     return (*map(leaf_process, fabric.leaves()), SPRAYCHECK)
 
 
 def leaf_process_settings(settings: SprayCheckSettings) -> tuple[SprayCheckSettings, ...]:
-    """What each leaf's own process is told, in the order of the leaves."""
+    """Return the settings of each leaf's own process, in the order of the leaves."""
     return tuple(msgspec.structs.replace(settings, leaves=(leaf,), serves=True) for leaf in settings.leaves)
 
 
 def spraycheck_settings(
     fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf], wanted: Measuring
 ) -> SprayCheckSettings:
-    """What the process of the monitor is told, which reads all leaves' maps itself unless each has its own process."""
+    """Return the settings of the monitor's process, which reads all leaves' maps itself unless each has its own
+    process.
+    """
     return SprayCheckSettings(
         lab=labdir.lab,
         detect_log=str(labdir.detect),

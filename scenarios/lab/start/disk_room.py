@@ -1,4 +1,4 @@
-"""Whether a file system has room for captures: tcpdump itself does not notice that it has none."""
+"""Checks whether a file system has room for captures: tcpdump itself does not notice that it is full."""
 
 import errno
 import os
@@ -8,24 +8,28 @@ from results.summary import size_text
 from scenarios.errors import EnvironmentLackingError
 
 LEAST_BYTES = 1 << 20
-"""For each file: some thousand packets. Less is not worth a capture (our choice)."""
+"""Least bytes per capture file: some thousand packets. Less is not worth a capture (our choice)."""
 
 
 LAB_BYTES = 4 << 20
-"""For eBPF programs, logs, settings and the first records of a lab; some hundred kB when it is up (our choice)."""
+"""Bytes for eBPF programs, logs, settings and the first records of a lab; some hundred kB when it is up (our
+choice).
+"""
 
 KEPT_BYTES = 4 << 20
-"""Of a run's disk, from its start: captures and events must not take what truth and summary need (our choice)."""
+"""Bytes reserved on a run's disk from its start: captures and events must not use what truth and summary need (our
+choice).
+"""
 
 
 def disk_free(folder: Path) -> int | None:
-    """Bytes that root may still write there; None where the file system does not tell. Raises OSError."""
+    """Return bytes that root may still write there; None where the file system does not report it. Raises OSError."""
     found = os.statvfs(folder)
     return found.f_bfree * found.f_frsize if found.f_blocks else None
 
 
 def no_room_for_lab(root: Path) -> str | None:
-    """Says that a lab's own files, in a folder that need not be there yet, have no room; None where they have."""
+    """State that a lab's own files, in a folder that need not exist yet, have no room; None where they have."""
     place = next(each for each in (root, *root.parents) if each.exists())
     free = disk_free(place)
     if free is None or free >= LAB_BYTES:
@@ -36,7 +40,7 @@ def no_room_for_lab(root: Path) -> str | None:
 
 
 def no_room_for_results(folder: Path) -> str | None:
-    """Says that a disk has not the room that a run keeps for its results; None where it has. Raises OSError."""
+    """State that a disk lacks the room that a run keeps for its results; None where it has it. Raises OSError."""
     free = disk_free(folder)
     if free is None or free >= KEPT_BYTES:
         return None
@@ -45,7 +49,8 @@ def no_room_for_results(folder: Path) -> str | None:
 
 
 def no_room_for_captures(folder: Path, files: int, most_bytes: int, kept_bytes: int = 0) -> str | None:
-    """Says that so many files cannot have `LEAST_BYTES` each, or all that is asked for, beside what else is kept there.
+    """State that this many files cannot have `LEAST_BYTES` each, or the requested size, beside what else is kept
+    there.
 
     None where they can. Raises OSError.
     """
@@ -60,13 +65,13 @@ def no_room_for_captures(folder: Path, files: int, most_bytes: int, kept_bytes: 
 
 
 def require_disk(folder: Path, files: int, most_bytes: int) -> None:
-    """Raises `EnvironmentLackingError` where `no_room_for_captures`."""
+    """Check the room. Raises `EnvironmentLackingError` where `no_room_for_captures`."""
     if lack := no_room_for_captures(folder, files, most_bytes):
         raise EnvironmentLackingError(lack)
 
 
 def full_disk_text(folder: Path) -> str:
-    """That a folder's file system has no room left; empty when it has."""
+    """State that a folder's file system is full; empty when it is not."""
     try:
         free = disk_free(folder)
     except OSError:

@@ -1,6 +1,6 @@
-"""Starts a lab's owner and hears from it until the lab is ready; the connection can be kept as a lease.
+"""Starts a lab's owner and follows it until the lab is ready; the connection can be kept as a lease.
 
-While the lease is held the lab lives; when its holder ends, by whatever cause, the owner takes the lab down.
+The lab lives while the lease is held; when its holder ends, for any reason, the owner takes the lab down.
 """
 
 import signal
@@ -22,11 +22,11 @@ from testbed.marks import marked_environment
 from testbed.tools import clean_environment
 
 START_TIMEOUT_S = 300.0
-"""A large fabric on a slow machine is ready long before this."""
+"""Start timeout; a large fabric on a slow machine is ready long before."""
 
 
 class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """All that an owner is told."""
+    """The settings of an owner."""
 
     lab: str
     planes: int
@@ -35,18 +35,18 @@ class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hosts_per_leaf: int
     host_stack: bool = False
     scapy_hosts: tuple[int, ...] = ()
-    """Hosts that move packets by Scapy; the others have rings."""
+    """Hosts that move packets by Scapy; the others use rings."""
     workers: int | Literal["per-host"] | None = None
-    """Engine workers; None: one a core."""
+    """Number of engine workers; None: one per core."""
     seed: int = 1
     measuring: Measuring = Measuring()
-    """What is asked of SprayCheck, until a run asks for something else."""
+    """SprayCheck's settings until a run requests others."""
     leased: bool = False
     """Whether the lab ends with the connection it was started by."""
 
 
 class Notice(msgspec.Struct, frozen=True):
-    """One line from the owner while it starts: a stage begun, an error, or the news that all is ready."""
+    """One line from the owner while it starts: a stage, an error, or that all is ready."""
 
     stage: str | None = None
     error: str | None = None
@@ -62,18 +62,18 @@ class Launched:
         self._channel = channel
 
     def release(self) -> None:
-        """Let go of the connection: ends the lab if it is leased, leaves it alone if it is not."""
+        """Close the connection: this ends the lab if it is leased, otherwise not."""
         self._channel.close()
 
     def wait_ended(self) -> bool:
-        """Wait for the owner's end; False when it does not come, or was not the owner's own will."""
+        """Wait for the owner's end; return False when it does not come, or the owner did not end by itself."""
         try:
             return self._process.wait(END_TIMEOUT_S) == 0
         except subprocess.TimeoutExpired:
             return False
 
     def hung_up(self, lab: str) -> OwnerFailedError:
-        """What became of an owner that hung up before its lab was ready."""
+        """State what happened to an owner that hung up before its lab was ready."""
         if self.wait_ended() or self._process.returncode in (None, *_ASKED_TO_END):
             return OwnerFailedError(
                 f"lab {lab!r} was taken down while it was built, by `down` or a signal to its owner"
@@ -92,11 +92,11 @@ class Launched:
 
 
 _ASKED_TO_END = (-signal.SIGTERM, -signal.SIGINT)
-"""Return codes of an owner that was told to end before it could take signals."""
+"""Return codes of an owner that was ended before it could handle signals."""
 
 
 def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
-    """Start an owner and wait until its lab is ready; `told` hears of every stage.
+    """Start an owner and wait until its lab is ready; `told` is called with every stage.
 
     Raises what the owner raised. When it raises, also by an interrupt, nothing of the lab is left.
     """
@@ -130,7 +130,7 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
 
 
 def _is_ready(channel: socket.socket, told: Callable[[str], None]) -> bool:
-    """Whether the lab got ready before the owner hung up. Raises what the owner raised."""
+    """Return whether the lab got ready before the owner hung up. Raises what the owner raised."""
     with channel.makefile("rb") as lines:
         for line in lines:
             notice = msgspec.json.decode(line, type=Notice)

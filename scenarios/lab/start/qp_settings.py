@@ -1,4 +1,4 @@
-"""A scenario's transport as a request to the engine workers, with nothing left open."""
+"""Converts a scenario's transport to a request to the engine workers, with every setting resolved."""
 
 from typing import Literal
 
@@ -10,7 +10,7 @@ from scenarios.file.transport import EvProfile, Transport, set_by
 
 
 def qp_settings_of(transport: Transport, seed: int) -> ask.QpSettings:
-    """Settings of a queue pair; `seed` is that of its spray schedule. Both ends get the same."""
+    """Return settings of a queue pair; `seed` is that of its spray schedule. Both ends get the same."""
     ev = EvConfig(**set_by(EvConfig, transport, transport.ev), tail_probe_ns=transport.tail_probe_ns)
     nscc = NsccConfig(**set_by(NsccConfig, transport.congestion))
     return ask.QpSettings(
@@ -24,7 +24,7 @@ def qp_settings_of(transport: Transport, seed: int) -> ask.QpSettings:
 
 
 def paced(settings: ask.QpSettings, rate_bps: int | None) -> ask.QpSettings:
-    """The same, kept to a payload rate in full packets."""
+    """Return the same settings with a payload rate limit, in full packets."""
     if rate_bps is None:
         return settings
     return settings.with_core(packet_interval_ns=max(1, round(settings.core.pmtu * 8e9 / rate_bps)))

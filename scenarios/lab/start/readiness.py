@@ -1,4 +1,4 @@
-"""All that this machine lacks for what is asked, found before anything is started and told at once.
+"""Lists everything that this machine lacks for a request, before anything is started.
 
 Tries things as `spraylab doctor` does; changes nothing. Needs root.
 """
@@ -23,11 +23,11 @@ from scenarios.memory_room import PROCESS_BYTES, no_room, no_room_for_fabric
 from testbed.model.fabric import Fabric
 
 TCPDUMP = "tcpdump"
-"""Needed by those only who capture."""
+"""Tools that only captures need."""
 
 
 def require(lacks: Iterable[str]) -> None:
-    """Raises `EnvironmentLackingError` with every line of `lacks`, each told once."""
+    """Check a list. Raises `EnvironmentLackingError` with every line of `lacks`, each once."""
     if told := "\n".join(dict.fromkeys(filter(None, lacks))):
         raise EnvironmentLackingError(told)
 
@@ -39,7 +39,7 @@ def lacks_of_lab(
     capturing: bool = False,
     per_leaf: bool = False,
 ) -> Iterator[str]:
-    """What is missing for a lab of this fabric that is to hold so much data: features, tools, memory.
+    """List what is missing for a lab of this fabric that must hold this much data: features, tools, memory.
 
     `per_leaf`: every leaf gets a SprayCheck process of its own.
     """
@@ -52,7 +52,7 @@ def lacks_of_lab(
 
 
 def no_room_for_plan(plan: Plan, workers: int | Literal["per-host"] | None = None) -> Iterator[str]:
-    """Says that this machine has no room for a plan's data, or for its fabric beside that, by an estimate."""
+    """State that this machine has no memory for a plan's data, or for its fabric beside that, by an estimate."""
     if no_data := no_room(plan.region_bytes, "the flows' data"):
         yield no_data
     count = _processes(plan.fabric, workers, is_per_leaf(plan.scenario))
@@ -61,31 +61,31 @@ def no_room_for_plan(plan: Plan, workers: int | Literal["per-host"] | None = Non
 
 
 def no_room_for_leaf_processes(fabric: Fabric) -> str:
-    """Says that a lab that is up has no room for a SprayCheck process on every leaf; empty when it has."""
+    """State that a lab that is up has no memory for a SprayCheck process on every leaf; empty when it has."""
     count = len(fabric.leaves())
     return no_room(count * PROCESS_BYTES, f"a SprayCheck process on each of {count_text(count, 'leaf', 'leaves')}")
 
 
 def is_per_leaf(scenario: Scenario) -> bool:
-    """Whether every leaf is to have a SprayCheck process of its own."""
+    """Return whether every leaf must have a SprayCheck process of its own."""
     return scenario.detector.processes == "per-leaf"
 
 
 def _processes(fabric: Fabric, workers: int | Literal["per-host"] | None, per_leaf: bool) -> int:
-    """How many processes of agents there will be."""
+    """Return the number of agents' processes."""
     engines = worker_count(workers, fabric.host_count, len(os.sched_getaffinity(0)))
     return engines + (len(fabric.leaves()) if per_leaf else 0)
 
 
 def lacks_of_capture() -> Iterator[str]:
-    """What is missing for captures in a lab that is up."""
+    """List what is missing for captures in a lab that is up."""
     for finding in examine():
         if finding.name == TCPDUMP and not finding.present:
             yield f"{finding.name} is missing: {finding.advice}"
 
 
 def lacks_of_folder(folder: Path, captures: int = 0, most_bytes: int = 0) -> Iterator[str]:
-    """Why results, and so many captures of at most so many bytes together, cannot be written into a folder.
+    """State why results, and this many captures of at most this many bytes, cannot be written into a folder.
 
     It need not be there yet. Makes nothing that stays.
     """
@@ -112,7 +112,7 @@ def lacks_of_folder(folder: Path, captures: int = 0, most_bytes: int = 0) -> Ite
 
 
 def _is_utf8(place: Path) -> bool:
-    """Whether its name can be written down, as records of a run do."""
+    """Return whether its name can be recorded in the files of a run."""
     try:
         str(place).encode()
     except UnicodeEncodeError:
@@ -121,7 +121,7 @@ def _is_utf8(place: Path) -> bool:
 
 
 def _is_there(place: Path) -> bool:
-    """Raises OSError for a path that cannot be."""
+    """Check a path. Raises OSError for an impossible one."""
     try:
         place.lstat()
     except (FileNotFoundError, NotADirectoryError):

@@ -63,7 +63,7 @@ def test_a_worker_that_is_gone_is_told_with_its_end_and_last_words(red: LabDir, 
         with pytest.raises(WorkerFailedError) as error:
             Worker(red.worker_socket(1)).__enter__()
     assert str(error.value).startswith(f"worker1 {told}")
-    assert str(error.value).endswith("; it said last: No room for a ring")
+    assert str(error.value).endswith("; its last output: No room for a ring")
 
 
 def test_a_worker_that_dies_before_it_answers_is_told(red: LabDir) -> None:

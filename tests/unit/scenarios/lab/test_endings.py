@@ -33,7 +33,10 @@ def test_an_owner_that_hangs_up_is_told_with_what_became_of_it(script: str, said
     ("script", "said"),
     [
         ("kill -9 $$", "killed by SIGKILL"),
-        ("echo 'tcpdump: eth0: No such device exists'; exit 1", "exited 1; it said last: tcpdump: eth0: No such dev"),
+        (
+            "echo 'tcpdump: eth0: No such device exists'; exit 1",
+            "exited 1; its last output: tcpdump: eth0: No such dev",
+        ),
     ],
 )
 def test_a_tcpdump_that_ends_at_its_start_is_told_with_its_end(tmp_path: Path, script: str, said: str) -> None:
