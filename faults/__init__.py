@@ -1,1 +1,1 @@
-"""Breaks the fabric: what can go wrong, and how the kernel is made to do it."""
+"""Breaks the fabric: defines faults, and makes the kernel produce them."""

@@ -47,7 +47,7 @@ class TargetError(FaultError, ValueError):
 
 
 class MechanismError(FaultError):
-    """The asked mechanism is not available here; `advice` says what to enable, install or ask for instead."""
+    """The requested mechanism is not available here; `advice` says what to enable, install or request instead."""
 
     def __init__(self, mechanism: str, reason: str, advice: str) -> None:
         self.mechanism, self.reason, self.advice = mechanism, reason, advice
@@ -55,7 +55,7 @@ class MechanismError(FaultError):
 
 
 class NotInForceError(FaultError):
-    """After a change the kernel holds something else than asked; nothing of the fault is left in place."""
+    """The kernel holds something else than requested after a change; nothing of the fault is left in place."""
 
     def __init__(self, link: str, wanted: str, found: str) -> None:
         self.link, self.wanted, self.found = link, wanted, found

@@ -1,6 +1,6 @@
-"""Set, change and clear faults on ports: the mechanism is chosen, the act journalled, the kernel read back.
+"""Sets, changes and clears faults on ports: chooses the mechanism, records the act, reads the kernel back.
 
-The one owner of the faults of a lab. What it reports as in force has been read from the kernel.
+It is the only owner of a lab's faults. What it reports as in force has been read from the kernel.
 """
 
 import itertools
@@ -25,7 +25,7 @@ from testbed.errors import MissingFeatureError, TestbedError
 from testbed.kernel.comparison import Placed
 
 SEED_BITS = 63
-"""Of a seed: what JSON, netem and the eBPF program all take."""
+"""Bits of a seed: what JSON, netem and the eBPF program all accept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +36,12 @@ class FaultStatus:
     name: str
     fault: Fault
     in_force: Fault | None
-    """None if someone else removed it."""
+    """What the kernel holds; None if someone else removed it."""
     mechanism: str
     tally: Tally
     since: Moment
     seed: int | None
-    """Fixes which packets are hit; None where the mechanism leaves that to the kernel."""
+    """Seed of which packets are hit; None where the mechanism leaves that to the kernel."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +61,12 @@ class _Armed:
     target: Target
     fault: Fault
     found: Fault
-    """As the kernel holds it, read when it was armed."""
+    """The fault as the kernel holds it, read when it was armed."""
     mechanism: By
     applied: Switched
     seed: int
     group: int
-    """Tells apart those that share a step."""
+    """Number that distinguishes faults that share a step."""
 
 
 class Injector:
@@ -81,7 +81,7 @@ class Injector:
         self._groups = itertools.count(1)
 
     def __enter__(self) -> Self:
-        """The injector itself."""
+        """Create the injector."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
@@ -105,7 +105,7 @@ class Injector:
         return (*cleared, self._set_first_free(possible, target, fault, drawn))
 
     def require(self, fault: Fault, mechanism: str | None = None) -> By:
-        """The mechanism that would be taken. Raises MechanismError; changes nothing."""
+        """Return the mechanism that would be used. Raises MechanismError; changes nothing."""
         return self._possible(fault, mechanism)[0]
 
     def arm(
@@ -154,7 +154,7 @@ class Injector:
             raise
 
     def group_of(self, link: str, name: str) -> int | None:
-        """Which faults come into force in one step with this one; None if it is not armed."""
+        """Return which faults come into force in one step with this one; None if it is not armed."""
         armed = self._armed.get((link, name))
         return None if armed is None else armed.group
 
@@ -196,7 +196,7 @@ class Injector:
         return tuple(records)
 
     def disarm(self, link: str, name: str) -> None:
-        """Remove an armed fault that is not in force; nothing is no error. Raises KernelError."""
+        """Remove an armed fault that is not in force; if there is none, do nothing. Raises KernelError."""
         armed = self._armed.get((link, name))
         if armed is not None and not self._has_fired((link, name)):
             armed.applied.revert()
@@ -204,14 +204,15 @@ class Injector:
             self._note("cleared", armed.target, armed.fault, armed.mechanism)
 
     def _has_fired(self, key: tuple[str, str]) -> bool:
-        """Whether what stands there is the armed fault."""
+        """Return whether the fault in place is the armed one."""
         armed, standing = self._armed.get(key), self._standing.get(key)
         return armed is not None and standing is not None and standing.applied is armed.applied
 
     def clear(self, link: str, name: str | None = None) -> tuple[FaultClear, ...]:
-        """Remove the faults of a link, or the one of that name, with final counters; nothing is no error.
+        """Remove the faults of a link, or the one of that name; return them with final counters. None there is no
+        error.
 
-        Those armed there go as well. Raises KernelError, ReadBackError after all were tried.
+        Armed faults there are removed as well. Raises KernelError, ReadBackError after all were tried.
         """
         return self._clear([key for key in self._all() if key[0] == link and name in (None, key[1])], also_armed=True)
 
@@ -223,11 +224,11 @@ class Injector:
         return [*self._standing, *(key for key in self._armed if key not in self._standing)]
 
     def status(self) -> tuple[FaultStatus, ...]:
-        """Every fault, read from the kernel now, by link and in the order they were set."""
+        """Return every fault, read from the kernel now, by link and in the order they were set."""
         return tuple(self.statuses())
 
     def statuses(self) -> Iterator[FaultStatus]:
-        """The same one by one; what is set or cleared meanwhile may be left out."""
+        """Yield the same one by one; what is set or cleared meanwhile may be left out."""
         for link, name in sorted(self._standing, key=lambda key: key[0]):
             if (each := self._standing.get((link, name))) is not None:
                 yield FaultStatus(
@@ -242,7 +243,7 @@ class Injector:
                 )
 
     def placed(self) -> dict[tuple[str, int], Placed]:
-        """What the faults have put on ports, by node and interface index."""
+        """Return what the faults have put on ports, by node and interface index."""
         found: dict[tuple[str, int], Placed] = {}
         applied = [(each.target, each.applied) for each in self._standing.values()]
         applied += [(each.target, each.applied) for each in self._armed.values()]
@@ -252,7 +253,7 @@ class Injector:
         return found
 
     def _clear(self, keys: Sequence[tuple[str, str]], also_armed: bool = False) -> tuple[FaultClear, ...]:
-        """The last set goes first. Raises the first error after all were tried."""
+        """Remove faults, the last one first. Raises the first error after all were tried."""
         records, errors = [], []
         for key in reversed(keys):
             try:
@@ -276,7 +277,7 @@ class Injector:
         return _clear_record(standing, tally, moment)
 
     def _possible(self, fault: Fault, asked: str | None) -> tuple[By, ...]:
-        """Mechanisms of this machine that can make the fault, the preferred first."""
+        """Return mechanisms of this machine that can make the fault, the preferred first."""
         makers = [by for by in fault.makers if by in self._mechanisms]
         if asked is not None:
             if asked not in self._mechanisms:
@@ -289,7 +290,7 @@ class Injector:
         return found
 
     def _missing(self, by: By) -> MissingFeatureError | None:
-        """Why a mechanism cannot be used here; asked of the kernel once."""
+        """State why a mechanism cannot be used here; the kernel is asked only once."""
         if by not in self._checked:
             try:
                 self._mechanisms[by].check()
@@ -312,7 +313,7 @@ class Injector:
         return MechanismError(" and ".join(reasons), "none can be used here", told)
 
     def _set_first_free(self, possible: Sequence[By], target: Target, fault: Fault, seed: int) -> FaultSet:
-        """By the first whose place on the port is free: a netem has room for one loss."""
+        """Apply by the first mechanism whose place on the port is free: a netem has room for one loss."""
         for at, by in enumerate(possible):
             try:
                 return self._set_by(self._mechanisms[by], target, fault, seed)
@@ -335,7 +336,8 @@ class Injector:
         return _set_record(target, fault, found, mechanism.name, moment, kept)
 
     def _read_back(self, applied: Applied, target: Target, fault: Fault, mechanism: By) -> tuple[Fault, bool]:
-        """The fault in force, if it is the asked one; otherwise nothing is left and NotInForceError raised.
+        """Return the fault in force, if it is the requested one; otherwise nothing is left and NotInForceError is
+        raised.
 
         What cannot even be taken back stays in the journal as applied.
         """
@@ -354,7 +356,7 @@ class Injector:
         return self._note_all(act, [(target, fault, mechanism)])
 
     def _note_all(self, act: Act, faults: Sequence[tuple[Target, Fault, By]]) -> Moment:
-        """Into the journal, with when that was."""
+        """Write an act to the journal, with its time."""
         moment = now()
         self._journal.write(*(_journal_line(moment, act, *each) for each in faults))
         return moment
@@ -421,7 +423,7 @@ def _drop_rate(fault: Fault) -> float | None:
 
 
 def injector_of(state_dir: Path) -> Injector:
-    """The injector of a lab with every mechanism there is; journal and object files in `state_dir`."""
+    """Return the injector of a lab with all mechanisms; journal and object files are in `state_dir`."""
     ports = PortQueues()
     mechanisms = (
         QueueMechanism(By.NETEM, ports),

@@ -1,6 +1,7 @@
-"""What was done to the fabric, one JSON line an act, written before the act: after a crash it tells what may remain.
+"""Records what was done to the fabric, one JSON line per act, written before the act: after a crash it shows what
+may remain.
 
-Written by one process, read by any. Does not undo anything itself.
+One process writes it, any may read it. It does not undo anything.
 """
 
 import os
@@ -21,7 +22,7 @@ class JournalLine(Struct, frozen=True, kw_only=True):
     link: str
     kind: str
     name: str
-    """Tells the faults of one link apart."""
+    """Name that distinguishes the faults of one link."""
     requested: str
     mechanism: str
     namespace: str
@@ -29,13 +30,13 @@ class JournalLine(Struct, frozen=True, kw_only=True):
 
 
 class Journal:
-    """An append-only file, opened for each line: faults change seldom, and no descriptor is left to inherit."""
+    """An append-only file, opened for each line: faults change rarely, and no descriptor can be inherited."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def write(self, *lines: JournalLine) -> None:
-        """Append lines and have them on disk, which takes milliseconds. Raises OSError."""
+        """Append lines and sync them to disk, which takes milliseconds. Raises OSError."""
         fd = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             os.write(fd, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
@@ -47,7 +48,9 @@ class Journal:
 
 
 def outstanding(path: Path) -> tuple[JournalLine, ...]:
-    """The last line of every fault that was not cleared, by link and name; a line cut short by a crash is left out."""
+    """Return the last line of every fault that was not cleared, by link and name; a line cut short by a crash is
+    ignored.
+    """
     last: dict[tuple[str, str], JournalLine] = {}
     for text in path.read_bytes().splitlines() if path.exists() else ():
         try:

@@ -1,6 +1,6 @@
-"""The table of kinds, mechanisms and kernels in docs/faults.md, made from the model: `python -m faults.kinds_table`.
+"""Makes the table of kinds, mechanisms and kernels in docs/faults.md from the model: `python -m faults.kinds_table`.
 
-Pure text; a test holds the document equal to it.
+Pure text; a test compares the document with it.
 """
 
 import sys
@@ -15,12 +15,12 @@ _ON = {On.PORTS: "port", On.SWITCH: "switch"}
 
 
 def kinds_table() -> str:
-    """Every kind: its word, what it is put on, whether it can select packets, and who makes it on which kernel."""
+    """Return a table of all kinds: word, target, whether it can select packets, and the mechanism per kernel."""
     return "\n".join(_lines())
 
 
 def with_table(document: str) -> str:
-    """The document with the present table between its marks. Raises ValueError without them."""
+    """Return the document with a new table between its marks. Raises ValueError without them."""
     before, _, rest = document.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
@@ -56,7 +56,7 @@ def _row(kind: type[Fault]) -> str:
 
 
 def _taken(kind: type[Fault], has_netem: bool) -> str:
-    """What an automatic choice takes, on a kernel that has everything else."""
+    """Return the automatic choice of mechanism, on a kernel that has everything else."""
     return next((str(by) for by in kind.says.makers if has_netem or by is not By.NETEM), "refused, exit 3")
 
 

@@ -1,6 +1,6 @@
-"""From words to faults: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
+"""Reads faults from words: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
 
-Every problem at once. Knows no link and no lab.
+It reports every problem at once. It knows no link and no lab.
 """
 
 from collections.abc import Mapping
@@ -15,22 +15,22 @@ from faults.words.selecting import ONLY_WORDS
 from faults.words.timing import TIMING_WORDS, complain_about_times, timing_of
 
 KIND_WORDS = tuple(kind.says.word for kind in kinds())
-"""Each makes one fault; several in one order compose."""
+"""Words that make one fault each; several in one order compose."""
 DETAIL_WORDS = tuple(detail for kind in kinds() for detail in kind.says.details)
-"""Each says more of one kind."""
+"""Words that specify one kind further."""
 WORDS = (*KIND_WORDS, *ONLY_WORDS, *DETAIL_WORDS, *TIMING_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
 class Worded:
-    """What the words say: faults that compose in this order, and when they are in force."""
+    """The meaning of the words: faults that compose in this order, and when they are in force."""
 
     faults: tuple[Fault, ...]
     timing: Timing
 
 
 def worded(words: Mapping[str, Any]) -> Worded:
-    """What `words` say; values are text, or True behind a flag. Raises WordingError with every problem."""
+    """Read `words`; values are text, or True for a flag. Raises WordingError with every problem."""
     reader = Reader({name.replace("_", "-"): value for name, value in words.items()}, WORDS)
     result = Worded(_faults(reader), timing_of(reader))
     _complain_about_combinations(reader)
@@ -40,11 +40,11 @@ def worded(words: Mapping[str, Any]) -> Worded:
 
 
 def _faults(words: Reader) -> tuple[Fault, ...]:
-    """One fault a kind word, in the order of the kinds."""
+    """Return one fault per kind word, in the order of the kinds."""
     given = [kind for kind in kinds() if kind.word in words]
     if not given:
         known = ", ".join(word.name for word in KIND_WORDS)
-        words.wrong("fault", "nothing says what is to go wrong", f"for example {known}")
+        words.wrong("fault", "no kind of fault is given", f"for example {known}")
     made = []
     for kind in given:
         before = len(words.problems)
@@ -55,13 +55,13 @@ def _faults(words: Reader) -> tuple[Fault, ...]:
 
 
 def _complain_about_combinations(words: Reader) -> None:
-    """Words that are sound by themselves and mean nothing here."""
+    """Report words that are valid by themselves but have no effect here."""
     for kind in kinds():
         for detail in kind.says.details:
             if detail.name in words and kind.word not in words:
-                words.wrong(detail.name, f"says nothing without {kind.word}", f"add {kind.word}, or leave it out")
+                words.wrong(detail.name, f"has no effect without {kind.word}", f"add {kind.word}, or leave it out")
     selecting = [word.name for word in ONLY_WORDS if word.name in words]
     selectable = [kind.word for kind in kinds() if kind.selects()]
     if selecting and not any(word in words for word in selectable):
-        words.wrong(selecting[0], "selects packets of nothing", f"it goes with {', '.join(selectable)}")
+        words.wrong(selecting[0], "has no kind that selects packets", f"it goes with {', '.join(selectable)}")
     complain_about_times(words)

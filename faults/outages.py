@@ -1,8 +1,8 @@
-"""When faults that come and go take a port out of service, which costs packets that nobody counts. Pure.
+"""Lists moments when starting or ending a fault takes a port out of service, which loses uncounted packets. Pure.
 
-The kernel swaps the qdisc of a port that is up in some milliseconds, and what is sent then is lost (docs/faults.md).
-Programs need clsact: switches' ports have it from the start, hosts' from the first program to the last. netem and tbf
-share a port's root, which is swapped for the first of them and after the last.
+The kernel needs some milliseconds to replace the qdisc of a port that is up, and loses what is sent then
+(docs/faults.md). Programs need clsact: switches' ports have it from the start, hosts' from the first program to the
+last. netem and tbf share a port's root, which is replaced for the first of them and after the last.
 """
 
 import re
@@ -14,13 +14,13 @@ from typing import Any
 from faults.kinds import By
 
 CLSACT, ROOT = "clsact", "root"
-"""What of a port comes with the first fault that needs it, and goes with the last."""
+"""The part of a port that comes with the first fault that needs it, and goes with the last."""
 
 _HOST = re.compile(r"h\d+")
 
 
 def swapped_by(mechanism: str, on_host: bool) -> str | None:
-    """What of a port a fault by this mechanism swaps when it is the first or last there; None where it is nothing."""
+    """Return the part of a port that the first or last fault of this mechanism replaces; None for none."""
     if mechanism == By.EBPF:
         return CLSACT if on_host else None
     return ROOT if mechanism in (By.NETEM, By.TBF) else None
@@ -28,24 +28,24 @@ def swapped_by(mechanism: str, on_host: bool) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """A port was out of service for a moment."""
+    """A moment when a port was out of service."""
 
     link: str
-    """The direction that it sends into."""
+    """The direction that the port sends into."""
     fault: str
-    """What came or went, in words."""
+    """The fault that began or ended, in words."""
     mechanism: str
     set: bool
-    """Came; otherwise it went."""
+    """Whether it began; otherwise it ended."""
     mono_ns: int
 
     def __str__(self) -> str:
-        """As `p0:h3>leaf3 drop 1% by ebpf was set`."""
+        """Return `p0:h3>leaf3 drop 1% by ebpf was set`."""
         return f"{self.link} {self.fault} by {self.mechanism} was {'set' if self.set else 'cleared'}"
 
 
 def outages_of(records: Iterable[Mapping[str, Any]], since_ns: int, until_ns: int) -> tuple[Outage, ...]:
-    """The outages between two moments, by FAULT_SET and FAULT_CLEAR records in the order of time.
+    """List the outages between two moments, from FAULT_SET and FAULT_CLEAR records in the order of time.
 
     The records begin with what was in force before. A record is written when the kernel has been read back, so that
     an outage that began before `since_ns` by some milliseconds counts too.

@@ -1,4 +1,4 @@
-"""Rates, durations, bit rates and numbers as people write them, exact and back again. Pure; knows no fault.
+"""Reads and writes rates, durations, bit rates and numbers, exactly in both directions. Pure; knows no fault.
 
 A quantity without its unit is refused with a hint rather than guessed: half of all tools read 0.5 as a percentage.
 """
@@ -9,16 +9,16 @@ from fractions import Fraction
 from faults.errors import QuantityError, RateError
 
 CERTAIN = 1 << 32
-"""The threshold that no 32-bit random number reaches: it always happens."""
+"""The threshold that no 32-bit random number reaches: always a hit."""
 
 _LONGEST = 64
-"""Characters of a quantity; a number of 64 digits is far from everything possible (our choice)."""
+"""Most characters of a quantity; a number of 64 digits is far from any possible value (our choice)."""
 
 SHORTEST_NS = 1_000_000
-"""Of a time in force, or between two: setting and clearing take about as long (our choice)."""
+"""Shortest time in force, or between two: setting and clearing take about as long (our choice)."""
 
 LONGEST_NS = 30 * 24 * 3600 * 10**9
-"""Of any time: 30 days, longer than a lab is up (our choice)."""
+"""Longest time: 30 days, longer than a lab is up (our choice)."""
 
 _UNITS = {"%": Fraction(1, 100), "bp": Fraction(1, 10_000)}
 _RATE = re.compile(r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+) *(%|bp)")
@@ -34,7 +34,7 @@ _SIZES = re.compile(r"([0-9]+)(?:-([0-9]+)?)?|-([0-9]+)")
 
 
 def parse_rate(text: str) -> Fraction:
-    """The fraction written as `1%`, `0.5%` or `50bp` (basis points); `0%` means no fault.
+    """Return the fraction written as `1%`, `0.5%` or `50bp` (basis points); `0%` means no fault.
 
     Raises RateError for a bare number, for anything above 100 % and for a rate too small to be made.
     """
@@ -51,22 +51,24 @@ def parse_rate(text: str) -> Fraction:
 
 
 def render_rate(rate: Fraction) -> str:
-    """In percent, without trailing zeros, ten decimals at most: `1%`, `0.001%`."""
+    """Return a rate in percent, without trailing zeros, ten decimals at most: `1%`, `0.001%`."""
     return f"{float(rate * 100):.10f}".rstrip("0").rstrip(".") + "%"
 
 
 def threshold_of(rate: Fraction) -> int:
-    """It happens when a uniform 32-bit number is below this; 0 to CERTAIN."""
+    """Return the threshold below which a uniform 32-bit number is a hit; 0 to CERTAIN."""
     return round(rate * CERTAIN)
 
 
 def rate_of_threshold(threshold: int) -> Fraction:
-    """The rate a 32-bit threshold really gives; at most 2^-33 away from the one asked for."""
+    """Return the exact rate of a 32-bit threshold; at most 2^-33 away from the requested one."""
     return Fraction(threshold, CERTAIN)
 
 
 def parse_duration(text: str) -> int:
-    """Nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. At most LONGEST_NS. Raises QuantityError."""
+    """Return nanoseconds written as `10ms`, `1.5s`, `2min`; `0` needs no unit. At most LONGEST_NS. Raises
+    QuantityError.
+    """
     stripped = _short(text)
     if stripped == "0":
         return 0
@@ -82,7 +84,7 @@ def parse_duration(text: str) -> int:
 
 
 def parse_lasting(text: str) -> int:
-    """The same for something that lasts, SHORTEST_NS at least. Raises QuantityError."""
+    """Return the same for something that lasts at least SHORTEST_NS. Raises QuantityError."""
     ns = parse_duration(text)
     if ns < SHORTEST_NS:
         raise QuantityError(text.strip(), "is too short", f"at least {render_duration(SHORTEST_NS)}")
@@ -90,7 +92,7 @@ def parse_lasting(text: str) -> int:
 
 
 def render_duration(ns: int) -> str:
-    """With the largest unit that leaves at most three digits behind the point."""
+    """Write a duration with the largest unit that leaves at most three decimals."""
     for unit in ("s", "ms", "us"):
         if ns >= _NS[unit] and ns * 1000 % _NS[unit] == 0:
             return f"{ns / _NS[unit]:.3f}".rstrip("0").rstrip(".") + unit
@@ -98,7 +100,7 @@ def render_duration(ns: int) -> str:
 
 
 def parse_bit_rate(text: str) -> int:
-    """Bits a second written as `10Mbit`, `1.5Gbit`, `800kbit`; whole bytes a second. `0` needs no unit.
+    """Return bits per second written as `10Mbit`, `1.5Gbit`, `800kbit`; whole bytes per second. `0` needs no unit.
 
     Raises QuantityError.
     """
@@ -115,7 +117,7 @@ def parse_bit_rate(text: str) -> int:
 
 
 def render_bit_rate(bits: int) -> str:
-    """As `10Mbit`."""
+    """Return `10Mbit`."""
     for letter in "GMk":
         if bits >= _BITS[letter] and bits * 1000 % _BITS[letter] == 0:
             return f"{bits / _BITS[letter]:.3f}".rstrip("0").rstrip(".") + f"{letter}bit"
@@ -123,7 +125,7 @@ def render_bit_rate(bits: int) -> str:
 
 
 def parse_bytes(text: str) -> int:
-    """Bytes written as `1048576`, `64KiB` or `1MiB`. Raises QuantityError."""
+    """Return bytes written as `1048576`, `64KiB` or `1MiB`. Raises QuantityError."""
     stripped = _short(text)
     found = SIZE.fullmatch(stripped)
     if found is None and not stripped.isdecimal():
@@ -134,7 +136,9 @@ def parse_bytes(text: str) -> int:
 
 
 def parse_sizes(text: str) -> tuple[int, int]:
-    """Least and most bytes written as `100-300`, `1000-` or `-200`; `64` is exactly that. Raises QuantityError."""
+    """Return least and most bytes written as `100-300`, `1000-` or `-200`; `64` is exactly that. Raises
+    QuantityError.
+    """
     text = _short(text)
     found = _SIZES.fullmatch(text)
     if found is None:
@@ -149,11 +153,11 @@ def parse_sizes(text: str) -> tuple[int, int]:
 
 
 LARGEST_BYTES = 0xFFFFFFFF
-"""No frame is as long."""
+"""Largest number of bytes; no frame is as long."""
 
 
 def parse_number(text: str, least: int, most: int) -> int:
-    """A whole number, decimal or as `0x1f`. Raises QuantityError."""
+    """Return a whole number, decimal or as `0x1f`. Raises QuantityError."""
     stripped = _short(text)
     try:
         number = int(stripped, 0)
@@ -165,7 +169,7 @@ def parse_number(text: str, least: int, most: int) -> int:
 
 
 def _short(text: str) -> str:
-    """Without blanks around it. Raises QuantityError for what is too long to be meant, and for more than ASCII."""
+    """Remove blanks around it. Raises QuantityError for text that is too long, and for more than ASCII."""
     stripped = text.strip()
     if len(stripped) > _LONGEST:
         raise QuantityError(f"{stripped[:12]}...", f"has {len(stripped)} characters", f"{_LONGEST} are the most")

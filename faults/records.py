@@ -1,4 +1,4 @@
-"""The lines of truth.jsonl: what was broken, when, and what the kernel says it dropped."""
+"""Defines the lines of truth.jsonl: what was broken, when, and the kernel's drop counters."""
 
 from msgspec import Struct
 
@@ -16,22 +16,22 @@ class FaultSet(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_
     link: Name
     kind: Name
     fault: Text
-    """What was asked for, in words."""
+    """The request, in words."""
     fault_in_force: Text
     """What the kernel holds, in the same words."""
     only: Text
-    """The packets it looks at; empty for all."""
+    """The packets it affects; empty for all."""
     requested: Amount | None
-    """Drop rate asked for, as a fraction; null for kinds that drop nothing on purpose."""
+    """Requested drop rate, as a fraction; null for kinds that drop nothing on purpose."""
     in_force: Amount | None
     """Drop rate the kernel applies."""
     mechanism: Name
     fault_seed: int | None
-    """Fixes which packets are hit; null where the mechanism leaves that to the kernel. `seed` is the run's."""
+    """Seed of which packets are hit; null where the mechanism leaves that to the kernel. `seed` is the run's."""
 
 
 class FaultClear(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAULT_CLEAR"):
-    """A fault is gone; its counters from first to last packet, in its own direction unless told otherwise."""
+    """A fault is gone; its counters from first to last packet, in its own direction unless stated otherwise."""
 
     ts: Name
     mono_ns: Nanoseconds
@@ -43,20 +43,20 @@ class FaultClear(Struct, frozen=True, kw_only=True, tag_field="event", tag="FAUL
     fault: Text
     mechanism: Name
     set_mono_ns: Nanoseconds
-    """When it was set."""
+    """Time when it was set."""
     seen: Count
-    """Packets it looked at."""
+    """Packets it examined."""
     dropped: Count
     dropped_writes: Count | None
-    """MRC writes among the dropped; null where the mechanism cannot tell."""
+    """Dropped MRC writes; null where the mechanism does not count them."""
     dropped_reverse: Count | None
-    """Lost in the other direction, where a kind takes that along: a shut port."""
+    """Packets lost in the other direction, at a shut port."""
     hit: Count | None
-    """Packets it did something to; null where the mechanism cannot tell."""
+    """Packets it affected; null where the mechanism does not count them."""
     passed: Count | None
-    """All packets of the port, where it looks at a part of them only."""
+    """All packets of the port, where it examines only some of them."""
     overlimits: Count
-    """How often a rate limit made a packet wait."""
+    """Number of packets that a rate limit delayed."""
 
 
 FaultRecord = FaultSet | FaultClear

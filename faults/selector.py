@@ -1,4 +1,4 @@
-"""Which packets a fault looks at, as a value. Refuses to know what the fault does to them."""
+"""Defines which packets a fault affects, as a value. It does not know what the fault does to them."""
 
 import re
 from dataclasses import dataclass
@@ -7,44 +7,44 @@ from agent.wire.constants import Dscp
 from faults.quantities import LARGEST_BYTES
 
 _NEVER_FIRST = (Dscp.TRIMMABLE_RETX, Dscp.CONTROL)
-"""Classes in which no first transmission is sent (docs/wire-format.md)."""
+"""Classes without first transmissions (docs/wire-format.md)."""
 
 _TOLD_DSCP = re.compile(r"\bdscp (\d+)")
 
 EVERY_BIT = 0xFFFFFFFF
-"""Of an entropy value."""
+"""All bits of an entropy value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Only:
-    """Which packets a fault looks at; all conditions that are given must hold. Without any, every packet."""
+    """The packets that a fault affects; all given conditions must hold. Without any, every packet."""
 
     size_bytes: tuple[int, int] | None = None
     """Least and most length of a frame, Ethernet header included."""
     qpn: int | None = None
     """Destination queue pair of the BTH."""
     ev: tuple[int, int] | None = None
-    """Entropy value and the mask of the bits that count, as the packet itself carries it."""
+    """Entropy value and mask of the compared bits, as the packet carries it."""
     dscp: int | None = None
     """Traffic class of the outer header, 0..63."""
     control: bool = False
     """SACK, NACK and transport ACK."""
     host: int | None = None
-    """Inner destination."""
+    """Inner destination host."""
     last: int | None = None
-    """Writes among the last so many packets of their message."""
+    """Selects writes among this many last packets of their message."""
     first_sent: bool = False
     """Writes that are not retransmissions."""
     forwarded: bool = False
-    """IPv6 in IPv6: what crosses the fabric, not what the switch itself says."""
+    """Selects IPv6 in IPv6: packets that cross the fabric, not the switch's own."""
 
     @property
     def spares_first_sent(self) -> bool:
-        """Whether it looks at no first transmission of a write."""
+        """Return whether it affects no first transmission of a write."""
         return self.control or self.dscp in _NEVER_FIRST
 
     def __str__(self) -> str:
-        """As ` of qp 0x4001, control packets`; empty for every packet."""
+        """Return ` of qp 0x4001, control packets`; empty for every packet."""
         told = [text for text in (self._size(), self._names(), self._kinds()) if text]
         return f" of {', '.join(told)}" if told else ""
 
@@ -79,6 +79,6 @@ ALL = Only()
 
 
 def spares_first_sent(told: str) -> bool:
-    """The same of the words of a fault, as `drop 1% of dscp 8`."""
+    """Return the same from the words of a fault, such as `drop 1% of dscp 8`."""
     found = _TOLD_DSCP.search(told)
     return "control packets" in told or (found is not None and int(found[1]) in _NEVER_FIRST)

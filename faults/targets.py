@@ -1,6 +1,6 @@
-"""From what a user names to the directions it means: links, nodes, ports, planes, groups, seeded random choice.
+"""Resolves a target's name to directions: links, nodes, ports, planes, groups, seeded random choice.
 
-Pure: shown resolved before anything is applied. Names of links and nodes are read by `testbed.model.ids` only.
+Pure: the result is shown before anything is applied. Only `testbed.model.ids` reads names of links and nodes.
 """
 
 import re
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 _PLANE = re.compile(r"(?:p|plane )([0-9]+)")
 _ANY = r"(?:[0-9*?]|\[[0-9-]+\])"
-"""A digit, or what stands for some: `*`, `?`, `[0-3]`."""
+"""Pattern of a digit, or of a wildcard for some: `*`, `?`, `[0-3]`."""
 _PORT = re.compile(rf"(?P<node>(?:p{_ANY}+-(?:leaf|spine)|h){_ANY}+):(?P<interface>(?:plane|spine|leaf|h){_ANY}+)")
 _NODE = re.compile(rf"(?:p{_ANY}+-)?(?:leaf|spine|h){_ANY}*")
 _WILD = re.compile(r"[*?\[]")
@@ -41,7 +41,7 @@ FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A target spelt out: the directions whose sending ports suffer, and the nodes if whole nodes were named."""
+    """A resolved target: the directions whose sending ports get the fault, and the nodes if whole nodes were named."""
 
     text: str
     ways: tuple[DirectedLink, ...]
@@ -49,14 +49,14 @@ class Chosen:
     by_chance: bool = False
 
     def __str__(self) -> str:
-        """What was written and, where that says less, what it means."""
+        """Return what was written and, where that is not specific, what it means."""
         means = self.nodes or self.ways
         spelt = ", ".join(map(str, means[:8])) + (f", ... ({len(means)})" if len(means) > 8 else "")
         return self.text if spelt == self.text else f"{self.text}: {spelt}"
 
 
 def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
-    """What `text` means in a fabric; the same seed and text choose the same.
+    """Return what `text` means in a fabric; the same seed and text choose the same.
 
     Raises UnknownNameError with near names, TargetError.
     """
@@ -71,7 +71,7 @@ def chosen_of(text: str, fabric: Fabric, seed: int = 0) -> Chosen:
 
 
 def require_fits(chosen: Chosen, fault: Fault, fabric: Fabric) -> None:
-    """Raises TargetError when a kind makes no sense on a target, WordingError when no host is what packets go to."""
+    """Check a kind on a target. Raises TargetError when it makes no sense there, WordingError for an unknown host."""
     host = fault.only.host
     if host is not None and host >= fabric.host_count:
         word = "only-to" if fault.selects() else fault.word
@@ -138,7 +138,7 @@ def _by_chance(text: str, found: re.Match[str], fabric: Fabric, seed: int) -> Ch
             return Chosen(text, tuple(way for link in picked for way in link.directions), (), True)
         return Chosen(text, _pick(text, [way for link in links for way in link.directions], count, rng), (), True)
     if where is not None:
-        raise TargetError(text, f"{where} says nothing of a node", f"write {FORMS}")
+        raise TargetError(text, f"{where} does not apply to a node", f"write {FORMS}")
     role = {"spine": Role.SPINE, "leaf": Role.LEAF, "leave": Role.LEAF, "host": Role.HOST}[what]
     nodes = _pick(text, [n for n in fabric.nodes() if n.role is role and plane in (None, n.plane)], count, rng)
     return Chosen(text, tuple(way for node in nodes for way in _sent_by(node, fabric)), nodes, True)

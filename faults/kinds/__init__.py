@@ -1,4 +1,4 @@
-"""Every kind of fault, a file a family. The order of these lines is the order in which faults of one order compose."""
+"""Imports every kind of fault, one file per family. Faults of one order compose in the order of these imports."""
 
 from faults.kinds.base import NEEDS, TOLERANCE, By, Fault, Hit, On, kind_named, kinds
 from faults.kinds.drops import BlackHole, BurstDrop, CountedDrop, Hang, RandomDrop  # isort: split

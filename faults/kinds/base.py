@@ -1,6 +1,6 @@
-"""What every kind of fault has to say of itself: a frozen dataclass that answers these questions, and is registered.
+"""Defines what every kind of fault must declare: it is a frozen dataclass with these answers, and is registered.
 
-A kind that leaves a question open is a TypeError where it is declared, which names the question, and a type error.
+A kind that leaves one out raises a TypeError at its declaration, which names it, and is a type error.
 """
 
 from abc import ABC, abstractmethod
@@ -17,11 +17,11 @@ from faults.words.reader import Reader
 from faults.words.word import Word
 
 TOLERANCE = rate_of_threshold(2)
-"""How far a rate in force may be from the asked one: one step of netem's 32 bits and the rounding."""
+"""Allowed difference between a rate in force and the requested one: one step of netem's 32 bits and the rounding."""
 
 
 class By(StrEnum):
-    """What makes a fault; the value is what users write."""
+    """A mechanism that makes a fault; the value is what users write."""
 
     NETEM = "netem"
     EBPF = "ebpf"
@@ -48,59 +48,59 @@ class On(StrEnum):
 
 
 class Hit(StrEnum):
-    """What becomes of a packet that a kind hits, as its transport sees it."""
+    """What happens to a packet that a kind hits, as its transport sees it."""
 
     LOST = "lost"
     """It is dropped, and counted as dropped."""
     SPOILT = "spoilt"
-    """It arrives and is thrown away, so it is sent again like a lost one."""
+    """It arrives and is discarded, so it is sent again like a lost one."""
     ARRIVES = "arrives"
     """It arrives and counts."""
 
 
 class Fault(ABC):
-    """One fault: what can be wrong, as a value. Each kind is a frozen dataclass below this, registered by `Kind`."""
+    """One fault, as a value. Each kind is a frozen dataclass below this, registered by `Kind`."""
 
     __slots__ = ()
 
     says: ClassVar["Kind"]
     kind: ClassVar[str]
-    """Its name in records."""
+    """The kind's name in records."""
     word: ClassVar[str]
-    """That sets it."""
+    """The word that sets it."""
 
     @property
     def only(self) -> Only:
-        """The packets that it looks at; a kind whose packets a user may select has a field of this name."""
+        """The packets that it affects; a kind whose packets a user may select has a field of this name."""
         return ALL
 
     @classmethod
     @abstractmethod
     def read(cls, words: Reader) -> Self:
-        """The fault that the words describe. What cannot be meant is told to `words`; the result is then not used."""
+        """Return the fault that the words describe. Problems are added to `words`; the result is then not used."""
 
     @property
     @abstractmethod
     def text(self) -> str:
-        """What it is set to, as `1%`; empty where its word says it all."""
+        """Return its amount, such as `1%`; empty where its word is enough."""
 
     @property
     @abstractmethod
     def is_nothing(self) -> bool:
-        """Whether it is set to zero, and so only asks for the removal of what is there under its name."""
+        """Return whether it is set to zero, which only requests the removal of the fault of its name."""
 
     @property
     @abstractmethod
     def drop_rate(self) -> Fraction | None:
-        """The share of the packets it looks at that it drops; None for a kind that drops none on purpose."""
+        """Return its drop rate among the packets it affects; None for a kind that drops none on purpose."""
 
     @classmethod
     @abstractmethod
     def why_uncounted(cls, mechanism: str) -> str | None:
-        """Why retransmissions cannot be held against its counters, when this mechanism makes it; None if they can."""
+        """State why retransmissions cannot be compared with its counters under this mechanism; None if they can."""
 
     def edges(self, start_ns: int, length_ns: int | None, seed: int) -> Iterator[Edge]:
-        """What is due within one time in force, SET and CLEAR in turns; `length_ns` None: without end.
+        """Return the acts within one time in force, SET and CLEAR in turns; `length_ns` None: without end.
 
         A kind that comes and goes by itself overrides this.
         """
@@ -111,41 +111,43 @@ class Fault(ABC):
 
     @classmethod
     def comes_and_goes(cls) -> bool:
-        """Whether it needs a timeline even if it is ordered without times."""
+        """Return whether it needs a timeline even if it is ordered without times."""
         return cls.edges is not Fault.edges
 
     @classmethod
     def selects(cls) -> bool:
-        """Whether a user may select the packets that it looks at."""
+        """Return whether a user may select the packets that it affects."""
         return any(each.name == "only" for each in fields(cls))  # type: ignore[arg-type]
 
     @classmethod
     def shuts_ports(cls) -> bool:
-        """Whether nothing passes in either direction, and the node's own sends are refused."""
+        """Return whether nothing passes in either direction, and the node's own sends are refused."""
         return By.LINK in cls.says.makers
 
     @property
     def makers(self) -> tuple[By, ...]:
-        """Mechanisms that can make this fault, the preferred first: whatever selects packets is made by eBPF."""
+        """Return mechanisms that can make this fault, the preferred first: eBPF makes whatever selects packets."""
         made_by = self.says.makers
         return made_by if self.only == ALL else tuple(by for by in made_by if by is By.EBPF)
 
     @property
     def name(self) -> str:
-        """What identifies a fault among those of one port: its word and its selection. The same name replaces."""
+        """Return what identifies a fault among those of one port: its word and its selection. The same name
+        replaces.
+        """
         return f"{self.word}{self.only}"
 
     @property
     def amount(self) -> str:
-        """All that it says without its word: `1% of dscp 8`, `10ms +- 2ms normal`."""
+        """Return its settings without its word: `1% of dscp 8`, `10ms +- 2ms normal`."""
         return str(self).removeprefix(self.word).strip()
 
     def __str__(self) -> str:
-        """As `drop 1%`, `drop 1% of dscp 8`."""
+        """Return `drop 1%`, `drop 1% of dscp 8`."""
         return f"{self.word} {self.text}".rstrip() + (str(self.only) if self.selects() else "")
 
     def agrees(self, found: "Fault | None") -> bool:
-        """Whether what the kernel holds is what was asked for here, rates up to TOLERANCE."""
+        """Return whether the kernel holds what was requested, rates up to TOLERANCE."""
         if type(self) is not type(found):
             return False
         names = [each.name for each in fields(self)]  # type: ignore[arg-type]
@@ -164,24 +166,24 @@ _KINDS: dict[str, type[Fault]] = {}
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What a kind says of itself beside its methods; decorates its class, which it registers."""
+    """Declares a kind's words and mechanisms; it decorates the kind's class and registers it."""
 
     word: Word
-    """That sets it on the command line and in scenarios."""
+    """The word that sets it on the command line and in scenarios."""
     _: KW_ONLY
     on: On = On.PORTS
     makers: tuple[By, ...]
     """Mechanisms that can make it, the preferred first."""
     hits: Hit
     example: Mapping[str, str | bool]
-    """Words that make one of it."""
+    """Words that specify it further."""
     details: tuple[Word, ...] = ()
-    """Words that mean something with this kind only."""
+    """Words that are valid only with this kind."""
     name: str = ""
-    """Of the kind in records, for the three oldest kinds; otherwise its word."""
+    """The kind's name in records, for the three oldest kinds; otherwise its word."""
 
     def __call__(self, cls: type[F]) -> type[F]:
-        """Register a class. Raises TypeError with every question that it leaves open."""
+        """Register a class. Raises TypeError with everything that it does not declare."""
         name, missing = self.name or self.word.name, sorted(getattr(cls, "__abstractmethods__", ()))
         taken = [each for each in _KINDS.values() if self.word.name == each.word or name == each.kind]
         if missing:
@@ -194,10 +196,10 @@ class Kind:
 
 
 def kinds() -> tuple[type[Fault], ...]:
-    """Every kind there is, in the order in which faults of one order compose."""
+    """Return all kinds, in the order in which faults of one order compose."""
     return tuple(_KINDS.values())
 
 
 def kind_named(name: str) -> type[Fault]:
-    """The kind that records call so. Raises KeyError."""
+    """Return the kind with this name in records. Raises KeyError."""
     return _KINDS[name]

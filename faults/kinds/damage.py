@@ -1,4 +1,4 @@
-"""Kinds that change what a packet is without dropping it: turned bits, copies."""
+"""Defines kinds that change a packet without dropping it: flipped bits, copies."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -28,7 +28,7 @@ from faults.words.word import Takes, Word
 )
 @dataclass(frozen=True, slots=True)
 class Corrupt(Fault):
-    """One random bit of a packet is turned with probability `rate`."""
+    """Flips one random bit of a packet with probability `rate`."""
 
     rate: Fraction
     only: Only = ALL
@@ -62,7 +62,7 @@ class Corrupt(Fault):
 )
 @dataclass(frozen=True, slots=True)
 class Duplicate(Fault):
-    """A packet is sent twice with probability `rate`."""
+    """Sends a packet twice with probability `rate`."""
 
     rate: Fraction
     only: Only = ALL

@@ -1,4 +1,4 @@
-"""Kinds that change when a packet comes: overtaking, later, through a slow link."""
+"""Defines kinds that change when a packet arrives: reordering, delay, a slow link."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -18,15 +18,15 @@ from faults.words.reader import Reader, one_of
 from faults.words.word import Takes, Word
 
 MIN_QUEUE_BYTES = 64 << 10
-"""Of a rate limit: seven of the largest frames (our choice)."""
+"""Least queue of a rate limit: seven of the largest frames (our choice)."""
 MOST_JITTER_NS = 2_147_000_000
-"""netem keeps it in 31 bits of nanoseconds."""
+"""Largest jitter: netem keeps it in 31 bits of nanoseconds."""
 QUEUE_SECONDS = Fraction(1, 20)
-"""Of a rate limit, when nothing else is asked: as much as passes in 50 ms (our choice)."""
+"""Default queue of a rate limit: as much as passes in 50 ms (our choice)."""
 
 
 class Distribution(StrEnum):
-    """How jitter spreads a delay: evenly within +-jitter, or with jitter as the standard deviation.
+    """Distribution of a jittered delay: uniform within +-jitter, or with jitter as the standard deviation.
 
     netem's numbers end at four deviations. That takes little from a normal one; a pareto one with its long tail keeps
     0.74 of its deviation, paretonormal 0.82.
@@ -39,7 +39,7 @@ class Distribution(StrEnum):
 
 
 class _Delays(Fault):
-    """It drops nothing on purpose, and its counters do not say what the transport sends again."""
+    """A fault that drops nothing on purpose; its counters do not explain retransmissions."""
 
     __slots__ = ()
 
@@ -50,7 +50,7 @@ class _Delays(Fault):
     @classmethod
     def why_uncounted(cls, mechanism: str) -> str:
         del mechanism
-        return "it changes time and order, by which packets are taken for lost that arrive"
+        return "it changes time and order, so packets that arrive may be counted as lost"
 
 
 @Kind(
@@ -70,7 +70,9 @@ class _Delays(Fault):
 )
 @dataclass(frozen=True, slots=True)
 class Reorder(_Delays):
-    """A packet overtakes those of the `ahead_ns` before it with probability `rate`: it skips a delay of all others."""
+    """Lets a packet overtake those of the `ahead_ns` before it with probability `rate`: it skips a delay of all
+    others.
+    """
 
     rate: Fraction
     ahead_ns: int
@@ -79,9 +81,9 @@ class Reorder(_Delays):
     def read(cls, words: Reader) -> Self:
         rate, ahead_ns = words.rate("reorder"), words.waiting("ahead")
         if "ahead" not in words:
-            words.wrong("reorder", "nothing says what reordered packets skip", "add ahead, for example 1ms")
+            words.wrong("reorder", "reordering needs the delay that packets skip", "add ahead, for example 1ms")
         elif rate and not ahead_ns and not words.is_wrong("ahead"):
-            words.wrong("ahead", "0 lets nobody overtake", "write how long a time reordered packets skip, as 1ms")
+            words.wrong("ahead", "0 reorders nothing", "write the delay that reordered packets skip, as 1ms")
         return cls(rate, ahead_ns)
 
     @property
@@ -117,7 +119,7 @@ class Reorder(_Delays):
 )
 @dataclass(frozen=True, slots=True)
 class Delay(_Delays):
-    """Every packet comes later by `delay_ns`, give or take `jitter_ns`; jitter also reorders."""
+    """Delays every packet by `delay_ns`, plus or minus `jitter_ns`; jitter also reorders."""
 
     delay_ns: int
     jitter_ns: int = 0
@@ -165,7 +167,9 @@ class Delay(_Delays):
 )
 @dataclass(frozen=True, slots=True)
 class RateLimit(_Delays):
-    """A slow link: at most `bits_per_s` of frames, the rest waits in a queue of `queue_bytes`, and overflows it."""
+    """Slows a link down: at most `bits_per_s` of frames pass, others wait in a queue of `queue_bytes`, or are
+    dropped there.
+    """
 
     bits_per_s: int
     queue_bytes: int = 1 << 20

@@ -1,4 +1,4 @@
-"""Kinds that drop packets and count each of them: at random, in bursts, by number, all to one host, all of a switch."""
+"""Defines kinds that drop and count packets: at random, in bursts, by number, all to one host, all of a switch."""
 
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,7 +13,7 @@ from faults.words.word import Takes, Word
 
 
 class _Drop(Fault):
-    """Its counters say exactly which packets have to be sent again."""
+    """A fault whose counters state exactly which packets must be sent again."""
 
     __slots__ = ()
 
@@ -42,7 +42,7 @@ class _Drop(Fault):
 )
 @dataclass(frozen=True, slots=True)
 class RandomDrop(_Drop):
-    """Every packet is dropped with probability `rate`, independently; 0 <= rate <= 1."""
+    """Drops every packet with probability `rate`, independently; 0 <= rate <= 1."""
 
     rate: Fraction
     only: Only = ALL
@@ -53,7 +53,7 @@ class RandomDrop(_Drop):
 
     @property
     def threshold(self) -> int:
-        """A packet is dropped when a uniform 32-bit number is below this; 0 to CERTAIN."""
+        """Return the threshold below which a uniform 32-bit number drops a packet; 0 to CERTAIN."""
         return threshold_of(self.rate)
 
     @property
@@ -80,7 +80,7 @@ class RandomDrop(_Drop):
 )
 @dataclass(frozen=True, slots=True)
 class BurstDrop(_Drop):
-    """Gilbert-Elliott: a packet is dropped with probability `bad` or `good`, whichever state it finds; then the state
+    """Drops packets by the Gilbert-Elliott model: with probability `bad` or `good`, by the state; then the state
     changes with probability `p` (good to bad) or `r` (bad to good).
     """
 
@@ -97,12 +97,12 @@ class BurstDrop(_Drop):
             if name not in words.named("gemodel"):
                 words.wrong("gemodel", f"{name} is missing", "write p=1%,r=10%")
         if values.get("p") and not values.get("r", 1):
-            words.wrong("gemodel", "r=0% never leaves the bad state", "for a lasting loss use drop")
+            words.wrong("gemodel", "r=0% never leaves the bad state", "for a constant loss rate use drop")
         return cls(**{"p": Fraction(0), "r": Fraction(1), **values}, only=selection(words))
 
     @property
     def drop_rate(self) -> Fraction:
-        """In the long run."""
+        """Return the long-run drop rate."""
         in_bad = self.p / (self.p + self.r) if self.p else Fraction(0)
         return in_bad * self.bad + (1 - in_bad) * self.good
 
@@ -126,7 +126,7 @@ class BurstDrop(_Drop):
 )
 @dataclass(frozen=True, slots=True)
 class CountedDrop(_Drop):
-    """Of every `every` packets the last is dropped: no chance at all."""
+    """Drops the last of every `every` packets, without randomness."""
 
     every: int
     only: Only = ALL
@@ -145,7 +145,7 @@ class CountedDrop(_Drop):
 
 
 class _DropAll(_Drop):
-    """Of the packets it looks at none passes."""
+    """A fault that lets no packet pass among those it affects."""
 
     __slots__ = ()
 
@@ -162,7 +162,7 @@ class _DropAll(_Drop):
 )
 @dataclass(frozen=True, slots=True)
 class BlackHole(_DropAll):
-    """Everything to one host is dropped."""
+    """Drops everything to one host."""
 
     host: int
 
@@ -172,7 +172,7 @@ class BlackHole(_DropAll):
 
     @property
     def only(self) -> Only:
-        """The packets that vanish."""
+        """Return the packets that it drops."""
         return Only(host=self.host)
 
     @property
@@ -199,7 +199,7 @@ class BlackHole(_DropAll):
 )
 @dataclass(frozen=True, slots=True)
 class Hang(_DropAll):
-    """A hung switch: links and the switch itself stay up, nothing is forwarded."""
+    """Hangs a switch: links and the switch itself stay up, nothing is forwarded."""
 
     @classmethod
     def read(cls, words: Reader) -> Self:
@@ -208,7 +208,7 @@ class Hang(_DropAll):
 
     @property
     def only(self) -> Only:
-        """The packets that vanish."""
+        """Return the packets that it drops."""
         return Only(forwarded=True)
 
     @property

@@ -1,4 +1,4 @@
-"""Kinds that shut ports: for good, in turns, and of a whole switch."""
+"""Defines kinds that shut ports: permanently, repeatedly, and of a whole switch."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ from faults.words.word import Takes, Word
 
 
 class _Shut(Fault):
-    """Nothing passes while it is in force; zero is none of its settings."""
+    """A fault during which nothing passes; it has no setting of zero."""
 
     __slots__ = ()
 
@@ -36,7 +36,7 @@ class _Shut(Fault):
     @classmethod
     def why_uncounted(cls, mechanism: str) -> str:
         del mechanism
-        return "a shut port also costs what nobody counts: the other end sends into a link without carrier"
+        return "a shut port also loses uncounted packets: the other end sends into a link without carrier"
 
 
 @Kind(
@@ -47,7 +47,7 @@ class _Shut(Fault):
 )
 @dataclass(frozen=True, slots=True)
 class Down(_Shut):
-    """The port is shut: `leaf3>spine5` shuts leaf3's end, `leaf3-spine5` both. The other end loses its carrier."""
+    """Shuts the port: `leaf3>spine5` shuts leaf3's end, `leaf3-spine5` both. The other end loses its carrier."""
 
     @classmethod
     def read(cls, words: Reader) -> Self:
@@ -73,7 +73,7 @@ class Down(_Shut):
 )
 @dataclass(frozen=True, slots=True)
 class Flap(_Shut):
-    """The port is shut and opened: `count` times (0: without end) it is down for `duty` of a `period_ns`, each edge
+    """Shuts and opens the port `count` times (0: without end): it is down for `duty` of a `period_ns`, each edge
     moved at random by up to `jitter_ns`.
     """
 
@@ -118,7 +118,7 @@ class Flap(_Shut):
         return f"period={period},duty={render_rate(self.duty)},count={self.count},jitter={jitter}"
 
     def edges(self, start_ns: int, length_ns: int | None, seed: int) -> Iterator[Edge]:
-        """Down first. What a window's end cuts off is cleared there."""
+        """Return the acts, down first. An interval that the window's end cuts off is cleared there."""
         import numpy as np  # only flaps need it, and it is most of what importing this module would take
 
         rng = np.random.default_rng(seed)
@@ -150,7 +150,7 @@ class Flap(_Shut):
 )
 @dataclass(frozen=True, slots=True)
 class Reboot(_Shut):
-    """A switch shuts all its ports for `down_ns` and comes back with its static table."""
+    """Shuts all ports of a switch for `down_ns`, then opens them with its static table."""
 
     down_ns: int
 
@@ -163,7 +163,7 @@ class Reboot(_Shut):
         return f"down for {render_duration(self.down_ns)}"
 
     def edges(self, start_ns: int, length_ns: int | None, seed: int) -> Iterator[Edge]:
-        """Back by itself."""
+        """Return the acts; the switch comes back by itself."""
         return super(Reboot, self).edges(start_ns, min(self.down_ns, length_ns or self.down_ns), seed)
 
 
@@ -182,7 +182,7 @@ class Reboot(_Shut):
 )
 @dataclass(frozen=True, slots=True)
 class Crash(_Shut):
-    """A switch shuts all its ports and does not come back until it is cleared."""
+    """Shuts all ports of a switch until the fault is cleared."""
 
     @classmethod
     def read(cls, words: Reader) -> Self:

@@ -1,1 +1,1 @@
-"""How the kernel is made to do what a fault says: eBPF programs, queueing disciplines, shut ports."""
+"""Makes the kernel produce faults: by eBPF programs, queueing disciplines, shut ports."""

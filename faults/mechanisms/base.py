@@ -1,4 +1,4 @@
-"""The seam between what is to go wrong and how the kernel is made to do it: one fault on one port's way out."""
+"""Defines the interface between faults and mechanisms: one fault at one port's egress."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,63 +16,63 @@ from testbed.model.node_config import Neighbour, Route, node_config
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a fault is put: the sending port of a directed link."""
+    """The place of a fault: the sending port of a directed link."""
 
     link: str
-    """As the user knows it: `p0:leaf3>spine5`."""
+    """The link's name for users: `p0:leaf3>spine5`."""
     node: str
     namespace: Path
     interface: str
     ifindex: int
     neighbours: tuple[Neighbour, ...] = ()
-    """What the port has, and loses when it is shut."""
+    """Addresses of the port, which it loses when it is shut."""
     routes: tuple[Route, ...] = ()
-    """What leads through the port, and is lost when it is shut."""
+    """Routes and neighbours through the port, which are lost when it is shut."""
     far_namespace: Path | None = None
-    """Of the other end, where the other direction is counted."""
+    """The other end, where the other direction is counted."""
     far_interface: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """Packets that met a fault since it was set."""
+    """Packet counters of a fault since it was set."""
 
     seen: int
-    """Those that it looks at."""
+    """Packets that it examined."""
     dropped: int
     dropped_writes: int | None
-    """MRC writes among the dropped; None where the mechanism cannot tell."""
+    """Dropped MRC writes; None where the mechanism does not count them."""
     hit: int | None = None
-    """Packets that it did something to; None where the mechanism cannot tell."""
+    """Packets that it affected; None where the mechanism does not count them."""
     passed: int | None = None
     """All packets of the port, where that is more than `seen`."""
     dropped_reverse: int | None = None
-    """Lost in the other direction: at a shut port both are."""
+    """Packets lost in the other direction: at a shut port both are."""
     overlimits: int = 0
-    """How often a packet had to wait for a rate limit."""
+    """Number of packets that a rate limit delayed."""
 
 
 class Applied(Protocol):
     """One fault that is in the kernel."""
 
     def in_force(self) -> Fault | None:
-        """The fault as the kernel holds it now, read from it; None if it is no longer there."""
+        """Return the fault as the kernel holds it now; None if it is no longer there."""
         ...
 
     def is_seeded(self) -> bool:
-        """Whether the seed fixes which packets are hit."""
+        """Return whether the seed decides which packets are hit."""
         ...
 
     def tally(self) -> Tally:
-        """What it did so far, read from the kernel."""
+        """Return its counters, read from the kernel."""
         ...
 
     def placed(self) -> Placed:
-        """What it has put on its port, or done to it."""
+        """Return what it has put on its port, or done to it."""
         ...
 
     def revert(self) -> Tally:
-        """Remove it and whatever was added for it; the final counters. Raises KernelError."""
+        """Remove it and everything added for it; return the final counters. Raises KernelError."""
         ...
 
 
@@ -81,11 +81,11 @@ class Mechanism(Protocol):
 
     @property
     def name(self) -> By:
-        """As users choose it."""
+        """Name for users."""
         ...
 
     def check(self) -> None:
-        """Try it where it harms nobody. Raises MissingFeatureError when this machine cannot."""
+        """Try it where it does no harm. Raises MissingFeatureError when this machine does not support it."""
         ...
 
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
@@ -94,22 +94,22 @@ class Mechanism(Protocol):
 
 
 class Switched(Applied, Protocol):
-    """One of several faults that are in the kernel and come into force, and go again, in one step."""
+    """One of several faults in the kernel that come into force, and go again, in one step."""
 
     def held(self) -> Fault | None:
-        """The fault as the kernel holds it, in force or not; None if it is no longer there."""
+        """Return the fault as the kernel holds it, in force or not; None if it is no longer there."""
         ...
 
     def switch(self, on: bool) -> None:
-        """All of them at once, by one write. Raises BpfError."""
+        """Switch all of them at once, by one write. Raises BpfError."""
         ...
 
     def is_on(self) -> bool:
-        """Whether they are in force, read from the kernel."""
+        """Return whether they are in force, read from the kernel."""
         ...
 
     def prepare(self, seed: int) -> None:
-        """While it is not in force: hit other packets from now on, and count from zero."""
+        """Set a new seed and reset the counters, while it is not in force."""
         ...
 
 
@@ -123,7 +123,7 @@ class Arming(Protocol):
 
 
 def target_of(lab: str, fabric: Fabric, link: DirectedLink) -> Target:
-    """The sending port of `link` in a lab."""
+    """Return the sending port of `link` in a lab."""
     port, far = link.egress, link.ingress
     ifindex, config = ifindex_of(fabric, port), node_config(fabric, port.node)
     return Target(

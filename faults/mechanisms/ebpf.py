@@ -1,7 +1,7 @@
-"""Faults by an eBPF program on a port's way out: all that selects packets, and drops where netem is missing.
+"""Makes faults by an eBPF program at a port's egress: those that select packets, and drops where netem is missing.
 
-A program of its own for every fault, behind one another in the order they were set. Drops behind the sender's routing
-and before any capture on the sending port: neither end's capture shows the packet.
+Every fault has its own program, in the order they were set. It drops after the sender's routing and before any
+capture on the sending port: neither end's capture shows the packet.
 """
 
 import sys
@@ -31,9 +31,9 @@ from testbed.kernel.ports.qdisc import (
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 PRIORITY = 100
-"""Of the first fault's program on a port; our choice, behind programs that only look."""
+"""Priority of the first fault's program on a port; our choice, after programs that only read."""
 MOST_PRIORITY = 0xFFFF
-"""Of a filter: 16 bits."""
+"""Highest priority of a filter: 16 bits."""
 
 _SOURCE = Path(__file__).parent / "bpf" / "fault.bpf.c"
 _PROGRAM, _CONFIG, _COUNTS, _STATE, _GATE = "fault", "config", "tally", "state", "gate"
@@ -42,19 +42,21 @@ _OFF, _ON = (int(on).to_bytes(4, sys.byteorder) for on in (False, True))
 
 
 class PacketMechanism:
-    """Needs CONFIG_NET_CLS_BPF, clang and libbpf. Compiles into `build_dir`, once, when first used."""
+    """Makes faults by eBPF. Needs CONFIG_NET_CLS_BPF, clang and libbpf; compiles into `build_dir`, once, when
+    first used.
+    """
 
     name = By.EBPF
 
     def __init__(self, build_dir: Path) -> None:
         self._build_dir = build_dir
         self._added: set[tuple[Path, int]] = set()
-        """Ports where clsact is there because of a fault."""
+        """Ports where clsact exists because of a fault."""
         self._on: dict[tuple[Path, int], list[_PacketFault]] = {}
         """The faults of each port, in the order of their programs."""
 
     def check(self) -> None:
-        """Raises MissingFeatureError, BpfError when this machine cannot."""
+        """Check for support. Raises MissingFeatureError, BpfError without it."""
         with load(self._object_file) as loaded:
             fd = loaded.program(_PROGRAM).fd
             in_nameless_namespace(lambda: _try_attach(fd))
@@ -64,7 +66,7 @@ class PacketMechanism:
         return self._applied(target, load(self._object_file), fault, seed, _ON)
 
     def arm(self, targets: Sequence[Target], fault: Fault, seeds: Sequence[int]) -> "list[_PacketFault]":
-        """Attach a program to every port; all look at one gate, which is shut. Raises as `apply` does."""
+        """Attach a program to every port; all share one gate, which is shut. Raises as `apply` does."""
         armed: list[_PacketFault] = []
         try:
             for target, seed in zip(targets, seeds, strict=True):
@@ -86,7 +88,7 @@ class PacketMechanism:
             raise
 
     def removed_from(self, rtnl: Rtnl, target: Target, fault: "_PacketFault | None" = None) -> None:
-        """A program was taken off: clsact goes with the last, if it came with one."""
+        """Note that a program was removed: clsact goes with the last, if it came with one."""
         there = self._on.get((target.namespace, target.ifindex), [])
         if fault in there:
             there.remove(fault)
@@ -112,7 +114,7 @@ class PacketMechanism:
         return applied
 
     def _next_priority(self, rtnl: Rtnl, target: Target) -> int:
-        """Behind all programs of the port. Where no number is left there, our programs first move up to the front."""
+        """Return a priority after all programs of the port. If none is left, our programs first move to the front."""
         behind = _behind_all(rtnl, target)
         if behind <= MOST_PRIORITY:
             return behind
@@ -137,7 +139,7 @@ class _PacketFault:
 
     @property
     def gate(self) -> BpfMap:
-        """Whether it is in force, it and all that were armed with it."""
+        """Return whether it is in force, with all that were armed with it."""
         return self._loaded.map(_GATE)
 
     def in_force(self) -> Fault | None:
@@ -180,7 +182,7 @@ class _PacketFault:
         return Tally(seen, 0, 0, hit, passed)
 
     def move(self, rtnl: Rtnl, priority: int) -> None:
-        """Run at another place; between the two places some packets meet the fault twice."""
+        """Move to another priority; during the move some packets meet the fault twice."""
         if priority == self._priority:
             return
         fd, ifindex = self._loaded.program(_PROGRAM).fd, self._target.ifindex

@@ -1,4 +1,4 @@
-"""What the eBPF program of a fault is told: a fault to the bytes of its configuration, and back.
+"""Converts a fault to the configuration bytes of its eBPF program, and back.
 
 The layout is stated once; the C header is generated from it. Attaches nothing.
 """
@@ -20,7 +20,7 @@ COPY_MARK, COPY_MASK = 0x5F1B0000, 0xFFFF0000
 
 
 class Mode(IntEnum):
-    """How it is decided whether a packet is hit."""
+    """Rule that decides whether a packet is hit."""
 
     RANDOM = 0
     BURST = 1
@@ -36,7 +36,7 @@ class Effect(IntEnum):
 
 
 class Bit(IntFlag):
-    """Which conditions hold; all that are set must."""
+    """Conditions that are set; all must hold."""
 
     SIZE = 1
     QP = 2
@@ -75,14 +75,14 @@ CONFIG = np.dtype(
     ]
 )
 COUNTS = np.dtype([("passed", "u8"), ("seen", "u8"), ("hit", "u8"), ("hit_writes", "u8")])
-"""Packets of the port, those it looks at, those it hit, MRC writes among these."""
+"""Counters: packets of the port, those examined, those hit, MRC writes among these."""
 
 _EFFECTS = {Corrupt: Effect.CORRUPT, Duplicate: Effect.DUPLICATE}
 _MODES = {BurstDrop: Mode.BURST, CountedDrop: Mode.COUNTED}
 
 
 def config_of(fault: Fault, seed: int, priority: int) -> bytes:
-    """The program's configuration for a fault."""
+    """Return the program's configuration for a fault."""
     row: Any = np.zeros((), CONFIG)
     row["kind"], row["seed"], row["priority"] = kinds().index(type(fault)), seed, priority
     row["mode"], row["effect"] = _MODES.get(type(fault), Mode.RANDOM), _EFFECTS.get(type(fault), Effect.DROP)
@@ -103,21 +103,21 @@ def config_of(fault: Fault, seed: int, priority: int) -> bytes:
 
 
 def with_priority(config: bytes, priority: int) -> bytes:
-    """The same configuration for a program at another place."""
+    """Return the same configuration for a program at another priority."""
     row: Any = np.frombuffer(config, CONFIG)[0].copy()
     row["priority"] = priority
     return bytes(row.tobytes())
 
 
 def with_seed(config: bytes, seed: int) -> bytes:
-    """The same configuration, to hit other packets."""
+    """Return the same configuration with another seed."""
     row: Any = np.frombuffer(config, CONFIG)[0].copy()
     row["seed"] = seed
     return bytes(row.tobytes())
 
 
 def fault_of(config: bytes) -> Fault | None:
-    """The fault that a configuration makes: inverse of `config_of`, up to what 32 bits can hold of a rate.
+    """Return the fault of a configuration: inverse of `config_of`, up to the resolution of 32 bits for a rate.
 
     None if it makes none.
     """
@@ -139,7 +139,7 @@ def fault_of(config: bytes) -> Fault | None:
 
 
 def c_header() -> str:
-    """The C side of all this."""
+    """Return the C header of this layout."""
     lines = ["/* Generated from faults.mechanisms.ebpf_config; do not edit. */", "#include <linux/types.h>", ""]
     lines += [f"#define MODE_{mode.name} {int(mode)}" for mode in Mode]
     lines += [f"#define EFFECT_{effect.name} {int(effect)}" for effect in Effect]

@@ -1,4 +1,4 @@
-"""Faults by shutting a port: down, flap, reboot and crash. What the kernel takes away with it is put back.
+"""Makes faults by shutting a port: down, flap, reboot and crash. It restores what the kernel removes with it.
 
 Several faults may shut one port; it opens with the last of them.
 """
@@ -14,7 +14,7 @@ from testbed.kernel.ports import state as port_state
 
 
 class LinkMechanism:
-    """Needs nothing that the fabric does not need."""
+    """Makes faults by shutting ports; needs nothing that the fabric does not need."""
 
     name = By.LINK
 
@@ -23,7 +23,7 @@ class LinkMechanism:
         """Faults that hold a port shut."""
 
     def check(self) -> None:
-        """Every kernel can."""
+        """Do nothing: every kernel supports it."""
 
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
         """Shut the port, unless another fault has. Raises KernelError."""
@@ -37,7 +37,7 @@ class LinkMechanism:
         return _ShutPort(self, target, fault, before, counts_routes)
 
     def release(self, target: Target) -> None:
-        """One fault less holds the port; the last opens it. Raises KernelError, ReadBackError."""
+        """Remove one fault from the port; the last one opens it. Raises KernelError, ReadBackError."""
         key = target.namespace, target.ifindex
         if self._shut.get(key, 0) <= 1:
             with Rtnl.inside(target.node, target.namespace) as rtnl:
@@ -73,8 +73,9 @@ class _ShutPort:
         return Placed(shut=not self._reverted)
 
     def tally(self) -> Tally:
-        """A switch has no route to a shut port: what it cannot send is counted for the whole switch, and told with
-        the first port that was shut there."""
+        """Return packets that the switch could not send for lack of a route; they are counted for the whole
+        switch, and reported with the first port that was shut there.
+        """
         now, before = _counts(self._target), self._before
         lost = now.refused - before.refused + (now.no_route - before.no_route if self._counts_routes else 0)
         return Tally(lost, lost, None, lost, None, now.refused_there - before.refused_there)

@@ -1,4 +1,4 @@
-"""What a port's netem is told: all its faults to one set of parameters, and from what it holds back to a fault.
+"""Converts all faults of a port to one set of netem parameters, and these back to faults.
 
 Asks no kernel. Source: net/sched/sch_netem.c.
 """
@@ -16,7 +16,7 @@ _MOST_16_BITS = 32767
 
 
 def netem_of(faults: dict[str, Fault], seed: int) -> Netem | None:
-    """The one netem that makes all of a port's faults, None without any of netem's."""
+    """Return the one netem that makes all of a port's faults; None without any of netem's."""
     netem = Netem(seed=seed, delay_ns=sum(map(delay_of, faults.values())))
     for fault in faults.values():
         match fault:
@@ -38,7 +38,7 @@ def netem_of(faults: dict[str, Fault], seed: int) -> Netem | None:
 
 
 def delay_of(fault: Fault) -> int:
-    """Nanoseconds of netem's delay that a fault asks for; reordering needs one of those that do not overtake."""
+    """Return nanoseconds of netem's delay for a fault; reordering needs a delay of the packets that do not overtake."""
     match fault:
         case Reorder(_, ahead_ns):
             return ahead_ns
@@ -49,17 +49,17 @@ def delay_of(fault: Fault) -> int:
 
 
 def chance_of(rate: Fraction) -> int:
-    """netem's number for a rate: it is hit by a random number at most as large, and never when it is 0."""
+    """Return netem's number for a rate: a random number at most as large is a hit; 0 means never."""
     return max(threshold_of(rate) - 1, 1) if rate else 0
 
 
 def rate_of_chance(chance: int) -> Fraction:
-    """The rate that a number gives."""
+    """Return the rate of a number."""
     return rate_of_threshold(chance + 1) if chance else Fraction(0)
 
 
 def table_of(distribution: Distribution) -> tuple[int, ...]:
-    """Quantiles of a distribution with mean 0 and deviation 1, in 1/8192; uniform is within +-1."""
+    """Return quantiles of a distribution with mean 0 and deviation 1, in 1/8192; uniform is within +-1."""
     quantile = _QUANTILES[distribution]
     values = (quantile((at + 0.5) / _TABLE_SIZE) for at in range(_TABLE_SIZE))
     return tuple(max(-_MOST_16_BITS, min(_MOST_16_BITS, round(value * _TABLE_SCALE))) for value in values)
@@ -70,12 +70,14 @@ def _uniform(share: float) -> float:
 
 
 def _pareto(share: float) -> float:
-    """Of shape 3: mean 3/2, deviation sqrt(3)/2."""
+    """Return a Pareto quantile of shape 3: mean 3/2, deviation sqrt(3)/2."""
     return float(((1 - share) ** (-1 / 3) - 1.5) / (3**0.5 / 2))
 
 
 def _paretonormal(share: float) -> float:
-    """A quarter of the normal and three of the pareto, as tc makes it; over the deviation of that sum."""
+    """Return a quarter of the normal and three of the Pareto quantile, as tc makes it, over the deviation of that
+    sum.
+    """
     return (_normal(share) + 3 * _pareto(share)) / (4 * _PARETONORMAL_DEVIATION)
 
 
@@ -91,13 +93,14 @@ _QUANTILES = {
 
 
 def _burst_of(p: Fraction, r: Fraction, bad: Fraction, good: Fraction) -> GilbertElliott:
-    """A state is left, or a packet lost in the good one, by a smaller number; lost in the bad one by a larger."""
+    """Return numbers below which a state is left, or a packet lost in the good one; above, lost in the bad one."""
     below = [min(threshold_of(rate), CERTAIN - 1) for rate in (p, r, good)]
     return GilbertElliott(below[0], below[1], max(CERTAIN - threshold_of(bad) - 1, 0), below[2])
 
 
 def held(fault: Fault, netem: Netem, others_ns: int) -> Fault | None:
-    """The fault of this kind that a netem makes, None if it makes none. `others_ns` of its delay are for other faults.
+    """Return the fault of this kind that a netem makes; None if it makes none. `others_ns` of its delay are for
+    other faults.
 
     A distribution is not read: the kernel does not tell its table. A queue shorter than ours makes no fault of ours,
     since it drops by itself.

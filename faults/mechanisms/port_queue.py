@@ -1,7 +1,8 @@
-"""Faults by a port's root queueing discipline: netem impairs, tbf slows down. One object a port composes them.
+"""Makes faults by a port's root queueing discipline: netem impairs, tbf limits the rate. One object per port
+combines them.
 
 netem is one qdisc for all its faults on a port, so it is made from all of them each time. Its counters vanish with it,
-so faults are taken back by making it harmless, waiting until it is empty, and only then removing it.
+so a fault is removed by making it harmless, waiting until the qdisc is empty, and only then removing it.
 """
 
 import time
@@ -21,11 +22,11 @@ from testbed.kernel.ports.shaping import Netem, Tbf
 from testbed.model.node_config import LOOPBACK_IFINDEX
 
 LARGEST_FRAME_BYTES = 10_000
-"""A token bucket drops what is longer than its burst; our links carry 9014."""
+"""Least burst: a token bucket drops what is longer; our links carry 9014 bytes."""
 BURST_SECONDS = Fraction(1, 1000)
-"""Of a rate limit (our choice): short beside every timeout of the transport."""
+"""Burst of a rate limit (our choice): short compared with every timeout of the transport."""
 BURST_STEP = Fraction(1, 1000)
-"""The kernel keeps a burst as the time it takes, in steps of 64 ns: a part of 0.00006 of BURST_SECONDS."""
+"""Resolution of a burst: the kernel keeps its duration in steps of 64 ns, a part of 0.00006 of BURST_SECONDS."""
 FAST_BYTES_PER_S = 125 * 10**9
 DRAINED_WITHIN_S = 2.0
 _POLL_S = 0.002
@@ -42,7 +43,7 @@ class Totals:
     overlimits: int = 0
 
     def plus(self, other: "Totals", sign: int = 1) -> "Totals":
-        """Sum, or difference with sign -1."""
+        """Return the sum, or the difference with sign -1."""
         return Totals(
             self.packets + sign * other.packets,
             self.drops + sign * other.drops,
@@ -59,23 +60,23 @@ class PortQueues:
         self._ports: dict[tuple[str, int], _PortQueue] = {}
 
     def of(self, target: Target) -> "_PortQueue":
-        """The port's, made when missing."""
+        """Return the port's entry, made when missing."""
         return self._ports.setdefault((str(target.namespace), target.ifindex), _PortQueue(target))
 
     def forget(self, target: Target) -> None:
-        """The last fault of a port is gone."""
+        """Remove the entry: the last fault of a port is gone."""
         self._ports.pop((str(target.namespace), target.ifindex), None)
 
 
 class QueueMechanism:
-    """netem or tbf. Both share `ports`, since they share a port's root."""
+    """Makes faults by netem or tbf. Both share `ports`, because they share a port's root."""
 
     def __init__(self, name: By, ports: PortQueues) -> None:
         self.name = name
         self._ports = ports
 
     def check(self) -> None:
-        """Raises MissingFeatureError when the kernel lacks the qdisc."""
+        """Check for support. Raises MissingFeatureError when the kernel lacks the qdisc."""
         in_nameless_namespace(_try_netem if self.name is By.NETEM else _try_tbf)
 
     def apply(self, target: Target, fault: Fault, seed: int) -> Applied:
@@ -96,9 +97,9 @@ class _PortQueue:
         self._seed = 0
         self._past = Totals()
         self._drops: dict[str, int] = {}
-        """netem's, by the place of the fault that they belong to."""
+        """netem's counters, by the place of their fault."""
         self._settled = 0
-        """Of netem's drops, those that are in `_drops`."""
+        """Those of netem's drops that `_drops` contains."""
 
     def is_empty(self) -> bool:
         return not self._faults
@@ -124,7 +125,7 @@ class _PortQueue:
         return _QueueFault(self, fault, seed, before, ports)
 
     def take(self, fault: Fault) -> Totals:
-        """Remove one fault; the final totals."""
+        """Remove one fault; return the final totals."""
         place = _place_of(fault)
         with self._rtnl() as rtnl:
             self._install(rtnl, {name: each for name, each in self._faults.items() if name != place})
@@ -138,15 +139,17 @@ class _PortQueue:
         return netem and netem[0], tbf and tbf[0]
 
     def others_ns(self, fault: Fault) -> int:
-        """The part of netem's delay that other faults have asked for."""
+        """Return the part of netem's delay that other faults need."""
         return sum(delay_of(each) for each in self._faults.values() if each is not fault)
 
     def drops_of(self, fault: Fault) -> int:
-        """What netem dropped for this fault, up to the last totals."""
+        """Return netem's drops for this fault, up to the last totals."""
         return self._drops[_place_of(fault)]
 
     def settled_totals(self, rtnl: Rtnl) -> Totals:
-        """Counters; netem's new drops belong to its loss, without one they are overflows, told with the first fault."""
+        """Read counters; netem's new drops belong to its loss; without a loss they are overflows, reported with
+        the first fault.
+        """
         now = self._past.plus(_live(rtnl, self.target.ifindex))
         if self._faults:
             blamed = "loss" if "loss" in self._faults else next(iter(self._faults))
@@ -162,7 +165,7 @@ class _PortQueue:
         return Rtnl.inside(self.target.node, self.target.namespace)
 
     def _install(self, rtnl: Rtnl, faults: dict[str, Fault]) -> None:
-        """From what is there to what `faults` ask for; the root changes kind only when it must."""
+        """Change the qdiscs to what `faults` need; the root changes kind only when it must."""
         ifindex = self.target.ifindex
         netem, tbf = netem_of(faults, self._seed), tbf_of(faults)
         has_netem, has_tbf = shaping.read_netem(rtnl, ifindex), shaping.read_tbf(rtnl, ifindex)
@@ -191,7 +194,7 @@ class _PortQueue:
             shaping.remove_tbf(rtnl, self.target.ifindex)
 
     def _empty(self, rtnl: Rtnl, harmless: Netem | None, limited: bool) -> None:
-        """Let everything that waits pass, so that nothing is lost with the qdisc."""
+        """Let all waiting packets pass, so that nothing is lost with the qdisc."""
         ifindex = self.target.ifindex
         if limited:
             below = shaping.read_netem(rtnl, ifindex) is not None
@@ -216,7 +219,7 @@ class _QueueFault:
         return None if netem is None else held(self._fault, netem, self._queue.others_ns(self._fault))
 
     def is_seeded(self) -> bool:
-        """A netem has one seed, that of its first fault."""
+        """Return netem's one seed, that of its first fault."""
         netem, _ = self._queue.found()
         return netem is not None and netem.seed == self._seed
 
@@ -241,12 +244,12 @@ class _QueueFault:
 
 
 def _place_of(fault: Fault) -> str:
-    """What of a port's qdiscs a fault takes for itself: random and burst loss exclude each other."""
+    """The place of a fault in a port's qdiscs; random and burst loss exclude each other."""
     return "loss" if isinstance(fault, RandomDrop | BurstDrop) else fault.word
 
 
 def tbf_of(faults: dict[str, Fault]) -> Tbf | None:
-    """The token bucket that makes a port's rate limit, None without one."""
+    """Return the token bucket of a port's rate limit, None without one."""
     limit = faults.get("rate")
     if not isinstance(limit, RateLimit):
         return None
@@ -255,7 +258,7 @@ def tbf_of(faults: dict[str, Fault]) -> Tbf | None:
 
 
 def limit_in(tbf: Tbf) -> RateLimit | None:
-    """The limit that a token bucket makes; None if it lets other bursts pass than ours do."""
+    """Return the limit of a token bucket; None if its burst is not ours."""
     wanted = _burst_bytes(tbf.bytes_per_s)
     if abs(tbf.burst_bytes - wanted) > wanted * BURST_STEP:
         return None

@@ -1,1 +1,1 @@
-"""When faults are set and cleared."""
+"""Defines when faults are set and cleared."""

@@ -1,7 +1,7 @@
-"""When faults are set and cleared: a timeline as a pure schedule that is told the time and what happened.
+"""Schedules when faults are set and cleared: a pure timeline that gets the time and events as arguments.
 
-Refuses to know clocks, links and kernels: time is an argument in nanoseconds, chance is a seed. What is due within one
-time in force, its kind says: a flap and a reboot are timelines too.
+It knows no clocks, links and kernels: time is in nanoseconds, randomness is a seed. A kind defines the acts within one
+time in force: a flap and a reboot are timelines too.
 """
 
 from collections import deque
@@ -14,13 +14,13 @@ from faults.timeline.timing import Act, Edge, Event, Timing
 
 
 def edges_of(fault: Fault, timing: Timing, seed: int) -> Iterator[Edge]:
-    """Every edge of a timeline in the order of time, from its start; may never end."""
+    """Yield every edge of a timeline in the order of time, from its start; may never end."""
     for start, length in _windows(timing):
         yield from fault.edges(start, length, seed)
 
 
 def _windows(timing: Timing) -> Iterator[tuple[int, int | None]]:
-    """Start and length of each time in force; None for no end."""
+    """Yield start and length of each time in force; None for no end."""
     start, turn = timing.at_ns or 0, 0
     while True:
         yield start + turn * (timing.every_ns or 0), timing.for_ns
@@ -30,7 +30,7 @@ def _windows(timing: Timing) -> Iterator[tuple[int, int | None]]:
 
 
 Name = TypeVar("Name", bound=Hashable)
-"""Whatever tells timelines apart."""
+"""Key that distinguishes timelines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,16 +40,16 @@ class Due(Generic[Name]):
     name: Name
     act: Act
     at_ns: int
-    """When it was due; it is never early."""
+    """Time when it was due; it is never early."""
     last: bool
-    """Whether nothing of this timeline follows."""
+    """Whether it is the last act of this timeline."""
     skipped: int = 0
-    """Edges before it that came too late: the one after the next was due already."""
+    """Edges before it that came too late: the one after the next was already due."""
 
 
 @dataclass(frozen=True, slots=True)
 class Next:
-    """What a timeline does next, at a time, at an event, or at whichever comes first."""
+    """The next step of a timeline, at a time, at an event, or at whichever comes first."""
 
     act: Act
     at_ns: int | None
@@ -68,7 +68,7 @@ class _Line:
 
 
 class Schedule(Generic[Name]):
-    """The timelines of one lab by name. Told the time, it says what is due; told an event, it starts what waited."""
+    """The timelines of one lab by name. It returns what is due at a time, and starts timelines at events."""
 
     def __init__(self) -> None:
         self._lines: dict[Name, _Line] = {}
@@ -80,14 +80,14 @@ class Schedule(Generic[Name]):
         self._lines[name] = _Line(fault, timing, seed, edges, start, next(edges, None))
 
     def count_from(self, names: Iterable[Name], now_ns: int) -> None:
-        """Timelines that began together, and took a while to: what follows counts from now for all of them."""
+        """Restart the clock of timelines whose start took a while: later acts count from now for all of them."""
         for name in names:
             line = self._lines.get(name)
             if line is not None and line.start_ns is not None:
                 line.start_ns = now_ns
 
     def drop(self, name: Name) -> Callable[[], None]:
-        """Forget a timeline, harmless when there is none; what is returned puts it back as it was."""
+        """Remove a timeline, if there is one; the returned function restores it."""
         line = self._lines.pop(name, None)
 
         def put_back() -> None:
@@ -97,7 +97,7 @@ class Schedule(Generic[Name]):
         return put_back
 
     def happened(self, event: Event, now_ns: int, names: frozenset[Name] | None = None) -> tuple[Due[Name], ...]:
-        """Start timelines that wait for `event`; those that end with it are due to clear. `names`: only these end."""
+        """Start timelines that wait for `event`; those that end with it are due to clear. Only `names` end."""
         due = []
         for name, line in list(self._lines.items()):
             if line.timing.on is event and line.start_ns is None:
@@ -108,7 +108,7 @@ class Schedule(Generic[Name]):
         return tuple(due)
 
     def ahead(self, event: Event, now_ns: int) -> tuple[Due[Name], ...]:
-        """What is due at the very moment of an event that is about to happen: done now, it is in force by then.
+        """Return what is due at the moment of an event that is about to happen: done now, it is in force by then.
 
         The clock of these timelines starts only when it has happened.
         """
@@ -120,7 +120,7 @@ class Schedule(Generic[Name]):
         )
 
     def _begun(self, name: Name, line: _Line, now_ns: int) -> Due[Name]:
-        """The first edge of a timeline, before its clock starts."""
+        """Return the first edge of a timeline, before its clock starts."""
         assert line.next is not None
         act, line.next, line.begun = line.next.act, next(line.edges, None), True
         ended = line.next is None
@@ -129,7 +129,7 @@ class Schedule(Generic[Name]):
         return Due(name, act, now_ns, ended)
 
     def due(self, now_ns: int, names: Iterable[Name] | None = None) -> tuple[Due[Name], ...]:
-        """Everything, of these timelines or all, whose time has come, in the order of time; it is not said again.
+        """Return everything due, of these timelines or all, in the order of time; each act is returned once.
 
         Of one timeline at most two edges: of those that nobody looked for in time only what leads to its present state.
         """
@@ -140,21 +140,21 @@ class Schedule(Generic[Name]):
         return tuple(sorted(found, key=lambda due: due.at_ns))
 
     def next_ns(self) -> int | None:
-        """When something is due next; None when nothing is, or only after an event."""
+        """Return when something is due next; None when nothing is, or only after an event."""
         lines = self._lines.values()
         return min(
             (ln.start_ns + ln.next.after_ns for ln in lines if ln.next and ln.start_ns is not None), default=None
         )
 
     def waits_for(self, event: Event) -> bool:
-        """Whether anything begins or ends with `event`."""
+        """Return whether anything begins or ends with `event`."""
         return any(
             (line.timing.on is event and line.start_ns is None) or line.timing.until is event
             for line in self._lines.values()
         )
 
     def next_of(self, name: Name) -> Next | None:
-        """What one timeline does next; None when nothing follows."""
+        """Return the next step of one timeline; None when nothing follows."""
         line = self._lines.get(name)
         if line is None:
             return None

@@ -1,11 +1,11 @@
-"""When a fault is in force, and what that makes due: values alone."""
+"""Defines when a fault is in force, and the acts that follow: values alone."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Event(StrEnum):
-    """What a timeline can wait for."""
+    """Events that a timeline can wait for."""
 
     TRAFFIC = "traffic"
     """The first packet of a run was sent."""
@@ -14,7 +14,7 @@ class Event(StrEnum):
 
 
 class Act(StrEnum):
-    """What is due."""
+    """The act that is due."""
 
     SET = "set"
     CLEAR = "clear"
@@ -22,19 +22,19 @@ class Act(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """When a fault is in force; all None: from now on. `at_ns` counts from `on`, or from when it was ordered."""
+    """Times when a fault is in force; all None: from now on. `at_ns` counts from `on`, or from the order."""
 
     at_ns: int | None = None
     for_ns: int | None = None
     every_ns: int | None = None
     times: int | None = None
-    """Windows with `every_ns`; None for no end."""
+    """Number of windows with `every_ns`; None for no end."""
     on: Event | None = None
     until: Event | None = None
 
     @property
     def at_once(self) -> bool:
-        """Whether the fault is in force as soon as it is ordered."""
+        """Return whether the fault is in force as soon as it is ordered."""
         return not self.at_ns and self.on is None
 
 
@@ -43,7 +43,7 @@ ALWAYS = Timing()
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """Something due, counted from the start of a timeline."""
+    """An act that is due, with its time since the start of a timeline."""
 
     after_ns: int
     act: Act

@@ -1,1 +1,1 @@
-"""The words that describe a fault on the command line and in scenarios, and how they are read."""
+"""Defines the words that describe a fault on the command line and in scenarios, and reads them."""

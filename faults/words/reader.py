@@ -1,6 +1,6 @@
-"""Reads the words of one order of faults. Knows which words there may be, and no kind of fault.
+"""Reads the words of one order of faults. It gets the possible words and knows no kind of fault.
 
-Problems are collected, so that all are shown at once; what has one is read as nothing.
+Problems are collected, so that all are shown at once; a word with a problem has no value.
 """
 
 import difflib
@@ -14,15 +14,17 @@ from faults.quantities import parse_duration, parse_lasting, parse_number, parse
 from faults.words.word import Word
 
 Problem = tuple[str, str, str]
-"""Word, what is wrong, what would be right."""
+"""A problem: word, what is wrong, what would be right."""
 T = TypeVar("T")
 
 MOST_DELAY_NS = 10 * 10**9
-"""Of packets (our choice): beyond all timeouts of the transport; what waits is let through before it is cleared."""
+"""Longest delay of packets (our choice): beyond all timeouts of the transport; waiting packets pass before it is
+cleared.
+"""
 
 
 class Reader:
-    """The words of one order; values are text, or True behind a flag."""
+    """The words of one order; values are text, or True for a flag."""
 
     def __init__(self, words: Mapping[str, Any], known: Iterable[Word]) -> None:
         self._words = {name: value for name, value in words.items() if value is not None and value is not False}
@@ -33,23 +35,23 @@ class Reader:
                 self._unknown(name, list(there))
                 del self._words[name]
             elif there[name].flag and value is not True:
-                self.wrong(name, f"{value!r} is not understood", "this word stands alone")
+                self.wrong(name, f"{value!r} is not understood", "this word takes no value")
 
     def __contains__(self, name: str) -> bool:
-        """Whether a word is given."""
+        """Return whether a word is given."""
         return name in self._words
 
     def wrong(self, word: str, wrong: str, right: str) -> None:
-        """A problem, kept once."""
+        """Add a problem, once."""
         if (word, wrong, right) not in self.problems:
             self.problems.append((word, wrong, right))
 
     def is_wrong(self, word: str) -> bool:
-        """Whether a word has a problem."""
+        """Return whether a word has a problem."""
         return any(each == word for each, *_ in self.problems)
 
     def read(self, name: str, parse: Callable[[str], T]) -> T | None:
-        """What stands behind a word; None without it or when it cannot be read."""
+        """Return the value of a word; None without it or when it cannot be read."""
         if name not in self._words:
             return None
         try:
@@ -59,7 +61,7 @@ class Reader:
             return None
 
     def rate(self, name: str) -> Fraction:
-        """A share of packets; 0 without the word."""
+        """Return a share of packets; 0 without the word."""
         return self.read(name, parse_rate) or Fraction(0)
 
     def duration(self, name: str) -> int:
@@ -67,32 +69,32 @@ class Reader:
         return self.read(name, parse_duration) or 0
 
     def lasting(self, name: str) -> int:
-        """Nanoseconds of something that lasts."""
+        """Return the nanoseconds of something that lasts."""
         return self.read(name, parse_lasting) or 0
 
     def waiting(self, name: str) -> int:
-        """Nanoseconds that packets wait, at most MOST_DELAY_NS."""
+        """Return nanoseconds of a packet's delay, at most MOST_DELAY_NS."""
         ns = self.duration(name)
         if ns > MOST_DELAY_NS:
             self.wrong(name, "is longer than packets can wait", f"at most {render_duration(MOST_DELAY_NS)}")
         return ns
 
     def number(self, name: str, least: int, most: int) -> int:
-        """A whole number."""
+        """Return a whole number."""
         return self.read(name, lambda text: parse_number(text, least, most)) or 0
 
     def host(self, name: str) -> int:
-        """The number of a host."""
+        """Return the number of a host."""
         return self.read(name, parse_host) or 0
 
     def pairs(self, word: str, readers: Mapping[str, Callable[[str], Any]]) -> dict[str, Any]:
-        """`a=1,b=2` with each value read; a mapping is taken as it is."""
+        """Return `a=1,b=2` with each value read; a mapping is accepted as it is."""
         values: dict[str, Any] = {}
         for name, text in self._parts(word):
             if name in values:
                 self.wrong(word, f"{name} is given twice", "leave one out")
             if not text and (fitting := _that_reads(name, readers)):
-                self.wrong(word, f"{name!r} stands without a name", f"write {fitting}={name}")
+                self.wrong(word, f"{name!r} has no name", f"write {fitting}={name}")
                 continue
             if name not in readers:
                 near = difflib.get_close_matches(name, list(readers), n=1)
@@ -105,7 +107,7 @@ class Reader:
         return values
 
     def named(self, word: str) -> set[str]:
-        """The names in `a=1,b=2`, whether their values can be read or not."""
+        """Return the names in `a=1,b=2`, whether their values can be read or not."""
         return {name for name, _ in self._parts(word)}
 
     def _parts(self, word: str) -> list[tuple[str, str]]:
@@ -119,26 +121,26 @@ class Reader:
 
 
 def parse_host(text: str) -> int:
-    """The number of `h3`. Raises QuantityError."""
+    """Return the number of `h3`. Raises QuantityError."""
     if text[:1] != "h" or not text[1:].isdecimal():
         raise QuantityError(text, "is not a host", "write it as h3")
     return parse_number(text[1:], 0, 0xFFFF)
 
 
 def one_of(text: str, words: list[str], reason: str) -> str:
-    """The text, if it is one of these words. Raises QuantityError with the nearest."""
+    """Return the text, if it is one of these words. Raises QuantityError with the nearest."""
     if text in words:
         return text
     raise QuantityError(text, reason, did_you_mean(difflib.get_close_matches(text, words, n=1), words))
 
 
 def did_you_mean(near: list[str], known: Iterable[str]) -> str:
-    """What would be right: the nearest name, or all that are known."""
+    """Return a correction: the nearest name, or all known ones."""
     return f"did you mean {near[0]}?" if near else f"known here: {', '.join(known)}"
 
 
 def _that_reads(text: str, readers: Mapping[str, Callable[[str], Any]]) -> str | None:
-    """The first name whose value `text` can be."""
+    """Return the first name whose value `text` can be."""
     for name, reader in readers.items():
         with suppress(QuantityError):
             reader(text)

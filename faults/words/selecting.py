@@ -1,4 +1,4 @@
-"""The words that select packets, and the selection that they make."""
+"""Defines the words that select packets, and the selection that they make."""
 
 import difflib
 
@@ -57,11 +57,11 @@ ONLY_WORDS = (
         Takes.COUNT,
     ),
 )
-"""Which packets a kind looks at, for kinds with a field `only`."""
+"""Declares which packets a kind affects, for kinds with a field `only`."""
 
 
 def selection(words: Reader) -> Only:
-    """The packets that the words select; without any, all."""
+    """Return the packets that the words select; without any, all."""
     return Only(
         size_bytes=words.read("only-size", parse_sizes),
         qpn=words.read("only-qp", lambda text: parse_number(text, 0, 0xFFFFFF)),

@@ -1,4 +1,4 @@
-"""The words that say when a fault is in force, and the times that they mean."""
+"""Defines the words that say when a fault is in force, and the times that they mean."""
 
 from faults.quantities import SHORTEST_NS, parse_duration, parse_lasting, parse_number, render_duration
 from faults.timeline.timing import Event, Timing
@@ -62,14 +62,14 @@ def timing_of(words: Reader) -> Timing:
 
 
 def complain_about_times(words: Reader) -> None:
-    """Times that are sound by themselves and do not fit one another."""
+    """Report times that are valid by themselves but contradict each other."""
     every, length = words.read("every", parse_lasting), words.read("for", parse_lasting)
     if "every" in words and "for" not in words:
-        words.wrong("every", "says nothing without for", "add for, shorter than every")
+        words.wrong("every", "has no effect without for", "add for, shorter than every")
     elif every is not None and length is not None and every < length + SHORTEST_NS:
         words.wrong("every", "is not longer than for", f"by {render_duration(SHORTEST_NS)} at least")
     if "times" in words and "every" not in words:
-        words.wrong("times", "says nothing without every", "add every, or leave it out")
+        words.wrong("times", "has no effect without every", "add every, or leave it out")
 
 
 def _event(text: str) -> Event:

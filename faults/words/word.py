@@ -1,14 +1,14 @@
-"""One word of the descriptions of faults: an option of `fault set`, a key of a scenario."""
+"""Defines one word of the descriptions of faults: an option of `fault set`, a key of a scenario."""
 
 from dataclasses import dataclass
 from enum import StrEnum
 
 
 class Takes(StrEnum):
-    """What is written behind a word; the value is the `format` that the scenario's JSON Schema names."""
+    """Type of a word's value; each member's value is the `format` that the scenario's JSON Schema names."""
 
     FLAG = "flag"
-    """Nothing: the word stands alone, or is `true`."""
+    """No value: the word stands alone, or is `true`."""
     SHARE = "share"
     BIT_RATE = "bit-rate"
     TIME = "time"
@@ -21,23 +21,23 @@ class Takes(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One word: what is written behind it, and what it means."""
+    """One word: its value's type, and its meaning."""
 
     name: str
     metavar: str
-    """Stands for the value in the help of the command line; empty for a flag."""
+    """Placeholder of the value in the help of the command line; empty for a flag."""
     help: str
-    """Of the option."""
+    """Help of the option."""
     meaning: str
-    """Of the key in a scenario."""
+    """Description of the scenario key."""
     takes: Takes
 
     @property
     def flag(self) -> bool:
-        """Whether it stands alone."""
+        """Return whether it takes no value."""
         return self.takes is Takes.FLAG
 
     @property
     def key(self) -> str:
-        """As a key of a scenario and an argument of a program."""
+        """Return its name as a key of a scenario and an argument of a program."""
         return self.name.replace("-", "_")

@@ -97,7 +97,7 @@ def test_what_selects_is_made_by_ebpf_alone():
 
 
 @pytest.mark.parametrize(("words", "problem"), [
-    ({}, ("fault", "nothing says what is to go wrong")),
+    ({}, ("fault", "no kind of fault is given")),
     ({"drpo": "1%"}, ("drpo", "unknown word", "did you mean drop?")),
     ({"drop": "0.01"}, ("drop", "'0.01' has no unit", "write 0.01% or 1%, whichever is meant")),
     ({"delay": "10"}, ("delay", "'10' has no unit", "write 10ms or 10s, whichever is meant")),
@@ -115,7 +115,7 @@ def test_what_selects_is_made_by_ebpf_alone():
     ({"drop": "1%", "for": "5ms", "every": "5.1ms"}, ("every", "is not longer than for")),
     ({"drop": "1%", "at": "999999999999min"}, ("at", "'999999999999min' is too long")),
     ({"rate": "1bit"}, ("rate", "'1bit' cannot be made")),
-    ({"reorder": "1%", "ahead": "0"}, ("ahead", "0 lets nobody overtake")),
+    ({"reorder": "1%", "ahead": "0"}, ("ahead", "0 reorders nothing")),
     ({"delay": "1ms", "distribution": "nromal"},
      ("distribution", "'nromal' is not a distribution", "did you mean normal?")),
     ({"gemodel": "p=1%"}, ("gemodel", "r is missing")),
@@ -128,13 +128,13 @@ def test_what_selects_is_made_by_ebpf_alone():
     ({"drop": "1%", "only-to": "leaf3"}, ("only-to", "'leaf3' is not a host", "write it as h3")),
     ({"drop": "1%", "only-dscp": "contrl"}, ("only-dscp", "'contrl' is not a class", "did you mean CONTROL?")),
     ({"drop": "1%", "only-size": "9-3"}, ("only-size", "'9-3' ends before it begins", "write 3-9")),
-    ({"delay": "1ms", "only-control": True}, ("only-control", "selects packets of nothing")),
-    ({"drop": "1%", "jitter": "1ms"}, ("jitter", "says nothing without delay")),
-    ({"reorder": "1%"}, ("reorder", "nothing says what reordered packets skip")),
-    ({"down": True, "every": "1s"}, ("every", "says nothing without for")),
+    ({"delay": "1ms", "only-control": True}, ("only-control", "has no kind that selects packets")),
+    ({"drop": "1%", "jitter": "1ms"}, ("jitter", "has no effect without delay")),
+    ({"reorder": "1%"}, ("reorder", "reordering needs the delay that packets skip")),
+    ({"down": True, "every": "1s"}, ("every", "has no effect without for")),
     ({"down": True, "every": "1s", "for": "2s"}, ("every", "is not longer than for")),
     ({"down": True, "until": "traffic"}, ("until", "'traffic' does not end a fault")),
-    ({"down": "yes"}, ("down", "'yes' is not understood", "this word stands alone")),
+    ({"down": "yes"}, ("down", "'yes' is not understood", "this word takes no value")),
 ])  # fmt: skip
 def test_what_cannot_be_meant_is_told_with_what_would_be_right(words, problem):
     with pytest.raises(WordingError) as caught:

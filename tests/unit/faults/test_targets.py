@@ -83,7 +83,7 @@ def test_chance_is_fixed_by_the_seed(text, count, holds):
         ("p7", TargetError, "planes are p0 to p1"),
         ("any link of plane 7", TargetError, "planes are p0 to p1"),
         ("99 fabric links", TargetError, "99 cannot be chosen; there are 8"),
-        ("any fabric spine", TargetError, "fabric says nothing of a node"),
+        ("any fabric spine", TargetError, "fabric does not apply to a node"),
         (" , ", TargetError, "names nothing"),
     ],
 )

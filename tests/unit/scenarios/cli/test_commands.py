@@ -168,7 +168,7 @@ def test_validate_says_that_detection_decides_nothing(name: str, faults: list[st
     [
         (("run", "grey-link"), "did you mean gray-link"),
         (("fault", "set", "p0:leaf3>spine5", "--drop", "0.01"), "has no unit; write 0.01% or 1%"),
-        (("fault", "set", "p0:leaf3>spine5"), "nothing says what is to go wrong"),
+        (("fault", "set", "p0:leaf3>spine5"), "no kind of fault is given"),
         (("fault", "set", "p0:leaf3>spine5", "--drop", "1%", "--drop", "2%"), "given 2 times: 1%, 2%; which one"),
         (("fault", "clear"), "name a link, port or node to repair"),
         (("fault", "clear", "p0:leaf3>spine5", "--all"), "name a link, port or node to repair"),
