@@ -133,7 +133,7 @@ def test_output_goes_to_the_log(tmp_path: Path) -> None:
 
 
 def test_missing_program_is_an_error_at_once() -> None:
-    with pytest.raises(EnvironmentLackingError, match="nowhere/program is missing; `spraylab doctor` tells"):
+    with pytest.raises(EnvironmentLackingError, match="nowhere/program is missing; `spraylab doctor` says"):
         spawn(("/nowhere/program",), LAB)
 
 
