@@ -30,7 +30,7 @@ class Role(IntEnum):
 
 _WORD = {Role.SPINE: "spine", Role.LEAF: "leaf", Role.HOST: "h"}
 ROLES = {word: role for role, word in _WORD.items()}
-"""From the word in a name to the role."""
+"""Role by the word in a name."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -1,4 +1,4 @@
-"""From the names that users write to nodes and links of a fabric, with near names where nothing has that name."""
+"""Parsing of the names that users write to nodes and links of a fabric; an unknown name gets near names."""
 
 import difflib
 import re
