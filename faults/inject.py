@@ -113,7 +113,7 @@ class Injector:
     ) -> tuple[FaultClear, ...] | None:
         """Make `fault` ready on all targets, so that `fire` brings it into force there in one step.
 
-        What stands there stays, but for what was fired with others: that is cleared and told. None, and nothing is
+        What stands there stays, but for what was fired with others: that is cleared and returned. None, and nothing is
         done, where the mechanism that would be taken cannot. Raises as `set` does; nothing of the new fault is left
         then.
         """

@@ -1,6 +1,6 @@
 """Reads detect.jsonl: its lines as typed records, and the final verdict on every path and link.
 
-The types are those that SprayCheck writes (`agent.wire.detect_records`). Lines of older versions, which told sums of
+The types are those that SprayCheck writes (`agent.wire.detect_records`). Lines of older versions, which had sums of
 flows in records of their own (`ADDED_UP`, `LINK_SUM`), are left aside: their verdicts and accusations are read.
 """
 

@@ -102,7 +102,7 @@ def held(fault: Fault, netem: Netem, others_ns: int) -> Fault | None:
     """Return the fault of this kind that a netem makes; None if it makes none. `others_ns` of its delay are for
     other faults.
 
-    A distribution is not read: the kernel does not tell its table. A queue shorter than ours makes no fault of ours,
+    A distribution is not read: the kernel does not report its table. A queue shorter than ours makes no fault of ours,
     since it drops by itself.
     """
     if netem.limit_pkts < NETEM_LIMIT_PKTS:

@@ -121,8 +121,9 @@ def _open_ended(found: Detected) -> list[str]:
     sets = (*found.candidates, *found.common_candidates)
     if len(sets) == 1 and len(sets[0]) <= MOST_NAMED:
         (text,) = open_sets(sets, found.fewest if found.candidates else ())
-        return [f"SprayCheck accused {text} and could not tell which"]
-    return [f"SprayCheck accused {count_text(len(sets), 'set')} of links and could not tell which of each"] * bool(sets)
+        return [f"SprayCheck accused {text} and could not decide which"]
+    many = count_text(len(sets), "set")
+    return [f"SprayCheck accused {many} of links and could not decide which of each"] * bool(sets)
 
 
 def _wrong(data: RunData, links: list[str]) -> list[tuple[str, str]]:

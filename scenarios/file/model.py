@@ -50,7 +50,7 @@ _TYPES: dict[Takes, Any] = {
 
 
 def _field_name(word: Word) -> str:
-    """Of the key: `for` is Python's own."""
+    """Return the name of the key: `for` is Python's own."""
     return f"{word.key}_" if iskeyword(word.key) else word.key
 
 
@@ -100,7 +100,7 @@ class Topology(Part):
         return self.leaves * self.hosts_per_leaf
 
     def __str__(self) -> str:
-        """As `8x8x2, 1 host a leaf`."""
+        """Return `8x8x2, 1 host a leaf`."""
         hosts = "1 host" if self.hosts_per_leaf == 1 else f"{self.hosts_per_leaf} hosts"
         return f"{self.leaves}x{self.spines}x{self.planes}, {hosts} a leaf"
 

@@ -12,7 +12,7 @@ ANSWER_TIMEOUT_S = 120.0
 """Longest time of a request on a slow machine; after it the other side is considered dead."""
 
 PATIENCE_S = 5.0
-"""Time after which the user is told what is awaited, and the caller may look for the cause; repeated."""
+"""Time after which the user sees what is awaited, and the caller may look for the cause; repeated."""
 
 
 class LineSocket:

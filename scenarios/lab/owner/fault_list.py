@@ -11,7 +11,7 @@ def fault_list(told: Faults) -> list[dict[str, Any]]:
     """Return every fault with its `state`, and its `next` step.
 
     `in-force`; `missing`, when somebody else removed it from the kernel; `removed`, just now; `waiting`, when only its
-    timeline stands; `failed`, when a timeline could not do its act, which is told beside what is there.
+    timeline stands; `failed`, when a timeline could not do its act, which is listed beside what is there.
     """
     planned = {(each.link, each.fault): each for each in told.planned}
     listed = [_standing(state, planned.pop((state.link, state.fault), None)) for state in told.faults]

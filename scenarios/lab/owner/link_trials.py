@@ -25,7 +25,7 @@ class Trials:
     def passed(self, rows: Iterable[Mapping[str, Any]], enough: int) -> list[DeniedLink]:
         """Return links with at least `enough` answers in a row, by every worker's counts since it probes them.
 
-        Workers do not tell an order among themselves: where any probe was lost since the last look, all that was
+        Workers report no order among themselves: where any probe was lost since the last look, all that was
         answered since then does not count either.
         """
         sums: dict[DeniedLink, Counts] = {}

@@ -146,7 +146,7 @@ def test_any_one_file_may_be_missing(gray, tmp_path, missing):
     (copy.path / missing).unlink()
     html = page(copy)
     assert f"{missing}: No such file or directory" in html
-    assert text_of(html).count("What these numbers are worth") == 1
+    assert text_of(html).count("Reliability of these numbers") == 1
 
 
 def gone(path):
@@ -496,10 +496,10 @@ def test_suspects_that_cannot_be_told_apart_are_named(tmp_path):
     summary["detected"] |= {"named": [], "candidates": [["p0:leaf3>spine5", "p0:spine5>leaf4"]], "fewest": [1]}
     run.summary.write_bytes(msgspec.json.encode(summary))
     text = sentence_of(read_run(run)).text
-    assert "SprayCheck accused one of p0:leaf3>spine5, p0:spine5>leaf4 and could not tell which" in text
+    assert "SprayCheck accused one of p0:leaf3>spine5, p0:spine5>leaf4 and could not decide which" in text
     summary["detected"]["candidates"] *= 2
     run.summary.write_bytes(msgspec.json.encode(summary))
-    assert "SprayCheck accused 2 sets of links and could not tell" in sentence_of(read_run(run)).text
+    assert "SprayCheck accused 2 sets of links and could not decide" in sentence_of(read_run(run)).text
 
 
 def test_a_healthy_run_accuses_nobody(tmp_path):
