@@ -170,7 +170,7 @@ class Detected(msgspec.Struct, frozen=True):
     added_up: Count = 0
     """Number of `verdicts` that rest on several flows together."""
     explained: Count = 0
-    """Undecided links whose losses are explained by right names in `common`."""
+    """Undecided links behind what is named: rightly in `common`, or a link that all flows over them cross."""
     fewest: tuple[Count, ...] = ()
     """Least number of failed links in each set of `candidates`; empty in older runs."""
     suspected: tuple[Text, ...] = ()

@@ -24,6 +24,8 @@ class DoubtKind(StrEnum):
     """The path is not in use."""
     SURPLUS = "surplus"
     """More packets came than can have been sent, so the expectation is wrong."""
+    BEHIND_ACCUSED = "behind_accused"
+    """Link: every flow over it also crosses a link that is accused."""
     MOST_LOSE = "most_lose"
     """Link: most links of its leaf lost packets, so the cause may be what they share."""
     SUSPECT = "suspect"

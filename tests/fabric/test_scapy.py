@@ -20,7 +20,7 @@ name: mixed
 topology: {{planes: 2, leaves: 3, spines: 2}}
 transport: {{pmtu: 256, window_pkts: 64, ack_timeout_ms: 2000, ev: {{loss_policy: "off"}}}}
 workloads:
-  - {{type: write, pairs: [[0, 1], [0, 2], [1, 0]], packets: 1600, message_bytes: 8KiB}}
+  - {{type: write, pairs: [[0, 1], [0, 2], [1, 0], [1, 2], [2, 1]], packets: 1600, message_bytes: 8KiB}}
 faults:
   - {{link: "{BAD}", drop: 10%}}
 detector: {{min_rate: 10%}}
@@ -42,7 +42,7 @@ def test_a_scapy_host_and_a_ring_host_write_to_each_other_over_a_link_that_drops
     summary = trusted(lab, "run", "--attach", str(lab.runs / "mixed.yaml"))
     assert summary["outcome"] == "pass"
     assert [each["link"] for each in summary["detected"]["named"]] == [BAD]
-    assert (summary["totals"]["bytes_verified"], summary["totals"]["bytes_wrong"]) == (3 * 1600 * 256, 0)
+    assert (summary["totals"]["bytes_verified"], summary["totals"]["bytes_wrong"]) == (5 * 1600 * 256, 0)
 
 
 def listening(lab: Lab, *words: str) -> subprocess.Popen[str]:

@@ -114,7 +114,7 @@ def settings_of(folder: Path, host: int, engine: str) -> dict:
 def post(workers: tuple[Client, Client], source: int, size: int, window_pkts: int = 512) -> dict:
     """Connect the hosts, register memory and post a write of `size` bytes from `source` to the other."""
     target = 1 - source
-    config = {"pmtu": 1024, "window_pkts": window_pkts}
+    config = {"core": {"pmtu": 1024, "window_pkts": window_pkts}}
     ends = [
         {"host": host, **workers[host].ask("create_qp", host=host, peer_host=1 - host, config=config)}
         for host in (source, target)

@@ -17,7 +17,7 @@ from agent.spraycheck.statistics.uniform import Verdict
 
 CONTRADICTED = Doubt(DoubtKind.CONTRADICTED, "a path over it failed of which every link was found healthy")
 OWED = Doubt(DoubtKind.OWED, "verdicts on paths over it are still to come")
-BEHIND_ACCUSED = Doubt(DoubtKind.FEW_PACKETS, "every flow over it also crosses a link that is accused")
+BEHIND_ACCUSED = Doubt(DoubtKind.BEHIND_ACCUSED, "every flow over it also crosses a link that is accused")
 
 
 class LinkVerdict(StrEnum):
@@ -208,7 +208,7 @@ def _known(link: FabricLink, flows: Sequence[Evidence]) -> LinkConclusion:
     failed = [each for each in flows if each.verdict is Verdict.FAILED]
     best = max(healthy or failed or flows, key=lambda each: each.expected)
     verdict = LinkVerdict.HEALTHY if healthy else LinkVerdict.UNDECIDED
-    doubt = None if healthy else _doubt_of(flows)
+    doubt = None if healthy else _doubt_of(flows) or BEHIND_ACCUSED
     return LinkConclusion(link, verdict, len(flows), p_value=best.p_value, miss=best.miss, doubt=doubt)
 
 

@@ -30,7 +30,7 @@ def conclusion_of(
     judged = {link: each for link in sorted(carrying) if (each := said.links.get(link)) and not _is_idle(each)}
     idle = sum(_is_idle(said.links[link]) for link in carrying if link in said.links)
     open_ended = {link: each for link, each in judged.items() if each.verdict == "undecided"}
-    explained = [link for link, each in open_ended.items() if not {*each.alternatives}.isdisjoint(right_causes)]
+    explained = [link for link, each in open_ended.items() if _is_explained(each, right_causes)]
     undecided = {link: _why(each, asked, last) for link, each in open_ended.items() if link not in explained}
     undecided |= dict.fromkeys(sorted({*carrying} - said.links.keys()), _why_silent(said))
     return Conclusion(
@@ -55,6 +55,11 @@ def conclusion_of(
         idle=idle,
         undecided=undecided,
     )
+
+
+def _is_explained(link: LinkConclusion, right_causes: Collection[str]) -> bool:
+    """Whether what is named accounts for its losses: a cause that rightly is, or a link that all its flows cross."""
+    return link.doubt is DoubtKind.BEHIND_ACCUSED or not {*link.alternatives}.isdisjoint(right_causes)
 
 
 def _is_idle(link: LinkConclusion) -> bool:

@@ -79,7 +79,7 @@ class Conclusion:
     added_up: int = 0
     """How many of the verdicts rest on several flows together."""
     explained: int = 0
-    """Undecided links whose losses are explained by what is rightly in `common`."""
+    """Undecided links behind what is named: rightly in `common`, or a link that all flows over them cross."""
     fewest: tuple[int, ...] = ()
     """Of each of `candidates`, how many of its links have failed at least."""
     untimely: int = 0
@@ -371,8 +371,8 @@ def _judged_check(detected: Detected) -> Check:
     if sure:
         text += f" ({', '.join(f'{count:,} {verdict}' for verdict, count in sorted(sure.items()))})"
     if detected.explained:
-        named = ", ".join(cause.link for cause in detected.common if cause.right)
-        text += f", {detected.explained:,} of them lose packets that {named} explains"
+        named = ", ".join(each.link for each in (*detected.named, *detected.common) if each.right)
+        text += f", {detected.explained:,} of them undecided behind {named or 'what is named'}"
     if detected.idle:
         text += f"; nothing was sent over {count_text(detected.idle, 'other link', 'other links')}"
     if detected.unmeasured:

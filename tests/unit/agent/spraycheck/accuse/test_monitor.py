@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.accuse.conclusions import Ground, LinkVerdict, Naming
+from agent.spraycheck.accuse.conclusions import BEHIND_ACCUSED, Ground, LinkVerdict, Naming
 from agent.spraycheck.accuse.localize import Finding
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.expectation import Expectation
@@ -302,6 +302,15 @@ def test_links_of_a_path_that_fails_while_both_seem_healthy_are_undecided():
     assert {link: each.doubt.kind for link, each in links.items() if each.doubt} == dict.fromkeys(
         ("p0:leaf3>spine5", "p0:spine5>leaf4"), DoubtKind.CONTRADICTED
     )
+
+
+def test_links_that_only_failed_paths_cross_are_undecided_with_a_reason():
+    monitor = Monitor()
+    monitor.observe([report(3, 4, {5}), report(3, 6, {5})], {}, 1)
+    _, links = last_words(monitor)
+    assert links["p0:leaf3>spine5"].verdict is LinkVerdict.FAILED
+    behind = [links[f"p0:spine5>leaf{leaf}"] for leaf in (4, 6)]
+    assert {(each.verdict, each.doubt) for each in behind} == {(LinkVerdict.UNDECIDED, BEHIND_ACCUSED)}
 
 
 def test_what_a_hosts_link_loses_is_held_against_no_link_of_the_fabric():
