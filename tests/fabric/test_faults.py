@@ -1,5 +1,6 @@
 """Faults of a whole fabric: programs leave no residue, shut switches come back exactly, timelines keep time."""
 
+import json
 import math
 import time
 from collections.abc import Iterator
@@ -255,7 +256,8 @@ def test_a_fault_ends_when_its_link_is_detected(broken: Broken) -> None:
     broken.set("p0:leaf0>spine1", drop="50%", until="detected")
     broken.follow(0.1)
     with broken.labdir.detect.open("a") as log:
-        log.write('{"v":1,"event":"LOCALIZE","links":["p0:leaf0>spine0"],"mono_ns":1,"ts":"t","node":"monitor"}\n')
+        said = {"v": 1, "event": "LOCALIZE", "ts": "t", "mono_ns": 1, "node": "monitor", "epoch": 1, "state": "named"}
+        log.write(json.dumps(said | {"links": ["p0:leaf0>spine0"], "candidates": [], "pending": 0}) + "\n")
     until = time.monotonic() + 60
     while len(broken.injections.states()) > 1 and time.monotonic() < until:
         broken.follow(0.1)
