@@ -28,7 +28,8 @@ def scenario(folder: Path, name: str, packets_a_path: int, loss_policy: str) -> 
     (work,) = values["workloads"]
     work["packets"] = packets_a_path * PATHS
     values |= {"name": name, "capture": [], "detector": {"expectation": "declared", "min_rate": "1.5%"}}
-    values["transport"]["ev"] = {"loss_policy": loss_policy}
+    # One of the first packets may be lost, for whose answer all others wait.
+    values["transport"] |= {"tail_probe_ms": 20, "ev": {"loss_policy": loss_policy}}
     path = folder / f"{name}.yaml"
     path.write_text(yaml.safe_dump(values))
     return str(path)
