@@ -10,6 +10,7 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from agent.base.moment import now
 from agent.base.parent_death import signal_at_death_of
 from agent.io.ending import Ending
 from agent.spraycheck.detect_log import DetectLog
@@ -19,7 +20,7 @@ from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaf_process import listening, serve
 from agent.spraycheck.leaf.leaves import SharedLeaves
 from agent.spraycheck.leaf.remote_leaves import RemoteLeaves
-from agent.spraycheck.loop import now, run
+from agent.spraycheck.loop import run
 from agent.spraycheck.records import start_record
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 

@@ -1,25 +1,19 @@
 """The drive loop of the counter process: ask every leaf, write verdicts, localise, wait. Owns no policy."""
 
-import time
 from collections.abc import Callable
 
+from agent.base.moment import Moment, now
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.leaf.leaves import Leaves, owed_of, with_source_counts
 from agent.spraycheck.records import (
-    Stamp,
     conclusion_records,
     detect_records,
     localize_record,
     select_record,
     unmeasured_record,
 )
-
-
-def now() -> Stamp:
-    """This moment by both clocks."""
-    return Stamp(time.time_ns(), time.monotonic_ns())
 
 
 def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
@@ -33,7 +27,7 @@ def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], b
             return
 
 
-def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Stamp, unheard: Unheard) -> None:
+def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
     """One round: what ended since the last one is judged, written and localised."""
     turns = leaves.turns(stamp.mono_ns)
     for flow in (flow for turn in turns for flow in turn.chosen):

@@ -4,10 +4,8 @@ Pure: from reports to records, and the moment is an argument.
 """
 
 from collections.abc import Iterator
-from datetime import UTC, datetime
 
-from msgspec import Struct
-
+from agent.base.moment import Moment
 from agent.spraycheck.accuse.conclusions import LinkConclusion, PathConclusion
 from agent.spraycheck.accuse.deciding import DecidingFlow
 from agent.spraycheck.accuse.localize import Evidence
@@ -29,21 +27,7 @@ from agent.wire.detect_records import (
 )
 
 
-class Stamp(Struct, frozen=True):
-    """When a record is made."""
-
-    utc_ns: int
-    mono_ns: int
-
-    @property
-    def text(self) -> str:
-        """RFC 3339, UTC, microseconds."""
-        seconds, ns = divmod(self.utc_ns, 10**9)
-        moment = datetime.fromtimestamp(seconds, UTC).replace(microsecond=ns // 1000, tzinfo=None)
-        return moment.isoformat(timespec="microseconds") + "Z"
-
-
-def select_record(flow: ChosenFlow, stamp: Stamp) -> Select:
+def select_record(flow: ChosenFlow, stamp: Moment) -> Select:
     """The record of a choice."""
     return Select(
         ts=stamp.text,
@@ -57,7 +41,7 @@ def select_record(flow: ChosenFlow, stamp: Stamp) -> Select:
     )
 
 
-def unmeasured_record(flow: RefusedFlow, stamp: Stamp) -> Unmeasured:
+def unmeasured_record(flow: RefusedFlow, stamp: Moment) -> Unmeasured:
     """The record of a flow that is not measured."""
     return Unmeasured(
         ts=stamp.text,
@@ -74,7 +58,7 @@ def unmeasured_record(flow: RefusedFlow, stamp: Stamp) -> Unmeasured:
     )
 
 
-def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Stamp) -> Start:
+def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Moment) -> Start:
     """The record of the process's start."""
     return Start(
         ts=stamp.text,
@@ -88,7 +72,7 @@ def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Stamp) ->
     )
 
 
-def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
+def detect_records(report: FlowReport, stamp: Moment) -> list[Detect]:
     """One record a path, in the order of the spines."""
     flow, test, counts = report.flow, report.test, report.counts
     return [
@@ -131,7 +115,7 @@ def detect_records(report: FlowReport, stamp: Stamp) -> list[Detect]:
     ]
 
 
-def conclusion_records(said: Conclusions, stamp: Stamp) -> Iterator[written.PathConclusion | written.LinkConclusion]:
+def conclusion_records(said: Conclusions, stamp: Moment) -> Iterator[written.PathConclusion | written.LinkConclusion]:
     """One record a path, then one a link, each in order."""
     for path in sorted(said.paths, key=lambda each: each.path):
         yield _path_record(said, path, stamp)
@@ -139,7 +123,7 @@ def conclusion_records(said: Conclusions, stamp: Stamp) -> Iterator[written.Path
         yield _link_record(said, link, stamp)
 
 
-def _path_record(said: Conclusions, each: PathConclusion, stamp: Stamp) -> written.PathConclusion:
+def _path_record(said: Conclusions, each: PathConclusion, stamp: Moment) -> written.PathConclusion:
     return written.PathConclusion(
         ts=stamp.text,
         mono_ns=stamp.mono_ns,
@@ -160,7 +144,7 @@ def _path_record(said: Conclusions, each: PathConclusion, stamp: Stamp) -> writt
     )
 
 
-def _link_record(said: Conclusions, each: LinkConclusion, stamp: Stamp) -> written.LinkConclusion:
+def _link_record(said: Conclusions, each: LinkConclusion, stamp: Moment) -> written.LinkConclusion:
     naming = each.naming
     return written.LinkConclusion(
         ts=stamp.text,
@@ -186,7 +170,7 @@ def _link_record(said: Conclusions, each: LinkConclusion, stamp: Stamp) -> writt
     )
 
 
-def localize_record(accusation: Accusation, stamp: Stamp) -> Localize:
+def localize_record(accusation: Accusation, stamp: Moment) -> Localize:
     """The record of an accusation."""
     found = accusation.localization
     return Localize(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.base.moment import Moment
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray import SpraySchedule
 from agent.spraycheck.accuse.monitor import Monitor
@@ -17,7 +18,7 @@ from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf.flow_state import MeasuredFlow
 from agent.spraycheck.leaf.leaf_detector import FlowReport
 from agent.spraycheck.leaf.reports import declared_report, uniform_report
-from agent.spraycheck.records import Stamp, conclusion_records, detect_records, localize_record
+from agent.spraycheck.records import conclusion_records, detect_records, localize_record
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.test_count import count_tests
 from agent.spraycheck.statistics.uniform import STRAY_RATE, Asked
@@ -30,7 +31,7 @@ Counts = NDArray[np.int64]
 _BLOCKS_APART = 1 << 20
 """Largest distance of a flow's start from the start of a schedule; our choice."""
 
-_EPOCH, _MOMENT = 1, Stamp(0, 0)
+_EPOCH, _MOMENT = 1, Moment(0, 0)
 
 
 @dataclass(frozen=True)

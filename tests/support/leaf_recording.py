@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.base.moment import Moment
 from agent.spraycheck import __main__ as program
 from agent.spraycheck import loop
 from agent.spraycheck.accuse.monitor import Monitor
@@ -22,7 +23,6 @@ from agent.spraycheck.leaf.counters import KernelCounters
 from agent.spraycheck.leaf.dataplane import MARK, REFUSAL
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import SharedLeaves
-from agent.spraycheck.records import Stamp
 from agent.spraycheck.settings import Settings
 
 QPN = np.dtype("u4")
@@ -99,7 +99,7 @@ def record(path: Path) -> int:
 
     before: list[Read | None] = []
 
-    def noted() -> Stamp:
+    def noted() -> Moment:
         stamp, reads = now(), [each.read() for each in counters]
         changed = reads if not before else [None if a == b else a for a, b in zip(reads, before, strict=True)]
         before[:] = reads
@@ -170,7 +170,7 @@ def replayed(recording: Recording) -> list[dict[str, Any]]:
     monitor, unheard = Monitor(settings.asked, {each.leaf for each in rules}), Unheard(leaves)
     for poll in recording.polls:
         _show(counters, poll)
-        loop.step(leaves, monitor, log, Stamp(0, poll.mono_ns), unheard)
+        loop.step(leaves, monitor, log, Moment(0, poll.mono_ns), unheard)
     return log.records
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace as replaced
 
+from agent.base.moment import Moment
 from agent.spraycheck.accuse.causes import SourceEvidence
 from agent.spraycheck.accuse.localize import Evidence, localize
 from agent.spraycheck.accuse.monitor import Accusation, Monitor
@@ -20,7 +21,6 @@ from agent.spraycheck.leaf.flow_state import MeasuredFlow
 from agent.spraycheck.leaf.leaf_detector import FlowReport, PathCounts, RefusedFlow
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.records import (
-    Stamp,
     conclusion_records,
     detect_records,
     localize_record,
@@ -34,7 +34,7 @@ from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test
 from agent.wire.constants import SprayPolicyCode
 from tests.unit.agent.spraycheck.accuse.test_monitor import ASKED, PAIRS, few, small
 
-STAMP = Stamp(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
+STAMP = Moment(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
 
 

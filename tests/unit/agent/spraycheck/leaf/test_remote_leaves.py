@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.base.moment import Moment
 from agent.io.ending import Ending
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
@@ -19,7 +20,6 @@ from agent.spraycheck.leaf.leaf_process import listening, serve
 from agent.spraycheck.leaf.leaves import SharedLeaves
 from agent.spraycheck.leaf.remote_leaves import RemoteLeaves
 from agent.spraycheck.loop import step
-from agent.spraycheck.records import Stamp
 from results.files.event_log import read_records
 from tests.unit.agent.spraycheck.accuse.test_unheard_flows import KEY, Leaf, elsewhere
 from tests.unit.agent.spraycheck.leaf.test_leaf_detector import LAMBDA, RULES, SECOND, flow
@@ -56,7 +56,7 @@ def written(leaves, file):
     monitor, unheard = Monitor(RULES.asked, {2, 3, 4}), Unheard(leaves)
     with DetectLog(file) as log:
         for at_ns in (2 * SECOND, 2 * SECOND + 10**8, 3 * SECOND, 4 * SECOND, 70 * SECOND):
-            step(leaves, monitor, log, Stamp(10**18 + at_ns, at_ns), unheard)
+            step(leaves, monitor, log, Moment(10**18 + at_ns, at_ns), unheard)
     return list(read_records(file))
 
 
