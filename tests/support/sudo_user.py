@@ -64,35 +64,55 @@ def _started_as_user(act: Callable[..., object], *arguments: object) -> int:
 
 
 @contextmanager
-def meanwhile_as_user(trick: Callable[[Path, Path], None], runs: Path, target: Path) -> Iterator[None]:
-    """The user tries a trick again and again, in a process of its own, as long as the body lasts."""
+def meanwhile_as_user(trick: Callable[[Path, Path], bool], runs: Path, target: Path) -> Iterator[Callable[[], bool]]:
+    """The user tries a trick again and again, in a process of its own, as long as the body lasts.
+
+    Yields a function that returns, once the body has ended, whether the trick was in place at least once. What lies
+    in the folder does not show that: a run that the trick stops removes its folder.
+    """
+    done, told = os.pipe()
+    result: list[bytes] = []
 
     def again() -> None:
+        while True:
+            with suppress(OSError):
+                if trick(runs, target):
+                    os.write(told, b"x")
+                    break
         while True:
             with suppress(OSError):
                 trick(runs, target)
 
     child = _started_as_user(again)
+    os.close(told)
     try:
-        yield
+        yield lambda: result == [b"x"]
     finally:
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
+        result.append(os.read(done, 1))
+        os.close(done)
 
 
-def plant_links(runs: Path, target: Path) -> None:
+def plant_links(runs: Path, target: Path) -> bool:
     """Put a link to `target` in the place of every file of a run that is not there yet."""
+    planted = False
     for folder in runs.iterdir():
         run = RunDir(folder)
         end = run.pcap / "p0_leaf0-spine1.leaf0-spine1.pcap"
         for file in (run.agent, run.counters, run.detect, run.environment, run.topology, run.truth, run.summary, end):
             with suppress(OSError):
                 file.symlink_to(target)
+                planted = True
+    return planted
 
 
-def swap_folder(runs: Path, target: Path) -> None:
+def swap_folder(runs: Path, target: Path) -> bool:
     """Put a link to the folder of `target` in the place of a run's folder once it holds something."""
+    swapped = False
     for folder in runs.iterdir():
         if not folder.is_symlink() and folder.suffix != ".away" and (folder / "counters.jsonl").exists():
             folder.rename(folder.with_suffix(".away"))
             folder.symlink_to(target.parent)
+            swapped = True
+    return swapped
