@@ -9,7 +9,7 @@ from enum import Enum
 from typing import Annotated
 
 from agent.core.ev.config import EvConfig
-from agent.core.ev.spray_policy import SprayPolicy as SprayPolicy
+from agent.core.ev.config import SprayPolicy as SprayPolicy
 from agent.core.settings import Range, Settings
 from agent.wire.constants import MPR_UNIT_PSNS as MPR_UNIT_PSNS
 from agent.wire.constants import SACK_BITMAP_BITS

@@ -1,13 +1,31 @@
-"""Settings of entropy values: sets, states, loss policy, probes. Frozen and checked on construction.
+"""Settings of entropy values: spray policy, sets, states, loss policy, probes. Frozen and checked on construction.
 
 All defaults leave the set alone (oblivious spraying). Each value names its source; a value without a source is our
 choice.
 """
 
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Annotated
 
 from agent.core.settings import Range, Settings
+from agent.wire.constants import SprayPolicyCode
+
+
+class SprayPolicy(StrEnum):
+    """How first transmissions are spread over entropy values; planes take turns in both."""
+
+    ROTATION = "rotation"
+    """Every EV once per rotation, in a pseudo-random order that is drawn again every `rotations_per_order` rotations
+    (MRC 9.3.1)."""
+
+    RANDOM = "random"
+    """Planes in turn; within the plane an independent uniform draw per packet."""
+
+    @property
+    def code(self) -> SprayPolicyCode:
+        """Return the code that announcements carry."""
+        return SprayPolicyCode[self.name]
+
 
 _SECOND_NS = 10**9
 

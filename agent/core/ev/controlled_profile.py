@@ -13,17 +13,26 @@ from numpy.typing import NDArray
 
 from agent.core.errors import ConfigError, ProfileStateError
 from agent.core.ev.profile import EvProfile, auto_profile, generated_evs
-from agent.core.ev.profile_attributes import ACT_OF, FORMAT_BITS, SETTABLE, Attributes, EvFormat, EvMode, problems_of
-from agent.core.ev.profile_operations import BatchResult, Entry, Replacement, in_order
-from agent.core.ev.profile_states import (
+from agent.core.ev.profile_api import (
+    ACT_OF,
     ALLOWED,
     ALLOWED_IF_CAPABLE,
+    FORMAT_BITS,
     NEEDED,
+    SETTABLE,
     TRANSITIONS,
     Act,
     ApiEvState,
+    Attributes,
+    BatchResult,
+    Entry,
+    EvFormat,
+    EvMode,
     OpStatus,
     ProfileState,
+    Replacement,
+    in_order,
+    problems_of,
 )
 from agent.core.ev.state import EvState
 

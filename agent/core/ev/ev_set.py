@@ -1,6 +1,6 @@
 """The EV set of a queue pair, and how marks, trims, losses, probes, ports and a controller change it.
 
-It decides which EV leaves the active set and which takes its place; `selection.py` chooses among the active ones. An EV
+It decides which EV leaves the active set and which takes its place; `active_set.py` chooses among the active ones. An EV
 is replaced only by one of its own plane; a floor keeps losses from emptying the set; a plane in which nothing arrives
 is retired as a whole. MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
 """
@@ -10,10 +10,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.core.ev.active_set import EvMembers, EvSelector
 from agent.core.ev.config import EvConfig
-from agent.core.ev.members import EvMembers
 from agent.core.ev.profile import EvProfile, active_rows
-from agent.core.ev.selection import EvSelector
 from agent.core.ev.spray import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after
 from agent.core.events import Event, EvStatesChanged

@@ -6,9 +6,7 @@ from typing import Any
 
 from agent.core.ev.controlled_profile import ControlledProfile
 from agent.core.ev.profile import GenField
-from agent.core.ev.profile_attributes import Attributes, EvFormat, EvMode
-from agent.core.ev.profile_operations import BatchResult, Replacement
-from agent.core.ev.profile_states import ApiEvState, ProfileState
+from agent.core.ev.profile_api import ApiEvState, Attributes, BatchResult, EvFormat, EvMode, ProfileState, Replacement
 from agent.host.control import profile_requests as ask
 from agent.host.errors import RequestError
 from agent.host.queue_pairs.wiring import Wiring

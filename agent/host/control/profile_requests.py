@@ -38,7 +38,7 @@ class _OfProfile(_Request, frozen=True):
 
 
 class SetProfile(_OfProfile, frozen=True, tag="set_profile"):
-    """Set attributes that are not None; names as in `agent.core.ev.profile_attributes.Attributes`: {}."""
+    """Set attributes that are not None; names as in `agent.core.ev.profile_api.Attributes`: {}."""
 
     mode: Literal["AUTO", "EXP", "GEN"] | None = None
     format: Literal["STEV", "SRV6", "UDP"] | None = None

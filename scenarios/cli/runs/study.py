@@ -11,7 +11,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from agent.base.parent_death import signal_at_death_of
-from agent.core.ev.spray_policy import SprayPolicy
+from agent.core.ev.config import SprayPolicy
 from agent.spraycheck.expectation import Expectation
 from results.numbers_text import count_text, share_text
 from scenarios.cli.runs.drawing import draw_aside

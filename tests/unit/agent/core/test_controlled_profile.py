@@ -8,16 +8,20 @@ from hypothesis import strategies as st
 from agent.core.errors import ConfigError, ProfileStateError
 from agent.core.ev.controlled_profile import ControlledProfile, ProfilePaths
 from agent.core.ev.profile import GenField
-from agent.core.ev.profile_attributes import Attributes, EvFormat, EvMode
-from agent.core.ev.profile_operations import BatchResult, Entry, Replacement
-from agent.core.ev.profile_states import (
+from agent.core.ev.profile_api import (
     ALLOWED,
     ALLOWED_IF_CAPABLE,
     TRANSITIONS,
     Act,
     ApiEvState,
+    Attributes,
+    BatchResult,
+    Entry,
+    EvFormat,
+    EvMode,
     OpStatus,
     ProfileState,
+    Replacement,
 )
 from agent.core.ev.state import EvState
 
