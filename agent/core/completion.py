@@ -1,13 +1,16 @@
-"""Completions that a user of a queue pair polls: its own work requests, and the peer's immediates.
+"""What a user of a queue pair collects: completions of work requests, the peer's immediates, and events.
 
 The receive queue is here too: a Write-with-Immediate consumes one posted receive (MRC chapter 8). Knows no packets.
 """
 
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
+from agent.core.counters import EvCounters
 from agent.core.errors import ConfigError
+from agent.core.ev.state import EvState
+from agent.core.events import Event, EvStatesChanged, MessagesCompleted
 
 
 class CompletionStatus(Enum):
@@ -106,3 +109,51 @@ class ReceiveQueue:
         left = list(self._posted)
         self._posted.clear()
         return left
+
+
+class Reports:
+    """Events and completions of one queue pair, kept until the caller collects them.
+
+    The queue pair counts packets in `evs`; `completions` is None if nothing polls its writes. This is apart from the
+    queue pair because all of its parts report here. If they held the queue pair itself, the reference cycle would keep
+    its rings and its user's memory until the garbage collector next looked for cycles, which a worker rarely allows.
+    """
+
+    def __init__(self, qpn: int, evs: EvCounters, completions: CompletionQueue | None) -> None:
+        self._qpn = qpn
+        self._evs = evs
+        self._completions = completions
+        self._events: list[Event] = []
+        self.ev_states: frozenset[EvState] | None = None
+        """EV changes are reported only for these states; None: for all."""
+
+    def __len__(self) -> int:
+        """Count the events that wait."""
+        return len(self._events)
+
+    def add(self, event: Event) -> None:
+        """Add an event."""
+        if isinstance(event, EvStatesChanged):
+            if self.ev_states is not None and event.state not in self.ev_states:
+                return
+            event = replace(event, sent=tuple(self._evs.tx_first[list(event.ev_indices)].tolist()))
+        self._events.append(event)
+        if isinstance(event, MessagesCompleted):
+            self._complete(event.first_wr_id, event.count, event.length_bytes, CompletionStatus.SUCCESS)
+
+    def flush(self, first_wr_id: int, count: int, first: CompletionStatus) -> None:
+        """Report that messages from `first_wr_id` on never complete.
+
+        The oldest ends with `first`, the others are flushed.
+        """
+        self._complete(first_wr_id, min(count, 1), 0, first)
+        self._complete(first_wr_id + 1, count - 1, 0, CompletionStatus.FLUSHED)
+
+    def drain(self) -> list[Event]:
+        """Remove and return the events since the last call, oldest first."""
+        events, self._events = self._events, []
+        return events
+
+    def _complete(self, first_wr_id: int, count: int, length_bytes: int, status: CompletionStatus) -> None:
+        if self._completions is not None and count > 0:
+            self._completions.add(WritesDone(self._qpn, first_wr_id, count, length_bytes, status))

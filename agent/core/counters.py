@@ -1,9 +1,12 @@
-"""Counters of a requester: totals, and packets per EV. Plain numbers, copied on request."""
+"""Counters of a queue pair: totals, packets per EV, and progress at one moment. Plain numbers, copied on request."""
 
 from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
+
+from agent.core.events import QpState
+from agent.core.send.rtt import RoundTrip
 
 
 @dataclass(slots=True)
@@ -64,3 +67,70 @@ class RequesterCounters:
     probes_answered: int = 0
     first_tx_ns: int | None = None
     last_completed_ns: int | None = None
+
+
+@dataclass(slots=True)
+class ResponderCounters:
+    """Totals since the start, in packets unless stated."""
+
+    received: int = 0
+    """New packets placed in memory: each PSN once."""
+    received_bytes: int = 0
+    """Payload bytes of these packets."""
+    duplicates: int = 0
+    out_of_window: int = 0
+    trimmed: int = 0
+    access_errors: int = 0
+    invalid: int = 0
+    """Packets that are not segments of a message as MRC requires."""
+    ce_marked: int = 0
+    sacks: int = 0
+    nacks: int = 0
+    acks: int = 0
+    """Transport ACKs and NAKs sent."""
+    messages: int = 0
+    """Complete messages."""
+    immediates: int = 0
+    """Immediates delivered to the completion queue."""
+    probes: int = 0
+    """Reliability probes answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlaneShare:
+    """The part of a flow's first transmissions that goes to one plane, known before they are sent."""
+
+    plane: int
+    packets: int
+    last_psn: int
+    """24-bit PSN of the last packet of this part."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """State of a queue pair at one moment; `rtt`, `requester` and `responder` are copies."""
+
+    state: QpState
+    posted_messages: int
+    completed_messages: int
+    posted_bytes: int
+    acked_bytes: int
+    """Bytes below the cumulative point."""
+    backlog_pkts: int
+    """Packets posted and not sent, or lost and not sent again."""
+    in_flight_pkts: int
+    silent_evs: tuple[int, ...]
+    """Our EV values over which nothing comes back while others answer."""
+    held_pkts: int
+    """Packets received above the cumulative point."""
+    window_psns: int
+    """PSNs that may be sent, from the oldest unacknowledged one on."""
+    cwnd_bytes: int | None
+    """Congestion window, nominal bytes; None while congestion control is off, as below."""
+    cwnd_in_flight_bytes: int | None
+    """Bytes that congestion control counts as in flight, for all queue pairs that share it."""
+    rtt: RoundTrip
+    cack_psn: int
+    """24-bit PSN up to which everything has been received."""
+    requester: RequesterCounters
+    responder: ResponderCounters

@@ -124,7 +124,7 @@ class EvReplaced:
 
 @dataclass(frozen=True, slots=True)
 class PlaneLossy:
-    """A plane loses far more than the others, on all its EVs; see `plane_losses`."""
+    """A plane loses far more than the others, on all its EVs; see `send/path_health.py`."""
 
     now_ns: int
     plane: int

@@ -17,10 +17,10 @@ from typing import Concatenate, ParamSpec, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue
+from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, Reports
 from agent.core.config import PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
-from agent.core.counters import EvCounters
+from agent.core.counters import EvCounters, PlaneShare, Progress
 from agent.core.errors import ConfigError, StateError
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.replacements import Replacements
@@ -36,11 +36,9 @@ from agent.core.events import (
     QpStateChanged,
 )
 from agent.core.memory import MemoryRegion, RegionTable
-from agent.core.progress import PlaneShare, Progress
 from agent.core.psn import psn_of
 from agent.core.receive.reordering import ReorderCounts
 from agent.core.receive.responder import Responder
-from agent.core.reports import Reports
 from agent.core.send.flow_shares import FlowShare
 from agent.core.send.requester import Requester
 from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns

@@ -17,8 +17,8 @@ import msgspec
 
 from agent.core.memory import RegionTable
 from agent.core.receive.responder import Responder
+from agent.core.send.limits import SendWindow
 from agent.core.send.requester import Requester
-from agent.core.send.window import SendWindow
 from agent.io.codec import FAST
 from agent.io.engine import Engine
 from agent.io.packet_ring import PacketRingPort

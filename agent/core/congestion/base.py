@@ -19,7 +19,7 @@ UNLIMITED_PKTS = 1 << 30
 
 
 class RttSamples(NamedTuple):
-    """Valid round trips of one drain, `taken` of them; see rtt_samples.samples_of."""
+    """Valid round trips of one drain, `taken` of them; see `send/rtt.py`."""
 
     taken: int
     least_ns: int

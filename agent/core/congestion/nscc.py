@@ -13,7 +13,7 @@ from enum import Enum
 
 from agent.core.congestion.base import Feedback, RttSamples
 from agent.core.congestion.config import NsccConfig, NsccNumbers, bdp_bytes, given
-from agent.core.send.rtt_samples import RttEstimator
+from agent.core.send.rtt import RttEstimator
 
 _MAX_CWND_BDPS = 1.5
 _NO_DELAY = 0.08

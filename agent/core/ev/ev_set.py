@@ -1,8 +1,8 @@
 """The EV set of a queue pair, and how marks, trims, losses, probes, ports and a controller change it.
 
-It decides which EV leaves the active set and which takes its place; `active_set.py` chooses among the active ones. An EV
-is replaced only by one of its own plane; a floor keeps losses from emptying the set; a plane in which nothing arrives
-is retired as a whole. MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
+It decides which EV leaves the active set and which takes its place; `active_set.py` chooses among the active ones. An
+EV is replaced only by one of its own plane; a floor keeps losses from emptying the set; a plane in which nothing
+arrives is retired as a whole. MRC 4.3, 4.4, 11.2.2; what these leave open is our choice.
 """
 
 from collections.abc import Callable

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from agent.core.completion import CompletionQueue, ImmediateArrived, ReceiveQueue
 from agent.core.config import QpConfig
 from agent.core.events import QpErrorReason
-from agent.core.psn import psn_of
-from agent.core.ring import read_run, write_run
+from agent.core.psn import psn_of, read_run, write_run
 from agent.wire.array.columns import Rows, WriteColumns
 from agent.wire.array.control_columns import AckBatch
 from agent.wire.constants import AETH_ACK, AETH_NAK, BTH_ACK_REQUEST, NakCode, Opcode

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ring import ring_size, write_run
+from agent.core.psn import ring_size, write_run
 from agent.wire.constants import BTH_RETRANSMISSION
 
 _BULK_PKTS = 2048

@@ -1,23 +1,22 @@
 """Receive half of a queue pair: place payloads in any order and acknowledge what arrived.
 
 Combines the receive ring, registered memory, SACKs, NACKs and message delivery; knows no clock and no queue pair state.
-MRC Table 7-5, 6.3.1.
+A trimmed packet is always refused, one out of window only if so configured; other reasons only when a shortage is
+simulated, since this responder never runs out of bitmap, buffers or resources. MRC Tables 7-3, 7-5, 7-16, 6.3.1.
 """
-
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, ReceiveQueue
 from agent.core.config import QpConfig
+from agent.core.counters import ResponderCounters
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.reverse import ReverseEvs
 from agent.core.events import QpErrorReason
 from agent.core.memory import RegionTable
 from agent.core.psn import offsets_of, psn_of
 from agent.core.receive.delivery import Delivery
-from agent.core.receive.refusals import Refusals
 from agent.core.receive.reordering import Reordering
 from agent.core.receive.ring import ReceiveRing
 from agent.core.receive.sack_writer import SackWriter
@@ -36,33 +35,6 @@ _NAK_CODES = {
 
 _CUMULATIVE = np.array(0, np.int64)
 """Packets below this offset are known already."""
-
-
-@dataclass(slots=True)
-class ResponderCounters:
-    """Totals since the start, in packets unless stated."""
-
-    received: int = 0
-    """New packets placed in memory: each PSN once."""
-    received_bytes: int = 0
-    """Payload bytes of these packets."""
-    duplicates: int = 0
-    out_of_window: int = 0
-    trimmed: int = 0
-    access_errors: int = 0
-    invalid: int = 0
-    """Packets that are not segments of a message as MRC requires."""
-    ce_marked: int = 0
-    sacks: int = 0
-    nacks: int = 0
-    acks: int = 0
-    """Transport ACKs and NAKs sent."""
-    messages: int = 0
-    """Complete messages."""
-    immediates: int = 0
-    """Immediates delivered to the completion queue."""
-    probes: int = 0
-    """Reliability probes answered."""
 
 
 class Responder:
@@ -284,3 +256,77 @@ class Responder:
         if self.failure is None:
             self.failure = reason
             self._delivery.refuse(_NAK_CODES[reason], offset)
+
+
+_OOR_PER_BATCH = 1
+"""Out-of-window NACKs sent per batch (rate-limited: our choice)."""
+
+
+class Refusals:
+    """NACKs that wait to be sent; their fields are copied, since receive memory is reused."""
+
+    def __init__(self, qpn: int) -> None:
+        self._qpn = qpn
+        self._peer_qpn = 0
+        self._parts: list[tuple[NDArray[np.uint32], NDArray[np.uint8], NDArray[np.uint32], NDArray[np.uint16]]] = []
+        self._feigned: tuple[NackReason, int] | None = None
+        self.sent = 0
+
+    def expect(self, peer_qpn: int) -> None:
+        """Set the peer's queue pair number."""
+        self._peer_qpn = peer_qpn
+
+    def feign(self, reason: NackReason, packets: int) -> None:
+        """Refuse the next `packets` acceptable packets for `reason`, to simulate a shortage."""
+        self._feigned = reason, packets
+
+    def feigned_rows(self, acceptable: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """Choose the acceptable rows (n,) that are refused now; None if none is."""
+        if self._feigned is None:
+            return None
+        _, left = self._feigned
+        within: NDArray[np.bool_] = np.cumsum(acceptable) <= left
+        return acceptable & within
+
+    def note_feigned(self, cols: WriteColumns, refused: NDArray[np.bool_]) -> None:
+        """Record NACKs of the rows (n,) chosen by `feigned_rows`."""
+        if self._feigned is not None:
+            reason, left = self._feigned
+            left -= int(np.count_nonzero(refused))
+            self._feigned = (reason, left) if left > 0 else None
+            self.note(cols, refused, reason)
+
+    def note_trimmed(self, cols: WriteColumns) -> None:
+        """Record NACKs of trimmed rows, by where they were trimmed."""
+        self.note(cols, cols.trimmed & ~cols.trimmed_lasthop, NackReason.TRIMMED)
+        self.note(cols, cols.trimmed & cols.trimmed_lasthop, NackReason.TRIMMED_LASTHOP)
+
+    def note_out_of_window(self, cols: WriteColumns, rows: NDArray[np.bool_]) -> None:
+        """Record NACKs of some of the rows (n,) beyond the window."""
+        self.note(cols, rows.nonzero()[0][:_OOR_PER_BATCH], NackReason.PSN_OOR_WINDOW)
+
+    def note(self, cols: WriteColumns, rows: Rows, reason: NackReason) -> None:
+        """Record NACKs of rows of `cols` for `reason`."""
+        psn = cols.psn[rows].copy()
+        if len(psn):
+            reasons = np.full(len(psn), reason, np.uint8)
+            self._parts.append((psn, reasons, cols.ev[rows].copy(), cols.tx_timestamp[rows].copy()))
+
+    def nacks(self, ev_index: int) -> NackBatch | None:
+        """Build all NACKs that wait."""
+        if not self._parts:
+            return None
+        psn, reason, ev, timestamp = (np.concatenate(part) for part in zip(*self._parts, strict=True))
+        self._parts = []
+        count = len(psn)
+        self.sent += count
+        return NackBatch(
+            nack_psn=psn,
+            nack_reason=reason,
+            vendor_info=np.zeros(count, np.uint8),
+            ev=ev,
+            spdcid=np.full(count, self._peer_qpn & 0xFFFF, np.uint16),
+            dpdcid=np.full(count, self._qpn & 0xFFFF, np.uint16),
+            tx_timestamp=timestamp,
+            ev_index=np.full(count, ev_index, np.uint16),
+        )

@@ -1,15 +1,30 @@
-"""Ring of received packets, with slots from the cumulative point on, and the counts that a SACK carries.
+"""Ring of received packets, with slots from the cumulative point on, and the counts and bitmaps that a SACK carries.
 
-Knows offsets, not headers, memory or SACKs. MRC Table 7-5.
+Knows offsets, not headers or memory. A bitmap has 64 bits, least significant first; an all-zero bitmap has no meaning;
+the PSN after the cumulative point is missing by definition. MRC Tables 7-5, 7-14.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES
-from agent.core.receive.sack import EMPTY, NEWS, REPORTED, Bitmaps, bitmaps_of
-from agent.core.ring import read_run, ring_size, write_run
+from agent.core.psn import read_run, ring_size, write_run
 from agent.wire.constants import OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
+from agent.wire.constants import SACK_BITMAP_BITS as BITS
+
+EMPTY, NEWS, REPORTED = 0, 1, 2
+"""Values of a receive ring: nothing, received, received and shown in a SACK."""
+
+
+class Bitmaps(NamedTuple):
+    """Bitmaps of r blocks of 64 PSNs, (r,) each."""
+
+    starts: NDArray[np.int64]
+    """PSNs between the cumulative point + 1 and the block's first; multiples of 64."""
+    bits: NDArray[np.uint64]
+
 
 _EMPTY = np.array(EMPTY, np.uint8)
 _NO_BITMAPS = Bitmaps(np.zeros(1, np.int64), np.zeros(1, np.uint64))
@@ -86,3 +101,21 @@ class ReceiveRing:
         self._walk += 1
         write_run(self._ring, self.next, self.top, np.minimum(held, 1) * np.uint8(REPORTED))
         return bitmaps
+
+
+def bitmaps_of(held: NDArray[np.uint8], walk: int) -> Bitmaps:
+    """Build bitmaps that show all news in `held`, (n,) ring slots from the cumulative point + 1 on, n >= 1.
+
+    One more block is shown, number `walk` of the non-empty ones, in turn: a SACK may be lost, and this repeats all
+    blocks over time (MRC: successive SACKs slide the base). An empty block would be an all-zero bitmap, which has no
+    meaning.
+    """
+    blocks = -(-len(held) // BITS)
+    grid = np.zeros((blocks, BITS), np.uint8)
+    grid.reshape(-1)[: len(held)] = held
+    shown = (grid == NEWS).any(axis=1)
+    holding = (grid != EMPTY).any(axis=1).nonzero()[0]
+    shown[holding[walk % len(holding)]] = True
+    chosen = shown.nonzero()[0]
+    packed = np.packbits(grid[chosen] != EMPTY, axis=1, bitorder="little")
+    return Bitmaps(chosen * BITS, packed.view("<u8")[:, 0].astype(np.uint64, copy=False))

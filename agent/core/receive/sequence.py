@@ -7,7 +7,7 @@ memory and no SACKs. Sources: MRC 1 (message size), 2.4, 6.2.2 (METH, RETH), 8 (
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ring import read_run
+from agent.core.psn import read_run
 from agent.wire.array.columns import FEW_ROWS, Rows, WriteColumns
 from agent.wire.constants import Opcode
 

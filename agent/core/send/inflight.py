@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ring import read_run, ring_size, write_run
+from agent.core.psn import read_run, ring_size, write_run
 
 ACKED, SENT, LOST = 0, 1, 2
 """Values of the state ring: not outstanding, in flight, waiting for retransmission."""

@@ -17,14 +17,12 @@ from agent.core.ev.profile import EvProfile
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
 from agent.core.outstanding_probes import OutstandingProbe
 from agent.core.send.inflight import InFlight, Tolerance
-from agent.core.send.plane_losses import LossyPlane, PlaneLosses
+from agent.core.send.limits import SendWindow
+from agent.core.send.path_health import ENOUGH, WITNESSES, LossyPlane, PlaneLosses, SilentPaths
 from agent.core.send.probes import Prober
 from agent.core.send.retry import RetryTimer
-from agent.core.send.rtt_samples import elapsed_ns, is_valid
+from agent.core.send.rtt import RoundTrip, RoundTrips, elapsed_ns, is_valid
 from agent.core.send.sack_reader import SackNews
-from agent.core.send.silent_paths import ENOUGH, WITNESSES, SilentPaths
-from agent.core.send.smoothed_rtt import RoundTrip, RoundTrips
-from agent.core.send.window import SendWindow
 from agent.wire.array.columns import SackColumns
 from agent.wire.constants import NackReason
 

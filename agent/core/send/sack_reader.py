@@ -1,7 +1,8 @@
 """Reading of SACK columns: what had arrived, what was missing, and which SACK is the newest. MRC Table 7-14.
 
-SACKs overtake one another. One that counts fewer arrivals than a SACK already read shows what arrived, never what is
-missing. Knows no EVs, timers or windows.
+Bit i, least significant first, of a SACK with sack_offset o stands for PSN cack_psn + o + i. SACKs overtake one
+another. One that counts fewer arrivals than a SACK already read shows what arrived, never what is missing. Knows no
+EVs, timers or windows.
 """
 
 from collections.abc import Callable
@@ -11,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.psn import offset_of
-from agent.core.receive.sack import bits_of, spread
 from agent.wire.array.columns import SackColumns
+from agent.wire.constants import SACK_BITMAP_BITS as BITS
 
 _Shown = tuple[NDArray[np.int64], NDArray[np.bool_]]
 """SACK bitmaps: first positions (r,) and bits (r, 64)."""
@@ -111,3 +112,21 @@ class SackReader:
         if base == end or not np.count_nonzero(cols.ooo_count):
             return None
         return np.array(cack, np.int64) + cols.sack_offset - base, bits_of(cols.bitmap)
+
+
+def bits_of(bitmaps: NDArray[np.uint64]) -> NDArray[np.bool_]:
+    """Unpack (r,) bitmaps to (r, 64) booleans, least significant bit first."""
+    flat = np.unpackbits(bitmaps.astype("<u8", copy=False).view(np.uint8), bitorder="little")
+    return flat.view(np.bool_).reshape(-1, BITS)
+
+
+def spread(starts: NDArray[np.int64], bits: NDArray[np.bool_], span: int) -> NDArray[np.bool_]:
+    """Unite r rows of 64 bits, row i starting at position `starts[i]`, within positions 0 .. span - 1, (span,)."""
+    # A margin of one row on both sides takes what lies outside, so no bit needs a bounds check.
+    wide = np.zeros(span + 2 * BITS, np.bool_)
+    places = np.minimum(np.maximum(starts, -BITS), span)
+    places += BITS
+    # One iteration per SACK, not per packet; for the few SACKs of a drain this is faster than indexing bit by bit.
+    for place, row in zip(places.tolist(), bits, strict=True):
+        wide[place : place + BITS] |= row
+    return wide[BITS : BITS + span]

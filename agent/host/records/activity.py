@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.progress import Progress
+from agent.core.counters import Progress
 from agent.host.records.ev_fields import ev_text, paths_of
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime

@@ -2,7 +2,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.receive.sack import EMPTY, NEWS, bitmaps_of, bits_of, spread
+from agent.core.receive.ring import EMPTY, NEWS, bitmaps_of
+from agent.core.send.sack_reader import bits_of, spread
 
 HELD = st.lists(st.integers(0, 2), min_size=1, max_size=600).map(lambda v: np.array([*v[:-1], max(v[-1], 1)], np.uint8))
 """Up to the highest packet that is held."""

@@ -1,14 +1,16 @@
-"""Congestion control input of one requester: nominal bytes sent, received, lost and discarded, per packet.
+"""Limits of sending: the queue pair's share of a congestion window, and pacing.
 
-A controller may serve several queue pairs, so each keeps its own share of the counts and removes it when it is idle or
-fails. Knows no algorithm. MRC chapter 8.
+`SendWindow` is the input of congestion control: nominal bytes sent, received, lost and discarded, per packet. A
+controller may serve several queue pairs, so each keeps its own share of the counts and removes it when it is idle or
+fails. Knows no algorithm. MRC chapter 8. `Pacer` sends one packet per interval on average: the rate limit of a queue
+pair in verbs (`ibv_modify_qp_rate_limit`: `rate_limit`), as time between packets.
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, RttSamples
-from agent.core.ring import ring_size
+from agent.core.psn import ring_size
 from agent.core.send.sack_reader import SackNews
 from agent.wire.constants import RCVD_BYTES_MASK, RCVD_BYTES_UNIT, EcnVerdict
 
@@ -99,3 +101,29 @@ class SendWindow:
         total = int(self._nominal_bytes[slots].sum())
         self._outstanding_bytes -= total
         return total
+
+
+CATCH_UP_NS = 20_000_000
+"""Longest time whose packets may be sent at once to catch up. Our choice: a turn of a busy engine is 6 ms; packets
+overdue for longer were held back by windows or not posted, and sending them all at once would be an unwanted burst."""
+
+
+class Pacer:
+    """Pacing state of one queue pair."""
+
+    def __init__(self, interval_ns: int) -> None:
+        self._interval_ns = interval_ns
+        self.due_ns: int | None = None
+        """Time at which the next packet is due; None before the first."""
+
+    def room(self, limit: int, now_ns: int) -> int:
+        """Count the packets that are due, at most `limit`; one at the start."""
+        owed = 1 + (now_ns - self._counted_from(now_ns)) // self._interval_ns
+        return max(0, min(limit, owed))
+
+    def on_sent(self, packets: int, now_ns: int) -> None:
+        """Record that packets were sent."""
+        self.due_ns = self._counted_from(now_ns) + packets * self._interval_ns
+
+    def _counted_from(self, now_ns: int) -> int:
+        return now_ns if self.due_ns is None else max(self.due_ns, now_ns - CATCH_UP_NS)

@@ -10,7 +10,7 @@ from agent.core.counters import EvCounters
 from agent.core.ev.config import LossPolicy
 from agent.core.ev.profile import EvProfile
 from agent.core.events import PlaneLossy, PlaneTried
-from agent.core.send.plane_losses import LossyPlane, PlaneLosses
+from agent.core.send.path_health import LossyPlane, PlaneLosses
 from agent.io.memory import PathRule
 from tests.unit.agent.conformance.agents import DATA, PAPER
 from tests.unit.agent.io.memory_lab import build
