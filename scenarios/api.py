@@ -28,13 +28,13 @@ from agent.host.control.profile_requests import CreateProfile
 from agent.host.memory.shared import map_shared
 from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
 from scenarios.ev_profiles import EvProfile as EvProfile
+from scenarios.file.qp_settings import qp_settings_of
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on
 from scenarios.lab.client import Worker
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
 from scenarios.lab.start.agents import started_agents
 from scenarios.lab.start.deploy import worker_of
-from scenarios.lab.start.qp_settings import qp_settings_of
 from scenarios.memory_room import require_room
 from scenarios.run.attached import attached
 from testbed.errors import UnknownNameError

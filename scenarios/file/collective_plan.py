@@ -1,14 +1,52 @@
-"""Resolves a scenario's collectives on its fabric, and lists what does not fit. Pure."""
+"""Resolves a scenario's collectives and their groups of hosts on its fabric, and lists what does not fit. Pure.
+
+Ranks are numbered as in Megatron-LM by default: tensor parallelism innermost, so its groups are neighbours; data and
+pipeline parallelism outermost, so their groups are strided. Here a host is a rank.
+"""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import NamedTuple
 
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of, shares_of, steps_of
-from scenarios.file.groups import PATTERN_OF, Group, groups_of
 from scenarios.file.model import Workload
 from testbed.model.ids import those_there_are
+
+
+class Group(Enum):
+    """A kind of parallelism."""
+
+    TP = "tp"
+    """Tensor parallelism: every layer's partial results are summed, in a small group that sits close together."""
+    DP = "dp"
+    """Data parallelism: gradients are summed over replicas, which are as far apart as a replica is large."""
+    PP = "pp"
+    """Pipeline parallelism: activations go to the next stage; a stage is as many hosts wide as the stride."""
+    EP = "ep"
+    """Expert parallelism: tokens go to the hosts of their experts and back."""
+
+
+PATTERN_OF = {
+    Group.TP: Pattern.ALL_REDUCE,
+    Group.DP: Pattern.ALL_REDUCE,
+    Group.PP: Pattern.SENDRECV,
+    Group.EP: Pattern.ALL_TO_ALL,
+}
+"""The pattern of each kind of group."""
+
+_STRIDED = (Group.DP, Group.PP)
+
+
+def groups_of(group: Group | None, size: int | None, hosts: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """Return hosts by group, each in order of rank; all in one without a group. `size` divides the number of hosts."""
+    size = size or len(hosts)
+    if group in _STRIDED:
+        stride = len(hosts) // size
+        return tuple(tuple(hosts[first::stride]) for first in range(stride))
+    return tuple(tuple(hosts[first : first + size]) for first in range(0, len(hosts), size))
+
 
 ITERATIONS = 10
 """Rounds of a collective by default (our choice)."""

@@ -18,7 +18,7 @@ from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Complaint, complaints_of, parts_of
 from scenarios.file.scenario_files import read_text
-from scenarios.file.written import written
+from scenarios.file.values import written
 
 _MANUAL = "see docs/scenarios.md"
 _EXAMPLES = {

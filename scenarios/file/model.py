@@ -14,8 +14,7 @@ from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.order import WORDS
 from faults.words.word import Takes, Word
 from scenarios.file.transport import Transport
-from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate
-from scenarios.file.written import written
+from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate, written
 
 
 def _text(value: Any) -> str:
@@ -32,7 +31,7 @@ _IS_TEXT = BeforeValidator(_text)
 
 
 def _written(takes: Takes, *types: str) -> Any:
-    """Type of values that `faults.order` reads; `scenarios.file.keys_table` says what the format means."""
+    """Type of values that `faults.order` reads; `scenarios.file.reference` says what the format means."""
     return Annotated[str, _IS_TEXT, WithJsonSchema({"type": ["string", *types], "format": takes.value})]
 
 

@@ -22,9 +22,9 @@ from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of
 from scenarios.file.collective_plan import misfits_on as collective_misfits_on
 from scenarios.file.model import Detector, FaultEntry, Scenario, Topology, Workload
+from scenarios.file.qp_settings import fitting_window, window_for_scapy
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import engine_misfits, misfits, misfits_on
-from scenarios.file.windows import fitting_window, window_for_scapy
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, LinkId, Role, those_there_are

@@ -1,7 +1,8 @@
-"""Defines the base of a scenario's models, and its quantities, as numbers or as written."""
+"""The base of a scenario's models, its quantities, and how errors quote a value as it is written in the document."""
 
 from typing import Annotated, Any
 
+import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema
 
 from faults.quantities import SIZE, parse_bit_rate, parse_bytes, parse_duration, parse_rate
@@ -83,3 +84,19 @@ Duration = Annotated[
 ]
 OffIsAWord = BeforeValidator(_off)
 """Validator of choices of which one is `off`."""
+
+_MOST_QUOTED = 60
+"""Most characters of a quoted value (our choice)."""
+
+
+def written(value: Any) -> str:
+    """Return `[1, 2]`, `{a: b}`, `true`, `'text'`; `nothing` where there is none. Long values are cut."""
+    if value is None:
+        return "nothing"
+    text = repr(value) if isinstance(value, str) else _flow(value)
+    return text if len(text) <= _MOST_QUOTED else f"{text[: _MOST_QUOTED - 3]}..."
+
+
+def _flow(value: Any) -> str:
+    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, allow_unicode=True, width=1 << 20)
+    return " ".join(text.removesuffix("...\n").split())

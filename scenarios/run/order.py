@@ -11,7 +11,7 @@ from scenarios.file.model import Scenario
 from scenarios.lab.client import Owner, Worker
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Checked, FaultState
-from scenarios.workload.running_jobs import CollectiveOutcome
+from scenarios.workload.collectives import CollectiveOutcome
 from scenarios.workload.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 

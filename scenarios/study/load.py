@@ -23,7 +23,7 @@ from scenarios.file.scenario_files import (
     require_a_name,
     study_names,
 )
-from scenarios.file.written import written
+from scenarios.file.values import written
 from scenarios.study.model import Study, study_complaints
 
 

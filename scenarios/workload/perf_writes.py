@@ -11,8 +11,7 @@ from agent.host.programs import requests as program
 from agent.host.programs.write_bw import buffer_bytes
 from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
 from scenarios.errors import ScenariosError
-from scenarios.workload.jobs import Asked, Job, JobShape, Report, look_later, wait_for
-from scenarios.workload.perf_counts import PerfCounts, perf_counts
+from scenarios.workload.jobs import Asked, Job, JobShape, PerfCounts, Report, look_later, perf_counts, wait_for
 from testbed.model.ids import NodeId
 
 NS = 1_000_000_000

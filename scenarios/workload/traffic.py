@@ -13,11 +13,11 @@ from agent.host.control import requests as ask
 from scenarios.file.collective_plan import Sending
 from scenarios.file.model import Events
 from scenarios.file.plan import Flow, Plan
+from scenarios.file.qp_settings import paced, qp_settings_of
 from scenarios.lab.client import Worker
 from scenarios.lab.start.deploy import worker_of
-from scenarios.lab.start.qp_settings import paced, qp_settings_of
+from scenarios.workload.collectives import CollectiveOutcome, RunningJobs
 from scenarios.workload.jobs import Way
-from scenarios.workload.running_jobs import CollectiveOutcome, RunningJobs
 
 AT_ONCE = 16
 """Most flows opened in one request: a worker answers between two turns of its engine, and others wait meanwhile,

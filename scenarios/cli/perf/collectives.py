@@ -23,13 +23,13 @@ from scenarios.cli.perf.session import (
 )
 from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import UsageError
-from scenarios.file.groups import PATTERN_OF, Group, groups_of
+from scenarios.file.collective_plan import PATTERN_OF, Group, groups_of
 from scenarios.lab.lab_dir import LabDir
 from testbed.model.fabric import Fabric
 
 if TYPE_CHECKING:
     from scenarios.run.order import LabInUse
-    from scenarios.workload.perf_collectives import CollectiveTest
+    from scenarios.workload.collectives import CollectiveTest
 
 MOST_BYTES = 1 << 30
 """Most bytes of a rank's memory (our choice: all ranks of a lab share one machine)."""
@@ -69,7 +69,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
     @click.pass_context
     def command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
         from scenarios.memory_room import require_room
-        from scenarios.workload.perf_collectives import collective_rows
+        from scenarios.workload.collectives import collective_rows
 
         sizes = _sizes(given.pop("begin"), given.pop("end"), given.pop("factor"))
         require_root()
@@ -110,8 +110,8 @@ def _test(
     pattern: Pattern, kind: Group | None, lab: "LabInUse", sizes: tuple[int, ...], given: dict[str, Any]
 ) -> "CollectiveTest":
     """Convert the options to a test on this lab. Raises `UnknownNameError`, `UsageError`."""
-    from scenarios.workload.perf_collectives import CollectiveTest, queue_pairs_to_a_host
-    from scenarios.workload.perf_transport import fitting_settings
+    from scenarios.file.qp_settings import fitting_settings
+    from scenarios.workload.collectives import CollectiveTest, queue_pairs_to_a_host
 
     transport = transport_of(given)
     hosts = _hosts(given.pop("hosts"), lab.fabric)

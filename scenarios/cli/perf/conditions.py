@@ -7,7 +7,7 @@ from scenarios.cli.lab.fault_table import fault_rows, planned_rows
 from scenarios.lab.client import Owner
 from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow
 from scenarios.run.judge.expect import BUSY_SHARE, QUIET_SHARE
-from scenarios.workload.perf_counts import PerfCounts
+from scenarios.workload.jobs import PerfCounts
 
 
 def hindrances(owner: Owner) -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from testbed.model.names import parse_node
 if TYPE_CHECKING:
     from scenarios.file.transport import Transport
     from scenarios.run.order import LabInUse
-    from scenarios.workload.perf_counts import PerfCounts
+    from scenarios.workload.jobs import PerfCounts
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
@@ -99,7 +99,7 @@ def print_rows(
     JSON on stderr), and again below if others are in force at the end.
     """
     from scenarios.cli.perf.conditions import hindrances
-    from scenarios.workload.perf_counts import perf_counts
+    from scenarios.workload.jobs import perf_counts
 
     printed: list[R] = []
     spec, before, hindered = lab.fabric.spec, perf_counts(lab.workers), hindrances(lab.owner)

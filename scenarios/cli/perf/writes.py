@@ -29,7 +29,7 @@ from scenarios.lab.lab_dir import LabDir
 
 if TYPE_CHECKING:
     from scenarios.run.order import LabInUse
-    from scenarios.workload.perf_counts import PerfCounts
+    from scenarios.workload.jobs import PerfCounts
     from scenarios.workload.perf_writes import WriteTest
 
 
@@ -127,7 +127,7 @@ def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Out
 
 def _order(test: Literal["write-bw", "write-lat"], lab: "LabInUse", given: dict[str, Any]) -> "WriteTest":
     """The options as a test on this lab. Raises `UnknownNameError`, `UsageError`."""
-    from scenarios.workload.perf_transport import fitting_settings
+    from scenarios.file.qp_settings import fitting_settings
     from scenarios.workload.perf_writes import SIZES, WriteTest
 
     transport = transport_of(given)

@@ -88,7 +88,7 @@ for rank in range(1, 4):
 SETTING = """
 import msgspec
 from agent.host.control import requests as ask
-from scenarios.lab.start.qp_settings import qp_settings_of
+from scenarios.file.qp_settings import qp_settings_of
 from tests.unit.agent.host.test_commands import Worker
 
 plan = planned({"transport": {"send_hold_us": 5}})
@@ -110,8 +110,7 @@ sys.path[:0] = [str(folder), sys.argv[2]]
 import agent
 assert Path(agent.__file__).parents[1] == folder, agent.__file__
 from scenarios.errors import ScenarioRefusedError
-from scenarios.file.json_schema import schema_text
-from scenarios.file.keys_table import keys_tables
+from scenarios.file.reference import keys_tables, schema_text
 from scenarios.file.load import load_scenario
 from scenarios.file.plan import plan_of
 schema = json.loads(schema_text())

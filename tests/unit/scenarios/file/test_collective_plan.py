@@ -8,7 +8,7 @@ import pytest
 from agent.host.programs.patterns import Pattern, pairs_of
 from agent.host.programs.requests import CollectiveOrder
 from scenarios.errors import ScenarioRefusedError
-from scenarios.file.collective_plan import collective_of
+from scenarios.file.collective_plan import Group, collective_of, groups_of
 from scenarios.file.load import scenario_from
 from scenarios.file.model import Workload
 from scenarios.file.plan import plan_of
@@ -111,3 +111,28 @@ def test_many_queue_pairs_make_windows_smaller_and_that_is_said() -> None:
 def test_queue_pairs_of_writes_are_flows() -> None:
     plan = plan_of(scenario_with("pairs: [[0, 3]], packets: 64, qps: 3"))
     assert [(flow.source, flow.destination) for flow in plan.flows] == [(0, 3)] * 3
+
+
+EIGHT = range(8)
+
+
+@pytest.mark.parametrize(
+    ("group", "size", "groups"),
+    [
+        (None, None, ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        (Group.TP, 2, ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (Group.EP, 4, ((0, 1, 2, 3), (4, 5, 6, 7))),
+        (Group.DP, 4, ((0, 2, 4, 6), (1, 3, 5, 7))),
+        (Group.PP, 2, ((0, 4), (1, 5), (2, 6), (3, 7))),
+        (Group.DP, None, ((0, 1, 2, 3, 4, 5, 6, 7),)),
+    ],
+)
+def test_groups_are_neighbours_or_strided(group: Group | None, size: int | None, groups: tuple) -> None:
+    assert groups_of(group, size, EIGHT) == groups
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_tensor_and_data_groups_cross_in_one_host(size: int) -> None:
+    for tensor in groups_of(Group.TP, size, EIGHT):
+        for data in groups_of(Group.DP, 8 // size, EIGHT):
+            assert len(set(tensor) & set(data)) == 1

@@ -9,9 +9,9 @@ import yaml
 
 from results.files.yaml_document import read_document
 from scenarios.errors import EnvironmentLackingError, ScenarioRefusedError, UsageError
-from scenarios.file.json_schema import schema_text
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import plan_of
+from scenarios.file.reference import schema_text
 from scenarios.file.scenario_files import CATALOG, catalog_names, find_scenario
 from scenarios.file.transport import Transport
 from scenarios.study.load import find_study

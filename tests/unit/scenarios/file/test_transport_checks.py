@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from scenarios.file.transport import Transport
-from scenarios.file.transport_checks import cautions_of, measuring_cautions_of, misfits, misfits_on
+from scenarios.file.transport import EvProfile, Transport
+from scenarios.file.transport_checks import cautions_of, measuring_cautions_of, misfits, misfits_on, profile_misfits
 
 
 def transport(**parts: Any) -> Transport:
@@ -68,3 +68,36 @@ def test_what_will_surprise_is_told(parts: dict[str, Any], told: str) -> None:
 
 def test_a_small_window_is_fine_where_lateness_proves_a_loss() -> None:
     assert list(cautions_of(transport(window_pkts=16, loss_rule="both"), 2, 8)) == []
+
+
+SPINES: Any = ({"width": 16, "init_val": 0xC000}, {"width": 16, "init_val": 0x1000, "mask": 7, "max": 7})
+"""Eight spines of plane 0."""
+
+
+def wrong_keys(**profile: Any) -> list[str]:
+    return [".".join(each.key) for each in profile_misfits(EvProfile.model_validate(profile), planes=2, spines=8)]
+
+
+@pytest.mark.parametrize(
+    "profile",
+    [{}, {"count": 4}, {"mode": "exp", "evs": (0xC0001105,)}, {"mode": "gen", "count": 8, "fields": SPINES}],
+    ids=["all", "picked", "given", "generated"],
+)
+def test_sound_profiles_are_silent(profile: dict[str, Any]) -> None:
+    assert wrong_keys(**profile) == []
+
+
+@pytest.mark.parametrize(
+    ("profile", "keys"),
+    [
+        ({"count": 3}, ["ev.profile.count"]),
+        ({"evs": (0xC0001105,)}, ["ev.profile.evs"]),
+        ({"mode": "exp"}, ["ev.profile.mode"]),
+        ({"mode": "exp", "evs": (0xC0001108,)}, ["ev.profile.evs"]),
+        ({"mode": "gen"}, ["ev.profile.mode", "ev.profile.mode"]),
+        ({"mode": "gen", "count": 9, "fields": SPINES}, ["ev.profile.fields"]),
+    ],
+    ids=["planes", "auto with values", "exp without", "no such spine", "gen without", "too few values"],
+)
+def test_wrong_keys_are_named(profile: dict[str, Any], keys: list[str]) -> None:
+    assert wrong_keys(**profile) == keys

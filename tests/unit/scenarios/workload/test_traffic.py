@@ -9,7 +9,7 @@ import msgspec
 from agent.host.control import requests as rq
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.lab.start.qp_settings import qp_settings_of
+from scenarios.file.qp_settings import qp_settings_of
 from scenarios.workload.traffic import AT_ONCE, FlowProgress, Traffic
 from tests.unit.agent.host.programs.job_in_memory import Lab
 

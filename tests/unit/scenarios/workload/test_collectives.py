@@ -6,8 +6,8 @@ import pytest
 
 from agent.host.programs.patterns import Pattern
 from agent.io.memory import PathRule
-from scenarios.file.groups import Group
-from scenarios.workload.perf_collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
+from scenarios.file.collective_plan import Group
+from scenarios.workload.collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
 from tests.support.queue_pairs import qp_settings
 from tests.unit.agent.host.programs.job_in_memory import Lab
 

@@ -10,10 +10,11 @@ from agent.core.config import LossRule, QpConfig, SprayPolicy
 from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host.control import requests as ask
+from agent.host.settings import RX_SLOTS
 from agent.spraycheck.expectation import Expectation
 from scenarios.file.model import Detector
+from scenarios.file.qp_settings import fitting_window, paced, qp_settings_of
 from scenarios.file.transport import EvTreatment, Transport
-from scenarios.lab.start.qp_settings import paced, qp_settings_of
 
 UNLIKE = {
     "pmtu": 1024, "window_pkts": 100, "ack_timeout_ms": 70, "retries": {"linear": 1, "doubling": 2}, "spray": "random",
@@ -104,3 +105,18 @@ def test_tail_probes_follow_the_timeout_unless_told(given: float | None, ns: int
 def test_the_words_of_a_choice_are_the_cores(part, key, words):
     said = str(get_type_hints(part)[key])
     assert re.findall(r"'([a-z-]+)'", said) == [each.value for each in words]
+
+
+@pytest.mark.parametrize(
+    ("asked", "queue_pairs", "planes", "window"),
+    [(256, 2, 2, 256), (256, 28, 2, 54), (256, 28, 4, 164), (16, 28, 4, 16), (256, 5000, 1, 1), (16384, 1, 1, 1536)],
+)
+def test_a_window_is_as_asked_or_fits(asked: int, queue_pairs: int, planes: int, window: int) -> None:
+    assert fitting_window(asked, queue_pairs, planes) == window
+
+
+@pytest.mark.parametrize("queue_pairs", [1, 3, 7, 64])
+@pytest.mark.parametrize("planes", [1, 2, 4])
+def test_all_windows_together_fit_with_a_plane_out_of_use(queue_pairs: int, planes: int) -> None:
+    window = fitting_window(1 << 14, queue_pairs, planes)
+    assert queue_pairs * window / max(1, planes - 1) <= RX_SLOTS * 3 / 4
