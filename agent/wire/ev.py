@@ -10,13 +10,20 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.wire.errors import EvError
-from agent.wire.usid import UsidRole, leaf_local, leaf_to_leaf, pack, parts_of, usid_of
+from agent.wire.usid import UsidRole, WireError, leaf_local, leaf_to_leaf, pack, parts_of, usid_of
 
 SPORT_BASE = 0xC000
 """Least source port: they are in the dynamic range, as RoCEv2's are."""
 MAX_COPIES = 1 << 14
 """EVs that may name the same path: the low 14 bits of the source port distinguish them."""
+
+
+class EvError(WireError):
+    """An entropy value names no path of the host pair it is used for."""
+
+    def __init__(self, ev: int, reason: str) -> None:
+        super().__init__(f"EV {ev:#010x}: {reason}")
+        self.ev = ev
 
 
 class EvOrder(Enum):

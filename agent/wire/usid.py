@@ -6,8 +6,6 @@ A carrier is a 32-bit block and up to six uSIDs; a zero ends it. This module doe
 from collections.abc import Sequence
 from enum import IntEnum
 
-from agent.wire.errors import UsidError
-
 USID_BLOCK = 0x5F000000
 """Locator block 5f00:0::/32, from 5f00::/16 (RFC 9602)."""
 BLOCK_BITS = 32
@@ -19,6 +17,14 @@ MAX_INDEX = 256
 _USID_MASK = (1 << USID_BITS) - 1
 _CHAIN_BITS = CARRIER_USIDS * USID_BITS
 _CHAIN_MASK = (1 << _CHAIN_BITS) - 1
+
+
+class WireError(ValueError):
+    """Base of errors of agent.wire: a caller requests what the wire format cannot carry. Received bytes never raise."""
+
+
+class UsidError(WireError):
+    """A number does not fit the uSID plan, or a chain is too long for one address."""
 
 
 class UsidRole(IntEnum):

@@ -29,7 +29,7 @@ from agent.host.records.schedstat import schedstat
 from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
-from agent.wire.array.prefixes import forget_prefixes
+from agent.wire.array.template import forget_prefixes
 
 Reply = dict[str, Any]
 

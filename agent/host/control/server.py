@@ -18,7 +18,7 @@ from agent.core.errors import CoreError
 from agent.host.control.requests import Request
 from agent.host.errors import RequestError
 from agent.io.listening import listen_at
-from agent.wire.errors import WireError
+from agent.wire.usid import WireError
 
 _RECEIVE_BYTES = 1 << 16
 _LONGEST_REQUEST_BYTES = 1 << 24  # our limit; a client that sends more without a newline is not ours

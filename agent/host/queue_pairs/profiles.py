@@ -14,8 +14,8 @@ from agent.core.ev.profile import EvProfile, GenField, auto_profile, exp_profile
 from agent.host.control.requests import ProfileSettings
 from agent.host.errors import RequestError
 from agent.host.settings import FabricSettings
-from agent.wire.errors import WireError
 from agent.wire.ev import EvCodec
+from agent.wire.usid import WireError
 
 
 @dataclass(frozen=True, slots=True)

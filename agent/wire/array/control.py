@@ -29,10 +29,9 @@ from agent.wire.array.control_columns import (
     ProbeColumns,
 )
 from agent.wire.array.encode import stamp_icrc
+from agent.wire.array.few_frames import Stamp, write_few
 from agent.wire.array.icrc import Runs
-from agent.wire.array.prefixes import control_prefixes
-from agent.wire.array.template import CONTROL_ROW, DATA_ROW, FlowTemplate
-from agent.wire.array.write_few import Stamp, write_few
+from agent.wire.array.template import CONTROL_ROW, DATA_ROW, FlowTemplate, control_prefixes
 from agent.wire.constants import Ecn, EndpointOp
 from agent.wire.dtypes import (
     BASE_FRAME,

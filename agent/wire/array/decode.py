@@ -17,8 +17,8 @@ from agent.wire.array.control_columns import (
     NackColumns,
     ProbeColumns,
 )
+from agent.wire.array.few_frames import read_few
 from agent.wire.array.icrc import Runs, flat_bytes
-from agent.wire.array.read_few import read_few
 from agent.wire.dtypes import (
     INNER_OFFSET,
     PAYLOAD_OFFSET,

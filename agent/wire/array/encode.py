@@ -18,6 +18,7 @@ from agent.wire.array.columns import (
     rows_at,
     windows,
 )
+from agent.wire.array.few_frames import write_few_sacks, write_few_writes
 from agent.wire.array.icrc import (
     HEADER_BYTES,
     Runs,
@@ -27,9 +28,15 @@ from agent.wire.array.icrc import (
     raw_crcs,
     runs_between,
 )
-from agent.wire.array.prefixes import sack_prefixes, stamp_lengths, write_prefixes
-from agent.wire.array.template import CONTROL_CLASS, FlowTemplate, HostAddress, tunnel_frames
-from agent.wire.array.write_few import write_few_sacks, write_few_writes
+from agent.wire.array.template import (
+    CONTROL_CLASS,
+    FlowTemplate,
+    HostAddress,
+    sack_prefixes,
+    stamp_lengths,
+    tunnel_frames,
+    write_prefixes,
+)
 from agent.wire.dtypes import (
     ANNOUNCE_FRAME,
     INNER_OFFSET,

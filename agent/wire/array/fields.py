@@ -1,7 +1,7 @@
 """Columns as bits of headers, for every packet and both directions: the one table that encoding and decoding use.
 
-decode.py reads many frames column by column, read_few.py and write_few.py process few frames number by number,
-control.py writes the rare packets. Sources: MRC Tables 7-6, 7-12 to 7-22.
+decode.py and encode.py process many frames column by column, few_frames.py few frames number by number, control.py
+writes the rare packets. Sources: MRC Tables 7-6, 7-12 to 7-22.
 """
 
 from agent.wire.dtypes import (

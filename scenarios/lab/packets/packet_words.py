@@ -11,8 +11,7 @@ from typing import Any
 from scapy.layers.inet6 import IPv6
 from scapy.packet import Packet
 
-from agent.wire.errors import EvError
-from agent.wire.ev import EvCodec
+from agent.wire.ev import EvCodec, EvError
 from agent.wire.layers import (
     AETH,
     BTH,

@@ -16,8 +16,7 @@ from agent.wire.array.encode import encode_announcements, encode_sacks, encode_w
 from agent.wire.array.template import FlowTemplate
 from agent.wire.constants import Dscp, Opcode
 from agent.wire.dtypes import SACK_FRAME, SACK_MASK_FRAME
-from agent.wire.errors import EvError
-from agent.wire.ev import EvCodec, EvOrder
+from agent.wire.ev import EvCodec, EvError, EvOrder
 from agent.wire.layers import Announce
 from tests.unit.agent.wire.wire_frames import (
     CODEC,

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.wire.errors import EvError, WireError
-from agent.wire.ev import MAX_COPIES, EvCodec, EvOrder, EvPath
+from agent.wire.ev import MAX_COPIES, EvCodec, EvError, EvOrder, EvPath
+from agent.wire.usid import WireError
 
 ORDERS = st.sampled_from(EvOrder)
 

@@ -13,7 +13,7 @@ from agent.wire.array.control import encode_control
 from agent.wire.array.control_columns import AckBatch, NackBatch, ProbeBatch
 from agent.wire.array.decode import Decoded, decode
 from agent.wire.array.encode import encode_sacks, encode_writes
-from agent.wire.array.read_few import read_few
+from agent.wire.array.few_frames import read_few
 from agent.wire.constants import Dscp, NackReason
 from agent.wire.ev import EvCodec, EvOrder
 from tests.unit.agent.wire.test_verdicts import FRAMES, HEADER_BITS, frames_of

@@ -6,8 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.wire.errors import UsidError
-from agent.wire.usid import CARRIER_USIDS, UsidRole, leaf_local, leaf_to_leaf, pack, parts_of, shift, unpack, usid_of
+from agent.wire.usid import (
+    CARRIER_USIDS,
+    UsidError,
+    UsidRole,
+    leaf_local,
+    leaf_to_leaf,
+    pack,
+    parts_of,
+    shift,
+    unpack,
+    usid_of,
+)
 
 USIDS = st.lists(st.integers(1, 0xFFFF), max_size=CARRIER_USIDS)
 
