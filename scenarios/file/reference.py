@@ -1,4 +1,4 @@
-"""Generates the reference of scenario files from their model: the JSON Schema for editors, the tables of keys.
+"""Generates the reference of scenario files from their model: the JSON Schema for editors, the lists of keys.
 
 `python -m scenarios.file.reference` prints the schema, `python -m scenarios.file.reference docs/scenarios.md` renews
 the tables in that document. Tests compare both. Each key's meaning is stated only in its declaration.
@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from faults.order import WORDS
 from results.summary import size_text
 from scenarios.file.model import Scenario
 
@@ -42,7 +43,7 @@ def schema_text() -> str:
 
 
 def keys_tables() -> str:
-    """Return a heading and a table for each part of a scenario, in the order of the model."""
+    """Return a heading and a list of keys for each part of a scenario, in the order of the model."""
     schema = Scenario.model_json_schema(mode="validation")
     return "\n".join(_part("", schema, schema["$defs"])).rstrip()
 
@@ -57,16 +58,18 @@ def with_tables(document: str) -> str:
 
 
 def _part(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]:
-    """Return the table of one part, then those of its nested parts."""
+    """Return the keys of one part, then those of its nested parts."""
     inner = {name: found for name, field in part["properties"].items() if (found := _reference(field))}
     yield f"### {f'`{path}`' if path else 'The whole'}"
     yield ""
     yield _flat(part["description"])
     yield ""
-    yield "| key | takes | left out | meaning |"
-    yield "|---|---|---|---|"
+    words = {word.key for word in WORDS} & part["properties"].keys() if path == "faults[]" else set()
     for name, field in part["properties"].items():
-        yield _row(f"{path}.{name}" if path else name, field, name in part.get("required", ()), parts)
+        if name not in words:
+            yield _row(f"{path}.{name}" if path else name, field, name in part.get("required", ()), parts)
+    if words:
+        yield f"- {', '.join(f'`{name}`' for name in part['properties'] if name in words)}: [words](faults.md#kinds)."
     yield ""
     for name, (definition, many) in inner.items():
         yield from _part(f"{path}.{name}{many}" if path else f"{name}{many}", parts[definition], parts)
@@ -90,7 +93,7 @@ def _row(key: str, field: Schema, required: bool, parts: Mapping[str, Schema]) -
         meaning = meaning or parts[definition]["description"]
     else:
         takes = _takes(key, field)
-    return f"| `{key}` | {takes} | {default} | {_flat(meaning)} |".replace("  |", " |")
+    return f"- `{key}` ({'; '.join(filter(None, (takes, default)))}): {_flat(meaning)}"
 
 
 def _anchor(key: str) -> str:
@@ -166,7 +169,7 @@ def _unit(key: str) -> str:
 
 
 def _flat(text: str) -> str:
-    return " ".join(text.split()).replace("|", r"\|")
+    return " ".join(text.split())
 
 
 def main(documents: list[str]) -> None:

@@ -13,6 +13,7 @@ from agent.host.programs import requests as program_requests
 from agent.spraycheck.statistics.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode
+from faults.order import WORDS
 from results.study.tables import cells_table, roc_table
 from scenarios import api
 from scenarios.cli.exit_codes import ExitCode
@@ -33,19 +34,23 @@ def test_the_tables_of_scenario_keys_are_the_models() -> None:
     assert with_tables(text) == text, "make them anew: python -m scenarios.file.reference docs/scenarios.md"
 
 
-def test_every_key_has_a_row_with_what_it_takes_and_a_sentence() -> None:
+def test_every_key_has_a_line_with_what_it_takes_and_a_sentence() -> None:
     schema = Scenario.model_json_schema()
-    count = sum(len(part["properties"]) for part in (schema, *schema["$defs"].values()))
-    rows = [row.split(" | ") for row in keys_tables().splitlines() if row.startswith("| `")]
-    assert len(rows) == count
-    assert [row[0] for row in rows if not row[1].strip("| ") or len(row[-1].strip("| ")) < 10] == []
+    keys = [name for part in (schema, *schema["$defs"].values()) for name in part["properties"]]
+    words = {word.key for word in WORDS}
+    rows = [row for row in keys_tables().splitlines() if row.startswith("- `")]
+    explained = [row for row in rows if ": [words]" not in row]
+    assert len(explained) == len(keys) - len(words)
+    assert [row for row in explained if not re.fullmatch(r"- `[^`]+` \(.+\): .{10,}", row)] == []
+    (of_faults,) = [row for row in rows if ": [words]" in row]
+    assert {*re.findall(r"`(\w+)`", of_faults)} == words
 
 
 def test_ranges_units_and_defaults_are_told() -> None:
     rows = keys_tables().splitlines()
-    assert any(row.startswith("| `transport.window_pkts` | integer, 1 to 16 384 packets | `256` |") for row in rows)
-    assert any(row.startswith("| `detector.reset_s` | number, more than 0, to 3600 s | `60` |") for row in rows)
-    assert any(row.startswith("| `expect.retransmissions_within` | `1%`") for row in rows)
+    assert any(row.startswith("- `transport.window_pkts` (integer, 1 to 16 384 packets; `256`): ") for row in rows)
+    assert any(row.startswith("- `detector.reset_s` (number, more than 0, to 3600 s; `60`): ") for row in rows)
+    assert any(row.startswith("- `expect.retransmissions_within` (`1%`, `50bp`; `5%`): ") for row in rows)
 
 
 def test_the_list_of_options_is_the_commands() -> None:
@@ -53,11 +58,9 @@ def test_the_list_of_options_is_the_commands() -> None:
     assert with_list(text) == text, "make it anew: python -m scenarios.cli.reference"
 
 
-def test_every_command_is_listed_and_explained() -> None:
-    text = (ROOT / "docs/cli.md").read_text()
-    explained, _, listed = text.partition("## Every option")
-    assert [name for name, _ in commands() if f"`{name}" not in explained] == []
-    assert [name for name, _ in commands() if f"| `{name}" not in listed] == []
+def test_every_command_is_listed() -> None:
+    listed = (ROOT / "docs/cli.md").read_text().partition("## Every option")[2]
+    assert [name for name, _ in commands() if f"**`{name}" not in listed] == []
     assert options_list().count("`--follow`") == 1
 
 
