@@ -1,5 +1,4 @@
-"""Defines the files of a lab that is up, `/run/spraylab/<lab>/`: their names, the lock, and the state that `down`
-uses.
+"""Defines the files of a lab, `/run/spraylab/<lab>/`: their names, the lock, and the state that `down` uses.
 
 No other module has these names. It does not know what a lab consists of.
 """
@@ -17,7 +16,32 @@ import msgspec
 from results.files.naming import naming
 from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.lab.processes import ProcessId, identify, is_alive
-from scenarios.lab.shape import LabShape
+from testbed.model.fabric import Fabric, FabricSpec
+
+
+class LabShape(msgspec.Struct, frozen=True):
+    """The properties of a lab that do not change while it is up: the head of all that its owner reports."""
+
+    lab: str
+    owner: ProcessId
+    started: str
+    planes: int
+    leaves: int
+    spines: int
+    hosts_per_leaf: int
+    host_stack: bool
+    mtu: int
+    workers: int
+    scapy_hosts: tuple[int, ...]
+    """Hosts that move packets by Scapy."""
+
+    def fabric(self) -> Fabric:
+        """Return the fabric that is up."""
+        spec = FabricSpec(
+            self.planes, self.leaves, self.spines, self.hosts_per_leaf, mtu=self.mtu, host_stack=self.host_stack
+        )
+        return Fabric.of(spec)
+
 
 RUN_ROOT = Path("/run/spraylab")
 DEFAULT_LAB = "lab"

@@ -12,8 +12,8 @@ from results.captures.tcpdump import MOST_BYTES, SNAPLEN_BYTES
 from results.files.user_files import Invoker
 from results.records.source_code import SourceCode
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
+from scenarios.lab.lab_dir import LabShape
 from scenarios.lab.processes import ProcessId
-from scenarios.lab.shape import LabShape
 from testbed.kernel.comparison import Difference
 
 

@@ -19,7 +19,7 @@ from results.records.source_code import SourceCode
 from results.records.topology import topology_document
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
 from scenarios.file.plan import Plan
-from scenarios.lab.start.disk_room import KEPT_BYTES
+from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.judge.summary import Judged, summary_of

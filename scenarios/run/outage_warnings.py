@@ -5,8 +5,8 @@ from collections.abc import Collection, Container, Iterator
 from faults.kinds import Fault
 from faults.outages import swapped_by
 from faults.timeline.timing import ALWAYS, Event, Timing
-from scenarios.file.fault_makers import AUTO
 from scenarios.file.plan import Plan, PlannedFault
+from scenarios.lab.start.readiness import AUTO
 from testbed.model.ids import DirectedLink, Role
 
 _COST = (

@@ -21,26 +21,27 @@ from results.numbers_text import count_text
 from results.records.source_code import SourceCode
 from results.summary import CaptureResult
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
-from scenarios.file.fault_makers import lacks_of_faults_here, mechanism_for, missing_here
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
-from scenarios.lab.owner.capture_flaws import flaw_of, is_doubtful
+from scenarios.lab.owner.captures import flaw_of, is_doubtful
+from scenarios.lab.start.capacity import full_disk_text, no_room
 from scenarios.lab.start.deploy import fewer_workers_text
-from scenarios.lab.start.disk_room import full_disk_text
 from scenarios.lab.start.launch import Launched, OwnerSettings, launch
 from scenarios.lab.start.readiness import (
     is_per_leaf,
     lacks_of_capture,
+    lacks_of_faults_here,
     lacks_of_folder,
     lacks_of_lab,
+    mechanism_for,
+    missing_here,
     no_room_for_leaf_processes,
     require,
 )
-from scenarios.memory_room import no_room
 from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.attached import attached, idle_processes

@@ -11,7 +11,7 @@ from results.files.naming import naming
 from results.files.user_files import new_file, open_to_change, remove_file
 from results.summary import Summary
 from scenarios.errors import EnvironmentLackingError
-from scenarios.lab.start.disk_room import KEPT_BYTES, no_room_for_results
+from scenarios.lab.start.capacity import KEPT_BYTES, no_room_for_results
 
 TRUTH_BYTES = 1 << 20
 """Of these for the truth; the rest is for the summary."""

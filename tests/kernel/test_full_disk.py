@@ -17,9 +17,9 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.captures import CapturePlace, Captures
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import ChildStatus, LabStatus
-from scenarios.lab.start import disk_room
+from scenarios.lab.start import capacity
+from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.lab.start.children import Children
-from scenarios.lab.start.disk_room import KEPT_BYTES
 from scenarios.lab.start.readiness import lacks_of_folder
 from scenarios.run import stages
 from scenarios.run.samples import Samples
@@ -101,7 +101,7 @@ def _named() -> None:
     assert not (place / "x").exists()
     with pytest.raises(EnvironmentLackingError, match="0 B free in /run/disk/red, where tcpdump"):
         Captures(labdir).start((), CapturePlace(place))
-    assert disk_room.no_room_for_lab(place / "a/b") is not None
+    assert capacity.no_room_for_lab(place / "a/b") is not None
     mount_tmpfs(Path("/run"), "64k")
     dead = (ChildStatus("spraycheck", ProcessId(1, 2), "exited 3"),)
     status = LabStatus("red", ProcessId(1, 2), "", 1, 2, 1, 1, False, 4096, 1, (), 0, dead, (), ())

@@ -18,7 +18,7 @@ from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.owner.capture_flaws import flaw_of
+from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.protocol import Captures, CaptureStart, CaptureState, CaptureStop, LabStatus, Status
 from testbed.model.names import parse_link
 

@@ -12,7 +12,7 @@ from scenarios.errors import ScenariosError
 from scenarios.lab.client import Owner
 from scenarios.lab.down import OwnerEnd, Removed, take_down
 from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
-from scenarios.lab.owner.capture_flaws import flaw_of
+from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.processes import is_stopped
 from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
 

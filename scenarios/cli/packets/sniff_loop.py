@@ -13,7 +13,7 @@ from results.captures.packets import Captured, Direction, Interface
 from results.captures.pcapng_writer import PcapngWriter
 from scenarios.cli.output import Output
 from scenarios.lab.lab_dir import LabDir, LabState
-from scenarios.lab.packets.packet_words import Filter, PacketWords, line_of
+from scenarios.lab.packets.packet_text import Filter, PacketWords, line_of
 from scenarios.lab.packets.sniffing import Heard, Listening
 from testbed.model.ids import DirectedLink
 

@@ -68,7 +68,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
     @told_with_qps
     @click.pass_context
     def command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
-        from scenarios.memory_room import require_room
+        from scenarios.lab.start.capacity import require_room
         from scenarios.workload.collectives import collective_rows
 
         sizes = _sizes(given.pop("begin"), given.pop("end"), given.pop("factor"))

@@ -110,7 +110,7 @@ _TIMES = {
 
 def _measure(test: Literal["write-bw", "write-lat"], labdir: LabDir, output: Output, given: dict[str, Any]) -> ExitCode:
     """Run a test of writes and print its rows as they come."""
-    from scenarios.memory_room import require_room
+    from scenarios.lab.start.capacity import require_room
     from scenarios.workload.perf_writes import MOST_BYTES
 
     if given["iterations"] is not None and given["duration_s"] is not None:

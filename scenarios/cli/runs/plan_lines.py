@@ -7,9 +7,8 @@ from faults.quantities import render_rate
 from results.numbers_text import count_text, share_text
 from results.summary import size_text
 from scenarios.file.collective_plan import PlannedCollective
-from scenarios.file.fault_makers import missing_here
 from scenarios.file.plan import Plan
-from scenarios.lab.start.readiness import no_room_for_plan
+from scenarios.lab.start.readiness import missing_here, no_room_for_plan
 from scenarios.run.judge.leaf_crossings import sendings_of
 from scenarios.run.judge.power import cautions_on, power_of, too_few_for, warnings_of
 

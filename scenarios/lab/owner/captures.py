@@ -1,6 +1,7 @@
 """Runs the captures of a lab: one tcpdump per end of a link, started in its namespace, ended by SIGINT.
 
 The lab's owner runs them; a capture counts as running only once tcpdump reports that it listens.
+A finished file is compared with what tcpdump counted: tcpdump does not notice a full disk.
 """
 
 import signal
@@ -21,12 +22,13 @@ from results.captures.tcpdump import (
     most_packets,
     tcpdump_command,
 )
+from results.errors import ResultsError
 from results.files.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.processes import ask_to_end, last_words, spawn, told_end
 from scenarios.lab.protocol import CaptureState
-from scenarios.lab.start.disk_room import full_disk_text, require_disk
+from scenarios.lab.start.capacity import full_disk_text, require_disk
 from testbed.kernel.netns import command_inside
 from testbed.model.ids import namespace_name
 
@@ -198,3 +200,37 @@ def _wait_listening(capture: _Running) -> None:
             full = full_disk_text(capture.said.parent)
             raise OwnerFailedError(f"tcpdump on {capture.end.port} does not start to listen{full and f'; {full}'}")
         time.sleep(0.005)
+
+
+_LEAST_PACKET_BYTES = 70
+"""Least bytes per packet in a pcap file: its record's header of 16 bytes (pcap-savefile(5)), Ethernet and IPv6."""
+
+
+def flaw_of(capture: CaptureState) -> str | None:
+    """State why the file of a finished capture is wrong; tcpdump itself does not notice a full disk."""
+    from results.captures.any_format import packets_in
+
+    end, file = f"{capture.link} at {capture.node}", Path(capture.file)
+    if not file.exists():
+        return f"{end}: the file {file} is gone"
+    if capture.captured is None:
+        how = f"was {capture.ended}" if capture.ended.startswith("killed") else capture.ended or "died"
+        return f"{end}: tcpdump {how} before the end, {file} is incomplete"
+    full = full_disk_text(file.parent)
+    because = f"; {full}" if full else ""
+    try:
+        written = packets_in(file)
+    except (ResultsError, OSError) as error:
+        return f"{end}: {error}{because}"
+    if written != capture.captured:
+        holds = f"{end}: {file} holds {written:,} of the {capture.captured:,} packets"
+        return f"{holds}{because or '; was the disk full?'}"
+    return None
+
+
+def is_doubtful(capture: CaptureState) -> bool:
+    """Return whether the packets of its file should be counted: the disk is full, or the file too short for them."""
+    file = Path(capture.file)
+    if capture.captured is None or not file.exists() or full_disk_text(file.parent):
+        return True
+    return file.stat().st_size < capture.captured * _LEAST_PACKET_BYTES

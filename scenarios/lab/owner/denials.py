@@ -5,9 +5,9 @@ The engine workers know which entropy values cross a link. Every change is recor
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TypeVar
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from agent.host.control.requests import DeniedLink, LinkProbesAsked, SetDenied
 from agent.wire.detect_records import Localize
@@ -16,14 +16,46 @@ from results.errors import RecordError
 from results.files.event_log import EventLog, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.owner.asking import StatusOf, replies_of, require_running
-from scenarios.lab.owner.link_trials import Trials
-from scenarios.lab.owner.pending import STEP_S, Pending, Steps, Works
+from scenarios.lab.owner.worker_requests import STEP_S, Pending, StatusOf, Steps, Works, replies_of, require_running
 from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
 from scenarios.lab.start.deploy import worker_name
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 from testbed.model.names import parse_link
+
+Counts = tuple[int, int]
+"""Probes answered and lost."""
+
+
+@dataclass
+class Trials:
+    """Keeps each link's last sums, and the probes answered since the last one that was lost."""
+
+    _told: dict[DeniedLink, Counts] = field(default_factory=dict)
+    _clean: dict[DeniedLink, int] = field(default_factory=dict)
+
+    def keep(self, links: Collection[DeniedLink]) -> None:
+        """Forget all other links: one that is denied again starts anew."""
+        self._told = {link: told for link, told in self._told.items() if link in links}
+        self._clean = {link: clean for link, clean in self._clean.items() if link in links}
+
+    def passed(self, rows: Iterable[Mapping[str, Any]], enough: int) -> list[DeniedLink]:
+        """Return links with at least `enough` answers in a row, by every worker's counts since it probes them.
+
+        Workers report no order among themselves: where any probe was lost since the last look, all that was
+        answered since then does not count either.
+        """
+        sums: dict[DeniedLink, Counts] = {}
+        for row in rows:
+            link = DeniedLink(row["plane"], row["leaf"], row["spine"], row["up"])
+            answered, lost = sums.get(link, (0, 0))
+            sums[link] = answered + row["answered"], lost + row["lost"]
+        for link, (answered, lost) in sums.items():
+            before = self._told.get(link, (0, 0))
+            self._clean[link] = 0 if lost > before[1] else self._clean.get(link, 0) + answered - before[0]
+            self._told[link] = answered, lost
+        return [link for link in sums if self._clean[link] >= enough]
+
 
 R = TypeVar("R")
 

@@ -1,12 +1,13 @@
-"""Builds and removes a lab in order: fabric, eBPF on the leaves, faults, engine workers, SprayCheck, captures.
+"""Builds, checks and removes a lab in order: fabric, eBPF on leaves, faults, engine workers, SprayCheck, captures.
 
 It runs in the owner process. What is made last is removed first, on every exit.
 """
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,12 +18,11 @@ from results.files.event_log import timestamp
 from results.numbers_text import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
-from scenarios.lab.lab_check import PutOn, differences_of
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.owner.captures import CapturePlace, Captures, CaptureSize
 from scenarios.lab.owner.denials import Acting, Denials
 from scenarios.lab.owner.injections import Injections
-from scenarios.lab.owner.pending import Later
+from scenarios.lab.owner.worker_requests import Later
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import CaptureState, Checked, Epoch, LabStatus, Measuring
 from scenarios.lab.start import deploy
@@ -30,9 +30,15 @@ from scenarios.lab.start.children import Children
 from scenarios.lab.start.launch import OwnerSettings
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
+from testbed.kernel.comparison import Difference, Placed, compare, gone
+from testbed.kernel.netlink.rtnl import Rtnl
+from testbed.kernel.netns import inside, namespace_path
+from testbed.kernel.node_state import read_state
+from testbed.kernel.ports.found import found_ports
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.ids import NodeId
+from testbed.model.ids import NodeId, namespace_name
 from testbed.model.names import parse_link
+from testbed.model.node_config import node_config
 
 Told = Callable[[str], None]
 
@@ -258,3 +264,28 @@ def _processes_text(fabric: Fabric, wanted: Measuring) -> str:
 
 def _size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
+
+
+PutOn = Mapping[tuple[str, int], Placed]
+"""Programs by node and interface index."""
+
+
+def differences_of(fabric: Fabric, lab: str, put: Callable[[], Iterable[PutOn]]) -> tuple[Difference, ...]:
+    """List differences at any node; before each node, `put` returns what the lab itself has placed on ports by then.
+
+    Raises KernelError.
+    """
+    return tuple(each for node in fabric.nodes() for each in _of_node(fabric, lab, node, put()))
+
+
+def _of_node(fabric: Fabric, lab: str, node: NodeId, put: Iterable[PutOn]) -> tuple[Difference, ...]:
+    config, path = node_config(fabric, node), namespace_path(namespace_name(lab, node))
+    if not path.exists():
+        return (gone(fabric, node),)
+    with inside(path), Rtnl.here(str(node)) as rtnl:
+        ports = found_ports(rtnl, [each.ifindex for each in config.interfaces])
+    placed: dict[int, Placed] = {}
+    for (name, index), each in chain.from_iterable(some.items() for some in put):
+        if name == str(node):
+            placed[index] = placed.get(index, Placed()).plus(each)
+    return compare(fabric, config, read_state(config, path), ports, placed)

@@ -32,8 +32,8 @@ from scenarios.lab import protocol
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
 from scenarios.lab.owner.captures import CapturePlace, CaptureSize
 from scenarios.lab.owner.live import Lab, lab_up
-from scenarios.lab.owner.pending import Later
 from scenarios.lab.owner.serve import LaterAnswer, listening, serve
+from scenarios.lab.owner.worker_requests import Later
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
 from scenarios.lab.start.launch import Notice, OwnerSettings

@@ -16,7 +16,7 @@ from typing import Protocol
 import msgspec
 
 from agent.io.listening import listen_at
-from scenarios.lab.owner.pending import STEP_S
+from scenarios.lab.owner.worker_requests import STEP_S
 from scenarios.lab.protocol import Answer, Blame, Refusal, Request, Shutdown
 
 _LONGEST_LINE = 1 << 20

@@ -1,6 +1,6 @@
-"""Runs Scapy's console inside a node: `python -I scenarios/isolated.py scenarios.lab.packets.scapy_console LAB
-NODE [LINE]`.
+"""Runs Scapy's console inside a node.
 
+The command is `python -I scenarios/isolated.py scenarios.lab.packets.scapy_console LAB NODE [LINE]`.
 `spraylab scapy` starts it in the node's namespace; `Console.names` lists what it has besides Scapy itself.
 """
 
@@ -8,11 +8,11 @@ import os
 import sys
 import threading
 import time
-from contextlib import ExitStack, closing
+from contextlib import AbstractContextManager, ExitStack, closing
 from functools import reduce
 from operator import truediv
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 from agent.io.scapy.home import leave_home
 
@@ -21,27 +21,84 @@ leave_home()
 import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
 from scapy.main import interact  # noqa: E402
 
+from agent.host.control import requests as ask  # noqa: E402
+from agent.host.memory.shared import map_shared  # noqa: E402
 from agent.io.runtime import by_hand_qpn  # noqa: E402
 from agent.wire import layers  # noqa: E402
 from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402
 from agent.wire.constants import ETHERNET_BYTES, Dscp, Ecn, Opcode  # noqa: E402
 from agent.wire.ev import EvCodec  # noqa: E402
 from agent.wire.scapy import build  # noqa: E402
-from scenarios.errors import LabStateError, ScenariosError, UsageError  # noqa: E402
+from scenarios.errors import EnvironmentLackingError, LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
-from scenarios.lab.packets.far_memory import PMTU, FarMemory  # noqa: E402
 from scenarios.lab.start.deploy import host_settings, worker_of  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
 from testbed.model.ids import NodeId, Role, those_there_are  # noqa: E402
 from testbed.model.names import parse_node  # noqa: E402
 
+PMTU = ask.QpSettings().core.pmtu
+"""Most bytes that a packet may carry to a queue pair with the agent's own settings."""
+
+
 _ANSWERS_S = 0.5
 """Time to wait for answers; a round trip takes a few milliseconds (our choice)."""
 _TICK_NS = 8192
 _CANNOT_WRITE, _PIPE_CLOSED = 3, 141
 """Exit codes, as in `scenarios.cli.exit_codes`."""
+
+
+class RemoteMemory:
+    """Memory of another host and a queue pair that writes into it, for packets that the user builds.
+
+    A write needs `dqp`, `va` and `rkey`; `data` shows what has arrived. The other host's agent answers as it answers
+    agents; this host sends only what was typed. The first packet has PSN 0 and belongs to message 0. Open until
+    `close`, or until the console ends; no run can begin before.
+    """
+
+    dqp: int
+    """Queue pair at the other host: goes into BTH.dqp."""
+    va: int
+    """Address of the first byte: RETH.va is this, or more."""
+    rkey: int
+    """Key: RETH.rkey."""
+    data: Any
+    """(size,) bytes as a numpy array; zeros where nothing has arrived."""
+
+    def __init__(self, worker: Worker, lock: AbstractContextManager[object], host: int, size: int) -> None:
+        self._worker = worker
+        self._lock = lock
+        self._open = ExitStack()
+        self.host = NodeId.host(host)
+        self.size = size
+
+    def open(self, near: int, own_qp: int) -> Self:
+        """Have the other host's agent make both, for writes of host `near`. Raises what the lab's requests raise."""
+        with ExitStack() as undo:
+            undo.enter_context(self._lock)
+            undo.enter_context(self._worker)
+            made = self._worker.ask(ask.CreateQp(self.host.index, near, leased=True))
+            self._worker.ask(ask.ConnectQp(self.host.index, made["qpn"], ask.PeerEnd(near, own_qp, 0)))
+            told = self._worker.ask(ask.ShareRegion(self.host.index, self.size, leased=True))
+            try:
+                self.data = map_shared(told["pid"], told["fd"], self.size)
+            except OSError as error:
+                raise EnvironmentLackingError(f"the engine's memory cannot be seen: {error}") from error
+            self.dqp, self.va, self.rkey = made["qpn"], told["va"], told["rkey"]
+            self._open = undo.pop_all()
+        return self
+
+    def close(self) -> None:
+        """Release the queue pair and the memory. Calling it twice is safe."""
+        self._open.close()
+
+    def __repr__(self) -> str:
+        """Return everything that a packet must name."""
+        return f"memory of {self.host}, {self.size} bytes: dqp={self.dqp:#x} va={self.va:#x} rkey={self.rkey:#x}"
+
+
+leave_home()
 
 
 class Console:
@@ -130,7 +187,7 @@ class Console:
             )
         scapy.sendp(packet, iface=f"plane{plane}", verbose=False)
 
-    def memory(self, target: NodeId | str | int, size: int = 4096) -> FarMemory:
+    def memory(self, target: NodeId | str | int, size: int = 4096) -> RemoteMemory:
         """Memory of another host, with a queue pair, for writes that you build: names `dqp`, `va`, `rkey`, `data`.
 
         Until its `close()` or the end of the console, runs cannot begin. A second one or `mrc_write` closes the first.
@@ -139,7 +196,7 @@ class Console:
         self._far.close()
         peer = self._host(target)
         worker = Worker(self.labdir.worker_socket(worker_of(peer, self.workers)))
-        far = FarMemory(worker, busy(self.labdir), peer, size).open(self.node.index, self._own_qp)
+        far = RemoteMemory(worker, busy(self.labdir), peer, size).open(self.node.index, self._own_qp)
         self._far.callback(far.close)
         return far
 

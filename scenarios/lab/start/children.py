@@ -1,11 +1,14 @@
 """Starts, watches and ends the long-lived processes of a lab: engine workers and SprayCheck.
 
-One owner, one thread. How a child ended is kept.
+One thread of one owner uses it; the end of each child is kept. `started_agents` starts engine workers without an
+owner, for a network that a program has built itself.
 """
 
+import os
 import subprocess
 import time
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,11 +17,14 @@ import msgspec
 from results.files.naming import naming
 from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
-from scenarios.lab.lab_dir import ChildState, LabDir
+from scenarios.lab.client import Worker
+from scenarios.lab.lab_dir import UMASK, ChildState, LabDir, owned
 from scenarios.lab.processes import ProcessId, ask_to_end, identify, last_words, spawn, stays_stopped, told_end
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
-from scenarios.lab.start.disk_room import full_disk_text
+from scenarios.lab.start import deploy
+from scenarios.lab.start.capacity import full_disk_text
 from testbed.kernel.netns import command_inside
+from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name
 
 START_TIMEOUT_S = 60.0
@@ -110,3 +116,33 @@ class Children:
 
 def _last_line(log: Path) -> str:
     return last_words(log) or full_disk_text(log.parent) or "without output"
+
+
+SEED = 1
+"""Settings of a lab without a scenario; queue pairs have their own seeds."""
+
+
+def started_agents(labdir: LabDir, fabric: Fabric, undo: ExitStack) -> tuple[Worker, ...]:
+    """Start an engine worker per core for the hosts of a fabric that is up, and connect to them; `undo` ends them.
+
+    The lab's folder is held meanwhile, so `down` finds all when this program was killed. Raises `LabStateError` when a
+    lab of this name is up, `OwnerFailedError` with a worker's last words when it does not get ready.
+    """
+    before = os.umask(UMASK)
+    try:
+        return _started(labdir, fabric, undo)
+    finally:
+        os.umask(before)
+
+
+def _started(labdir: LabDir, fabric: Fabric, undo: ExitStack) -> tuple[Worker, ...]:
+    undo.enter_context(owned(labdir))
+    children = Children(labdir)
+    undo.callback(children.end)
+    cpus = sorted(os.sched_getaffinity(0))
+    count = deploy.worker_count(None, fabric.host_count, len(cpus))
+    for index, told in enumerate(deploy.worker_settings(fabric, labdir, count, cpus, SEED)):
+        children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told)
+    for index in range(count):
+        children.wait_until(deploy.worker_name(index), labdir.worker_socket(index).exists)
+    return tuple(undo.enter_context(Worker(labdir.worker_socket(index))) for index in range(count))

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.lab.owner.capture_flaws import flaw_of, is_doubtful
+from scenarios.lab.owner.captures import flaw_of, is_doubtful
 from scenarios.lab.protocol import CaptureState
-from scenarios.lab.start import disk_room
+from scenarios.lab.start import capacity
 
 HEADER = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 256, 1)
 PACKET = struct.pack("<IIII", 1_700_000_000, 0, 60, 60) + bytes(60)
@@ -50,7 +50,7 @@ def test_a_file_that_is_gone_is_told(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_is_told_as_the_cause(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(disk_room, "disk_free", lambda _: 0)
+    monkeypatch.setattr(capacity, "disk_free", lambda _: 0)
     file = tmp_path / "x.pcap"
     for data, told in ((b"", "empty; "), (HEADER + PACKET, "holds 1 of the 3 packets; ")):
         file.write_bytes(data)

@@ -9,13 +9,13 @@ from click.testing import CliRunner, Result
 
 from agent.host.control import requests as ask
 from results.records.perf_rows import Cost, LatencyRow
-from scenarios import memory_room
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
 from scenarios.cli.perf import collectives as perf_collectives
 from scenarios.cli.perf import progress as perf_progress
 from scenarios.cli.perf import writes as perf
 from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned, Faults, FaultShow, FaultState
+from scenarios.lab.start import capacity
 from scenarios.run.order import LabInUse
 from scenarios.workload.perf_writes import WriteTest
 from testbed.model.fabric import Fabric, FabricSpec
@@ -34,7 +34,7 @@ def lab(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (perf, perf_collectives):
         monkeypatch.setattr(module, "require_root", lambda: None)
         monkeypatch.setattr(module, "under_test", under_test)
-    monkeypatch.setattr(memory_room, "free_bytes", lambda: 8 << 30)
+    monkeypatch.setattr(capacity, "free_bytes", lambda: 8 << 30)
 
 
 def run(*words: str) -> Result:

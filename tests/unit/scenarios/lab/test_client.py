@@ -2,6 +2,7 @@
 
 import os
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +15,11 @@ import pytest
 from agent.host.control.requests import Progress
 from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import client
-from scenarios.lab.client import Owner, Worker, lab_end, not_up
-from scenarios.lab.lab_dir import ChildState, LabDir, LabState, owned, write_state
+from scenarios.lab.client import LineSocket, Owner, Worker, lab_end, not_up
+from scenarios.lab.lab_dir import ChildState, LabDir, LabShape, LabState, owned, write_state
 from scenarios.lab.owner.serve import listening, serve
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, ChildStatus, LabStatus, Status
-from scenarios.lab.shape import LabShape
 from tests.support.stopped_process import stopped_process
 
 STATUS = LabStatus("red", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 2, (), 1, (), (), ())
@@ -156,3 +156,42 @@ def test_a_state_file_that_cannot_be_read_is_no_lab_being_built(tmp_path: Path, 
         if content is not None:
             labdir.state.write_text(content)
         assert said in not_up(labdir)
+
+
+@contextmanager
+def echoing(path: Path, most: int) -> Iterator[None]:
+    """Somebody who answers every line with itself, in capitals, and hangs up after `most`."""
+    listener = socket.socket(socket.AF_UNIX)
+    listener.bind(str(path))
+    listener.listen(1)
+
+    def serve() -> None:
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rwb") as stream:
+            for _ in range(most):
+                if not (line := stream.readline()):
+                    return
+                stream.write(line.upper())
+                stream.flush()
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        yield
+    finally:
+        thread.join(5)
+        listener.close()
+
+
+def test_many_lines_are_answered_in_their_order(tmp_path: Path) -> None:
+    lines = [f"line {number}".encode() for number in range(500)]
+    with echoing(tmp_path / "s", 502), LineSocket(tmp_path / "s", WorkerFailedError) as link:
+        assert link.ask_all(lines) == [line.upper() for line in lines]
+        assert link.ask(b"one more") == b"ONE MORE"
+        assert link.ask_all([]) == []
+
+
+def test_who_hangs_up_between_two_answers_is_told_of(tmp_path: Path) -> None:
+    told = pytest.raises(WorkerFailedError, match="ended without an answer")
+    with echoing(tmp_path / "s", 2), LineSocket(tmp_path / "s", WorkerFailedError) as link, told:
+        link.ask_all([b"a", b"b", b"c"])

@@ -8,15 +8,17 @@ from typing import Any, TypeVar
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import asdict
 
 from agent.host.control.requests import DeniedLink, LinkProbesAsked, Request, SetDenied
 from results.files.event_log import EventLog, read_records
 from scenarios.errors import UsageError, WorkerFailedError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.owner import asking
-from scenarios.lab.owner.denials import Acting, Denials, leaves_too_few
-from scenarios.lab.owner.pending import Pending
+from scenarios.lab.owner import worker_requests
+from scenarios.lab.owner.denials import Acting, Denials, Trials, leaves_too_few
+from scenarios.lab.owner.worker_requests import Pending
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec
@@ -62,8 +64,8 @@ class Workers:
 @pytest.fixture
 def workers(monkeypatch: pytest.MonkeyPatch) -> Workers:
     made = Workers()
-    monkeypatch.setattr(asking, "Exchange", made)
-    monkeypatch.setattr(asking, "WORKERS_WITHIN_S", 0.05)
+    monkeypatch.setattr(worker_requests, "Exchange", made)
+    monkeypatch.setattr(worker_requests, "WORKERS_WITHIN_S", 0.05)
     return made
 
 
@@ -205,3 +207,45 @@ def test_without_the_setting_nothing_is_probed_or_lifted(denylist: Denials, work
         denylist.run()
     assert workers.told[-1][1].probed == ()
     assert len(denylist.states()) == 1
+
+
+LINK, OTHER = DeniedLink(0, 3, 5, up=True), DeniedLink(0, 3, 5, up=False)
+
+
+def row(link: DeniedLink, answered: int, lost: int) -> dict[str, Any]:
+    return {"plane": 0, "leaf": 3, "spine": 5, "up": link.up, "answered": answered, "lost": lost}
+
+
+looks = st.lists(st.lists(st.booleans(), max_size=12), max_size=20)
+"""By look the outcomes of its probes, in order."""
+
+
+@given(looks, looks, st.integers(1, 30))
+def test_a_link_passes_only_after_so_many_answers_without_a_loss_between(
+    first: list[list[bool]], second: list[list[bool]], enough: int
+) -> None:
+    trials, counts = Trials(), [[0, 0], [0, 0]]
+    history: list[bool] = []
+    for parts in zip(first, second, strict=False):
+        for at, outcomes in enumerate(parts):
+            counts[at][0] += sum(outcomes)
+            counts[at][1] += len(outcomes) - sum(outcomes)
+            history += outcomes
+        passed = trials.passed([row(LINK, *each) for each in counts], enough)
+        if passed:
+            assert len(history) >= enough
+            assert all(history[-enough:])
+
+
+def test_all_workers_answers_count_together_and_links_apart() -> None:
+    trials = Trials()
+    rows = [row(LINK, 6, 0), row(LINK, 5, 0), row(OTHER, 10, 0)]
+    assert trials.passed(rows, 11) == [LINK]
+    assert trials.passed([row(LINK, 6, 0), row(LINK, 5, 1), row(OTHER, 11, 0)], 11) == [OTHER]
+
+
+def test_a_link_that_is_denied_again_begins_anew() -> None:
+    trials = Trials()
+    assert trials.passed([row(LINK, 10, 0)], 10) == [LINK]
+    trials.keep(())
+    assert trials.passed([row(LINK, 9, 0)], 10) == []

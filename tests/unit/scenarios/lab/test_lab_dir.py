@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.lab.lab_dir import (
     ChildState,
     LabDir,
+    LabShape,
     LabState,
     busy,
     labs_up,
@@ -20,6 +22,7 @@ from scenarios.lab.lab_dir import (
     write_state,
 )
 from scenarios.lab.processes import ProcessId, identify
+from testbed.model.fabric import Fabric, FabricSpec
 
 STATE = LabState(
     "x",
@@ -128,3 +131,10 @@ def test_state_reads_back(tmp_path: Path) -> None:
 def test_socket_paths_fit_the_kernel() -> None:
     longest = LabDir("a123456789")
     assert len(str(longest.worker_socket(9999))) < 108  # sun_path in linux/un.h
+
+
+def test_the_fabric_is_the_one_that_was_built() -> None:
+    spec = FabricSpec(planes=2, leaves=3, spines=4, hosts_per_leaf=2, mtu=4000, host_stack=True)
+    shape = LabShape(lab="red", owner=ProcessId(1, 1), started="", workers=2, scapy_hosts=(), **asdict(spec))
+    assert shape.fabric() == Fabric.of(spec)
+    assert shape.fabric() != Fabric.of(FabricSpec(2, 3, 4, 2))

@@ -2,19 +2,30 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from scenarios import memory_room
+from faults.inject import Injector
+from faults.journal import Journal
+from faults.kinds import By
 from scenarios.doctor import Finding
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.file.scenario_files import find_scenario
-from scenarios.lab.start import disk_room, readiness
-from scenarios.lab.start.disk_room import KEPT_BYTES, LEAST_BYTES
-from scenarios.lab.start.readiness import lacks_of_capture, lacks_of_folder, lacks_of_lab, no_room_for_plan, require
+from scenarios.lab.start import capacity, readiness
+from scenarios.lab.start.capacity import KEPT_BYTES, LEAST_BYTES
+from scenarios.lab.start.readiness import (
+    lacks_of_capture,
+    lacks_of_faults,
+    lacks_of_folder,
+    lacks_of_lab,
+    no_room_for_plan,
+    require,
+)
+from testbed.errors import MissingFeatureError
 from testbed.model.fabric import Fabric, FabricSpec
 
 SMALL = Fabric.of(FabricSpec(1, 2, 2))
@@ -71,7 +82,7 @@ def test_nothing_lacking_is_no_error() -> None:
 
 
 def test_a_plan_that_does_not_fit_is_told_without_root_in_the_words_of_a_lab(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(memory_room, "free_bytes", lambda: 4 << 30)
+    monkeypatch.setattr(capacity, "free_bytes", lambda: 4 << 30)
     values = {
         "version": 1, "name": "x", "topology": {"planes": 16, "leaves": 200, "spines": 200},
         "workloads": ({"type": "write", "pairs": ((0, 1),), "bytes": 2 << 30},),
@@ -100,7 +111,61 @@ def test_a_current_folder_that_is_gone_is_told(tmp_path: Path, monkeypatch: pyte
 def test_captures_without_room_beside_the_results_are_found_before_a_lab_is_built(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(disk_room, "disk_free", lambda _: KEPT_BYTES + LEAST_BYTES)
+    monkeypatch.setattr(capacity, "disk_free", lambda _: KEPT_BYTES + LEAST_BYTES)
     assert list(lacks_of_folder(tmp_path / "runs", 1, 1 << 30)) == []
     (told,) = lacks_of_folder(tmp_path / "runs", 2, 1 << 30)
     assert told.startswith(f"{tmp_path}: No space left on device: 5 MiB free, and a capture of 2 files takes 2 MiB")
+
+
+class Present:
+    """A mechanism that can be used; nothing here may ask more of it."""
+
+    def __init__(self, name: By) -> None:
+        self.name = name
+
+    def check(self) -> None:
+        """Is there."""
+
+
+class Absent(Present):
+    """One that the kernel lacks."""
+
+    def check(self) -> None:
+        """Is not there."""
+        raise MissingFeatureError(self.name, "enable it")
+
+
+def lacks(folder: Path, asked: str, **fault: Any) -> list[str]:
+    values = {
+        "version": 1, "name": "x", "workloads": ({"type": "write", "strides": (1,), "packets": 64},),
+        "faults": ({"link": "p0:leaf3>spine5"} | fault,),
+    }  # fmt: skip
+    mechanisms: Any = (Absent(By.NETEM), Present(By.EBPF))
+    faults = plan_of(Scenario.model_validate(values)).faults
+    return list(lacks_of_faults(faults, asked, Injector(Journal(folder / "faults.jsonl"), mechanisms)))
+
+
+def test_what_another_mechanism_can_make_is_let_through(tmp_path: Path) -> None:
+    assert lacks(tmp_path, "auto", drop="1%") == []
+
+
+@pytest.mark.parametrize(
+    ("asked", "fault"),
+    [
+        ("auto", {"delay": "10ms"}),
+        ("auto", {"drop": "1%", "mechanism": "netem"}),
+        ("netem", {"drop": "1%"}),
+        ("netem", {"drop": "1%", "at": "1s"}),
+    ],
+)
+def test_a_mechanism_that_is_missing_is_told(tmp_path: Path, asked: str, fault: dict[str, str]) -> None:
+    (told,) = lacks(tmp_path, asked, **fault)
+    assert told.startswith("fault mechanism netem: netem is missing")
+
+
+def test_each_fault_without_a_mechanism_is_told(tmp_path: Path) -> None:
+    assert len(lacks(tmp_path, "auto", delay="10ms", reorder="1%", ahead="1ms", drop="1%")) == 2
+
+
+def test_a_run_may_ask_for_another_mechanism_than_its_scenario(tmp_path: Path) -> None:
+    assert lacks(tmp_path, "ebpf", drop="1%", mechanism="netem") == []

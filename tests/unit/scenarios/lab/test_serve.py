@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 from scenarios.errors import EnvironmentLackingError, InterruptedRunError, LabStateError, OwnerFailedError, UsageError
-from scenarios.lab import client, line_socket, protocol
+from scenarios.lab import client, protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owned
 from scenarios.lab.owner.serve import Handle, LaterAnswer, Left, listening, serve
@@ -194,7 +194,7 @@ def test_an_answer_that_comes_too_late_is_not_taken_for_the_next_one(tmp_path: P
 
 
 def test_an_owner_that_is_stopped_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(line_socket, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(client, "PATIENCE_S", 0.05)
     monkeypatch.setattr(client, "owner_of", lambda _: ProcessId(7, 7))
     monkeypatch.setattr(client, "is_stopped", lambda _: True)
     labdir = LabDir("x", tmp_path)
@@ -207,13 +207,13 @@ def test_an_owner_that_is_stopped_is_not_waited_for(tmp_path: Path, monkeypatch:
 def test_an_owner_that_is_busy_is_waited_for_with_a_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(line_socket, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(client, "PATIENCE_S", 0.05)
     monkeypatch.setattr(client, "QUICK_TIMEOUT_S", 0.2)
     labdir = LabDir("x", tmp_path)
     told = "^the owner of lab 'x' did not answer for 0 s$"
     with owned(labdir), listening(labdir.socket), Owner(labdir) as owner, pytest.raises(OwnerFailedError, match=told):
         owner.ask(protocol.Status(), protocol.LabStatus)
-    assert [record.message for record in caplog.records] == ["the owner of lab 'x' has not answered for 5 s; waiting"]
+    assert [record.message for record in caplog.records] == ["the owner of lab 'x' has not answered for 0 s; waiting"]
 
 
 def test_a_client_that_takes_no_answers_holds_up_nobody(tmp_path: Path) -> None:

@@ -18,12 +18,11 @@ from scenarios.errors import OwnerFailedError, WorkerFailedError
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.owner import asking
 from scenarios.lab.owner import process as owner
-from scenarios.lab.owner.asking import replies_of
+from scenarios.lab.owner import worker_requests
 from scenarios.lab.owner.denials import Denials
-from scenarios.lab.owner.pending import Pending
 from scenarios.lab.owner.serve import listening, serve
+from scenarios.lab.owner.worker_requests import Pending, replies_of
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import RUNNING, ChildStatus
 from testbed.model.fabric import Fabric, FabricSpec
@@ -72,7 +71,7 @@ def test_a_worker_that_answers_in_pieces_is_read_to_the_end_of_the_line(labdir: 
 def test_a_worker_that_hangs_is_named_however_full_its_socket_is(
     labdir: LabDir, deaf: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "WORKERS_WITHIN_S", 0.1)
+    monkeypatch.setattr(worker_requests, "WORKERS_WITHIN_S", 0.1)
     began = time.monotonic()
     for _ in range(5):
         with pytest.raises(WorkerFailedError, match=r"^worker0 \(process 123\) has not answered .* may hang$"):
@@ -83,7 +82,7 @@ def test_a_worker_that_hangs_is_named_however_full_its_socket_is(
 def test_a_worker_that_hangs_up_or_is_not_there_is_named(
     labdir: LabDir, deaf: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "ENDING_S", 0.05)
+    monkeypatch.setattr(worker_requests, "ENDING_S", 0.05)
     deaf.close()
     told = r"^worker0 \(process 123\) does not answer: Connection refused$"
     with pytest.raises(WorkerFailedError, match=told):
@@ -93,7 +92,7 @@ def test_a_worker_that_hangs_up_or_is_not_there_is_named(
 def test_a_worker_that_hangs_keeps_no_other_client_waiting(
     labdir: LabDir, deaf: socket.socket, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asking, "WORKERS_WITHIN_S", 1.5)
+    monkeypatch.setattr(worker_requests, "WORKERS_WITHIN_S", 1.5)
     denials = Denials(labdir, Fabric.of(FabricSpec(2, 2, 2)), 1, status)
     lab: Any = SimpleNamespace(denials=denials, take_back=None)
     refusals: list[str] = []

@@ -13,7 +13,7 @@ from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH,
 from agent.wire.scapy.build import stacked, tunnel
 from scenarios.cli.packets.sniff import command, ended_text
 from scenarios.errors import UsageError
-from scenarios.lab.packets.packet_words import WORDS, Filter, PacketWords, line_of
+from scenarios.lab.packets.packet_text import WORDS, Filter, PacketWords, line_of
 from scenarios.lab.start.deploy import host_settings
 from testbed.model.fabric import Fabric, FabricSpec
 
