@@ -10,6 +10,7 @@ import os
 import signal
 import sys
 from pathlib import Path
+from time import monotonic_ns
 
 from agent.base.parent_death import signal_at_death_of
 from agent.host.control.commands import Commands
@@ -21,9 +22,8 @@ from agent.host.opening import opened_engine
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings, load_settings
-from agent.io.clock import monotonic_ns
-from agent.io.ending import Ending
-from agent.io.errors import PortError
+from agent.io.port import PortError
+from agent.io.service import Ending
 
 
 def main(arguments: list[str]) -> int:

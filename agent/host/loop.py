@@ -12,9 +12,8 @@ from agent.host.control.server import ControlServer
 from agent.host.programs.programs import Programs
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
-from agent.io.clock import monotonic_ns
-from agent.io.ending import Ending
 from agent.io.engine import Engine
+from agent.io.service import Ending
 
 _CONTROL_PERIOD_NS = 5_000_000
 """Period of looking for requests while frames move. Our choice: neither a person nor the engine notices it."""
@@ -60,9 +59,9 @@ def drive(
     stop: Ending,
 ) -> None:
     """Run until `stop` is set."""
-    moved_ns = control_ns = flush_ns = monotonic_ns()
+    moved_ns = control_ns = flush_ns = time.monotonic_ns()
     while not stop.is_set():
-        now_ns = monotonic_ns()
+        now_ns = time.monotonic_ns()
         moved: int = engine.receive(now_ns)
         moved += programs.turn()
         moved += engine.send(now_ns)

@@ -9,7 +9,7 @@ from agent.io.engine import Engine
 from agent.io.packet_ring import open_packet_ring
 from agent.io.port import FramePort
 from agent.io.runtime import HostRuntime
-from agent.io.scapy.home import leave_home
+from agent.io.scapy_environment import leave_home
 from agent.wire.array.encode import write_frame_bytes
 
 
@@ -51,8 +51,7 @@ def _open_scapy_ports(
 ) -> tuple[list[FramePort], Codec]:
     """Open the ports of a host that uses Scapy; only then is Scapy loaded."""
     leave_home()
-    from agent.io.scapy.codec import SCAPY
-    from agent.io.scapy.port import open_scapy_port
+    from agent.io.scapy_port import SCAPY, open_scapy_port
 
     ports: list[FramePort] = []
     for port in host.ports:

@@ -1,6 +1,6 @@
 """Interface between columns and frames: who encodes and decodes, and how many frames at a time.
 
-`FAST` uses numpy, batch by batch; `agent.io.scapy.codec.SCAPY` builds and dissects each packet with Scapy's layers.
+`FAST` uses numpy, batch by batch; `agent.io.scapy_port.SCAPY` builds and dissects each packet with Scapy's layers.
 Both give the same bytes and the same columns.
 """
 

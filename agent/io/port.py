@@ -1,8 +1,15 @@
 """Interface between an engine and one host port: batches of frames in, batches of frames out.
 
-Knows nothing of a frame's contents. `packet_ring.py` is the real port, `memory.py` the one for tests.
+Knows nothing of a frame's contents. `packet_ring.py` and `scapy_port.py` are the real ports, `memory.py` the one for
+tests; what both real ports do with their AF_PACKET sockets is here too.
+
+PortError     PortOpenError    a port could not be opened on an interface; says where and what the kernel answered
 """
 
+import errno
+import fcntl
+import socket
+import struct
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -85,3 +92,47 @@ class FramePort(Protocol):
 
     def close(self) -> None:
         """Release everything; closing twice is safe."""
+
+
+class PortError(Exception):
+    """Base of all exceptions of `agent.io`."""
+
+
+class PortOpenError(PortError):
+    """A frame port could not be opened.
+
+    `interface` and `netns` say where, `reason` what the kernel answered.
+    """
+
+    def __init__(self, interface: str, netns: str | None, reason: str) -> None:
+        super().__init__(f"cannot open {interface} in {netns or 'this network namespace'}: {reason}")
+        self.interface = interface
+        self.netns = netns
+        self.reason = reason
+
+
+_SOL_PACKET = 263
+_PACKET_STATISTICS = 6
+_SIOCGIFFLAGS = 0x8913
+_IFF_CARRIER = 0x1 | 0x40  # IFF_UP and IFF_RUNNING
+
+REFUSALS = frozenset({errno.ENOBUFS, errno.EAGAIN, errno.ENETDOWN, errno.ENXIO, errno.ENETUNREACH})
+"""Errors of sending or receiving on a congested or broken path; any other error is a bug."""
+
+
+def has_carrier(sock: socket.socket, interface: str) -> bool:
+    """Report whether the interface is up and running, read from the kernel in the socket's own namespace."""
+    request = struct.pack("16s24x", interface.encode())
+    try:
+        answer = fcntl.ioctl(sock.fileno(), _SIOCGIFFLAGS, request)
+    except OSError:
+        return False
+    flags: int = struct.unpack_from("16xH", answer)[0]
+    return flags & _IFF_CARRIER == _IFF_CARRIER
+
+
+def newly_dropped(sock: socket.socket) -> int:
+    """Return frames dropped for want of room since the last call: reading resets the kernel's count."""
+    packed = sock.getsockopt(_SOL_PACKET, _PACKET_STATISTICS, 8)
+    dropped: int = struct.unpack("II", packed)[1]
+    return dropped

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from agent.base.moment import now
 from agent.base.parent_death import signal_at_death_of
-from agent.io.ending import Ending
+from agent.io.service import Ending
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf.counters import KernelCounters

@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 
 from agent.io.codec import FAST, Codec
-from agent.io.scapy.codec import SCAPY
+from agent.io.scapy_port import SCAPY
 from tests.unit.agent.wire.wire_frames import PEER, SACK_TYPES, SOURCE_MEMORY, sack_batch, template, write_batch
 
 PACKETS = 256

@@ -3,10 +3,10 @@
 import statistics
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from time import monotonic_ns
 
 from agent.host.control import requests as ask
 from agent.host.settings import WorkerSettings
-from agent.io.clock import monotonic_ns
 from agent.io.engine import Engine
 from tests.bench.worker import BenchWorker, Load
 

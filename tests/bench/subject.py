@@ -2,13 +2,13 @@
 
 import itertools
 from dataclasses import dataclass
+from time import monotonic_ns
 
 import msgspec
 
 from agent.host.control import requests as ask
 from agent.host.records.schedstat import schedstat
 from agent.host.settings import WorkerSettings
-from agent.io.clock import monotonic_ns
 from tests.bench.worker import BenchWorker, Load
 
 _REGION_PACKETS = 1 << 14

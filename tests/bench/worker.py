@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from time import monotonic_ns
 from typing import Any
 
 from agent.core.congestion.config import NsccConfig
@@ -22,9 +23,8 @@ from agent.host.programs.programs import Programs
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings
-from agent.io.clock import monotonic_ns
-from agent.io.ending import Ending
 from agent.io.engine import Engine
+from agent.io.service import Ending
 from tests.support.queue_pairs import qp_settings
 
 Load = Iterator[None]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from agent.base.namespace import inside
-from agent.io.errors import PortOpenError
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
+from agent.io.port import PortOpenError
 from tests.support.backlog import until_delivered
 
 pytestmark = [

@@ -26,9 +26,9 @@ from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventDetail, EventLog
 from agent.host.records.rejections import rejected_by, rejections
 from agent.host.records.schedstat import schedstat
-from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
+from agent.io.service import Ending
 from agent.wire.array.template import forget_prefixes
 
 Reply = dict[str, Any]

@@ -17,7 +17,7 @@ import msgspec
 from agent.core.errors import CoreError
 from agent.host.control.requests import Request
 from agent.host.errors import RequestError
-from agent.io.listening import listen_at
+from agent.io.service import listen_at
 from agent.wire.usid import WireError
 
 _RECEIVE_BYTES = 1 << 16

@@ -6,8 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from agent.io.ending import Ending
-from agent.io.listening import listen_at
+from agent.io.service import Ending, listen_at
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf import messages as leaf_line
 from agent.spraycheck.leaf.leaf_detector import LeafDetector

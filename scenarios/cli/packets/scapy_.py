@@ -4,7 +4,7 @@ import os
 
 import click
 
-from agent.io.scapy.home import HOMELESS
+from agent.io.scapy_environment import HOMELESS
 from scenarios.cli.options import nodes_like, of_lab, require_root
 from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.isolated import isolated_command

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import click
 
-from agent.io.scapy.home import leave_home
+from agent.io.scapy_environment import leave_home
 from results.captures.pcapng_reader import SECTION
 from results.captures.pcapng_writer import PcapngWriter
 from results.files.user_files import replacing

@@ -14,7 +14,7 @@ from operator import truediv
 from types import TracebackType
 from typing import Any, Self
 
-from agent.io.scapy.home import leave_home
+from agent.io.scapy_environment import leave_home
 
 leave_home()
 

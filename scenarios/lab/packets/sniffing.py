@@ -12,8 +12,8 @@ from contextlib import ExitStack
 from operator import attrgetter
 from typing import NamedTuple
 
-from agent.io.errors import PortOpenError
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
+from agent.io.port import PortOpenError
 from scenarios.errors import LabStateError
 from scenarios.lab.client import lab_end
 from scenarios.lab.lab_dir import LabDir

@@ -12,7 +12,6 @@ from agent.host.control import requests as ask
 from agent.host.control.commands import Commands
 from agent.host.opening import opened_engine
 from agent.host.queue_pairs.wiring import Wiring
-from agent.io.clock import monotonic_ns
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet
@@ -91,7 +90,7 @@ class Agents:
     def _drive(self, qpn: int) -> dict:
         until = time.monotonic() + 60
         while True:
-            self.commands.engine.step(monotonic_ns())
+            self.commands.engine.step(time.monotonic_ns())
             (row,) = (qp for qp in self.commands.serve(ask.Progress())["qps"] if qp["qpn"] == qpn)
             if row["completed_messages"]:
                 return row
@@ -106,4 +105,4 @@ def agents() -> Iterator[Agents]:
         engine = stack.enter_context(opened_engine(settings))
         wiring = Wiring(settings.fabric, settings.peer_addresses(), settings.seed, settings.udp_port)
         taps = {node: stack.enter_context(Tap.open(net.netns_path(node))) for node in net.fabric.nodes()}
-        yield Agents(net, Commands(engine, wiring, threading.Event(), monotonic_ns), taps)
+        yield Agents(net, Commands(engine, wiring, threading.Event(), time.monotonic_ns), taps)

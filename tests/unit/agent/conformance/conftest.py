@@ -41,7 +41,7 @@ def codecs(request):
     """By Scapy: the host that sends, and by the fast codec the one that answers; so both sides of the seam are met."""
     chosen = (FAST,)
     if request.param == "scapy":
-        from agent.io.scapy.codec import SCAPY
+        from agent.io.scapy_port import SCAPY
 
         chosen = (SCAPY, FAST)
     token = CODECS.set(chosen)

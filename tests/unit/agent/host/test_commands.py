@@ -22,10 +22,10 @@ from agent.host.queue_pairs.announcements import CLOSING_COPIES
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import FabricSettings
-from agent.io.ending import Ending
 from agent.io.engine import Engine
 from agent.io.memory import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
+from agent.io.service import Ending
 from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import AnnounceKind, Opcode
 from agent.wire.dtypes import ANNOUNCE_FRAME

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scapy.layers.l2 import Ether
 
-from agent.io.runs import RowRuns
+from agent.io.packet_ring import RowRuns
 from agent.wire import constants as c
 from agent.wire.array.columns import Announcement
 from agent.wire.array.encode import encode_announcements, encode_sacks, encode_writes, write_frame_bytes

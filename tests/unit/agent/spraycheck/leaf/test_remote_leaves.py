@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.base.moment import Moment
-from agent.io.ending import Ending
+from agent.io.service import Ending
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog

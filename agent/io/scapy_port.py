@@ -1,6 +1,7 @@
-"""Host port over one of Scapy's own sockets: the same interface as the packet rings, one system call per frame.
+"""Host port over one of Scapy's own sockets, and the codec that builds and dissects every packet with Scapy.
 
-Knows frames as bytes only; `agent.io.codec` reads and builds them.
+The port has the same interface as the packet rings, one system call per frame; it knows frames as bytes only. Importing
+this loads Scapy: most of a second.
 """
 
 import contextlib
@@ -12,9 +13,9 @@ from numpy.typing import NDArray
 from scapy.arch.linux import L2Socket
 
 from agent.base.namespace import inside
-from agent.io.errors import PortOpenError
-from agent.io.packet_socket import REFUSALS, has_carrier, newly_dropped
-from agent.io.port import FrameBlock, FrameSpace, PortCounters
+from agent.io.codec import Codec
+from agent.io.port import REFUSALS, FrameBlock, FrameSpace, PortCounters, PortOpenError, has_carrier, newly_dropped
+from agent.wire.scapy import build, read
 
 _SOL_PACKET, _PACKET_IGNORE_OUTGOING = 263, 23
 _SO_RCVBUFFORCE = 33
@@ -133,3 +134,16 @@ def open_scapy_port(interface: str, plane: int, *, netns: str | None, frame_byte
     with contextlib.suppress(PermissionError):
         sock.ins.setsockopt(socket.SOL_SOCKET, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
     return ScapyPort(sock, interface, plane, frame_bytes)
+
+
+SCAPY = Codec(
+    read.decode,
+    build.encode_writes,
+    build.encode_sacks,
+    build.encode_control,
+    build.encode_announcements,
+    # A frame takes about as long as a thousand of the fast codec: few at a time, or timers and neighbours wait. Our
+    # choice, some 20 ms.
+    block_frames=16,
+    backlog_frames=32,
+)

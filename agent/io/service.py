@@ -1,14 +1,16 @@
-"""End of a process: a signal or a request sets it; a loop checks it, or waits for it.
+"""A process that runs until it is ended: by a signal or a request; and the unix socket at which it serves requests.
 
-`threading.Event` does not work here. Its `wait` and `set` take a lock; a signal handler runs in the middle of the code
-it interrupts, and if that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of Python signal
-handlers".)
+`threading.Event` does not work for the end. Its `wait` and `set` take a lock; a signal handler runs in the middle of
+the code it interrupts, and if that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of Python
+signal handlers".)
 """
 
+import os
 import select
 import signal
 import socket
 from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
@@ -53,3 +55,20 @@ class Ending:
     def fileno(self) -> int:
         """Return a descriptor that is readable once the flag is set."""
         return self._near.fileno()
+
+
+def listen_at(path: Path, listener: socket.socket, waiting: int) -> None:
+    """Make an unbound unix socket listen at `path`, with a backlog of `waiting` clients. Raises OSError.
+
+    The file appears only when a connection is possible: a client that waits for the file is never refused.
+    """
+    fresh = path.with_suffix(".new")
+    fresh.unlink(missing_ok=True)
+    try:
+        listener.bind(os.fspath(fresh))
+        fresh.chmod(0o600)
+        listener.listen(waiting)
+        fresh.replace(path)
+    except OSError:
+        fresh.unlink(missing_ok=True)
+        raise

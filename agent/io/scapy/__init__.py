@@ -1,1 +1,0 @@
-"""Ports and codec of a host whose every packet passes through Scapy."""
