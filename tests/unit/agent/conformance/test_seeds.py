@@ -16,8 +16,8 @@ from agent.wire.constants import Dscp, Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, mark_congestion, trimmer
 from tests.unit.agent.io.memory_lab import Flow, Lab, build
 
-SEEDS = 208
-CHUNKS = 16
+SEEDS = 104
+CHUNKS = 8
 BOUND_NS = 4_000_000_000
 
 

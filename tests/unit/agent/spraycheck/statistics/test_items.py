@@ -82,7 +82,7 @@ def test_s3_a_drop_rate_lowers_the_mean_by_its_share(policy: SprayPolicy, rate: 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_s4_what_is_flagged_is_what_lies_below_the_threshold(policy: SprayPolicy) -> None:
     """t = λ − s·√λ splits healthy from failed counts with the stated probabilities, by counts alone."""
-    flows, per_path, spines, asked = 2000, 20_000, 8, Asked(0.03, false_alarm=0.01)
+    flows, per_path, spines, asked = 1000, 20_000, 8, Asked(0.03, false_alarm=0.01)
     test = plan_test(FlowShape(policy.code, per_path * spines, spines), asked)
     assert test.threshold == pytest.approx(per_path - test.calibration.s * np.sqrt(per_path))
     sent = flows_of(policy, spines, per_path, flows)
@@ -106,7 +106,7 @@ def test_s5_the_signal_to_noise_ratio_grows_with_the_root_of_the_packets(per_pat
 @pytest.mark.slow
 @pytest.mark.parametrize(("rate", "per_path"), [(0.005, 60_000), (0.01, 20_000), (0.015, 7_000)])
 def test_s7_rotation_has_the_papers_zeros_at_its_packet_counts(rate: float, per_path: int) -> None:
-    flows, spines = 1000, 8
+    flows, spines = 400, 8
     test = plan_test(FlowShape(SprayPolicyCode.ROTATION, per_path * spines, spines), Asked(rate))
     sent = flows_of(SprayPolicy.ROTATION, spines, per_path, flows)
     found = [judge(test, counts) for counts in dropped(sent, rate)]

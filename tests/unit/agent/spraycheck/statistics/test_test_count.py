@@ -47,11 +47,10 @@ def as_retired(rng: np.random.Generator, stray: float) -> tuple[Counts, Counts]:
 def sums_flagged(sent: Counts, lost: Counts, end: int, order: NDArray[np.int64], asked: Asked) -> Flags:
     """Whether a link of a leaf is flagged by the sums after each flow that ends in this order, `(runs,)`."""
     leaf_of = np.array([flow[end] for flow in FLOWS])[order]
-    sent, lost = (np.take_along_axis(each, order[..., None], 1) for each in (sent, lost))
-    found = np.zeros(len(sent), np.bool_)
-    for leaf in range(8):
-        mine = (leaf_of == leaf)[..., None]
-        found |= flagged(np.cumsum(sent * mine, 1), np.cumsum(lost * mine, 1), asked).any(axis=(1, 2))
+    of_leaf = np.take_along_axis(order, np.argsort(leaf_of, axis=1, kind="stable"), 1)  # two flows per leaf, in order
+    pairs = (np.take_along_axis(each, of_leaf[..., None], 1).reshape(-1, 8, 2, SPINES) for each in (sent, lost))
+    sent, lost = (each.cumsum(2).reshape(len(order), -1, SPINES) for each in pairs)
+    found: Flags = flagged(sent, lost, asked).any(axis=(1, 2))
     return found
 
 
