@@ -33,12 +33,15 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     folder = tmp_path_factory.mktemp("runs")
     (folder / "mixed.yaml").write_text(SCENARIO)
     with own_lab(folder) as lab:
-        lab("up", "--engine", "scapy:h0", "--planes", "2", "--leaves", "3", "--spines", "2", "--workers", "2")
+        lab("up", "--engine", "scapy:h0", "--planes", "2", "--leaves", "3", "--spines", "2", "--workers", "per-host")
         yield lab
 
 
 def test_a_scapy_host_and_a_ring_host_write_to_each_other_over_a_link_that_drops(lab: Lab):
-    assert lab.json("inspect")["scapy_hosts"] == [0]
+    inspected = lab.json("inspect")
+    assert inspected["scapy_hosts"] == [0]
+    nodes = [each["node"] for each in inspected["children"] if each["name"].startswith("worker")]
+    assert nodes == ["h0", "h1", "h2"], "a process per host, of either engine"
     summary = trusted(lab, "run", "--attach", str(lab.runs / "mixed.yaml"))
     assert summary["outcome"] == "pass"
     assert [each["link"] for each in summary["detected"]["named"]] == [BAD]
