@@ -1,4 +1,4 @@
-"""Defines one command per module; commands only parse, call and print."""
+"""Defines the commands; commands only parse, call and print."""
 
 import os
 import signal

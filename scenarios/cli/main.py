@@ -21,31 +21,31 @@ from scenarios.interrupts import interrupts_raise
 from testbed.version import VERSION
 
 _COMMANDS = {
-    "up": "lab.up",
+    "up": "lab.lifecycle",
     "run": "runs.run",
     "inspect": "lab.inspect",
     "check": "lab.check",
-    "exec": "lab.exec_",
-    "scapy": "packets.scapy_",
-    "sniff": "packets.sniff",
+    "exec": "lab.node_programs",
+    "scapy": "lab.node_programs:scapy_command",
+    "sniff": "lab.sniff",
     "fault": "lab.fault",
     "capture": "lab.capture",
     "deny": "lab.deny",
     "detect": "runs.detect",
     "watch": "lab.watch",
-    "show": "runs.show",
+    "show": "runs.report:show_command",
     "report": "runs.report",
     "compare": "runs.compare",
     "study": "runs.study",
     "pcap": "runs.pcap",
     "perf": "perf.writes",
     "validate": "runs.validate",
-    "doctor": "lab.doctor",
-    "down": "lab.down",
-    "destroy": "lab.down",
+    "doctor": "lab.check:doctor_command",
+    "down": "lab.lifecycle:down_command",
+    "destroy": "lab.lifecycle:down_command",
     "completion": "completion",
 }
-"""Module of each command below this folder, imported when it is used; its function is `command`."""
+"""Module of each command below this folder, imported when it is used, and its function if that is not `command`."""
 
 
 _COMPLETES = "_SPRAYLAB_COMPLETE"
@@ -63,7 +63,8 @@ class Cli(CommandGroup):
         """Import a command's module."""
         if cmd_name not in _COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"scenarios.cli.{_COMMANDS[cmd_name]}").command
+        module, _, function = _COMMANDS[cmd_name].partition(":")
+        command: click.Command = getattr(importlib.import_module(f"scenarios.cli.{module}"), function or "command")
         return command
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
@@ -94,7 +95,7 @@ class Cli(CommandGroup):
         """Run as a program."""
         _open_standard_files()
         if _COMPLETES in os.environ:
-            from scenarios.cli.bash_completion import BashComplete
+            from scenarios.cli.completion import BashComplete
 
             add_completion_class(BashComplete)
         with interrupts_raise():
@@ -111,7 +112,7 @@ def _told_in_one_line() -> Iterator[None]:
 
         _end("interrupted", ExitCode.INTERRUPTED)
     except click.ClickException as error:  # click says it, with how the command is used
-        from scenarios.cli.printable import printable_message
+        from scenarios.cli.output import printable_message
 
         vars(error)["message"] = printable_message(error.message)
         with suppress(OSError):
@@ -133,7 +134,7 @@ def _told_in_one_line() -> Iterator[None]:
 def _end(line: str | None, code: int) -> NoReturn:
     with suppress(OSError):
         if line is not None:
-            from scenarios.cli.printable import printable_message
+            from scenarios.cli.output import printable_message
 
             click.echo(printable_message(f"spraylab: {line}{_of_current_folder(line, code)}"), err=True)
     _leave(code)

@@ -1,12 +1,16 @@
 """Prints results on stdout, as text or one JSON document, and progress on stderr.
 
-Colour appears only on a terminal.
+Colour appears only on a terminal. Control characters in any text are escaped, so that no name moves the cursor or
+begins a new line.
 """
 
 import json
 import os
+import re
+import shutil
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -14,10 +18,59 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from scenarios.cli.printable import printable, printable_message
+from results.numbers_text import count_text
+from results.summary import size_text
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+
+_UNPRINTABLE = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Characters that move a terminal's cursor, ring, colour, end a line or turn its direction, and bytes that are not
+UTF-8.
+
+C0 and C1 controls but tab and line feed (ECMA-48), line and paragraph separators, marks of direction (Unicode UAX 9).
+"""
+
+_LAYOUT = re.compile(r"[\t\n]")
+"""Characters that our own text has between lines and columns, and a name must not contain."""
+
+
+def printable(text: str) -> str:
+    """Return the text with `\x1b` in place of an escape; tabs and line feeds are ours and stay."""
+    return _UNPRINTABLE.sub(_escaped, text)
+
+
+def printable_name(name: str) -> str:
+    """Return a name on one line: also with `\x0a` in place of a line feed."""
+    return _LAYOUT.sub(_escaped, printable(name))
+
+
+def printable_message(text: str) -> str:
+    """Return a message with all words of the command line, and the current folder, on one line each."""
+    for name in _names_of_more_lines():
+        text = text.replace(name, printable_name(name))
+    return printable(text)
+
+
+def _names_of_more_lines() -> Iterator[str]:
+    """Yield words of the command line as messages have them: whole, after `=`, and as a path; and the current
+    folder.
+    """
+    words = sys.argv[1:]
+    with suppress(OSError):
+        words = [*words, os.getcwd()]
+    for word in words:
+        for name in dict.fromkeys((word, os.path.normpath(word), word.partition("=")[2], os.path.basename(word))):
+            if name.strip() and _LAYOUT.search(name):
+                yield name
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if 0xDC80 <= code <= 0xDCFF:  # a byte of a name that is no UTF-8 (PEP 383)
+        code -= 0xDC00
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def echo_aside(text: str) -> None:
@@ -122,3 +175,104 @@ class Output:
             markup=False,
             emoji=False,
         )
+
+
+def draw_aside(draw: Callable[[], object], what: str, later: str) -> None:
+    """Draw `what`; on an error, print why and `later`: what is complete, and how to draw it again.
+
+    Raises only KeyboardInterrupt.
+    """
+    try:
+        draw()
+    except KeyboardInterrupt:
+        echo_aside(f"spraylab: interrupted while drawing the {what}: {later}")
+        raise
+    except OSError as error:
+        why = f"{error.filename}: {error.strerror}" if error.filename is not None else str(error)
+        echo_aside(f"spraylab: no {what}: {why}; {later}")
+    except Exception as error:  # of whatever kind: a fault in a figure is none of the result
+        echo_aside(f"spraylab: no {what}: {type(error).__name__}: {error}; {later}")
+
+
+PROGRESS_EVERY_S = 2.0
+"""Seconds between lines in a log; a terminal is redrawn more often."""
+
+LEAST_SHARE = 0.05
+"""Share of the traffic before the time left is estimated (our choice)."""
+
+
+class Listener:
+    """Shows on stderr how a run proceeds: traffic and verdicts; on a terminal also each stage while it lasts."""
+
+    def __init__(self, output: Output) -> None:
+        self._output = output
+        self._redraw = sys.stderr.isatty() and not output.quiet
+        self._last = 0.0
+        self._began: float | None = None
+        """Approximate time when the first packet was acknowledged."""
+        self._complete = False
+        """Whether the last byte was acknowledged; the writes may complete later."""
+        self._passing = False
+        """Whether a line is shown that the next one replaces."""
+
+    def stage(self, name: str) -> None:
+        """Report that a stage begins."""
+        self._last = time.monotonic()
+        if self._redraw and not self._output.verbose:
+            self._draw(f"{name} ...")
+            return
+        self._erase()
+        self._output.detail(name)
+
+    def note(self, text: str) -> None:
+        """Print a remark."""
+        self._erase()
+        self._output.say(text)
+
+    def waiting(self, text: str) -> None:
+        """Report a wait; the first line appears only after a while."""
+        now = time.monotonic()
+        if self._redraw:
+            self._draw(text)
+        elif now - self._last >= PROGRESS_EVERY_S:
+            self._last = now
+            self._output.say(text)
+
+    def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
+        """Report the progress of traffic."""
+        now = time.monotonic()
+        if self._began is None:
+            self._began = now
+        ended = done_bytes >= all_bytes
+        if self._complete or (not self._redraw and now - self._last < PROGRESS_EVERY_S and not ended):
+            return
+        self._complete = ended
+        self._last = now
+        share = done_bytes / all_bytes if all_bytes else 0.0
+        left = "" if ended else _left_text(share, now - self._began)
+        text = f"traffic: {share:4.0%} of {size_text(all_bytes)}, {count_text(resent, 'packet')} resent{left}"
+        if self._redraw and not ended:
+            self._draw(text)
+        else:
+            self.note(text)
+
+    def done(self) -> None:
+        """End the progress display."""
+        self._erase()
+
+    def _draw(self, text: str) -> None:
+        width = shutil.get_terminal_size().columns - 1
+        click.echo(f"\r{text[:width]}\x1b[K", err=True, nl=False)
+        self._passing = True
+
+    def _erase(self) -> None:
+        if self._passing:
+            click.echo("\r\x1b[K", err=True, nl=False)
+            self._passing = False
+
+
+def _left_text(share: float, seconds: float) -> str:
+    """Estimate the time left at the rate so far; empty while that is uncertain."""
+    if share < LEAST_SHARE:
+        return ""
+    return f", about {seconds * (1 - share) / share:.0f} s left"

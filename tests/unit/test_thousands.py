@@ -22,9 +22,9 @@ from results.report.run_data import RunData, read_run
 from results.report.style import Drawn
 from results.study.tables import write_csv
 from results.summary import CaptureResult, Summary, summary_json, summary_text
-from scenarios.cli.lab import inspect_host
+from scenarios.cli.lab import inspect
 from scenarios.cli.lab.capture import print_captures
-from scenarios.cli.lab.fault_table import fault_rows
+from scenarios.cli.lab.fault import fault_rows
 from scenarios.cli.output import Output
 from scenarios.cli.runs import detect, study
 from scenarios.lab.protocol import CaptureState
@@ -32,8 +32,8 @@ from scenarios.watch.frame import frame, whole_frame
 from tests.support.run_folder import write_run
 from tests.unit.results.test_collective_rows import row as collective_row
 from tests.unit.scenarios.cli.test_detect import verdict
-from tests.unit.scenarios.cli.test_fault_table import STATE
-from tests.unit.scenarios.cli.test_inspect_host import EV, FABRIC, LABDIR, QP
+from tests.unit.scenarios.cli.test_fault import STATE
+from tests.unit.scenarios.cli.test_inspect import EV, FABRIC, LABDIR, QP
 from tests.unit.scenarios.watch_readings import large_view
 
 LARGE = 1_234_567
@@ -83,9 +83,9 @@ def seen(html: str) -> str:
 def told_by_commands(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     large = {name: enlarged(row) | {"host": 1, "plane": 0, "spine": 1, "peer": 0, "ev": 1} for name, row in
              (("evs", EV), ("qps", QP | {"cwnd_bytes": 1}))}  # fmt: skip
-    monkeypatch.setattr(inspect_host, "_ask", lambda *_: {name: [row] for name, row in large.items()})
-    inspect_host.show_evs(LABDIR, FABRIC, "h1", Output())
-    inspect_host.show_qps(LABDIR, FABRIC, "h1", Output())
+    monkeypatch.setattr(inspect, "_ask", lambda *_: {name: [row] for name, row in large.items()})
+    inspect.show_evs(LABDIR, FABRIC, "h1", Output())
+    inspect.show_qps(LABDIR, FABRIC, "h1", Output())
     captured = CaptureState("p0:leaf0-spine1", "p0-leaf0", "spine1", "x", "now", LARGE, LARGE, LARGE)
     print_captures(Output(), [captured])
     cell = dict.fromkeys(("mode", "spray", "expectation", "failure"), "x") | {"loss_policy": "off", "rate": 0.01}

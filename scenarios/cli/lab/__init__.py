@@ -1,1 +1,1 @@
-"""Defines the commands that build a lab, inspect it, break it and remove it."""
+"""Defines the commands for one lab: build it, inspect it, break it, look at its packets, remove it."""

@@ -11,10 +11,9 @@ from results.files.user_files import invoker
 from results.numbers_text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import links_like, of_lab, require_root, told
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.quantities import SIZE, Whole
+from scenarios.cli.parameters import SIZE, GivenPath, Whole
 from scenarios.errors import LabStateError
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir

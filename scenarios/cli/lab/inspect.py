@@ -1,21 +1,25 @@
 """Shows what is up, what is broken and what is recorded; for a host, its queue pairs: `spraylab inspect`."""
 
 from contextlib import suppress
+from typing import Any
 
 import click
 import msgspec
 
+from agent.host.control import requests as ask
 from agent.host.control.requests import Counters
 from results.numbers_text import count_text
 from results.records.rejected import Rejected, reason_text, rejected_rows
-from scenarios.cli.lab.fault_table import COLUMNS, fault_rows
-from scenarios.cli.lab.inspect_host import show_evs, show_qps
+from scenarios.cli.lab.fault import COLUMNS, fault_rows
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError, WorkerFailedError
 from scenarios.lab.client import WORKER_LOOK_S, Owner, Worker, not_up
-from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.lab_dir import LabDir, read_state
 from scenarios.lab.protocol import RUNNING, LabStatus, Status
+from testbed.model.fabric import Fabric
+from testbed.model.ids import NodeId, Role
+from testbed.model.names import parse_node
 
 
 @click.command("inspect")
@@ -115,3 +119,78 @@ def _names(labdir: LabDir, output: Output, nodes: bool, links: bool) -> None:
 def show_faults(output: Output, status: LabStatus) -> None:
     """Describe the faults in force, in short."""
     output.table(COLUMNS, fault_rows(status.faults, each=False), "no faults")
+
+
+Row = dict[str, Any]
+
+_EV_COUNTS = ("tx_first", "tx_rtx", "acked", "lost", "timed_out", "trimmed", "probes")
+_QP_COUNTS = ("packets_tx", "packets_rtx", "lost", "timeouts", "received_pkts", "duplicates", "completed_messages")
+
+
+def show_evs(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
+    """Show state and counters of every entropy value of every queue pair of a host."""
+    host = _host_named(name, fabric)
+    rows = [row for row in _ask(labdir, host, ask.Counters())["evs"] if row["host"] == host.index]
+    if output.as_json:
+        output.document(rows)
+        return
+    table = [
+        (
+            f"{row['qpn']:#x}",
+            f"{row['ev']:#010x}",
+            str(row["plane"]),
+            "-" if row["spine"] is None else str(row["spine"]),
+            row["state"],
+            "active" if row["active"] else "backup",
+            "yes" if row["reverse"] else "",
+            *(f"{row[count]:,}" for count in _EV_COUNTS),
+        )
+        for row in rows
+    ]
+    columns = ("qp", "EV", "PLANE", "SPINE", "state", "set", "reverse", *(name.upper() for name in _EV_COUNTS))
+    output.table(columns, table, f"{host} has no queue pairs")
+
+
+def show_qps(labdir: LabDir, fabric: Fabric, name: str, output: Output) -> None:
+    """Show state, windows, round trip and counters of every queue pair of a host."""
+    host = _host_named(name, fabric)
+    rows = [row for row in _ask(labdir, host, ask.Progress())["qps"] if row["host"] == host.index]
+    if output.as_json:
+        output.document(rows)
+        return
+    table = [
+        (
+            f"{row['qpn']:#x}",
+            str(NodeId.host(row["peer"])),
+            "-" if row["peer_qpn"] is None else f"{row['peer_qpn']:#x}",
+            row["state"],
+            f"{row['window_psns']:,}",
+            "off" if row["cwnd_bytes"] is None else f"{row['cwnd_bytes']:,}",
+            f"{row['rtt_ns'] / 1e6:,.3f} ms" if row["rtt_ns"] else "-",
+            f"{row['in_flight_pkts']:,}",
+            f"{row['backlog_pkts']:,}",
+            *(f"{row[count]:,}" for count in _QP_COUNTS),
+        )
+        for row in rows
+    ]
+    names = (name.upper().removeprefix("PACKETS_").removesuffix("_PKTS") for name in _QP_COUNTS)
+    columns = ("qp", "peer", "peer qp", "state", "WINDOW", "CWND_BYTES", "RTT", "IN_FLIGHT", "BACKLOG", *names)
+    output.table(columns, table, f"{host} has no queue pairs")
+
+
+def _host_named(name: str, fabric: Fabric) -> NodeId:
+    """Return the host's number. Raises `UnknownNameError`, and `UsageError` for a switch."""
+    node = parse_node(name, fabric)
+    if node.role is not Role.HOST:
+        raise UsageError(f"{node} is a switch; queue pairs are on hosts, such as h0")
+    return node
+
+
+def _ask(labdir: LabDir, host: NodeId, request: ask.Request) -> Row:
+    from scenarios.lab.start.deploy import worker_of
+
+    state = read_state(labdir)
+    if state is None:
+        raise LabStateError(not_up(labdir))
+    with Worker(labdir.worker_socket(worker_of(host.index, state.workers)), WORKER_LOOK_S) as worker:
+        return worker.ask(request)

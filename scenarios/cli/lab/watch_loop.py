@@ -3,9 +3,12 @@
 import logging
 import os
 import select
+import sys
+import termios
 import time
+import tty
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from threading import Event, Thread
 
@@ -13,12 +16,33 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from scenarios.cli.keys import keys_pressed, read_keys
 from scenarios.cli.output import Output
 from scenarios.watch.frame import STALE_S, frame, whole_frame
 from scenarios.watch.read import LabReader
 from scenarios.watch.tally import Tally
 from scenarios.watch.view import View
+
+
+@contextmanager
+def keys_pressed() -> Iterator[int | None]:
+    """Return a file descriptor that yields each key as it is pressed; None when stdin is not a terminal."""
+    if not sys.stdin.isatty():
+        yield None
+        return
+    fd = sys.stdin.fileno()
+    before = termios.tcgetattr(fd)
+    try:
+        tty.setcbreak(fd)  # Ctrl-C stays a signal
+        yield fd
+    finally:
+        with suppress(termios.error):  # the terminal is gone
+            termios.tcsetattr(fd, termios.TCSADRAIN, before)
+
+
+def read_keys(fd: int) -> str:
+    """Return the keys that were pressed; empty when the terminal is gone."""
+    return os.read(fd, 64).decode(errors="replace")
+
 
 EVERY_S = 1.0
 """Time between two readings; a person reads no faster (our choice)."""

@@ -11,6 +11,7 @@ from results.numbers_text import count_text
 from results.records.collective_rows import HEADER, end_lines, row_line
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
+from scenarios.cli.parameters import SIZE, Whole
 from scenarios.cli.perf.session import (
     ITERATIONS,
     WARMUP,
@@ -21,7 +22,6 @@ from scenarios.cli.perf.session import (
     under_test,
     verdict_of,
 )
-from scenarios.cli.quantities import SIZE, Whole
 from scenarios.errors import UsageError
 from scenarios.file.collective_plan import PATTERN_OF, Group, groups_of
 from scenarios.lab.lab_dir import LabDir

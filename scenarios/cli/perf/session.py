@@ -1,4 +1,6 @@
-"""Provides what all performance tests share: exclusive use of the lab, rows as they come, an exit code."""
+"""Provides what all performance tests share: exclusive use of the lab, rows as they come, conditions that worsen the
+numbers, an exit code.
+"""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -9,12 +11,15 @@ import click
 from agent.host.control.requests import QpSettings
 from results.numbers_text import count_text
 from scenarios.cli.exit_codes import ExitCode
+from scenarios.cli.lab.fault import fault_rows, planned_rows
 from scenarios.cli.options import Command
 from scenarios.cli.output import Output, echo_aside
-from scenarios.cli.quantities import Whole
+from scenarios.cli.parameters import Whole
 from scenarios.errors import UsageError
 from scenarios.interrupts import interrupts_raise, undoing
+from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.protocol import Denials, DenyShow, Faults, FaultShow
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role, those_there_are
 from testbed.model.names import parse_node
@@ -23,6 +28,7 @@ if TYPE_CHECKING:
     from scenarios.file.transport import Transport
     from scenarios.run.order import LabInUse
     from scenarios.workload.jobs import PerfCounts
+
 
 PMTUS = ("256", "512", "1024", "2048", "4096")
 
@@ -94,11 +100,9 @@ def print_rows(
 ) -> "tuple[list[R], PerfCounts]":
     """Print rows as they come, as a table with its header and footer, or as JSON Lines.
 
-    Returns what was printed, and what the lab's engines spent meanwhile. Faults and denials are printed above a table
-    (with
-    JSON on stderr), and again below if others are in force at the end.
+    Returns what was printed, and what the lab's engines spent meanwhile. Faults and denials are printed above a
+    table (with JSON on stderr), and again below if others are in force at the end.
     """
-    from scenarios.cli.perf.conditions import hindrances
     from scenarios.workload.jobs import perf_counts
 
     printed: list[R] = []
@@ -132,9 +136,45 @@ def _aside(lines: Iterable[str]) -> None:
 
 def verdict_of(wrong: int, spent: "PerfCounts") -> ExitCode:
     """Return the exit code of a test."""
-    from scenarios.cli.perf.conditions import overload
 
     if reason := overload(spent):
         echo_aside(f"spraylab: OVERLOADED: {reason}")
         return ExitCode.OVERLOADED
     return ExitCode.CHECK_FAILED if wrong else ExitCode.OK
+
+
+def hindrances(owner: Owner) -> tuple[str, ...]:
+    """List faults in force, those that timelines will set or clear, and denied links, a line each; many equal ones
+    in one.
+    """
+    faults = owner.ask(FaultShow(), Faults)
+    return (*_fault_lines(faults), *_denial_lines(owner.ask(DenyShow(), Denials)))
+
+
+def _fault_lines(faults: Faults) -> Iterator[str]:
+    for link, asked, held, _, _, _, by, _ in fault_rows(faults.faults, each=False):
+        what = asked if held == asked else f"{asked} (the kernel holds: {held})"
+        yield f"fault in force: {link} {what}, set by {by}"
+    for link, asked, act, _, by in planned_rows(faults.planned, each=False):
+        yield f"fault to come: a timeline will {act} {asked} on {link}, set by {by} (`spraylab fault show` says when)"
+
+
+def _denial_lines(denials: Denials) -> Iterator[str]:
+    if links := [each.link for each in denials.denials]:
+        more = f" and {len(links) - 1:,} more" if len(links) > 1 else ""
+        yield f"denied to all queue pairs: {links[0]}{more} (`spraylab deny show`)"
+
+
+def overload(spent: "PerfCounts") -> str:
+    """State why the numbers of a test mean little, if this machine did not keep up; empty if it did.
+
+    Everything that such a test measures is a time, so what is a warning of a run's counts is enough here.
+    """
+    from scenarios.run.judge.expect import BUSY_SHARE, QUIET_SHARE
+
+    reasons = []
+    if spent.lost_here > spent.packets * QUIET_SHARE:
+        reasons.append(f"this machine itself lost {spent.lost_here:,} of {count_text(spent.packets, 'packet')}")
+    if spent.wait_share >= BUSY_SHARE:
+        reasons.append(f"engines waited {spent.wait_share:.0%} of their time for a core: the times are unreliable")
+    return "; ".join(reasons)

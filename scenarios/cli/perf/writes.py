@@ -1,5 +1,6 @@
 """Measures how fast hosts of the lab that is up write to each other, in perftest's tables: `spraylab perf`."""
 
+import time
 from collections.abc import Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Literal
@@ -8,10 +9,12 @@ import click
 
 from results.numbers_text import count_text
 from results.records.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
+from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
+from scenarios.cli.parameters import SIZE, Real, Whole
 from scenarios.cli.perf.collectives import add_collectives
 from scenarios.cli.perf.session import (
     ITERATIONS,
@@ -23,7 +26,6 @@ from scenarios.cli.perf.session import (
     under_test,
     verdict_of,
 )
-from scenarios.cli.quantities import SIZE, Real, Whole
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
 
@@ -143,7 +145,6 @@ def _order(test: Literal["write-bw", "write-lat"], lab: "LabInUse", given: dict[
 def _printed(
     output: Output, test: "WriteTest", lab: "LabInUse", undo: ExitStack
 ) -> "tuple[list[WriteRow], PerfCounts]":
-    from scenarios.cli.perf.progress import Progress
     from scenarios.workload.perf_writes import write_rows
 
     ways = "both ways" if test.both else "one way"
@@ -153,3 +154,42 @@ def _printed(
     )
     rows: Iterable[WriteRow] = write_rows(lab.workers, test, undo, moved_to=Progress(output, test).moved_to)
     return print_rows(output, lab, test.config, head, write_header(test.test), rows, write_line, cost_line)
+
+
+EVERY_S = 2.0
+"""Least time between lines, as for progress of runs."""
+
+
+class Progress:
+    """Progress of one test, row by row."""
+
+    def __init__(self, output: Output, test: "WriteTest") -> None:
+        self._output = output
+        self._test = test
+        self._size = 0
+        self._first = (0.0, 0)
+        """Time when the row was first read, and the bytes that were acknowledged by then."""
+        self._last_s = 0.0
+
+    def moved_to(self, size: int, acked_bytes: int) -> None:
+        """Report the acknowledged share of the row of `size`, and the estimated time left at the rate so far."""
+        now_s = time.monotonic()
+        if size != self._size:
+            self._size, self._first, self._last_s = size, (now_s, acked_bytes), now_s
+        volume = self._test.volume_of(size)
+        if volume is None or now_s - self._last_s < EVERY_S:
+            return
+        self._last_s = now_s
+        first_s, first_bytes = self._first
+        left = ""
+        if acked_bytes > first_bytes:
+            rest_s = (volume - acked_bytes) * (now_s - first_s) / (acked_bytes - first_bytes)
+            left = f", about {_time_text(max(0.0, rest_s))} left"
+        share = min(1.0, acked_bytes / volume)
+        self._output.say(f"{self._test.test} of {size_text(size)}: {share:.0%} of {size_text(volume)}{left}")
+
+
+def _time_text(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.0f} h"

@@ -1,1 +1,1 @@
-"""Commands that make runs and show what came of them."""
+"""Defines the commands that make runs and show their results."""

@@ -10,10 +10,10 @@ import click
 from results.errors import RunFolderError
 from results.files.run_dir import RunDir
 from results.files.user_files import write_file
-from scenarios.cli.given_path import GivenPath
+from scenarios.cli.parameters import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
-from scenarios.cli.printable import printable_name
+from scenarios.cli.output import printable_name
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
 from scenarios.own_files import holding, require_own, resolved_folder

@@ -9,8 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from results.files.run_dir import LATEST, RunDir
-from scenarios.cli.given_path import GivenPath
-from scenarios.cli.printable import printable_name
+from scenarios.cli.parameters import GivenPath
+from scenarios.cli.output import printable_name
 from scenarios.errors import UsageError
 from scenarios.file.scenario_files import is_folder, require_a_name
 

@@ -8,7 +8,7 @@ from results.numbers_text import count_text
 from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.given_path import GivenPath
+from scenarios.cli.parameters import GivenPath
 from scenarios.cli.options import told
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.runs.folders import find_run, runs_like, runs_option

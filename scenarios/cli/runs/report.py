@@ -1,4 +1,4 @@
-"""Writes a run's report as one HTML page: `spraylab report`."""
+"""Shows the result of a run, in the terminal or as one HTML page: `spraylab show` and `report`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +10,15 @@ from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.own_files import holding, require_no_link, require_own, starting
+from pathlib import Path
+import click
+from results.errors import RunFolderError
+from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
+from results.summary import Summary, summary_text
+from scenarios.cli.options import told
+from scenarios.cli.output import Output
+from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
+
 
 MARK = "Written by <code>spraylab report</code>"
 """Text that every page of this command contains."""
@@ -50,3 +59,21 @@ def _require_own(run: RunDir, figures: Sequence[str]) -> None:
     for name in figures if run.figures.is_dir() else ():
         for ending, starts in _STARTS.items():
             require_own(run.figures / f"{name}{ending}", f"{ending[1:].upper()}", starting(*starts), away)
+
+
+@click.command("show")
+@click.argument("run", required=False, shell_complete=runs_like)
+@runs_option
+@told
+def show_command(output: Output, run: str | None, runs: Path) -> None:
+    """Print the summary of RUN (default the latest), as `run` did."""
+    path = require_run(find_run(run, runs)).summary
+    try:
+        text = read_limited(path, MOST_DOCUMENT_BYTES)
+    except FileNotFoundError as error:
+        raise RunFolderError(f"{path.parent} has no summary.json: the run did not finish") from error
+    summary = Decoder[Summary](Summary).value(text, str(path))
+    if output.as_json:
+        output.json(text.decode())
+    else:
+        output.text(summary_text(summary))

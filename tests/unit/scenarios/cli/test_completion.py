@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from click.shell_completion import ShellComplete
 
-from scenarios.cli.bash_completion import BashComplete, in_place_of, word_at_end
+from scenarios.cli.completion import BashComplete, in_place_of, word_at_end
 from scenarios.cli.lab import fault
 from scenarios.cli.main import main
 from scenarios.cli.runs import folders as runs

@@ -25,7 +25,7 @@ found = printed.getvalue().splitlines()
 
 COMPLETE = """
 from scenarios.cli import options
-from scenarios.cli.bash_completion import BashComplete
+from scenarios.cli.completion import BashComplete
 from scenarios.lab.lab_dir import LabState
 from scenarios.lab.processes import ProcessId
 up = LabState("lab", ProcessId(1, 1), "", 1, 2, 2, 1, False, 9000, 1, ())

@@ -12,7 +12,7 @@ from results.records.perf_rows import Cost, LatencyRow
 from scenarios.cli.main import main
 from scenarios.cli.output import Output
 from scenarios.cli.perf import collectives as perf_collectives
-from scenarios.cli.perf import progress as perf_progress
+from scenarios.cli.perf import writes
 from scenarios.cli.perf import writes as perf
 from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned, Faults, FaultShow, FaultState
 from scenarios.lab.start import capacity
@@ -87,9 +87,9 @@ def test_a_long_test_says_how_far_it_is_and_a_short_one_nothing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     now = [100.0]
-    monkeypatch.setattr(perf_progress.time, "monotonic", lambda: now[-1])
+    monkeypatch.setattr(writes.time, "monotonic", lambda: now[-1])
     long = WriteTest("write-bw", (0, 1), (3 << 30,), None, None, 1, qp_settings(pmtu=4096, window_pkts=256))
-    progress = perf_progress.Progress(Output(), long)
+    progress = writes.Progress(Output(), long)
     for second in range(6):
         now.append(100.0 + second)
         progress.moved_to(3 << 30, second * (100 << 20))

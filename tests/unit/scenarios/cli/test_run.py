@@ -10,9 +10,8 @@ from click.testing import CliRunner
 from results.files.run_dir import RunDir
 from results.summary import Summary, summary_text
 from scenarios.cli.main import main
-from scenarios.cli.output import Output
+from scenarios.cli.output import Listener, Output
 from scenarios.cli.runs import run
-from scenarios.cli.runs.run import Listener
 from scenarios.errors import InterruptedRunError
 from scenarios.run.unwritten import FolderIncompleteError
 from tests.support.run_folder import LINK, summary_of, write_run

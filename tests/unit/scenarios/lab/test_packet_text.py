@@ -11,7 +11,7 @@ from agent.wire.array.template import FlowEnds
 from agent.wire.ev import EvCodec
 from agent.wire.layers import AETH, BTH, CC_STATE, EETH, ERTH, METH, NETH, RETH, SETH, TSETH, ImmDt, PortMask
 from agent.wire.scapy.build import stacked, tunnel
-from scenarios.cli.packets.sniff import command, ended_text
+from scenarios.cli.lab.sniff import command, ended_text
 from scenarios.errors import UsageError
 from scenarios.lab.packets.packet_text import WORDS, Filter, PacketWords, line_of
 from scenarios.lab.start.deploy import host_settings

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.cli.output import Output
+from scenarios.cli.output import Listener, Output
 from scenarios.cli.perf.session import under_test
-from scenarios.cli.runs.run import Listener
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of

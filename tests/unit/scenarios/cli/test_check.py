@@ -5,7 +5,7 @@ import pwd
 
 import pytest
 
-from scenarios.cli.lab.doctor import who
+from scenarios.cli.lab.check import who
 
 ME, NOBODY = pwd.getpwuid(os.geteuid()).pw_name, pwd.getpwnam("nobody")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from agent.host.control import requests as ask
-from scenarios.cli.lab import inspect_host
+from scenarios.cli.lab import inspect
 from scenarios.cli.output import Output
 from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
@@ -32,11 +32,11 @@ def worker(monkeypatch: pytest.MonkeyPatch) -> None:
         other = {"host": 0}
         return {"evs": [EV, EV | other]} if isinstance(request, ask.Counters) else {"qps": [QP, QP | other]}
 
-    monkeypatch.setattr(inspect_host, "_ask", answer)
+    monkeypatch.setattr(inspect, "_ask", answer)
 
 
 def test_evs_are_a_table_of_the_hosts_own(capsys: pytest.CaptureFixture[str]) -> None:
-    inspect_host.show_evs(LABDIR, FABRIC, "h1", Output())
+    inspect.show_evs(LABDIR, FABRIC, "h1", Output())
     head, row = capsys.readouterr().out.splitlines()
     names = "qp ev plane spine state set reverse tx_first tx_rtx acked lost timed_out trimmed probes"
     assert " ".join(head.split()) == names
@@ -44,23 +44,23 @@ def test_evs_are_a_table_of_the_hosts_own(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_qps_are_a_table_of_the_hosts_own(capsys: pytest.CaptureFixture[str]) -> None:
-    inspect_host.show_qps(LABDIR, FABRIC, "h1", Output())
+    inspect.show_qps(LABDIR, FABRIC, "h1", Output())
     head, row = capsys.readouterr().out.splitlines()
     assert " ".join(head.split()).startswith("qp peer peer qp state window cwnd_bytes rtt in_flight backlog")
     assert row.split()[:10] == ["0x1001", "h0", "0x3", "RTS", "256", "off", "1.250", "ms", "40", "8"]
 
 
-@pytest.mark.parametrize(("show", "row"), [(inspect_host.show_evs, EV), (inspect_host.show_qps, QP)])
+@pytest.mark.parametrize(("show", "row"), [(inspect.show_evs, EV), (inspect.show_qps, QP)])
 def test_json_is_what_the_worker_tells(show: Any, row: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
     show(LABDIR, FABRIC, "h1", Output(as_json=True))
     assert json.loads(capsys.readouterr().out) == [row]
 
 
 def test_a_host_without_queue_pairs_is_said_to_have_none(capsys: pytest.CaptureFixture[str]) -> None:
-    inspect_host.show_evs(LABDIR, Fabric.of(FabricSpec(1, 4, 2)), "h3", Output())
+    inspect.show_evs(LABDIR, Fabric.of(FabricSpec(1, 4, 2)), "h3", Output())
     assert capsys.readouterr().out == "h3 has no queue pairs\n"
 
 
 def test_switches_have_no_queue_pairs() -> None:
     with pytest.raises(UsageError, match="p0-leaf1 is a switch"):
-        inspect_host.show_qps(LABDIR, FABRIC, "p0-leaf1", Output())
+        inspect.show_qps(LABDIR, FABRIC, "p0-leaf1", Output())

@@ -3,7 +3,7 @@
 import click
 import pytest
 
-from scenarios.cli.engine_option import EngineWanted, _engine
+from scenarios.cli.parameters import EngineWanted, _engine
 from scenarios.errors import ScenarioRefusedError, UsageError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of

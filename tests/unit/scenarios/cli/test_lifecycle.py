@@ -8,7 +8,7 @@ from threading import Thread
 import msgspec
 import pytest
 
-from scenarios.cli.lab.down import end_captures
+from scenarios.cli.lab.lifecycle import end_captures
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Captures, CaptureState, CaptureStop, LabStatus, Request, Status

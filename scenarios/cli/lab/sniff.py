@@ -10,10 +10,9 @@ from results.captures.pcapng_reader import SECTION
 from results.captures.pcapng_writer import PcapngWriter
 from results.files.user_files import replacing
 from results.numbers_text import count_text
-from scenarios.cli.given_path import GivenPath
 from scenarios.cli.options import of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
-from scenarios.cli.quantities import Whole
+from scenarios.cli.parameters import GivenPath, Whole
 from scenarios.errors import LabStateError
 from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
@@ -64,7 +63,7 @@ def command(
         raise LabStateError(not_up(labdir))
     ways = ways_of(place, state.fabric())
     leave_home()
-    from scenarios.cli.packets.sniff_loop import Sniffing
+    from scenarios.cli.lab.sniff_loop import Sniffing
 
     with ExitStack() as held:
         writer = None if target is None else PcapngWriter(held.enter_context(replacing(target)))

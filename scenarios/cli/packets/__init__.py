@@ -1,1 +1,0 @@
-"""Defines commands that show packets or build them by hand, with Scapy."""
