@@ -25,7 +25,7 @@ from agent.core.completion import WritesDone as WritesDone
 from agent.core.events import QpState as QpState
 from agent.host.control import requests as ask
 from agent.host.control.profile_requests import CreateProfile
-from agent.host.memory.shared import map_shared
+from agent.host.memory import map_shared
 from scenarios.errors import EnvironmentLackingError, RunStalledError, ScenariosError, UsageError
 from scenarios.ev_profiles import EvProfile as EvProfile
 from scenarios.file.qp_settings import qp_settings_of

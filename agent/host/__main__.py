@@ -12,16 +12,14 @@ import sys
 from pathlib import Path
 from time import monotonic_ns
 
-from agent.base.parent_death import signal_at_death_of
+from agent.base.system_calls import signal_at_death_of
 from agent.host.control.commands import Commands
-from agent.host.control.leases import Leases
-from agent.host.control.server import ControlServer
+from agent.host.control.server import ControlServer, Leases
 from agent.host.errors import SettingsError
-from agent.host.loop import drive, settle
-from agent.host.opening import opened_engine
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import WorkerSettings, load_settings
+from agent.host.worker import drive, opened_engine, settle
 from agent.io.port import PortError
 from agent.io.service import Ending
 

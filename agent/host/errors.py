@@ -1,8 +1,9 @@
 """Errors of the host agent process.
 
-HostError     SettingsError    the settings file is wrong; `path` and `reason`     RequestError     a control request
-that cannot be served; becomes {"ok": false, "error": ...}     ProgramError     a program on a host cannot continue;
-becomes its result
+HostError
+├── SettingsError    the settings file is wrong; `path` and `reason`
+├── RequestError     a control request that cannot be served; becomes {"ok": false, "error": ...}
+└── ProgramError     a program on a host cannot continue; becomes its result
 """
 
 

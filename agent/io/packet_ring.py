@@ -16,7 +16,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.base.namespace import inside
+from agent.base.system_calls import inside
 from agent.io.port import REFUSALS, FrameBlock, FrameSpace, PortCounters, PortOpenError, has_carrier, newly_dropped
 from agent.wire.array.icrc import Runs
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scapy.arch.linux import L2Socket
 
-from agent.base.namespace import inside
+from agent.base.system_calls import inside
 from agent.io.codec import Codec
 from agent.io.port import REFUSALS, FrameBlock, FrameSpace, PortCounters, PortOpenError, has_carrier, newly_dropped
 from agent.wire.scapy import build, read

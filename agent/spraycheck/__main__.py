@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from agent.base.moment import now
-from agent.base.parent_death import signal_at_death_of
+from agent.base.system_calls import signal_at_death_of
 from agent.io.service import Ending
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import SprayCheckError

@@ -11,7 +11,7 @@ from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
 from agent.core.ev.profile import GenField, generated_evs
 from agent.core.settings import ranges_of
-from agent.host.queue_pairs.profiles import plane_over_spine
+from agent.host.queue_pairs.ev_profiles import plane_over_spine
 from agent.wire.constants import MPR_UNIT_PSNS
 from agent.wire.ev import EvCodec
 from results.numbers_text import count_text

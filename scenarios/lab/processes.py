@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from agent.base.parent_death import signal_at_death_of
+from agent.base.system_calls import signal_at_death_of
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.marks import MARK, mark_of, marked_environment

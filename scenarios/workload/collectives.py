@@ -5,8 +5,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 
 from agent.host.control import requests as ask
+from agent.host.control.program_requests import CollectiveOrder
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of
-from agent.host.programs.requests import CollectiveOrder
 from results.records.collective_rows import CollectiveRow, Times
 from results.records.perf_rows import Cost
 from scenarios.errors import ScenariosError, WorkerFailedError

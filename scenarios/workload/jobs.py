@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol, Self
 
 import msgspec
 
+from agent.host.control import program_requests as program
 from agent.host.control import requests as ask
-from agent.host.programs import requests as program
 from scenarios.errors import RunStalledError, WorkerFailedError
 from scenarios.lab.start.deploy import worker_of
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Literal
 
+from agent.host.control import program_requests as program
 from agent.host.control import requests as ask
-from agent.host.programs import requests as program
-from agent.host.programs.write_bw import buffer_bytes
+from agent.host.programs.perftest import buffer_bytes
 from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow
 from scenarios.errors import ScenariosError
 from scenarios.workload.jobs import Asked, Job, JobShape, PerfCounts, Report, look_later, perf_counts, wait_for

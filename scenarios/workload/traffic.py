@@ -113,7 +113,7 @@ class ReorderCounts(msgspec.Struct, frozen=True):
 
 
 class RejectedCount(msgspec.Struct, frozen=True):
-    """Packets that one host rejected for one reason (`agent.host.records.rejections`)."""
+    """Packets that one host rejected for one reason (`agent.host.records.counters`)."""
 
     host: int
     reason: str

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from agent.base import namespace
+from agent.base import system_calls
 from testbed.errors import KernelError
 
 NETNS_DIR = Path("/run/netns")
@@ -72,7 +72,7 @@ def inside(path: Path) -> Iterator[None]:
     """
     with ExitStack() as entered:
         try:
-            entered.enter_context(namespace.inside(path))
+            entered.enter_context(system_calls.inside(path))
         except FileNotFoundError:
             raise
         except OSError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.base.namespace import inside
+from agent.base.system_calls import inside
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.settings import WorkerSettings
 from agent.io.runtime import HostRuntime

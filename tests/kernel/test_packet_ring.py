@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.base.namespace import inside
+from agent.base.system_calls import inside
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.io.port import PortOpenError
 from tests.support.backlog import until_delivered

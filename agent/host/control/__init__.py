@@ -1,1 +1,1 @@
-"""The worker's control socket: requests, their execution, and leases of the clients."""
+"""The worker's control socket: requests as records, their execution, and leases of the clients."""

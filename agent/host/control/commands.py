@@ -15,17 +15,14 @@ from agent.core.memory import MemoryRegion
 from agent.host.control import requests
 from agent.host.control.profile_commands import ProfileCommands
 from agent.host.control.profile_requests import ProfileRequest
+from agent.host.control.program_commands import ProgramCommands
+from agent.host.control.program_requests import ProgramRequest
 from agent.host.errors import RequestError
-from agent.host.memory import payload
-from agent.host.memory.private import make_private
-from agent.host.memory.shared import SharedMemory, make_shared
-from agent.host.programs.programs import Programs, Sending
-from agent.host.programs.requests import ProgramRequest
-from agent.host.programs.serving import ProgramCommands
+from agent.host.memory import SharedMemory, compare_with_stream, fill_complement, fill_stream, make_private, make_shared
+from agent.host.programs.scheduler import Programs, Sending
 from agent.host.queue_pairs.wiring import Wiring
+from agent.host.records.counters import rejected_by, rejections, schedstat
 from agent.host.records.event_log import EventDetail, EventLog
-from agent.host.records.rejections import rejected_by, rejections
-from agent.host.records.schedstat import schedstat
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
 from agent.io.service import Ending
@@ -70,7 +67,7 @@ class Commands:
         runtime = self._host(request.host)
         key = self.wiring.next_key(runtime, request.bytes)
         data = _memory(request.bytes, make_private)
-        fill = payload.fill_stream if request.role == "source" else payload.fill_complement
+        fill = fill_stream if request.role == "source" else fill_complement
         fill(data, request.seed)
         region = MemoryRegion(*key, data)
         runtime.regions.register(region)
@@ -115,7 +112,7 @@ class Commands:
             raise RequestError("bytes and message_bytes must be at least 1")
         packets = packets_of(request.bytes, request.message_bytes, channel.qp.config.pmtu)
         if request.epoch is not None:
-            self.wiring.declarations.announce(runtime, channel, request.epoch, packets)
+            self.wiring.announcements.announce(runtime, channel, request.epoch, packets)
         messages = channel.qp.post_writes(
             region,
             request.offset,
@@ -202,7 +199,7 @@ class Commands:
     def verify(self, request: requests.Verify) -> Reply:
         """Compare a region with its expected contents."""
         region = self._host(request.host).regions.lookup(request.rkey)
-        verdict = payload.compare(region.data, request.seed)
+        verdict = compare_with_stream(region.data, request.seed)
         return {"bytes": verdict.bytes, "wrong": verdict.wrong, "first_wrong": verdict.first_wrong}
 
     def counters(self, _: requests.Counters) -> Reply:

@@ -8,7 +8,7 @@ from agent.core.config import QpConfig
 from agent.core.congestion.config import NsccConfig
 from agent.host.control.profile_requests import GenFieldSettings as GenFieldSettings
 from agent.host.control.profile_requests import ProfileRequest
-from agent.host.programs.requests import ProgramRequest
+from agent.host.control.program_requests import ProgramRequest
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):
@@ -35,7 +35,7 @@ class RegisterRegion(_Request, frozen=True, tag="register_region"):
 class ShareRegion(_Request, frozen=True, tag="share_region"):
     """Register memory on `host` that the requesting process can map, zeros at first: {rkey, va, pid, fd}.
 
-    See `agent.host.memory.shared.map_shared`.
+    See `agent.host.memory.map_shared`.
     """
 
     host: int

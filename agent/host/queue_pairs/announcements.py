@@ -39,7 +39,7 @@ class _OpenFlow:
     """(plane, frame) for each turn to come; None until all packets have left."""
 
 
-class Declarations:
+class Announcements:
     """Announces and closes the flows of one worker's hosts."""
 
     def __init__(self, spines: int, peers: dict[int, HostAddress], codec: EvCodec) -> None:

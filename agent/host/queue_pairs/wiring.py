@@ -21,11 +21,10 @@ from agent.core.ev.state import EvState
 from agent.core.qp import QueuePair
 from agent.host.control.requests import QpSettings
 from agent.host.errors import RequestError
-from agent.host.queue_pairs.announcements import Declarations
+from agent.host.queue_pairs.announcements import Announcements
 from agent.host.queue_pairs.controlled_profiles import ChannelUser, ControlledProfiles, HostProfile
-from agent.host.queue_pairs.denylist import Denylist
-from agent.host.queue_pairs.link_probes import LinkProbes
-from agent.host.queue_pairs.profiles import Paths
+from agent.host.queue_pairs.denied_links import Denylist, LinkProbes
+from agent.host.queue_pairs.ev_profiles import Paths
 from agent.host.settings import FabricSettings
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime
@@ -59,7 +58,7 @@ class Wiring:
     seed: int
     udp_port: int
     codec: EvCodec = field(default_factory=EvCodec)
-    declarations: Declarations = field(init=False)
+    announcements: Announcements = field(init=False)
     """Announcements of flows to leaves."""
     denylist: Denylist = field(init=False)
     """Links that no queue pair may use."""
@@ -76,7 +75,7 @@ class Wiring:
 
     def __post_init__(self) -> None:
         """Create what shares these peers and this codec."""
-        self.declarations = Declarations(self.fabric.spines, self.peers, self.codec)
+        self.announcements = Announcements(self.fabric.spines, self.peers, self.codec)
         self.denylist = Denylist(self.codec)
         self.probes = LinkProbes(self.codec, {host: address.leaf for host, address in self.peers.items()})
 
@@ -87,7 +86,7 @@ class Wiring:
 
     def turn(self, hosts: Collection[HostRuntime]) -> None:
         """Send due announcements and probes. Call this every control period."""
-        self.declarations.turn()
+        self.announcements.turn()
         self.probes.turn(hosts)
 
     def next_key(self, runtime: HostRuntime, size: int) -> tuple[int, int]:

@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 import msgspec
 
 from agent.core import events as core
-from agent.host.records.activity import Activity
-from agent.host.records.ev_fields import ev_text, path_of, paths_of
+from agent.host.records.activity import Activity, ev_text, path_of, paths_of
 from agent.io.runtime import HostRuntime, QpEvent
 from agent.wire.constants import NackReason
 from agent.wire.ranges import VERSION

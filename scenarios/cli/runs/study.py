@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 from click.shell_completion import CompletionItem
 
-from agent.base.parent_death import signal_at_death_of
+from agent.base.system_calls import signal_at_death_of
 from agent.core.ev.config import SprayPolicy
 from agent.spraycheck.expectation import Expectation
 from results.numbers_text import count_text, share_text
-from scenarios.cli.output import draw_aside
-from scenarios.cli.parameters import GivenPath
 from scenarios.cli.options import of_lab, require_root, told
-from scenarios.cli.output import Output
-from scenarios.cli.parameters import Whole
-from scenarios.cli.output import Listener
+from scenarios.cli.output import Listener, Output, draw_aside
+from scenarios.cli.parameters import GivenPath, Whole
 from scenarios.errors import UsageError
 from scenarios.file.scenario_files import study_names
 from scenarios.interrupts import interrupts_raise

@@ -22,7 +22,7 @@ import scapy.all as scapy  # noqa: E402 - it must not look for files of a user
 from scapy.main import interact  # noqa: E402
 
 from agent.host.control import requests as ask  # noqa: E402
-from agent.host.memory.shared import map_shared  # noqa: E402
+from agent.host.memory import map_shared  # noqa: E402
 from agent.io.runtime import by_hand_qpn  # noqa: E402
 from agent.wire import layers  # noqa: E402
 from agent.wire.array.template import FlowEnds, class_octet  # noqa: E402

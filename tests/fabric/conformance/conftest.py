@@ -10,8 +10,8 @@ import pytest
 
 from agent.host.control import requests as ask
 from agent.host.control.commands import Commands
-from agent.host.opening import opened_engine
 from agent.host.queue_pairs.wiring import Wiring
+from agent.host.worker import opened_engine
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.deploy import worker_settings
 from testbed.emulation.network import FabricNet

@@ -65,10 +65,10 @@ WORKLOAD = """
 import numpy as np
 import msgspec
 from agent.host.programs.patterns import Pattern, parts_of
-from agent.host.programs.requests import CollectiveOrder
+from agent.host.control.program_requests import CollectiveOrder
 from scenarios.cli.perf.writes import command
 from tests.unit.agent.host.programs.test_patterns import SEED, World
-from agent.host.programs.numbers import total
+from agent.host.programs.collective import total
 
 plan = planned({"workloads": [{"type": "broadcast", "bytes": "64KiB"}]})
 (each,) = plan.collectives

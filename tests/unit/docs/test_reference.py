@@ -8,8 +8,7 @@ from types import ModuleType
 import pytest
 from msgspec import Struct
 
-from agent.host.control import profile_requests, requests
-from agent.host.programs import requests as program_requests
+from agent.host.control import profile_requests, program_requests, requests
 from agent.spraycheck.statistics.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode

@@ -17,7 +17,7 @@ from agent.host.control import requests as rq
 from agent.host.control.commands import Commands, packets_of
 from agent.host.control.requests import DeniedLink
 from agent.host.errors import RequestError
-from agent.host.memory.shared import map_shared
+from agent.host.memory import map_shared
 from agent.host.queue_pairs.announcements import CLOSING_COPIES
 from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
@@ -167,7 +167,7 @@ def test_a_flow_is_closed_on_every_path_after_its_last_first_transmission(config
     worker.write(0, 2, 3000 * 256, epoch=9, **config)
     for _ in range(200):
         worker.run(50)
-        worker.commands.wiring.declarations.turn()
+        worker.commands.wiring.announcements.turn()
     for plane, frames in seen.items():
         sent, closed, last_data = np.zeros(4, int), [], 0
         for place, frame in enumerate(frames):
@@ -196,7 +196,7 @@ def test_a_flow_that_fails_is_closed_with_what_had_left():
     write = worker.write(0, 2, 100_000, epoch=9)
     worker.run(1)
     worker.commands.engine.hosts[0].channels[write["qpn"]].qp.fail(worker.fabric.now_ns)
-    worker.commands.wiring.declarations.turn()
+    worker.commands.wiring.announcements.turn()
     worker.run(1)
     found = [Ether(frame)[Announce] for frame in closes if Announce in Ether(frame)]
     told = [sum(each.shares) for each in found if each.kind == AnnounceKind.CLOSE]
@@ -218,7 +218,7 @@ def test_what_was_sent_in_a_plane_is_told_in_the_others():
     worker.write(0, 2, 3000 * 256, epoch=9)
     for _ in range(40):
         worker.run(50)
-        worker.commands.wiring.declarations.turn()
+        worker.commands.wiring.announcements.turn()
     said = {
         plane: [Ether(frame) for frame in frames if Announce in Ether(frame) and Ether(frame)[Announce].kind]
         for plane, frames in seen.items()

@@ -5,8 +5,8 @@ import pytest
 from agent.core.errors import ConfigError, ProfileStateError
 from agent.host.control import profile_requests as pq
 from agent.host.control import requests as rq
-from agent.host.control.leases import Leases
 from agent.host.control.requests import DeniedLink
+from agent.host.control.server import Leases
 from agent.host.errors import RequestError
 from agent.wire.ev import EvCodec
 from tests.support.queue_pairs import qp_settings

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
+from agent.host.control.program_requests import CollectiveOrder
 from agent.host.programs.patterns import Pattern, pairs_of
-from agent.host.programs.requests import CollectiveOrder
 from scenarios.errors import ScenarioRefusedError
 from scenarios.file.collective_plan import Group, collective_of, groups_of
 from scenarios.file.load import scenario_from

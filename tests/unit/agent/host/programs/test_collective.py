@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from agent.host.control.program_requests import CollectiveOrder
 from agent.host.programs.patterns import Pattern, elements_of, pairs_of
-from agent.host.programs.requests import CollectiveOrder
 from agent.io.memory import PathRule
 from tests.unit.agent.host.programs.job_in_memory import Lab
 

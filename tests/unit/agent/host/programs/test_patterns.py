@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.host.programs.numbers import total, values
+from agent.host.programs.collective import total, values
 from agent.host.programs.patterns import Pattern, elements_of, pairs_of, parts_of, steps_of
 
 SEED = 3

@@ -1,10 +1,12 @@
-"""Packets that one host rejected, by reason: by the wire format, by its queue pairs, by its neighbours.
+"""Counters of the worker: packets that its hosts rejected, by reason, and its own CPU time.
 
-Counts of a queue pair are lost when it is destroyed, unless the caller keeps them.
+Rejections are by the wire format, by queue pairs or by neighbours. Counts of a queue pair are lost when it is
+destroyed, unless the caller keeps them. CPU time: Documentation/scheduler/sched-stats.rst.
 """
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from agent.io.runtime import Channel, HostRuntime
@@ -47,3 +49,15 @@ def _counted(runtime: HostRuntime) -> Counter[str]:
     for channel in runtime.channels.values():
         counts.update(rejected_by(channel))
     return counts
+
+
+_SCHEDSTAT = Path("/proc/self/schedstat")
+
+
+def schedstat() -> tuple[int, int]:
+    """Return nanoseconds the main thread ran, and was runnable but waited; zeros without CONFIG_SCHED_INFO."""
+    try:
+        ran, waited, _ = _SCHEDSTAT.read_text().split()
+    except OSError:
+        return 0, 0
+    return int(ran), int(waited)

@@ -1,4 +1,4 @@
-"""Ranks of a worker's hosts and the programs that run on them. The drive loop calls it; it never waits."""
+"""Scheduler of programs: the ranks of a worker and what runs on them. The drive loop calls it; it never waits."""
 
 from dataclasses import dataclass, field
 from itertools import count

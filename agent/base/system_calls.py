@@ -1,13 +1,14 @@
-"""Enter a network namespace given by path while a socket is opened there. Source: setns(2)."""
+"""Linux system calls that Python lacks: setns(2) into a network namespace, prctl(2) for death with the parent."""
 
 import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from signal import Signals
 
 _CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
+_libc = ctypes.CDLL(None, use_errno=True)  # loaded here: nothing may be loaded between fork and exec
 
 
 @contextmanager
@@ -43,3 +44,13 @@ def _set(descriptor: int) -> None:
     if _libc.setns(descriptor, _CLONE_NEWNET) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
+
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+
+
+def signal_at_death_of(parent: int, number: Signals) -> None:
+    """Make the kernel send this process a signal when its parent has ended, even if that was just before the call."""
+    _libc.prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
+    if os.getppid() != parent:
+        os.kill(os.getpid(), number)

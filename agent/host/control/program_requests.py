@@ -55,7 +55,7 @@ class CreateRank(_Request, frozen=True, tag="create_rank"):
 
 
 class WriteBwOrder(_Record, frozen=True, tag_field="program", tag="write-bw"):
-    """Parameters of `agent.host.programs.write_bw.WriteBw`."""
+    """Parameters of `agent.host.programs.perftest.WriteBw`."""
 
     message_bytes: int
     iterations: int | None = None
@@ -65,7 +65,7 @@ class WriteBwOrder(_Record, frozen=True, tag_field="program", tag="write-bw"):
 
 
 class WriteLatOrder(_Record, frozen=True, tag_field="program", tag="write-lat"):
-    """Parameters of `agent.host.programs.write_lat.WriteLat`."""
+    """Parameters of `agent.host.programs.perftest.WriteLat`."""
 
     message_bytes: int
     iterations: int | None = None

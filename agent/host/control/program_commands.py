@@ -7,13 +7,12 @@ from typing import Any
 import msgspec
 
 from agent.core.completion import CompletionQueue
+from agent.host.control import program_requests as ask
 from agent.host.errors import RequestError
-from agent.host.programs import requests as ask
 from agent.host.programs.collective import Collective
-from agent.host.programs.programs import Program, Programs, Seat
+from agent.host.programs.perftest import WriteBw, WriteLat
 from agent.host.programs.rank import BARRIER_BYTES, Link, Opened, Rank, Volumes
-from agent.host.programs.write_bw import WriteBw
-from agent.host.programs.write_lat import WriteLat
+from agent.host.programs.scheduler import Program, Programs, Seat
 from agent.host.queue_pairs.wiring import Wiring
 from agent.io.engine import Engine
 from agent.io.runtime import Channel, HostRuntime
@@ -77,7 +76,7 @@ class ProgramCommands:
         runtime = self.engine.hosts[request.host]
         chosen = [qpn for qpn in request.announce if packets.get(qpn)]
         for qpn in chosen:
-            self.wiring.declarations.announce(runtime, runtime.channels[qpn], epoch, packets[qpn])
+            self.wiring.announcements.announce(runtime, runtime.channels[qpn], epoch, packets[qpn])
         return chosen
 
     def program_result(self, request: ask.ProgramResult) -> Reply:

@@ -1,1 +1,0 @@
-"""Registered memory: private, shared with a program, and its contents."""
