@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.reverse import ReverseEvs
-from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
+from agent.core.timeouts import OutstandingProbe, OutstandingProbes
 from agent.wire.array.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,

@@ -22,8 +22,8 @@ from agent.core.config import PeerQp, QpConfig
 from agent.core.congestion.base import CongestionControl
 from agent.core.counters import EvCounters, PlaneShare, Progress
 from agent.core.errors import ConfigError, StateError
+from agent.core.ev.controlled_profile import Replacements
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.replacements import Replacements
 from agent.core.ev.reverse import Ways
 from agent.core.ev.state import EvState
 from agent.core.events import (
@@ -37,9 +37,9 @@ from agent.core.events import (
 )
 from agent.core.memory import MemoryRegion, RegionTable
 from agent.core.psn import psn_of
-from agent.core.receive.reordering import ReorderCounts
+from agent.core.receive.arrivals import ReorderCounts
 from agent.core.receive.responder import Responder
-from agent.core.send.flow_shares import FlowShare
+from agent.core.send.messages import FlowShare
 from agent.core.send.requester import Requester
 from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns
 from agent.wire.array.control_columns import AckBatch, AckColumns, NackBatch, NackColumns, ProbeBatch, ProbeColumns

@@ -102,7 +102,7 @@ class PortCounts(msgspec.Struct, frozen=True):
 
 
 class ReorderCounts(msgspec.Struct, frozen=True):
-    """Reordering extents (`agent.core.receive.reordering`) and duplicates of what one queue pair received."""
+    """Reordering extents (`agent.core.receive.arrivals`) and duplicates of what one queue pair received."""
 
     host: int
     qpn: int

@@ -16,11 +16,9 @@ from agent.core.ev.reverse import ReverseEvs
 from agent.core.events import QpErrorReason
 from agent.core.memory import RegionTable
 from agent.core.psn import offsets_of, psn_of
-from agent.core.receive.delivery import Delivery
-from agent.core.receive.reordering import Reordering
-from agent.core.receive.ring import ReceiveRing
+from agent.core.receive.arrivals import ReceiveRing, Reordering
+from agent.core.receive.messages import Delivery, Sequence
 from agent.core.receive.sack_writer import SackWriter
-from agent.core.receive.sequence import Sequence
 from agent.wire.array.columns import Rows, SackBatch, WriteColumns, total
 from agent.wire.array.control_columns import AckBatch, NackBatch, ProbeColumns
 from agent.wire.constants import NackReason, NakCode

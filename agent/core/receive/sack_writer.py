@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from agent.core.config import QpConfig
 from agent.core.psn import psn_of
-from agent.core.receive.ring import Bitmaps, ReceiveRing
+from agent.core.receive.arrivals import Bitmaps, ReceiveRing
 from agent.wire.array.columns import Rows, SackBatch, WriteColumns, filled, total
 from agent.wire.array.control_columns import ProbeColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict

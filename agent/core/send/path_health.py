@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 
 from agent.core.counters import EvCounters
 from agent.core.ev.profile import EvProfile
-from agent.core.outstanding_probes import OutstandingProbe
 from agent.core.send.inflight import InFlight
+from agent.core.timeouts import OutstandingProbe
 
 WITNESSES = 2
 """Other EVs on which something sent later must have arrived. Our choice: one of two may be a copy of the dead path."""

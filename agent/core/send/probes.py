@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agent.core.ev.config import EvConfig
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.state import EvState
-from agent.core.outstanding_probes import OutstandingProbe, OutstandingProbes
+from agent.core.timeouts import OutstandingProbe, OutstandingProbes
 from agent.wire.array.control_columns import ProbeBatch
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS, EcnVerdict
 

@@ -15,14 +15,13 @@ from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
 from agent.core.events import Event, PacketsLost, PacketsNacked, PacketsTimedOut, PlaneLossy, PlaneTried
-from agent.core.outstanding_probes import OutstandingProbe
 from agent.core.send.inflight import InFlight, Tolerance
 from agent.core.send.limits import SendWindow
 from agent.core.send.path_health import ENOUGH, WITNESSES, LossyPlane, PlaneLosses, SilentPaths
 from agent.core.send.probes import Prober
-from agent.core.send.retry import RetryTimer
 from agent.core.send.rtt import RoundTrip, RoundTrips, elapsed_ns, is_valid
 from agent.core.send.sack_reader import SackNews
+from agent.core.timeouts import OutstandingProbe, RetryTimer
 from agent.wire.array.columns import SackColumns
 from agent.wire.constants import NackReason
 

@@ -17,15 +17,14 @@ from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray import SpraySchedule
 from agent.core.events import Event, MessagesCompleted
 from agent.core.psn import offset_of, offsets_of, psns_of
-from agent.core.send.flow_shares import FlowShares
 from agent.core.send.inflight import InFlight
 from agent.core.send.limits import Pacer, SendWindow
-from agent.core.send.messages import MessageTable
+from agent.core.send.messages import FlowShares, MessageTable
 from agent.core.send.probes import Prober
 from agent.core.send.recovery import Recovery, Sending
-from agent.core.send.retry import RetryTimer
 from agent.core.send.rtt import is_valid, samples_of
 from agent.core.send.sack_reader import SackNews, SackReader
+from agent.core.timeouts import RetryTimer
 from agent.wire.array.columns import SackColumns, WriteBatch
 from agent.wire.array.control_columns import AckColumns, NackColumns, ProbeBatch
 from agent.wire.constants import (

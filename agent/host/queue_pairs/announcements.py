@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.psn import psn_of
-from agent.core.send.flow_shares import FlowShare
+from agent.core.send.messages import FlowShare
 from agent.io.runtime import Channel, HostRuntime
 from agent.wire.array.columns import Announcement
 from agent.wire.array.template import HostAddress

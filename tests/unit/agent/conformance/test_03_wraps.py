@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agent.core.psn import offsets_of
-from agent.core.receive.ring import ReceiveRing
+from agent.core.receive.arrivals import ReceiveRing
 from agent.io.memory import PathRule
 from tests.unit.agent.conformance.agents import DATA, Wiretap
 from tests.unit.agent.io.memory_lab import build

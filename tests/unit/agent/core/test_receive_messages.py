@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from agent.core.events import QpErrorReason
-from agent.core.receive.sequence import Sequence
+from agent.core.receive.messages import Sequence
 from agent.wire.constants import AETH_NAK, NakCode, Opcode
 from tests.unit.agent.core.test_responder import START_PSN, Receiver, writes_of
 

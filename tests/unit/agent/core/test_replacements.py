@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from agent.core.ev.controlled_profile import Replacements
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.replacements import Replacements
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged
 from agent.io.memory import PathRule

@@ -1,3 +1,5 @@
+"""Segmentation of posted writes; what a sender declares is exact for any division of packets into batches and flows."""
+
 import weakref
 
 import numpy as np
@@ -6,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.errors import RegionError
-from agent.core.send.messages import MessageTable
+from agent.core.send.messages import FlowShares, MessageTable
 from agent.wire.constants import Opcode
 
 VA = 0xFFFF_FFFF_0000_0000
@@ -122,3 +124,36 @@ def test_what_cannot_be_sent_is_refused(wrong):
     good = {"offset": 0, "length": 50, "va": 0, "rkey": 0, "message_bytes": 50}
     with pytest.raises(RegionError):
         MessageTable(10).post(np.zeros(100, np.uint8), **(good | wrong))
+
+
+EVS = 5
+
+
+@given(
+    gaps=st.lists(st.tuples(st.integers(0, 7), st.integers(1, 40)), max_size=6),
+    cuts=st.lists(st.integers(1, 30), max_size=30),
+    seed=st.integers(0, 99),
+)
+def test_every_flow_gets_its_own_packets_and_no_others(gaps, cuts, seed):
+    shares, flows, at = FlowShares(EVS), [], 0
+    for gap, packets in gaps:
+        flows.append((at + gap, packets))
+        at += gap + packets
+        shares.watch(*flows[-1])
+    total = sum(cuts)
+    evs = np.random.default_rng(seed).integers(0, EVS, total).astype(np.uint16)
+    sent = 0
+    for cut in cuts:
+        shares.record(sent, evs[sent : sent + cut])
+        sent += cut
+    ended = shares.drain_ended()
+    expected = [(first, packets) for first, packets in flows if first + packets <= total]
+    assert [each.first for each in ended] == [first for first, _ in expected]
+    for each, (first, packets) in zip(ended, expected, strict=True):
+        assert each.tx_first.tolist() == np.bincount(evs[first : first + packets], minlength=EVS).tolist()
+    shares.give_up()
+    rest = shares.drain_ended()
+    assert len(ended) + len(rest) == len(flows)
+    for each, (first, packets) in zip(rest, flows[len(ended) :], strict=True):
+        assert each.tx_first.tolist() == np.bincount(evs[first : first + packets], minlength=EVS).tolist()
+    assert shares.drain_ended() == []
