@@ -68,7 +68,7 @@ install: setup ## the command spraylab for every user: a link in /usr/local/bin
 schema: setup ## what is generated from types: JSON Schemas, tables of documents, the layouts in the Wireshark dissector
 	$(BIN)/python -m scenarios.file.reference > docs/scenario.schema.json
 	$(BIN)/python -m scenarios.record_schemas docs/schemas
-	$(BIN)/python -m agent.wire.generated.lua_tables docs/wireshark/mrc.lua
+	$(BIN)/python -m agent.wire.lua_tables docs/wireshark/mrc.lua
 	$(BIN)/python -m scenarios.file.reference docs/scenarios.md
 	$(BIN)/python -m scenarios.cli.reference docs/cli.md
 	$(BIN)/python -m faults.kinds_table docs/faults.md

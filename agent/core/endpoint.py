@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.reverse import ReverseEvs
+from agent.core.ev.reverse_evs import ReverseEvs
 from agent.core.timeouts import OutstandingProbe, OutstandingProbes
 from agent.wire.array.control_columns import (
     EndpointRequestBatch,

@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, CompletionStatus, ReceiveQueue, Reports
 from agent.core.config import PeerQp, QpConfig
-from agent.core.congestion.base import CongestionControl
+from agent.core.congestion.interface import CongestionControl
 from agent.core.counters import EvCounters, PlaneShare, Progress
 from agent.core.errors import ConfigError, StateError
 from agent.core.ev.controlled_profile import Replacements
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.reverse import Ways
+from agent.core.ev.reverse_evs import Ways
 from agent.core.ev.state import EvState
 from agent.core.events import (
     Event,
@@ -35,7 +35,7 @@ from agent.core.events import (
     QpState,
     QpStateChanged,
 )
-from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.psn import psn_of
 from agent.core.receive.arrivals import ReorderCounts
 from agent.core.receive.responder import Responder

@@ -1,1 +1,1 @@
-"""Frame transport: packet rings, an in-memory fabric, and the engine that drives many agents."""
+"""Frame transport of hosts: ports, the codec between frames and columns, and the engine that drives many agents."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.core.endpoint import Endpoint, EvProbeAnswer
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.reverse import Ways
+from agent.core.ev.reverse_evs import Ways
 from agent.wire.array.control_columns import (
     EndpointRequestBatch,
     EndpointRequestColumns,

@@ -1,7 +1,7 @@
 """Interface between an engine and one host port: batches of frames in, batches of frames out.
 
-Knows nothing of a frame's contents. `packet_ring.py` and `scapy_port.py` are the real ports, `memory.py` the one for
-tests; what both real ports do with their AF_PACKET sockets is here too.
+Knows nothing of a frame's contents. `packet_ring.py` and `scapy_port.py` are the real ports, `memory_fabric.py` the one
+for tests; what both real ports do with their AF_PACKET sockets is here too.
 
 PortError     PortOpenError    a port could not be opened on an interface; says where and what the kernel answered
 """

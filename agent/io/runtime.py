@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from agent.core.ev.profile import EvProfile
 from agent.core.events import Event
-from agent.core.memory import RegionTable
+from agent.core.memory_regions import RegionTable
 from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec, Encode
 from agent.io.neighbours import Neighbour, Neighbours

@@ -1,1 +1,1 @@
-"""Wire format: every MRC header as a Scapy layer and as a numpy dtype; all folders may import it."""
+"""Wire format: every MRC header as a Scapy layer and as a numpy dtype, and what other folders share of it."""

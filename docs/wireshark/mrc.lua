@@ -6,7 +6,7 @@
 -- Wireshark 4.0 or newer. All filters begin with mrc, docs/wireshark/README.md lists them. What comes to MRC's ports with
 -- an opcode that is not MRC's goes on to Wireshark's own RoCE dissector.
 
--- begin of what agent/wire/generated/lua_tables.py writes
+-- begin of what agent/wire/lua_tables.py writes
 local wire = {
   ports = { 4791, 4971 },
   announce_port = 54791,
@@ -177,7 +177,7 @@ local wire = {
     },
   },
 }
--- end of what agent/wire/generated/lua_tables.py writes
+-- end of what agent/wire/lua_tables.py writes
 
 -- A second copy of this file (the plug-in folder and -X lua_script, say) leaves the protocol to the first.
 local first, mrc = pcall(Proto, "mrc", "Multipath Reliable Connection")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.wire.generated.c_headers import wire_headers
+from agent.wire.c_headers import wire_headers
 from faults.kinds import By, Fault
 from faults.mechanisms import ebpf_config
 from faults.mechanisms.base import Applied, Tally, Target

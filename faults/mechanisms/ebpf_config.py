@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from agent.wire.generated.c_headers import c_struct
+from agent.wire.c_headers import c_struct
 from faults.kinds import BlackHole, BurstDrop, Corrupt, CountedDrop, Duplicate, Fault, Hang, RandomDrop, kinds
 from faults.quantities import CERTAIN, rate_of_threshold, threshold_of
 from faults.selector import ALL, Only

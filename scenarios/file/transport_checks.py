@@ -6,7 +6,7 @@ Also warns of settings with surprising effects.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES
 from agent.core.errors import ConfigError
 from agent.core.ev.config import EvConfig
 from agent.core.ev.profile import GenField, generated_evs

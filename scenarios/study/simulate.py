@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from agent.base.moment import Moment
 from agent.core.config import SprayPolicy
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf.flow_state import MeasuredFlow

@@ -15,7 +15,7 @@ from typing import Any
 import click
 import msgspec
 
-from agent.core.memory import RegionTable
+from agent.core.memory_regions import RegionTable
 from agent.core.receive.responder import Responder
 from agent.core.send.limits import SendWindow
 from agent.core.send.requester import Requester

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.events import QpState
-from agent.core.memory import MemoryRegion
+from agent.core.memory_regions import MemoryRegion
 from agent.core.qp import QueuePair
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.io.port import FrameBlock, FramePort, FrameSpace, PortCounters
 from agent.wire.array.decode import RejectReason, decode
 from tests.fuzz.hostile_frames import Corpus, Frames, Lengths, Target, hostile_frames

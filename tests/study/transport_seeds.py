@@ -16,7 +16,7 @@ import click
 
 from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, mark_congestion
 from tests.unit.agent.conformance.test_seeds import Played, play

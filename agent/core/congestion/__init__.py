@@ -1,1 +1,1 @@
-"""Congestion control: how much may be in flight. One interface, one algorithm per file."""
+"""Congestion control decides how much may be in flight: one interface, one algorithm per file."""

@@ -11,8 +11,8 @@ come in one call; where some are marked and some not, each share of the bytes us
 from collections import Counter
 from enum import Enum
 
-from agent.core.congestion.base import Feedback, RttSamples
 from agent.core.congestion.config import NsccConfig, NsccNumbers, bdp_bytes, given
+from agent.core.congestion.interface import Feedback, RttSamples
 from agent.core.send.rtt import RttEstimator
 
 _MAX_CWND_BDPS = 1.5

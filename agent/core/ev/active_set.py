@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after
 
 _PLANES = 256

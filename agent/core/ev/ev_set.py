@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from agent.core.ev.active_set import EvMembers, EvSelector
 from agent.core.ev.config import EvConfig
 from agent.core.ev.profile import EvProfile, active_rows
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after
 from agent.core.events import Event, EvStatesChanged
 from agent.wire.constants import EcnVerdict

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES
 from agent.core.psn import read_run, ring_size, write_run
 from agent.wire.constants import BTH_RETRANSMISSION, OOO_COUNT_MAX, RCVD_BYTES_MASK, RCVD_BYTES_UNIT
 from agent.wire.constants import SACK_BITMAP_BITS as BITS

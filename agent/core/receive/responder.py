@@ -12,9 +12,9 @@ from agent.core.completion import CompletionQueue, ReceiveQueue
 from agent.core.config import QpConfig
 from agent.core.counters import ResponderCounters
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.reverse import ReverseEvs
+from agent.core.ev.reverse_evs import ReverseEvs
 from agent.core.events import QpErrorReason
-from agent.core.memory import RegionTable
+from agent.core.memory_regions import RegionTable
 from agent.core.psn import offsets_of, psn_of
 from agent.core.receive.arrivals import ReceiveRing, Reordering
 from agent.core.receive.messages import Delivery, Sequence

@@ -9,7 +9,7 @@ pair in verbs (`ibv_modify_qp_rate_limit`: `rate_limit`), as time between packet
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, RttSamples
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, RttSamples
 from agent.core.psn import ring_size
 from agent.core.send.sack_reader import SackNews
 from agent.wire.constants import RCVD_BYTES_MASK, RCVD_BYTES_UNIT, EcnVerdict

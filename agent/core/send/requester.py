@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import QpConfig
-from agent.core.congestion.base import CongestionControl
+from agent.core.congestion.interface import CongestionControl
 from agent.core.counters import EvCounters, RequesterCounters
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.events import Event, MessagesCompleted
 from agent.core.psn import offset_of, offsets_of, psns_of
 from agent.core.send.inflight import InFlight

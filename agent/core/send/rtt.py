@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.congestion.base import RttSamples
+from agent.core.congestion.interface import RttSamples
 from agent.wire.constants import TX_TIMESTAMP_TICK_NS
 
 

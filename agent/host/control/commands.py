@@ -11,7 +11,7 @@ from msgspec import structs
 
 from agent.core.completion import Completion, CompletionQueue, ImmediateArrived
 from agent.core.config import PeerQp
-from agent.core.memory import MemoryRegion
+from agent.core.memory_regions import MemoryRegion
 from agent.host.control import requests
 from agent.host.control.profile_commands import ProfileCommands
 from agent.host.control.profile_requests import ProfileRequest

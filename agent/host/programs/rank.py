@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.completion import CompletionQueue, CompletionStatus, ImmediateArrived
-from agent.core.memory import MemoryRegion
+from agent.core.memory_regions import MemoryRegion
 from agent.host.errors import ProgramError
 from agent.host.programs.patterns import shares_of
 from agent.io.runtime import Channel

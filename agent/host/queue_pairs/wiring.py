@@ -13,7 +13,7 @@ import numpy as np
 
 from agent.core.completion import CompletionQueue
 from agent.core.config import PeerQp
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES, CongestionControl
 from agent.core.congestion.nscc import Nscc
 from agent.core.ev.controlled_profile import ControlledProfile
 from agent.core.ev.profile import EvProfile

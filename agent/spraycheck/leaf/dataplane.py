@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from agent.wire.generated.c_headers import c_struct, wire_headers
+from agent.wire.c_headers import c_struct, wire_headers
 
 SOURCE = Path(__file__).parent / "bpf" / "leaf.bpf.c"
 

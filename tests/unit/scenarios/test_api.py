@@ -8,7 +8,7 @@ import pytest
 from agent.core.errors import CoreError
 from agent.host.control import requests as ask
 from agent.host.errors import RequestError
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from scenarios import api
 from scenarios.api import CompletionStatus, ImmediateArrived, Lab, QpState, QueuePair, WritesDone
 from scenarios.errors import (

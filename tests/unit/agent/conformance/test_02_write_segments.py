@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, Wiretap
 from tests.unit.agent.io.memory_lab import build

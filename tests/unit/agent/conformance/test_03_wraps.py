@@ -5,7 +5,7 @@ import pytest
 
 from agent.core.psn import offsets_of
 from agent.core.receive.arrivals import ReceiveRing
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.conformance.agents import DATA, Wiretap
 from tests.unit.agent.io.memory_lab import build
 

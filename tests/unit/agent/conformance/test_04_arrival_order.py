@@ -3,7 +3,7 @@
 import pytest
 
 from agent.core.config import LossRule
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.conformance.agents import DATA
 from tests.unit.agent.io.memory_lab import build
 

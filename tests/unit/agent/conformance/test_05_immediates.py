@@ -6,7 +6,7 @@ import pytest
 from agent.core.completion import CompletionStatus
 from agent.core.config import PeerQp, QpConfig
 from agent.core.events import QpErrorReason, QpFailed, QpState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.core.qp_pair import REMOTE_VA, RKEY, QpPair, Weather, write_columns
 from tests.unit.agent.io.memory_lab import build
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agent.core.config import QpConfig
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import EcnVerdict, Opcode
 from tests.unit.agent.conformance.agents import Wiretap, mark_congestion, step_for
 from tests.unit.agent.core.qp_pair import REMOTE_VA, RKEY, QpPair, control_columns, write_columns

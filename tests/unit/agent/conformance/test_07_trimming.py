@@ -4,7 +4,7 @@ import pytest
 
 from agent.core.ev.state import EvState
 from agent.core.events import PacketsNacked, QpErrorReason, QpFailed, QpState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Dscp, NackReason
 from tests.unit.agent.conformance.agents import PAPER, retired, states_of, step_for, trimmer
 from tests.unit.agent.io.memory_lab import build

@@ -3,7 +3,7 @@
 import numpy as np
 
 from agent.core.ev.state import EvState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.conformance.agents import DATA, PAPER, mark_congestion, retired, states_of, step_for
 from tests.unit.agent.io.memory_lab import STEP_NS, build
 

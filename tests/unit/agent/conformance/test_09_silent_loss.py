@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import BTH_RETRANSMISSION
 from tests.unit.agent.conformance.agents import DATA, PAPER, Wiretap, retired, states_of
 from tests.unit.agent.io.memory_lab import Flow, build

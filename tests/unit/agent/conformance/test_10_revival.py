@@ -8,7 +8,7 @@ from agent.core.config import LossRule
 from agent.core.ev.config import LossPolicy
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, retired, states_of, step_for
 from tests.unit.agent.io.memory_lab import build

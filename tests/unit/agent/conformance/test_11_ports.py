@@ -8,7 +8,7 @@ from msgspec import structs
 
 from agent.core.ev.state import EvState
 from agent.core.events import QpErrorReason, QpFailed, QpState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, states_of, step_for
 from tests.unit.agent.core.test_requester import sacks_of

@@ -6,7 +6,7 @@ import pytest
 from agent.core.completion import CompletionStatus
 from agent.core.config import QpConfig
 from agent.core.events import QpErrorReason, QpFailed, QpState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, step_for
 from tests.unit.agent.core.qp_pair import QpPair, Weather

@@ -3,8 +3,8 @@
 import pytest
 
 from agent.core.config import QpConfig
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES
 from agent.core.congestion.config import NsccConfig
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES
 from agent.core.congestion.nscc import Nscc, Reaction
 from agent.core.errors import ConfigError
 from tests.unit.agent.core.qp_pair import QpPair, Weather

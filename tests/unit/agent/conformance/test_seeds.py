@@ -11,7 +11,7 @@ from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import QpState
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Dscp, Opcode
 from tests.unit.agent.conformance.agents import DATA, PAPER, mark_congestion, trimmer
 from tests.unit.agent.io.memory_lab import Flow, Lab, build

@@ -11,10 +11,10 @@ from msgspec import structs
 
 from agent.core.completion import CompletionQueue
 from agent.core.config import QpConfig
-from agent.core.congestion.base import CongestionControl
+from agent.core.congestion.interface import CongestionControl
 from agent.core.ev.profile import EvProfile
 from agent.core.events import Event, QpState
-from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.psn import offsets_of
 from agent.core.qp import QueuePair
 from agent.wire.array.columns import SackBatch, SackColumns, WriteBatch, WriteColumns, windows

@@ -5,7 +5,7 @@ from agent.core.config import SprayPolicy
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
 from agent.wire.constants import EcnVerdict

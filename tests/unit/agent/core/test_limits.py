@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.config import QpConfig
-from agent.core.congestion.base import Feedback
 from agent.core.congestion.config import NsccConfig
+from agent.core.congestion.interface import Feedback
 from agent.core.congestion.nscc import Nscc
 from agent.core.send.limits import CATCH_UP_NS, Pacer, SendWindow
 from agent.wire.constants import EcnVerdict

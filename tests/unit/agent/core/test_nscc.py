@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from agent.core.congestion.base import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, NoControl, RttSamples
 from agent.core.congestion.config import NsccConfig, NsccNumbers
+from agent.core.congestion.interface import NOMINAL_HEADER_BYTES, CongestionControl, Feedback, NoControl, RttSamples
 from agent.core.congestion.nscc import Nscc, Reaction
 from agent.core.errors import ConfigError
 

@@ -5,13 +5,13 @@ import pytest
 from msgspec.structs import replace
 
 from agent.core.config import LossRule
-from agent.core.congestion.base import NoControl
+from agent.core.congestion.interface import NoControl
 from agent.core.counters import EvCounters
 from agent.core.ev.config import LossPolicy
 from agent.core.ev.profile import EvProfile
 from agent.core.events import PlaneLossy, PlaneTried
 from agent.core.send.path_health import LossyPlane, PlaneLosses
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.conformance.agents import DATA, PAPER
 from tests.unit.agent.io.memory_lab import build
 

@@ -4,7 +4,7 @@ import pytest
 from agent.core.config import PeerQp, QpConfig, SprayPolicy
 from agent.core.errors import RegionError, StateError
 from agent.core.events import PortOwner, PortsChanged, QpErrorReason, QpFailed, QpState, QpStateChanged
-from agent.core.memory import RegionTable
+from agent.core.memory_regions import RegionTable
 from agent.core.psn import offsets_of
 from agent.core.qp import TRANSITIONS, QueuePair
 from tests.unit.agent.core.qp_pair import QpPair, Weather, profile_of

@@ -11,7 +11,7 @@ from agent.core.completion import CompletionQueue
 from agent.core.config import PeerQp, QpConfig
 from agent.core.errors import StateError
 from agent.core.events import QpState
-from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.qp import TRANSITIONS, QueuePair
 from agent.wire.array.columns import WriteColumns
 from agent.wire.array.control_columns import AckColumns, NackColumns, ProbeColumns

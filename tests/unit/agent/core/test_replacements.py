@@ -6,7 +6,7 @@ from agent.core.ev.controlled_profile import Replacements
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.state import EvState
 from agent.core.events import Event, EvReplaced, EvStatesChanged
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.array.template import FlowTemplate
 from agent.wire.ev import EvCodec
 from tests.unit.agent.conformance.agents import DATA, PAPER, states_of, step_for

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from agent.core.config import QpConfig
 from agent.core.ev.profile import EvProfile
-from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.memory_regions import MemoryRegion, RegionTable
 from agent.core.receive.responder import Responder
 from agent.wire.array.columns import WriteColumns
 from agent.wire.constants import BTH_ACK_REQUEST, BTH_RETRANSMISSION, EcnVerdict

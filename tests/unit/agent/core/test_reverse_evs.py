@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.reverse import ReverseEvs
+from agent.core.ev.reverse_evs import ReverseEvs
 
 PLANES = np.repeat(np.arange(4, dtype=np.uint8), 2)
 PROFILE = EvProfile(np.arange(8, dtype=np.uint32), PLANES)

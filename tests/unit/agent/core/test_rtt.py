@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.core.congestion.base import RttSamples
+from agent.core.congestion.interface import RttSamples
 from agent.core.send.rtt import RoundTrip, RoundTrips, RttEstimator, elapsed_ns, is_valid, samples_of
 
 PLANES = np.array([0, 0, 3], np.uint8)

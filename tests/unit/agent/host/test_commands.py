@@ -23,7 +23,7 @@ from agent.host.queue_pairs.wiring import Wiring
 from agent.host.records.event_log import EventLog
 from agent.host.settings import FabricSettings
 from agent.io.engine import Engine
-from agent.io.memory import MemoryFabric, PathRule
+from agent.io.memory_fabric import MemoryFabric, PathRule
 from agent.io.runtime import HostRuntime
 from agent.io.service import Ending
 from agent.wire.array.template import HostAddress, PortAddress

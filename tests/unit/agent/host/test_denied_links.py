@@ -6,7 +6,7 @@ import pytest
 
 from agent.host.control.requests import DeniedLink
 from agent.host.queue_pairs.denied_links import LinkProbes
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.ev import EvCodec
 from tests.unit.agent.io.memory_lab import Lab, build
 

@@ -11,7 +11,7 @@ from agent.core.ev.state import EvState
 from agent.core.events import QpState
 from agent.host.control import requests as rq
 from agent.host.errors import RequestError
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.wire.array.template import CONTROL_ROW, DATA_ROW
 from agent.wire.constants import Dscp, EndpointOp, Opcode
 from tests.support.queue_pairs import qp_settings

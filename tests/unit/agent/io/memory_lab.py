@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.core.config import QpConfig
-from agent.core.congestion.base import CongestionControl
+from agent.core.congestion.interface import CongestionControl
 from agent.core.ev.profile import EvProfile
-from agent.core.memory import MemoryRegion
+from agent.core.memory_regions import MemoryRegion
 from agent.core.qp import QueuePair
 from agent.io.codec import FAST, Codec
 from agent.io.engine import Engine
-from agent.io.memory import MemoryFabric, PathRule
+from agent.io.memory_fabric import MemoryFabric, PathRule
 from agent.io.neighbours import Neighbour
 from agent.io.runtime import Channel, HostRuntime, QpEvent
 from agent.wire.array.template import FlowTemplate, HostAddress, PortAddress

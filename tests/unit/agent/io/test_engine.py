@@ -8,7 +8,7 @@ import pytest
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.io.runtime import HostRuntime, by_hand_qpn
 from agent.wire.array.decode import RejectReason
 from agent.wire.array.encode import encode_writes

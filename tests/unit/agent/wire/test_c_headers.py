@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from agent.wire import constants as c
+from agent.wire.c_headers import c_struct, mrc_header, wire_headers
 from agent.wire.dtypes import ANNOUNCE_FRAME, SHARE
-from agent.wire.generated.c_headers import c_struct, mrc_header, wire_headers
 from agent.wire.layers import BTH, Announce
 from tests.unit.agent.wire.wire_frames import EVS, TOLD_SACK, TOLD_WRITE, scapy_sack, scapy_tunnel, scapy_write
 

@@ -16,7 +16,7 @@ from agent.wire import constants as c
 from agent.wire.array.columns import Columns
 from agent.wire.array.decode import Decoded, decode
 from agent.wire.constants import Dscp, Ecn, NackReason, NakCode
-from agent.wire.generated.lua_tables import rewritten
+from agent.wire.lua_tables import rewritten
 from tests.support import wire_frames as flow
 from tests.support.tshark import number, run_tshark
 from tests.unit.agent.wire.test_control import KINDS
@@ -424,7 +424,7 @@ def test_the_filters_of_the_document_are_filters(tmp_path):
 
 
 def test_the_dissectors_table_is_that_of_the_wire():
-    """`python -m agent.wire.generated.lua_tables docs/wireshark/mrc.lua` after a change."""
+    """`python -m agent.wire.lua_tables docs/wireshark/mrc.lua` after a change."""
     text = LUA.read_text()
     assert rewritten(text) == text
 

@@ -16,7 +16,7 @@ from agent.core.ev.state import EvSignal, EvState
 from agent.host.control import requests as rq
 from agent.host.records.event_log import EventDetail
 from agent.host.records.event_log import EventLog as AgentLog
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from agent.io.runtime import QpEvent
 from agent.wire.constants import NackReason
 from results.files.event_log import EventLog, Fields, read_records, stamped

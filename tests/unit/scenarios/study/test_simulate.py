@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import binom, chi2
 
 from agent.core.config import SprayPolicy
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.uniform import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode

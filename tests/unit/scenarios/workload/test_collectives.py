@@ -5,7 +5,7 @@ from contextlib import ExitStack
 import pytest
 
 from agent.host.programs.patterns import Pattern
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from scenarios.file.collective_plan import Group
 from scenarios.workload.collectives import CollectiveTest, collective_rows, queue_pairs_to_a_host
 from tests.support.queue_pairs import qp_settings

@@ -5,7 +5,7 @@ import pytest
 
 from agent.host.control.program_requests import CollectiveOrder
 from agent.host.programs.patterns import Pattern, elements_of, pairs_of
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.host.programs.job_in_memory import Lab
 
 HOSTS = (2, 0, 3, 1)

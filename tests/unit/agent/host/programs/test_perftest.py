@@ -4,7 +4,7 @@ import pytest
 
 from agent.host.control.program_requests import WriteBwOrder, WriteLatOrder
 from agent.host.programs.perftest import buffer_bytes
-from agent.io.memory import PathRule
+from agent.io.memory_fabric import PathRule
 from tests.unit.agent.host.programs.job_in_memory import Lab
 
 

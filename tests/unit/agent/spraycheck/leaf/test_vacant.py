@@ -8,7 +8,7 @@ from agent.core.config import SprayPolicy
 from agent.core.ev.config import EvConfig
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import FlowShape, calibrate
 from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test
 from agent.wire.constants import SprayPolicyCode

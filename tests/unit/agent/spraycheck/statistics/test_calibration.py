@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from agent.core.config import SprayPolicy
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape, calibrate
 from agent.wire.constants import SprayPolicyCode
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, chi2, norm
 
 from agent.core.config import SprayPolicy
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test, uniform_packets_needed
 from agent.wire.constants import SprayPolicyCode

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.core.config import SprayPolicy
-from agent.core.ev.spray import SpraySchedule
+from agent.core.ev.spray_schedule import SpraySchedule
 
 POLICIES = list(SprayPolicy)
 PLANES = st.lists(st.integers(0, 15), min_size=1, max_size=300).map(lambda p: np.array(p, np.uint8))

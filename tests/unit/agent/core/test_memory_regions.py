@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from agent.core.errors import RegionError
-from agent.core.memory import MemoryRegion, RegionTable
+from agent.core.memory_regions import MemoryRegion, RegionTable
 
 VA = 0x7000
 

@@ -1,6 +1,6 @@
 """Layouts and constants of the wire format as a Lua table, for the Wireshark dissector in docs/wireshark.
 
-`python -m agent.wire.generated.lua_tables docs/wireshark/mrc.lua` writes it between the two marker lines.
+`python -m agent.wire.lua_tables docs/wireshark/mrc.lua` writes it between the two marker lines.
 """
 
 import sys
@@ -29,8 +29,8 @@ from agent.wire.constants import Dscp, Ecn, EcnVerdict, Opcode
 from agent.wire.ev import MAX_COPIES
 from agent.wire.usid import CARRIER_USIDS, USID_BLOCK, UsidRole
 
-BEGIN = "-- begin of what agent/wire/generated/lua_tables.py writes"
-END = "-- end of what agent/wire/generated/lua_tables.py writes"
+BEGIN = "-- begin of what agent/wire/lua_tables.py writes"
+END = "-- end of what agent/wire/lua_tables.py writes"
 
 _FILTERS: tuple[tuple[type[Packet], str], ...] = (
     (layers.BTH, "mrc"),

@@ -10,7 +10,7 @@ from pathlib import Path
 from agent.wire import constants as c
 from agent.wire.dtypes import ANNOUNCE_FRAME, SACK_FRAME, SHARE, WRITE_FRAME, Record
 
-_FRAME_HEADER = Path(__file__).parents[1] / "bpf" / "mrc_frame.h"
+_FRAME_HEADER = Path(__file__).parent / "bpf" / "mrc_frame.h"
 _C_TYPES = {1: "__u8", 2: "__u16", 4: "__u32", 8: "__u64"}
 
 

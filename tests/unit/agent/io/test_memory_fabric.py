@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.io.memory import MemoryFabric, PathRule
+from agent.io.memory_fabric import MemoryFabric, PathRule
 from agent.wire.ev import EvCodec
 
 ADDRESSES = [bytes.fromhex("fd5f") + bytes(13) + bytes([host]) for host in range(2)]
