@@ -1,6 +1,6 @@
 """Holds the result of a run: one record for programs (`summary.json`), the same as a text page for people.
 
-The page shows only what the record has and decides nothing: `scenarios.run.judge.expect` judges.
+The page shows only what the record has and decides nothing: `scenarios.run.judge.checks` judges.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -36,7 +36,7 @@ from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
 from scenarios.lab.start.capacity import require_room
 from scenarios.lab.start.children import started_agents
 from scenarios.lab.start.deploy import worker_of
-from scenarios.run.attached import attached
+from scenarios.run.request import attached
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role

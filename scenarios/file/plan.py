@@ -36,6 +36,10 @@ MAX_FLOWS_PER_HOST = 4095
 """Queue pair numbers are `host << 12 | n`, n from 1."""
 
 
+AUTO = "auto"
+"""Name of any mechanism that the machine has."""
+
+
 @dataclass(frozen=True)
 class Complaint:
     """A problem at a place of the document."""
@@ -69,6 +73,7 @@ class PlannedFault:
     words: Mapping[str, str | bool]
     worded: Worded
     mechanism: str
+    """`AUTO`, or the one that the scenario names."""
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Reads files and records; judges nothing.
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from faults.kinds import TOLERANCE, Hit, kind_named
@@ -13,12 +14,44 @@ from results.detect_lines import Said
 from results.files.event_log import Fields
 from results.metrics import NS, per_second, seconds
 from results.records.rejected import rejected_since
-from results.summary import FlowResult, Injected, Reordering
-from scenarios.lab.protocol import FaultState
-from scenarios.run.judge.expect import MachineCounts
+from results.summary import CaptureResult, FlowResult, Injected, Reordering
+from scenarios.lab.protocol import Checked, FaultState
+from scenarios.run.judge.checks import MachineCounts
+from scenarios.workload.collectives import CollectiveOutcome
 from scenarios.workload.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role
+
+
+@dataclass(frozen=True)
+class Readings:
+    """Counters of one moment."""
+
+    mono_ns: int
+    workers: tuple[WorkerCounts, ...]
+    softnet_drops: int
+    faults: tuple[FaultState, ...]
+    gone: tuple[FaultState, ...] = ()
+    """Faults that were cleared since the run began, by whomever."""
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """Everything a run has measured, before anybody judges it."""
+
+    flows: tuple[OpenFlow, ...]
+    progress: tuple[FlowProgress, ...]
+    verified: tuple[Verification, ...]
+    collectives: CollectiveOutcome
+    verdicts: tuple[Fields, ...]
+    """What SprayCheck wrote of the run."""
+    before: Readings
+    after: Readings
+    captures: tuple[CaptureResult, ...]
+    lab_before: Checked | None
+    """The lab beside its plan before this run touched it; None of a lab that this run has built."""
+    lab_after: Checked
+
 
 _SOFTNET = Path("/proc/net/softnet_stat")
 _SOFTNET_DROPPED = 1

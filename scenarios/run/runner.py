@@ -10,9 +10,10 @@ from typing import ParamSpec, TypeVar
 from agent.base.moment import now
 from results.summary import StageTime, Summary
 from scenarios.interrupts import undoing
-from scenarios.run import ending, stages
-from scenarios.run.order import Listener, Recorded, RunOrder
-from scenarios.run.unwritten import Unwritten
+from scenarios.run import recording, stages
+from scenarios.run.collect import Recorded
+from scenarios.run.request import Listener, RunOrder
+from scenarios.run.write_errors import Unwritten
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -50,8 +51,8 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
         epoch, said = stage("epoch", stages.new_epoch, lab, order.labdir, plan)
         folder = stage("run folder", stages.new_folder, order, plan)
-        unfinished = undo.enter_context(ending.Unfinished(order, plan, folder, lab, started, listener))
-        stage("describe", ending.describe, order, plan, folder, started, lab.code)
+        unfinished = undo.enter_context(recording.Unfinished(order, plan, folder, lab, started, listener))
+        stage("describe", recording.describe, order, plan, folder, started, lab.code)
         stage("captures", stages.start_captures, lab, plan, folder, undo)
         stage("faults", stages.set_faults, lab, plan, order, faults, undo)
         unfinished.has_begun = True
@@ -77,6 +78,6 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             lab_before,
             lab_after,
         )
-        stage("collect", ending.collect_records, order, plan, folder, lab, recorded, started, unwritten)
-        summary = ending.conclude(plan, folder, recorded, stage.times, unwritten)
+        stage("collect", recording.collect_records, order, plan, folder, lab, recorded, started, unwritten)
+        summary = recording.conclude(plan, folder, recorded, stage.times, unwritten)
     return unwritten.require_none(summary)

@@ -44,15 +44,14 @@ from scenarios.lab.start.readiness import (
 )
 from scenarios.own_code import own_code
 from scenarios.run import collect
-from scenarios.run.attached import attached, idle_processes
-from scenarios.run.changes import changes_text
-from scenarios.run.judge.expect import unmeasured_text
-from scenarios.run.judge.measuring import announced_sendings, measuring_of, verdicts_wanted
-from scenarios.run.judge.power import warnings_of
-from scenarios.run.order import LabInUse, Listener, Readings, RunOrder
-from scenarios.run.samples import Samples
-from scenarios.run.unwritten import Unwritten
-from scenarios.run.waits import WAITS_AFTER_S, waits_text
+from scenarios.run.collect import Readings
+from scenarios.run.judge.detection import unmeasured_text
+from scenarios.run.judge.measurement import announced_sendings, measuring_of, verdicts_wanted
+from scenarios.run.judge.plan_warnings import warnings_of
+from scenarios.run.lab_changes import changes_text
+from scenarios.run.progress import WAITS_AFTER_S, Samples, waits_text
+from scenarios.run.request import LabInUse, Listener, RunOrder, attached, idle_processes
+from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0

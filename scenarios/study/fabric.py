@@ -19,8 +19,8 @@ from scenarios.file.plan import plan_of
 from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.start.launch import Launched, OwnerSettings, launch
-from scenarios.run.judge.measuring import measuring_of
-from scenarios.run.order import Listener, RunOrder
+from scenarios.run.judge.measurement import measuring_of
+from scenarios.run.request import Listener, RunOrder
 from scenarios.run.runner import run_scenario
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of

@@ -19,7 +19,7 @@ from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.lab.processes import marked, spawn
 from scenarios.run import stages
-from scenarios.run.order import RunOrder
+from scenarios.run.request import RunOrder
 from scenarios.run.runner import run_scenario
 from testbed.kernel.features import probe_features
 from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scenarios.run.judge.expect import LATE_S, LATE_SHARE
+from scenarios.run.judge.checks import LATE_S, LATE_SHARE
 from tests.support.namespaces import needs_root
 from tests.support.run_schemas import problems_of
 from tests.support.spraylab_command import Lab, own_lab, trusted

@@ -15,9 +15,9 @@ from results.detect_lines import path_text, said_in
 from scenarios.file.load import load_scenario
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.conclude import conclusion_of
-from scenarios.run.judge.expect import checks_of, detected_of
-from scenarios.run.judge.measuring import links_to_judge, measured_pairs
+from scenarios.run.judge.checks import checks_of
+from scenarios.run.judge.detection import conclusion_of, detected_of
+from scenarios.run.judge.measurement import links_to_judge, measured_pairs
 from tests.support.leaf_recording import load, replayed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "detector"

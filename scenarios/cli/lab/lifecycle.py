@@ -87,7 +87,7 @@ def _settings(
 ) -> "OwnerSettings":
     from scenarios.file.plan import plan_of
     from scenarios.lab.start.launch import OwnerSettings
-    from scenarios.run.judge.measuring import measuring_of
+    from scenarios.run.judge.measurement import measuring_of
 
     settings = OwnerSettings(
         labdir.lab,

@@ -28,7 +28,7 @@ from scenarios.lab.lab_dir import LabDir
 from testbed.model.fabric import Fabric
 
 if TYPE_CHECKING:
-    from scenarios.run.order import LabInUse
+    from scenarios.run.request import LabInUse
     from scenarios.workload.collectives import CollectiveTest
 
 MOST_BYTES = 1 << 30

@@ -26,7 +26,7 @@ from testbed.model.names import parse_node
 
 if TYPE_CHECKING:
     from scenarios.file.transport import Transport
-    from scenarios.run.order import LabInUse
+    from scenarios.run.request import LabInUse
     from scenarios.workload.jobs import PerfCounts
 
 
@@ -74,7 +74,7 @@ def transport_of(given: dict[str, Any]) -> "Transport":
 @contextmanager
 def under_test(labdir: LabDir) -> Iterator[tuple["LabInUse", ExitStack]]:
     """Open the lab that is up for this test alone, with a stack of cleanup actions."""
-    from scenarios.run.attached import attached
+    from scenarios.run.request import attached
 
     with interrupts_raise(), undoing() as undo:
         yield attached(labdir, undo), undo
@@ -170,7 +170,7 @@ def overload(spent: "PerfCounts") -> str:
 
     Everything that such a test measures is a time, so what is a warning of a run's counts is enough here.
     """
-    from scenarios.run.judge.expect import BUSY_SHARE, QUIET_SHARE
+    from scenarios.run.judge.checks import BUSY_SHARE, QUIET_SHARE
 
     reasons = []
     if spent.lost_here > spent.packets * QUIET_SHARE:

@@ -30,7 +30,7 @@ from scenarios.errors import UsageError
 from scenarios.lab.lab_dir import LabDir
 
 if TYPE_CHECKING:
-    from scenarios.run.order import LabInUse
+    from scenarios.run.request import LabInUse
     from scenarios.workload.jobs import PerfCounts
     from scenarios.workload.perf_writes import WriteTest
 

@@ -21,7 +21,7 @@ from scenarios.cli.parameters import Whole
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
-from scenarios.run.unwritten import FolderIncompleteError
+from scenarios.run.write_errors import FolderIncompleteError
 
 _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": ExitCode.OVERLOADED}
 
@@ -58,7 +58,7 @@ def command(
     If the run's folder could not be written completely, the result is still printed and the exit code is 3.
     """
     from scenarios.file.load import load_scenario
-    from scenarios.run.order import RunOrder
+    from scenarios.run.request import RunOrder
     from scenarios.run.runner import run_scenario
 
     chosen = load_scenario(find_scenario(scenario))

@@ -21,7 +21,7 @@ def command(context: click.Context, file: str | None, output: Output) -> None:
     from scenarios.cli.runs.plan_lines import plan_document, plan_lines
     from scenarios.file.load import load_scenario
     from scenarios.file.plan import plan_of
-    from scenarios.run.judge.power import failures_of
+    from scenarios.run.judge.plan_warnings import failures_of
 
     try:
         plan = plan_of(load_scenario(find_scenario(file)))

@@ -18,7 +18,7 @@ from results.numbers_text import count_text
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario
-from scenarios.file.plan import Plan, PlannedFault
+from scenarios.file.plan import AUTO, Plan, PlannedFault
 from scenarios.lab.lab_dir import RUN_ROOT
 from scenarios.lab.start.capacity import (
     KEPT_BYTES,
@@ -142,9 +142,6 @@ def _is_there(place: Path) -> bool:
 
 
 _OPTIONS = {By.NETEM: "CONFIG_NET_SCH_NETEM", By.TBF: "CONFIG_NET_SCH_TBF"}
-
-AUTO = "auto"
-"""Any mechanism that this machine has."""
 
 
 ROOTS_FOLDER = "/run"

@@ -16,32 +16,23 @@ from results.records.witnesses import DECLARED, MRC, UNIFORM, Witness
 from results.summary import Check, Detected, FlowResult, Injected, LabChange, Load, StageTime, Summary
 from scenarios.file.plan import Plan
 from scenarios.run import collect
-from scenarios.run.changes import changes_of, host_ports_of, links_of, removed_faults
-from scenarios.run.judge.conclude import conclusion_of
-from scenarios.run.judge.ev_witness import conclusion_of_events, ev_paths
-from scenarios.run.judge.expect import (
-    Conclusion,
-    as_planned_check,
-    checks_of,
-    collective_check,
-    detected_of,
-    load_of,
-    missed_times,
-)
-from scenarios.run.judge.goodput import goodput_check
-from scenarios.run.judge.measuring import links_to_judge, measured_pairs
-from scenarios.run.judge.packets_asked import asked_of, needed_for
-from scenarios.run.judge.path_outcomes import outcomes_of, path_checks
+from scenarios.run.collect import Recorded
+from scenarios.run.judge.checks import as_planned_check, checks_of, collective_check, load_of, missed_times
+from scenarios.run.judge.detection import Conclusion, conclusion_of, detected_of
+from scenarios.run.judge.measurement import asked_of, links_to_judge, measured_pairs, needed_for
+from scenarios.run.judge.traffic_checks import goodput_check, outcomes_of, path_checks
 from scenarios.run.judge.witnesses import (
     SILENT,
     Truth,
+    conclusion_of_events,
+    ev_paths,
     in_force_since,
     note_on,
     silence_of_events,
     spelt_out,
     witness_of,
 )
-from scenarios.run.order import Recorded
+from scenarios.run.lab_changes import changes_of, host_ports_of, links_of, removed_faults
 
 
 @dataclass(frozen=True)

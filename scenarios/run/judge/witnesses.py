@@ -3,15 +3,22 @@
 SprayCheck's words are taken from its records, by both expectations; MRC's from `ev_witness`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil, log
 
+from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
+from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
+from agent.spraycheck.statistics.uniform import Asked, Verdict
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
 from results.numbers_text import count_text
 from results.records.witnesses import Witness, WitnessedLink
 from scenarios.file.model import Scenario
-from scenarios.run.judge.expect import Accused, Conclusion, unmeasured_text
+from scenarios.run.judge.detection import Accused, Conclusion, unmeasured_text
+from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.names import parse_link
@@ -108,3 +115,158 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     if said.undecided:
         return f"{len(said.undecided):,} of {count_text(said.links_wanted, 'link')} undecided"
     return f"{count_text(said.added_up, 'path')} judged by several flows together" if said.added_up else ""
+
+
+MOST_MOMENTS = 256
+"""At which a spine's evidence is weighed anew; of more, evenly spread ones are. Our choice: a few seconds of work."""
+
+_WORST_FIRST = (Finding.UNEXPLAINED, Finding.AMBIGUOUS, Finding.NAMED)
+
+
+@dataclass(frozen=True)
+class EvPath:
+    """One flow's path, copies of its entropy values together."""
+
+    path: FabricPath
+    qpn: int
+    source: int
+    sent: int
+    """First transmissions in all."""
+    began_ns: int | None
+    """When its first packet left."""
+    ended_ns: int | None
+    """When the flow had all acknowledged."""
+    left_ns: int | None
+    """When losses first took one of its entropy values out of use."""
+    sent_until: int
+    """First transmissions until then, on the entropy values that were retired."""
+
+
+def ev_paths(
+    flows: Sequence[OpenFlow],
+    progress: Sequence[FlowProgress],
+    workers: Iterable[WorkerCounts],
+    records: Iterable[Fields],
+    fabric: Fabric,
+) -> list[EvPath]:
+    """All paths between leaves that the flows' sources used."""
+    mine = {(item.source.host, item.source.qpn): (item, how) for item, how in zip(flows, progress, strict=True)}
+    left = _first_losses(records)
+    values: dict[tuple[int, int, FabricPath], list[Fields]] = defaultdict(list)
+    for row in (row for worker in workers for row in worker.evs):
+        item, _ = mine.get((row["host"], row["qpn"]), (None, None))
+        if item is None or row["spine"] is None:
+            continue
+        ends = fabric.leaf_of(item.flow.source), fabric.leaf_of(item.flow.destination)
+        values[row["host"], row["qpn"], FabricPath(row["plane"], ends[0], row["spine"], ends[1])].append(row)
+    found = []
+    for (host, qpn, path), rows in values.items():
+        sent = sum(row["tx_first"] for row in rows)
+        retired = [left[key] for row in rows if (key := (f"h{host}", qpn, row["ev"])) in left]
+        if sent or retired:
+            how = mine[host, qpn][1]
+            first = min((at for at, _ in retired), default=None)
+            found.append(
+                EvPath(
+                    path, qpn, host, sent, how.started_ns, how.finished_ns, first, sum(count for _, count in retired)
+                )
+            )
+    return found
+
+
+def _first_losses(records: Iterable[Fields]) -> dict[tuple[str, int, int], tuple[int, int]]:
+    """By host, queue pair and entropy value: when losses first retired it, and what it had carried until then."""
+    left: dict[tuple[str, int, int], tuple[int, int]] = {}
+    for record in records:
+        if record["event"] == "EV_STATE" and (record["state"], record["signal"]) == ("ASSUMED_BAD", "LOST"):
+            for ev, sent in zip(record["evs"], record["sent"], strict=True):
+                left.setdefault((record["node"], record["qpn"], int(ev, 16)), (record["mono_ns"], sent))
+    return left
+
+
+def conclusion_of_events(paths: Sequence[EvPath], asked: Asked) -> Conclusion:
+    """What the events accuse in the end, and since when without a break."""
+    verdicts = _verdicts(paths, asked)
+    spines = {(each.path.plane, each.path.spine) for each in paths if verdicts[each] is Verdict.FAILED}
+    accused, candidates, findings = list[Accused](), list[tuple[str, ...]](), set[Finding]()
+    # Paths over different spines share no link, so each spine is a matter of its own.
+    for spine in sorted(spines):
+        mine = [each for each in paths if (each.path.plane, each.path.spine) == spine]
+        last, since = _history(mine, verdicts, asked)
+        findings.add(last.finding)
+        accused += [_accused(link, since[link], mine, verdicts) for link in last.links]
+        candidates += [tuple(map(str, each)) for each in last.candidates]
+    return Conclusion(
+        state=next((each.value for each in _WORST_FIRST if each in findings), Finding.NONE.value),
+        accused=tuple(accused),
+        candidates=tuple(candidates),
+        verdicts=dict(Counter(verdict.value for verdict in verdicts.values())),
+        verdicts_wanted=len(paths),
+        expectation="events",
+    )
+
+
+def _verdicts(paths: Sequence[EvPath], asked: Asked) -> dict[EvPath, Verdict]:
+    used = Counter((each.source, each.qpn, each.path.plane) for each in paths)
+    retired = Counter((each.source, each.qpn, each.path.plane) for each in paths if each.left_ns is not None)
+    return {
+        each: _verdict(each, 2 * retired[key] > used[key], asked)
+        for each in paths
+        for key in [(each.source, each.qpn, each.path.plane)]
+    }
+
+
+def _verdict(path: EvPath, have_one_cause: bool, asked: Asked) -> Verdict:
+    if path.left_ns is not None:
+        return Verdict.INSUFFICIENT if have_one_cause else Verdict.FAILED
+    is_enough = path.ended_ns is not None and (1 - asked.min_rate) ** path.sent <= asked.miss
+    return Verdict.HEALTHY if is_enough else Verdict.INSUFFICIENT
+
+
+def _history(
+    paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict], asked: Asked
+) -> tuple[Localization, dict[FabricLink, int]]:
+    """What is accused in the end, and of each link since when it was."""
+    known = [(_known_ns(each), _evidence(each, verdicts[each], asked)) for each in paths if _says(each, verdicts)]
+    known.sort(key=lambda item: (item[0], item[1].path, item[1].verdict, item[1].qpn))
+    moments = sorted({at for at, _ in known})
+    step = -(-len(moments) // MOST_MOMENTS)
+    since: dict[FabricLink, int] = {}
+    for moment in moments[::-step][::-1]:
+        told = localize([evidence for at, evidence in known if at <= moment])
+        since = {link: since.get(link, moment) for link in told.links}
+    return told, since
+
+
+def _evidence(path: EvPath, verdict: Verdict, asked: Asked) -> Evidence:
+    """What a path says, and of which time: all of its flow's, or from its first loss on."""
+    if path.began_ns is None or path.ended_ns is None:
+        return Evidence(path.path, verdict, path.qpn)
+    span, needs = Span(path.began_ns, path.ended_ns), share_needed(_enough(asked), path.sent)
+    lossy = None
+    if path.left_ns is not None:
+        lossy = LossTime(Span(path.left_ns, path.left_ns), Span(path.left_ns, max(path.left_ns, path.ended_ns)))
+    return Evidence(path.path, verdict, path.qpn, span=span, lossy=lossy, needs=needs)
+
+
+def _enough(asked: Asked) -> int:
+    """Packets of which a drop of the asked rate takes one, but for the allowed probability of a miss."""
+    return 1 if asked.min_rate >= 1 else ceil(log(asked.miss) / log(1 - asked.min_rate))
+
+
+def _says(path: EvPath, verdicts: Mapping[EvPath, Verdict]) -> bool:
+    return verdicts[path] is not Verdict.INSUFFICIENT
+
+
+def _known_ns(path: EvPath) -> int:
+    """When it is known: at its loss, else at the flow's end."""
+    known = path.ended_ns if path.left_ns is None else path.left_ns
+    assert known is not None, "a path without a loss says something only when its flow has ended"
+    return known
+
+
+def _accused(link: FabricLink, since_ns: int, paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict]) -> Accused:
+    over = [each for each in paths if link in each.path.links and verdicts[each] is Verdict.FAILED]
+    before = [each for each in over if _known_ns(each) <= since_ns]
+    hosts = tuple(sorted({f"h{each.source}" for each in over}))
+    return Accused(str(link), hosts, None, since_ns, sum(each.sent_until for each in before), len(before))

@@ -9,7 +9,7 @@ from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import engine_misfits, misfits
-from scenarios.run.judge.power import warnings_of
+from scenarios.run.judge.plan_warnings import warnings_of
 
 SCENARIO = Scenario.model_validate(
     {

@@ -16,7 +16,7 @@ from scenarios.cli.perf import writes
 from scenarios.cli.perf import writes as perf
 from scenarios.lab.protocol import Denials, DenialState, DenyShow, FaultPlanned, Faults, FaultShow, FaultState
 from scenarios.lab.start import capacity
-from scenarios.run.order import LabInUse
+from scenarios.run.request import LabInUse
 from scenarios.workload.perf_writes import WriteTest
 from testbed.model.fabric import Fabric, FabricSpec
 from tests.support.queue_pairs import qp_settings

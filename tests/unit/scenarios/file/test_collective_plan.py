@@ -12,7 +12,7 @@ from scenarios.file.collective_plan import Group, collective_of, groups_of
 from scenarios.file.load import scenario_from
 from scenarios.file.model import Workload
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.power import power_of, warnings_of
+from scenarios.run.judge.plan_warnings import power_of, warnings_of
 from tests.unit.agent.host.programs.job_in_memory import Lab
 from tests.unit.agent.host.programs.test_collective import HOSTS, memory_of
 from tests.unit.scenarios.file.test_load import LEAST

@@ -6,7 +6,7 @@ from scenarios.errors import ScenarioRefusedError
 from scenarios.file.load import load_scenario, scenario_from
 from scenarios.file.plan import checked_on, plan_of
 from scenarios.file.scenario_files import CATALOG
-from scenarios.run.judge.power import power_of
+from scenarios.run.judge.plan_warnings import power_of
 
 TEXT = """
 version: 1

@@ -9,7 +9,7 @@ from scenarios.lab.protocol import FaultState
 from scenarios.run import collect
 from scenarios.workload.traffic import PortCounts, WorkerCounts
 from testbed.model.fabric import Fabric, FabricSpec
-from tests.unit.scenarios.run.test_conclude import RECORDS, UP, detect
+from tests.unit.scenarios.run.test_detection import RECORDS, UP, detect
 
 
 def test_only_the_runs_own_epoch_counts() -> None:

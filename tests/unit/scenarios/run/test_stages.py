@@ -15,8 +15,8 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureState
 from scenarios.own_code import own_code
 from scenarios.run import stages
-from scenarios.run.order import RunOrder
-from scenarios.run.unwritten import Unwritten
+from scenarios.run.request import RunOrder
+from scenarios.run.write_errors import Unwritten
 from tests.unit.scenarios.watch_readings import status
 
 SCENARIO = Scenario.model_validate(

@@ -11,7 +11,7 @@ from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.uniform import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.packets_asked import run_tests_of
+from scenarios.run.judge.measurement import run_tests_of
 from scenarios.study.calibration import calibrations_of
 from scenarios.study.fabric import scenario_of
 from scenarios.study.simulate import asked_of, sent_by_path, simulate

@@ -7,8 +7,8 @@ import pytest
 
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
-from scenarios.run.judge.packets_asked import needed_for
-from scenarios.run.judge.power import failures_of, power_of, warnings_of
+from scenarios.run.judge.measurement import needed_for
+from scenarios.run.judge.plan_warnings import failures_of, power_of, warnings_of
 
 LINK = "p0:leaf3>spine5"
 
@@ -72,7 +72,7 @@ def test_an_expectation_that_the_faults_do_not_meet_is_told() -> None:
 
 def test_a_fault_that_takes_no_first_transmission_is_told_and_demands_nothing() -> None:
     (told,) = warnings_of(plan(faults=({"link": LINK, "drop": "50%", "only_dscp": "TRIMMABLE_RETX"},)))
-    assert told == f"{LINK}: this fault takes no first transmissions, and SprayCheck counts no other packets"
+    assert told == f"{LINK}: this fault drops no first transmissions, and SprayCheck counts no other packets"
 
 
 def test_a_fault_that_no_data_crosses_is_told() -> None:
@@ -192,7 +192,7 @@ def test_all_uplinks_of_a_leaf_are_accused_together_by_declared_counts() -> None
     whole = ({"link": "p0:leaf3>spine*", "drop": "2%"},)
     (declared,) = warnings_of(plan(faults=whole, detector={"expectation": "declared"}))
     assert (
-        declared == "p0-leaf3: the faults are on all of its links one way, so SprayCheck can accuse them together only"
+        declared == "p0-leaf3: the faults are on all of its links one way, so SprayCheck can accuse them only together"
     )
     (uniform,) = warnings_of(plan(faults=whole))
     assert "will hardly hold" in uniform

@@ -1,7 +1,7 @@
-"""What SprayCheck would conclude of each link if all went as planned: its own monitor, asked before the run. Pure.
+"""Predicts what SprayCheck will conclude of each link, by running its own monitor on the planned counts. Pure.
 
-Paths over links that are to drop lose as few packets as they do with the probability of a miss, all others lose none.
-So what stays open here is for other flows, or for more packets.
+Paths over links with faults lose as few packets as they do with the probability of a miss, all others lose none. So a
+link that stays undecided here needs other flows, or more packets.
 """
 
 from collections import defaultdict
@@ -26,41 +26,40 @@ from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.uniform import Asked, plan_test
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
-from scenarios.run.judge.measuring import LeafPair, announced_sendings
-from scenarios.run.judge.packets_asked import asked_of
+from scenarios.run.judge.measurement import LeafPair, announced_sendings, asked_of
 from testbed.model.ids import DirectedLink, Role
 
 MOST_PATHS = 20_000
-"""Verdicts on paths beyond which nothing is foreseen (our choice): it would take more than some seconds."""
+"""Most verdicts on paths for a prediction (our choice): more would take more than some seconds."""
 
 MOST_SMALL_FLOWS = 64
-"""Of a pair of leaves, as many as are added up here: more than a sum of equal flows has (docs/detector.md)."""
+"""Most flows of a pair of leaves that are added up here: more than a sum of equal flows has (docs/detector.md)."""
 
 
 @dataclass(frozen=True)
-class Foreseen:
-    """What SprayCheck would conclude in planes that differ by their faults, one for each kind."""
+class Prediction:
+    """The predicted conclusions, in one plane for each set of faults that a plane has."""
 
     links: Mapping[FabricLink, LinkConclusion]
     found: Localization
     paths: tuple[FabricPath, ...]
-    """Of measured flows."""
+    """The paths of measured flows."""
 
     def deciding(self, link: FabricLink) -> DecidingFlow | None:
-        """The flow that would tell whether an open link failed."""
+        """Return the flow that would decide whether an undecided link failed."""
         suspects = {link, *self.links[link].alternatives}
         return next((each for each in self.found.deciding if not suspects.isdisjoint(each.path.links)), None)
 
 
 def fabric_link(way: DirectedLink) -> FabricLink:
-    """A direction between switches as SprayCheck numbers it."""
+    """Convert a direction between switches to SprayCheck's numbers."""
     up = way.sender.role is Role.LEAF
     leaf, spine = (way.sender, way.receiver) if up else (way.receiver, way.sender)
     return FabricLink(way.plane, leaf.index, spine.index, up)
 
 
 def packets_by_pair(plan: Plan, flows: Iterable[Flow]) -> dict[LeafPair, list[int]]:
-    """Packets of each of these writes and of all announced queue pairs of collectives, by their leaves."""
+    """Return the packets of each of these writes and of all announced queue pairs of collectives, by leaves."""
     leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
     sent = [(flow.source, flow.destination, max(1, flow.payload_bytes // pmtu)) for flow in flows]
     sent += [(each.source, each.destination, each.packets) for each in announced_sendings(plan)]
@@ -73,8 +72,8 @@ def packets_by_pair(plan: Plan, flows: Iterable[Flow]) -> dict[LeafPair, list[in
 
 
 @dataclass(frozen=True)
-class Question:
-    """All that decides what is foreseen."""
+class Measured:
+    """The measurement to predict: fabric, transport, flows and drop rates."""
 
     planes: int
     leaves: int
@@ -84,85 +83,85 @@ class Question:
     expectation: str
     asked: Asked
     flows: tuple[tuple[LeafPair, tuple[int, ...]], ...]
-    """Packets of each flow, by leaves."""
+    """The packets of each flow, by leaves."""
     rates: tuple[tuple[FabricLink, float], ...]
-    """What links drop."""
+    """The drop rate of each link with a fault."""
 
     def drop(self, path: FabricPath) -> float:
-        """Share of packets that a path loses."""
+        """Return the share of packets that a path loses."""
         rates, kept = dict(self.rates), 1.0
         for link in path.links:
             kept *= 1 - rates.get(link, 0.0)
         return 1 - kept
 
     def shape(self, packets: int) -> FlowShape:
-        """Of a flow that sends so many packets in one plane."""
+        """Return the shape of a flow that sends this many packets in one plane."""
         return FlowShape(self.policy, packets, self.spines, self.copies)
 
 
-def foresee(plan: Plan, flows: Collection[Flow], rates: Mapping[FabricLink, float]) -> Foreseen | None:
-    """What would be concluded of these writes, and of the plan's collectives, while links drop at these `rates`.
+def predict(plan: Plan, flows: Collection[Flow], rates: Mapping[FabricLink, float]) -> Prediction | None:
+    """Predict the conclusions from these writes and the plan's collectives while links drop at these `rates`.
 
-    None where that would take too long, or no flow crosses a spine.
+    Returns None if that would take too long, or if no flow crosses a spine.
     """
     transport, spec = plan.scenario.transport, plan.fabric.spec
     sizes = {pair: tuple(packets) for pair, packets in packets_by_pair(plan, flows).items()}
     policy, expectation = SprayPolicy(transport.spray).code, plan.scenario.judged_by
     shape = spec.planes, spec.leaves, spec.spines, policy, transport.copies, expectation
-    return _foresee(Question(*shape, asked_of(plan), tuple(sorted(sizes.items())), tuple(sorted(rates.items()))))
+    return _predict(Measured(*shape, asked_of(plan), tuple(sorted(sizes.items())), tuple(sorted(rates.items()))))
 
 
-@lru_cache(8)  # several questions about one plan
-def _foresee(question: Question) -> Foreseen | None:
-    planes, spines = _planes(question), range(question.spines)
-    together = {pair: _enough(question, sizes) for pair, sizes in question.flows}
-    if not 0 < len(planes) * len(spines) * sum(map(len, together.values())) <= MOST_PATHS:
+@lru_cache(8)  # several warnings need the same prediction
+def _predict(measured: Measured) -> Prediction | None:
+    planes, spines = _planes(measured), range(measured.spines)
+    flows_of = {pair: _enough(measured, sizes) for pair, sizes in measured.flows}
+    if not 0 < len(planes) * len(spines) * sum(map(len, flows_of.values())) <= MOST_PATHS:
         return None
-    flows = [(plane, pair, sizes) for plane in planes for pair, sizes in together.items()]
-    monitor = Monitor(question.asked, range(question.leaves))
-    accusations = monitor.observe([report for flow in flows for report in _reports(question, *flow)], {}, 0)
+    flows = [(plane, pair, sizes) for plane in planes for pair, sizes in flows_of.items()]
+    monitor = Monitor(measured.asked, range(measured.leaves))
+    accusations = monitor.observe([report for flow in flows for report in _reports(measured, *flow)], {}, 0)
     concluded = [link for each in monitor.conclusions() for link in each.links]
     if not accusations:
         return None
     links = {each.link: each for each in concluded if isinstance(each.link, FabricLink)}
     paths = (FabricPath(plane, pair[0], spine, pair[1]) for plane, pair, _ in flows for spine in spines)
-    return Foreseen(links, accusations[-1].localization, tuple(paths))
+    return Prediction(links, accusations[-1].localization, tuple(paths))
 
 
-def _planes(question: Question) -> list[int]:
-    """Those with faults, and one without, for which all others are like it."""
-    faulty = sorted({link.plane for link, _ in question.rates})
-    whole = next((plane for plane in range(question.planes) if plane not in faulty), None)
+def _planes(measured: Measured) -> list[int]:
+    """Return planes with faults, and one without, which stands for all others without."""
+    faulty = sorted({link.plane for link, _ in measured.rates})
+    whole = next((plane for plane in range(measured.planes) if plane not in faulty), None)
     return [*faulty, *([] if whole is None else [whole])]
 
 
-def _enough(question: Question, sizes: Sequence[int]) -> list[int]:
-    """As many flows of a pair of leaves as its verdict takes; what is declared counts in sum.
+def _enough(measured: Measured, sizes: Sequence[int]) -> list[int]:
+    """Return as many flows of a pair of leaves as its verdict takes; declared counts are added up.
 
-    One flow that tells the rate alone is enough; of smaller ones as many as a sum has.
+    One flow that is long enough alone suffices; of smaller ones as many as a sum has.
     """
-    if question.expectation == "declared":
+    if measured.expectation == "declared":
         return [sum(sizes)]
-    packets = max(sizes) // question.planes
-    is_sure = packets > 0 and plan_test(question.shape(packets), question.asked).weakness is None
+    packets = max(sizes) // measured.planes
+    is_sure = packets > 0 and plan_test(measured.shape(packets), measured.asked).weakness is None
     return [max(sizes)] if is_sure else sorted(sizes, reverse=True)[:MOST_SMALL_FLOWS]
 
 
-def _reports(question: Question, plane: int, pair: LeafPair, sizes: Iterable[int]) -> Iterator[FlowReport]:
-    """What the leaves report of flows between two leaves in one plane."""
-    spines, asked = question.spines, question.asked
-    drops = [question.drop(FabricPath(plane, pair[0], spine, pair[1])) for spine in range(spines)]
+def _reports(measured: Measured, plane: int, pair: LeafPair, sizes: Iterable[int]) -> Iterator[FlowReport]:
+    """Yield what leaves report of flows between two leaves in one plane."""
+    spines, asked = measured.spines, measured.asked
+    drops = [measured.drop(FabricPath(plane, pair[0], spine, pair[1])) for spine in range(spines)]
     for number, size in enumerate(sizes):
-        packets = size // question.planes
+        packets = size // measured.planes
         if packets < 1:
             continue
         flow = MeasuredFlow(plane, *pair, *pair, number, 1, packets)
-        if question.expectation == "declared":
+        if measured.expectation == "declared":
             sent = _even(packets, spines)
             lost = [quantile(asked.miss, int(n), rate) for n, rate in zip(sent, drops, strict=True)]
             yield declared_report(flow, sent, sent - np.array(lost), asked, packets)
         else:
-            shape = question.shape(packets)
+            shape = measured.shape(packets)
             yield uniform_report(flow, shape, _arrived(shape, drops, asked), asked)
 
 
@@ -172,7 +171,7 @@ def _even(packets: int, spines: int) -> Counts:
 
 
 def _arrived(shape: FlowShape, drops: Sequence[float], asked: Asked) -> Counts:
-    """Counts of equal shares, those of lossy paths as high as they are with the probability of a miss."""
+    """Return counts of equal shares, those of lossy paths as high as they are with the probability of a miss."""
     if shape.policy is SprayPolicyCode.RANDOM:
         lossy = [quantile(1 - asked.miss, shape.packets, (1 - rate) / shape.paths) for rate in drops]
     else:

@@ -12,8 +12,8 @@ from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.uniform import Verdict
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.run.judge.foresight import foresee
-from scenarios.run.judge.power import MOST_TOLD, warnings_of
+from scenarios.run.judge.plan_warnings import MOST_LINKS_SHOWN, warnings_of
+from scenarios.run.judge.prediction import predict
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 5, 3, 1))
@@ -91,7 +91,7 @@ def test_many_are_told_together() -> None:
     faults = ({"link": "p0:leaf3>spine*", "drop": "1%"}, {"link": "p0:leaf5>spine1", "drop": "1%"})
     several = ({"link": f"p0:leaf3>spine{spine}", "drop": "1%"} for spine in range(5))
     warnings = told(faults=tuple(several))
-    assert len(warnings) == MOST_TOLD + 1
+    assert len(warnings) == MOST_LINKS_SHOWN + 1
     assert warnings[-1] == "2 more links with faults stay open likewise"
     assert not any("stays open" in text for text in told(faults=faults))  # the whole switch is told instead
 
@@ -164,4 +164,4 @@ def test_collectives_of_small_queue_pairs_are_judged_by_their_sums() -> None:
 def test_too_many_flows_to_be_tried_are_not() -> None:
     many = Scenario.model_validate({"version": 1, "name": "x", "topology": {"planes": 1, "leaves": 64, "spines": 64},
                                     "workloads": ({"strides": tuple(range(1, 40)), "packets": 64},)})  # fmt: skip
-    assert foresee(plan_of(many), plan_of(many).flows, {}) is None
+    assert predict(plan_of(many), plan_of(many).flows, {}) is None

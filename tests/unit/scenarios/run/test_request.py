@@ -12,7 +12,7 @@ from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir, busy
-from scenarios.run.order import RunOrder
+from scenarios.run.request import RunOrder
 from scenarios.run.stages import lab_for
 from tests.unit.scenarios.lab.test_client import owner_says
 

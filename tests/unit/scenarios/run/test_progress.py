@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from results.files.event_log import read_records
-from scenarios.run.samples import PROGRESS_EVERY_S, Samples, waits
+from scenarios.run.progress import PROGRESS_EVERY_S, Samples, waits, waits_text
 from scenarios.workload.traffic import FlowProgress, PortCounts, RejectedCount, WorkerCounts
 from tests.support.run_schemas import problems_in
 
@@ -47,7 +47,7 @@ def test_a_sample_is_a_record_of_its_run(tmp_path: Path) -> None:
 
 def test_progress_is_noted_now_and_then_and_at_the_end(tmp_path, monkeypatch):
     now = [100.0]
-    monkeypatch.setattr("scenarios.run.samples.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("scenarios.run.progress.time.monotonic", lambda: now[0])
     samples = Samples(tmp_path / "counters.jsonl", "x-7", 7)
     for passed, done in ((0, 0), (0.1, 10), (PROGRESS_EVERY_S, 20), (0.01, 30), (0.01, 100)):
         now[0] += passed
@@ -57,3 +57,27 @@ def test_progress_is_noted_now_and_then_and_at_the_end(tmp_path, monkeypatch):
     assert [record["event"] for record in records] == ["PROGRESS"] * 3
     assert [record["acked_bytes"] for record in records] == [[0, 100], [20, 100], [100, 100]]
     assert (records[-1]["resent"], records[-1]["run"]) == ([10, 10], "x-7")
+
+
+def waiting_flow(in_flight: int = 0, *, ended: bool = False, silent: tuple[int, ...] = ()) -> FlowProgress:
+    done = 9 if ended else None
+    return FlowProgress(0, 1, "RTS", 99, 9, 9, 0, 0, 0, 1, done, in_flight_pkts=in_flight, silent_evs=silent)
+
+
+def test_it_names_the_flows_the_packets_and_the_silent_paths() -> None:
+    progress = [waiting_flow(ended=True), waiting_flow(16, silent=(0xC0001006,)), waiting_flow(1)]
+    assert waits_text(["h0>h1", "h2>h3", "h4>h5"], progress, 3.4) == (
+        "nothing acknowledged for 3 s; h2>h3, h4>h5 wait for 17 packets; nothing comes back over plane 0 spine 6"
+    )
+
+
+def test_one_flow_whose_data_has_arrived_waits_for_its_ack() -> None:
+    told = waits_text(["h0>h1"], [waiting_flow()], 1)
+    assert told == "nothing acknowledged for 1 s; h0>h1 waits for the ACK of what has arrived"
+
+
+def test_many_flows_are_counted_and_those_that_have_not_begun_are_not() -> None:
+    progress = [waiting_flow(1)] * 6 + [FlowProgress(0, 1, "RTS", 0, 0, 0, 0, 0, 0, None, None)]
+    told = waits_text([f"h{n}>h9" for n in range(7)], progress, 2)
+    assert told == "nothing acknowledged for 2 s; h0>h9, h1>h9, h2>h9 and 3 more flows wait for 6 packets"
+    assert waits_text(["h6>h9"], progress[6:], 2) == ""

@@ -5,8 +5,7 @@ from typing import Any
 from results.detect_lines import Said, said_in
 from results.files.event_log import Fields
 from scenarios.run import collect
-from scenarios.run.judge.conclude import conclusion_of
-from scenarios.run.judge.expect import Conclusion
+from scenarios.run.judge.detection import Conclusion, conclusion_of
 
 UP, DOWN, HOST_LINK = "p0:leaf3>spine5", "p0:spine5>leaf4", "p0:h3>leaf3"
 ASKED = "a drop of 1% needs 1,321 over a link"

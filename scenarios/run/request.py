@@ -1,18 +1,16 @@
 """What a run is asked for, who hears of it, and what it found out: the values that pass between its stages."""
 
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, Protocol
 
-from results.files.event_log import Fields
 from results.records.source_code import SourceCode
-from results.summary import CaptureResult
+from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
+from scenarios.lab import protocol
 from scenarios.lab.client import Owner, Worker
-from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.protocol import Checked, FaultState
-from scenarios.workload.collectives import CollectiveOutcome
-from scenarios.workload.traffic import FlowProgress, OpenFlow, Verification, WorkerCounts
+from scenarios.lab.lab_dir import LabDir, busy
 from testbed.model.fabric import Fabric
 
 
@@ -58,31 +56,28 @@ class LabInUse:
     """The copy of the program that the lab runs."""
 
 
-@dataclass(frozen=True)
-class Readings:
-    """Counters of one moment."""
+def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
+    """Connect to everything.
 
-    mono_ns: int
-    workers: tuple[WorkerCounts, ...]
-    softnet_drops: int
-    faults: tuple[FaultState, ...]
-    gone: tuple[FaultState, ...] = ()
-    """Faults that were cleared since the run began, by whomever."""
+    Raises `LabStateError` when the lab is not up, busy, or not whole, `WorkerFailedError`.
+    """
+    owner = undo.enter_context(Owner(labdir))
+    undo.enter_context(busy(labdir))
+    status = owner.ask(protocol.Status(), protocol.LabStatus)
+    if idle := idle_processes(status):
+        raise LabStateError(
+            f"lab {labdir.lab!r} is not whole before this run: {idle}; `{labdir.down_command}` and up again"
+        )
+    workers = [undo.enter_context(Worker(labdir.worker_socket(at))) for at in range(status.workers)]
+    return LabInUse(status.fabric(), owner, tuple(workers), status.code)
 
 
-@dataclass(frozen=True)
-class Recorded:
-    """Everything a run has measured, before anybody judges it."""
+def idle_processes(status: protocol.LabStatus) -> str:
+    """The lab's processes that have ended, and how, or are stopped; empty when all run."""
+    return " and ".join(_idle_text(child) for child in status.children if child.state != protocol.RUNNING)
 
-    flows: tuple[OpenFlow, ...]
-    progress: tuple[FlowProgress, ...]
-    verified: tuple[Verification, ...]
-    collectives: CollectiveOutcome
-    verdicts: tuple[Fields, ...]
-    """What SprayCheck wrote of the run."""
-    before: Readings
-    after: Readings
-    captures: tuple[CaptureResult, ...]
-    lab_before: Checked | None
-    """The lab beside its plan before this run touched it; None of a lab that this run has built."""
-    lab_after: Checked
+
+def _idle_text(child: protocol.ChildStatus) -> str:
+    if child.state == protocol.STOPPED:
+        return f"{child.name} (process {child.process.pid}) is stopped (`kill -CONT {child.process.pid}` wakes it)"
+    return f"{child.name} {'was ' if child.state.startswith('killed') else ''}{child.state}"

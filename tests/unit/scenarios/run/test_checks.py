@@ -8,19 +8,17 @@ import pytest
 from faults.outages import Outage
 from results.summary import Check, FlowResult, Injected, LabChange
 from scenarios.file.model import Expectation
-from scenarios.run.changes import links_of
-from scenarios.run.judge.expect import (
-    Accused,
-    Conclusion,
+from scenarios.run.judge.checks import (
     MachineCounts,
     _data_check,
     as_planned_check,
     checks_of,
     collective_check,
-    detected_of,
     load_of,
     missed_times,
 )
+from scenarios.run.judge.detection import Accused, Conclusion, detected_of
+from scenarios.run.lab_changes import links_of
 from tests.unit.results.test_collective_rows import row
 
 LINK = "p0:leaf3>spine5"

@@ -1,18 +1,20 @@
 """How flows and this machine fare during a run, into its folder: what came through, what was lost, how busy it was.
 
-Read at the edge, judged by nobody here; `scenarios.run.judge.expect` judges the difference between start and end.
+Read at the edge, judged by nobody here; `scenarios.run.judge.checks` judges the difference between start and end.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from agent.wire.ev import EvCodec
 from results.files.event_log import EventLog, Fields, stamped
+from results.numbers_text import count_text
 from results.records.rejected import rejected_rows
 from scenarios.lab.protocol import FaultState
 from scenarios.run.collect import rejected_counts, softnet_drops
-from scenarios.run.unwritten import Unwritten
+from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, WorkerCounts
 
 EVERY_S = 1.0
@@ -126,3 +128,34 @@ def _cpu_ticks() -> tuple[int, int]:
     """Busy and all ticks of all cores since boot."""
     ticks = [int(word) for word in _STAT.read_text().splitlines()[0].split()[1:9]]
     return sum(ticks) - ticks[_IDLE] - ticks[_IOWAIT], sum(ticks)
+
+
+WAITS_AFTER_S = 1.0
+"""Without one more acknowledged byte for so long, what is waited for is worth more than a guess of the time left."""
+
+_NAMED = 3
+"""Flows or paths that are named; the others are counted."""
+
+
+def waits_text(names: Sequence[str], progress: Sequence[FlowProgress], seconds: float) -> str:
+    """What flows of (n,) names wait for, `seconds` after the last acknowledged byte; empty if all have ended."""
+    waiting = [(name, flow) for name, flow in zip(names, progress, strict=True) if not flow.ended and flow.posted_bytes]
+    if not waiting:
+        return ""
+    whose = "waits" if len(waiting) == 1 else "wait"
+    packets = sum(flow.in_flight_pkts + flow.backlog_pkts for _, flow in waiting)
+    text = f"nothing acknowledged for {seconds:.0f} s; {_listed([name for name, _ in waiting], 'flow')} {whose} for "
+    text += count_text(packets, "packet") if packets else "the ACK of what has arrived"
+    silent = sorted({path for _, flow in waiting for path in flow.silent_evs})
+    return text + (f"; nothing comes back over {_listed([_path_text(ev) for ev in silent], 'path')}" if silent else "")
+
+
+def _listed(names: Collection[str], noun: str) -> str:
+    named = list(dict.fromkeys(names))
+    rest = len(named) - _NAMED
+    return ", ".join(named[:_NAMED]) + (f" and {count_text(rest, f'more {noun}')}" if rest > 0 else "")
+
+
+def _path_text(ev: int) -> str:
+    path = EvCodec().path_of(ev)
+    return f"plane {path.plane}" + ("" if path.spine is None else f" spine {path.spine}")

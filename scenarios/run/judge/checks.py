@@ -1,19 +1,17 @@
 """What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
 
-from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 
 from faults.kinds import kind_named
 from faults.outages import Outage
 from faults.quantities import parse_rate
 from results.fault_text import fault_text
-from results.metrics import precision, recall
 from results.numbers_text import count_text, open_sets
 from results.records.collective_rows import CollectiveRow
 from results.records.rejected import Rejected
 from results.summary import (
-    Accusation,
     Check,
     Detected,
     FlowResult,
@@ -24,7 +22,8 @@ from results.summary import (
     flows_text,
 )
 from scenarios.file.model import Expectation
-from scenarios.run.changes import changes_text, links_of
+from scenarios.run.judge.detection import unmeasured_text
+from scenarios.run.lab_changes import changes_text, links_of
 
 QUIET_SHARE = Fraction(1, 10_000)
 """Packets that this machine may lose by itself, or send again without a fault, as a share of all data packets (our
@@ -44,56 +43,6 @@ IN_TIME, KEEPS_GOODPUT = "named in time", "every flow keeps its goodput"
 
 RETRANSMISSION_SLACK = 3
 """Packets by which retransmissions may always differ, as a percentage of few drops is less than one (our choice)."""
-
-
-@dataclass(frozen=True)
-class Accused:
-    """A link named by a witness, as recorded."""
-
-    link: str
-    by: tuple[str, ...]
-    after_s: float | None
-    named_ns: int | None = None
-    """Since when without a break, by the monotonic clock."""
-    packets: int = 0
-    """First transmissions on the paths that accuse it, up to then."""
-    paths: int = 0
-    """How many paths that are."""
-
-
-@dataclass(frozen=True)
-class Conclusion:
-    """What SprayCheck said of one run in the end, by one expectation."""
-
-    state: str
-    accused: tuple[Accused, ...]
-    candidates: tuple[tuple[str, ...], ...]
-    verdicts: dict[str, int]
-    verdicts_wanted: int
-    insufficient: dict[str, int] = field(default_factory=dict)
-    """How many verdicts say nothing, by reason, the most frequent first."""
-    expectation: str = "uniform"
-    common: tuple[Accused, ...] = ()
-    """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
-    common_candidates: tuple[tuple[str, ...], ...] = ()
-    added_up: int = 0
-    """How many of the verdicts rest on several flows together."""
-    explained: int = 0
-    """Undecided links behind what is named: rightly in `common`, or a link that all flows over them cross."""
-    fewest: tuple[int, ...] = ()
-    """Of each of `candidates`, how many of its links have failed at least."""
-    untimely: int = 0
-    """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
-    unmeasured: dict[str, int] = field(default_factory=dict)
-    """Flows that a leaf does not measure, by their hosts, the leaf and why."""
-    links: dict[str, int] = field(default_factory=dict)
-    """How many links that carried measured traffic are `failed`, `healthy`, `undecided`."""
-    links_wanted: int = 0
-    """Of how many something was to be concluded."""
-    idle: int = 0
-    """Links besides over which nothing was sent."""
-    undecided: dict[str, str] = field(default_factory=dict)
-    """Links of which it is open whether they failed, and why; those that `explained` counts are not among them."""
 
 
 @dataclass(frozen=True)
@@ -118,78 +67,6 @@ class MachineCounts:
         """Of the engines' time, the part spent waiting for a core."""
         all_ns = self.engine_ns + self.wait_ns
         return self.wait_ns / all_ns if all_ns else 0.0
-
-
-def detected_of(
-    conclusion: Conclusion,
-    dropping: set[str],
-    expected: set[str] | None = None,
-    possible: frozenset[str] = frozenset(),
-    unannounced: int = 0,
-    decides: bool = True,
-    right_causes: Collection[str] = (),
-    changed: Collection[str] = (),
-    spelt_out: Callable[[str], Iterable[str]] = lambda name: (name,),
-) -> Detected:
-    """The conclusion beside the truth.
-
-    `dropping` are the links that did drop and can be named, `expected` what the scenario says; `possible` those that
-    may have dropped, uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario
-    judges by it. `right_causes` are the common causes of which all links did drop, `spelt_out` tells the links that a
-    name stands for. `changed` are links, and common causes of which all links are, that somebody else changed: to name
-    one is neither right nor wrong.
-    """
-    accused = {link for item in (*conclusion.accused, *conclusion.common) for link in spelt_out(item.link)}
-    suspects = {
-        link
-        for names in (*conclusion.candidates, *conclusion.common_candidates)
-        for name in names
-        for link in spelt_out(name)
-    }
-    right, unsettled = dropping | (possible & accused), dropping & suspects - accused
-    scored = accused - ({*changed} - right)
-    return Detected(
-        state=conclusion.state,
-        named=tuple(
-            Accusation(
-                item.link, "spraycheck", item.by, item.after_s, item.link in right, item.link in {*changed} - right
-            )
-            for item in conclusion.accused
-        ),
-        candidates=conclusion.candidates,
-        missed=tuple(sorted(dropping - accused - unsettled)),
-        suspected=tuple(sorted(unsettled)),
-        fewest=conclusion.fewest,
-        untimely=conclusion.untimely,
-        verdicts=conclusion.verdicts,
-        verdicts_wanted=conclusion.verdicts_wanted,
-        precision=precision(scored, right),
-        recall=recall(accused, dropping - unsettled),
-        expected=None if expected is None else tuple(sorted(expected)),
-        insufficient=conclusion.insufficient,
-        expectation=conclusion.expectation,
-        unannounced=unannounced,
-        decides=decides,
-        common=tuple(
-            Accusation(
-                item.link,
-                "spraycheck",
-                item.by,
-                item.after_s,
-                item.link in right_causes,
-                item.link in {*changed} - {*right_causes},
-            )
-            for item in conclusion.common
-        ),
-        common_candidates=conclusion.common_candidates,
-        added_up=conclusion.added_up,
-        explained=conclusion.explained,
-        unmeasured=conclusion.unmeasured,
-        links=conclusion.links,
-        links_wanted=conclusion.links_wanted,
-        idle=conclusion.idle,
-        undecided=conclusion.undecided,
-    )
 
 
 def load_of(
@@ -388,11 +265,6 @@ def as_planned_check(changes: Sequence[LabChange], nodes: int) -> Check:
     """Whether the lab was what its plan says, but for what spraylab did itself."""
     compared = f"{count_text(nodes, 'node')} read from the kernel and compared"
     return Check("the lab is as planned", not changes, changes_text(changes) or compared)
-
-
-def unmeasured_text(flows: int) -> str:
-    """How many flows have no verdict because leaves did not measure them."""
-    return f"{count_text(flows, 'flow')} not measured (UNMEASURED in detect.jsonl tells why)"
 
 
 def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:

@@ -1,7 +1,7 @@
 """What somebody else changed in the lab of a run, from two readings and the faults' state."""
 
 from scenarios.lab.protocol import FaultState
-from scenarios.run.changes import changes_of, changes_text, host_ports_of, removed_faults
+from scenarios.run.lab_changes import changes_of, changes_text, host_ports_of, removed_faults
 from testbed.kernel.comparison import Difference
 from testbed.model.fabric import Fabric, FabricSpec
 
