@@ -1,28 +1,68 @@
-"""SprayCheck's process: `python -m agent.spraycheck SETTINGS.json`. Wiring only.
+"""SprayCheck's process, `python -m agent.spraycheck SETTINGS.json`: open the leaves, then poll, judge, write and wait.
 
-One for all leaves and the monitor; or one for the monitor, and one for each leaf inside its namespace.
+One process serves all leaves and the monitor; or one is the monitor, and one runs per leaf, inside its namespace.
 """
 
 import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 
-from agent.base.moment import now
+from agent.base.moment import Moment, now
 from agent.base.system_calls import signal_at_death_of
 from agent.io.service import Ending
-from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.accuse.monitor import Monitor
+from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.detect_log import (
+    DetectLog,
+    conclusion_records,
+    detect_records,
+    localize_record,
+    select_record,
+    start_record,
+    unmeasured_record,
+)
 from agent.spraycheck.errors import SprayCheckError
 from agent.spraycheck.leaf.counters import KernelCounters
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
-from agent.spraycheck.leaf.leaf_process import listening, serve
-from agent.spraycheck.leaf.leaves import SharedLeaves
-from agent.spraycheck.leaf.remote_leaves import RemoteLeaves
-from agent.spraycheck.loop import run
-from agent.spraycheck.records import start_record
+from agent.spraycheck.leaf.leaves import Leaves, SharedLeaves, owed_of, with_source_counts
+from agent.spraycheck.leaf.remote_leaves import RemoteLeaves, listening, serve
 from agent.spraycheck.settings import LeafSettings, Settings, read_settings
+
+
+def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
+    """Until `wait` (seconds) answers that it is time to stop. Raises SprayCheckError, OSError."""
+    rules = list(leaves.rules.values())
+    monitor = Monitor(rules[0].asked if rules else None, {each.leaf for each in rules})
+    unheard = Unheard(leaves)
+    while True:
+        step(leaves, monitor, log, now(), unheard)
+        if wait(poll_s):
+            return
+
+
+def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
+    """One round: what ended since the last one is judged, written and localised."""
+    turns = leaves.turns(stamp.mono_ns)
+    for flow in (flow for turn in turns for flow in turn.chosen):
+        log.append(select_record(flow, stamp))
+    for refused in (flow for turn in turns for flow in turn.refused):
+        log.append(unmeasured_record(refused, stamp))
+    reports = with_source_counts([report for turn in turns for report in turn.reports], leaves)
+    reports += unheard.reports(turns, stamp.mono_ns)
+    accusations = monitor.observe(reports, owed_of(turns) + unheard.owed(), stamp.mono_ns)
+    # Before the verdicts: who has read a run's last verdict has read what follows from it.
+    for concluded in monitor.conclusions():
+        for conclusion in conclusion_records(concluded, stamp):
+            log.append(conclusion)
+    for report in reports:
+        for record in detect_records(report, stamp):
+            log.append(record)
+    for accusation in accusations:
+        log.append(localize_record(accusation, stamp))
 
 
 def main(arguments: list[str]) -> int:

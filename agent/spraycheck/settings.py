@@ -8,9 +8,8 @@ from msgspec import Meta, Struct
 
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf.dataplane import MAX_SPINES, Counting
-from agent.spraycheck.leaf.leaf_detector import LeafRules
-from agent.spraycheck.statistics.test_count import LEAST_TESTS
-from agent.spraycheck.statistics.uniform import FALSE_ALARM, MISS, Asked
+from agent.spraycheck.leaf.flow_reports import LeafRules
+from agent.spraycheck.statistics.verdicts import FALSE_ALARM, LEAST_TESTS, MISS, Asked
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]

@@ -7,7 +7,7 @@ from enum import StrEnum
 
 import msgspec
 
-from agent.spraycheck.statistics.test_count import LEAST_TESTS
+from agent.spraycheck.statistics.verdicts import LEAST_TESTS
 from results.captures.tcpdump import MOST_BYTES, SNAPLEN_BYTES
 from results.files.user_files import Invoker
 from results.records.source_code import SourceCode

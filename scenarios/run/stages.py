@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.statistics.verdicts import Expectation
 from faults.timeline.timing import Event
 from results.detect_lines import Said, lines_in
 from results.fault_text import fault_text

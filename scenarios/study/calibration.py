@@ -8,8 +8,7 @@ import msgspec
 import numpy as np
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.statistics.calibration import FlowShape, calibrate
-from agent.spraycheck.statistics.measured import Healthy, measured_s
+from agent.spraycheck.statistics.calibration import FlowShape, Healthy, calibrate, measured_s
 
 
 class CalibrationRecord(msgspec.Struct, frozen=True):

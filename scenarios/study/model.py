@@ -13,8 +13,8 @@ import msgspec
 from pydantic import Field
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.statistics.uniform import FALSE_ALARM, MAX_PACKETS, MISS
+from agent.spraycheck.statistics.uniform import MAX_PACKETS
+from agent.spraycheck.statistics.verdicts import FALSE_ALARM, MISS, Expectation
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
 from faults.quantities import parse_rate
 from results.files.yaml_document import Place

@@ -11,9 +11,8 @@ from typing import Literal
 import msgspec
 
 from agent.core.config import SprayPolicy
-from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import Expectation, Verdict
 from agent.wire.detect_records import Detect
 from results.detect_lines import Said
 from scenarios.study.model import Failure, Point

@@ -14,14 +14,10 @@ from agent.base.moment import Moment
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.flow_state import MeasuredFlow
-from agent.spraycheck.leaf.leaf_detector import FlowReport
-from agent.spraycheck.leaf.reports import declared_report, uniform_report
-from agent.spraycheck.records import conclusion_records, detect_records, localize_record
+from agent.spraycheck.detect_log import conclusion_records, detect_records, localize_record
+from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, declared_report, uniform_report
 from agent.spraycheck.statistics.calibration import FlowShape
-from agent.spraycheck.statistics.test_count import count_tests
-from agent.spraycheck.statistics.uniform import STRAY_RATE, Asked
+from agent.spraycheck.statistics.verdicts import STRAY_RATE, Asked, Expectation, count_tests
 from results.detect_lines import Said
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of

@@ -17,10 +17,10 @@ import pytest
 
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.spraycheck.errors import CountersError
-from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf import dataplane
 from agent.spraycheck.leaf.counters import HashMap, KernelCounters
 from agent.spraycheck.leaf.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
+from agent.spraycheck.statistics.verdicts import Expectation
 from agent.wire.array.decode import decode
 from agent.wire.array.template import HostAddress, PortAddress
 from agent.wire.constants import BTH_RETRANSMISSION, SPRAYCHECK_MARK, AnnounceKind, Dscp, Opcode

@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from agent.base.moment import Moment
 from agent.spraycheck import __main__ as program
-from agent.spraycheck import loop
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.leaf.counters import KernelCounters
 from agent.spraycheck.leaf.dataplane import MARK, REFUSAL
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
-from agent.spraycheck.leaf.leaves import SharedLeaves
+from agent.spraycheck.leaf.leaves import Leaves, SharedLeaves
 from agent.spraycheck.settings import Settings
 
 QPN = np.dtype("u4")
@@ -91,7 +91,7 @@ class RecordingCounters(KernelCounters):
 
 def record(path: Path) -> int:
     """Run SprayCheck's program as it is, and leave what its counters returned in `path`."""
-    counters, polls, now = list[RecordingCounters](), list[Poll](), loop.now
+    counters, polls, step = list[RecordingCounters](), list[Poll](), program.step
 
     def opened(*parts: Any) -> RecordingCounters:
         counters.append(RecordingCounters(*parts))
@@ -99,14 +99,14 @@ def record(path: Path) -> int:
 
     before: list[Read | None] = []
 
-    def noted() -> Moment:
-        stamp, reads = now(), [each.read() for each in counters]
+    def noted(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
+        reads = [each.read() for each in counters]
         changed = reads if not before else [None if a == b else a for a, b in zip(reads, before, strict=True)]
         before[:] = reads
         polls.append(Poll(stamp.mono_ns, tuple(changed)))
-        return stamp
+        step(leaves, monitor, log, stamp, unheard)
 
-    vars(program)["KernelCounters"], vars(loop)["now"] = opened, noted
+    vars(program)["KernelCounters"], vars(program)["step"] = opened, noted
     status = program.main(sys.argv[1:])
     save(Recording(program.read_settings(Path(sys.argv[1])), tuple(polls)), path)
     return status
@@ -170,7 +170,7 @@ def replayed(recording: Recording) -> list[dict[str, Any]]:
     monitor, unheard = Monitor(settings.asked, {each.leaf for each in rules}), Unheard(leaves)
     for poll in recording.polls:
         _show(counters, poll)
-        loop.step(leaves, monitor, log, Moment(0, poll.mono_ns), unheard)
+        program.step(leaves, monitor, log, Moment(0, poll.mono_ns), unheard)
     return log.records
 
 

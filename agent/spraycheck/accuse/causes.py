@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from agent.spraycheck.accuse.explanations import independent_parts, smallest_explanations
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import Verdict
 
 
 class CauseKind(StrEnum):

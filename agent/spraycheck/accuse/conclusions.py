@@ -9,11 +9,10 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from agent.spraycheck.accuse.causes import CauseKind, CommonCause
-from agent.spraycheck.accuse.link_sums import LinkSum
-from agent.spraycheck.accuse.localize import Evidence, Localization
+from agent.spraycheck.accuse.flow_sums import LinkSum
+from agent.spraycheck.accuse.localization import Evidence, Localization
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.statistics.doubt import Doubt, DoubtKind
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import Doubt, DoubtKind, Verdict
 
 CONTRADICTED = Doubt(DoubtKind.CONTRADICTED, "a path over it failed of which every link was found healthy")
 OWED = Doubt(DoubtKind.OWED, "verdicts on paths over it are still to come")

@@ -19,24 +19,15 @@ from agent.spraycheck.accuse.conclusions import (
     link_conclusions,
     path_conclusions,
 )
-from agent.spraycheck.accuse.deciding import DecidingFlow
-from agent.spraycheck.accuse.link_sums import LinkSum, link_sums, with_sums
-from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
-from agent.spraycheck.accuse.pair_sums import LeafPair, PairTotals
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.leaf_detector import FlowReport
+from agent.spraycheck.accuse.explanations import DecidingFlow
+from agent.spraycheck.accuse.flow_sums import LinkSum, PairTotals, link_sums, with_sums
+from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
+from agent.spraycheck.leaf.flow_reports import FlowReport
 from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_entered
 from agent.spraycheck.statistics.time_spans import Span, share_needed
-from agent.spraycheck.statistics.uniform import (
-    STRAY_RATE,
-    Asked,
-    FlowTest,
-    PathVerdict,
-    Verdict,
-    certain_losses,
-    uniform_packets_needed,
-)
+from agent.spraycheck.statistics.uniform import FlowTest, certain_losses, uniform_packets_needed
+from agent.spraycheck.statistics.verdicts import STRAY_RATE, Asked, Expectation, PathVerdict, Verdict
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
 
@@ -142,7 +133,7 @@ class Monitor:
         """Put a small flow to others of its pair; once they are enough, their paths say what the sum says (S6)."""
         if known.totals is None:
             known.totals = PairTotals(asked)
-        pair = LeafPair(report.flow.plane, report.flow.src_leaf, report.flow.dst_leaf)
+        pair = report.flow.leaf_pair
         place = len(known.evidence) - len(report.verdicts)
         total = known.totals.add(pair, test.shape, report.counts.arrived, (place, report))
         if total is None:

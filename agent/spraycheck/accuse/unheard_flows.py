@@ -12,13 +12,10 @@ from dataclasses import replace
 import numpy as np
 
 from agent.spraycheck.accuse.monitor import Matter
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.leaf_detector import FlowReport, Key, LeafRules, ToldFlow
+from agent.spraycheck.leaf.flow_reports import FlowReport, Key, LeafRules, ToldFlow, declared_report, in_order
 from agent.spraycheck.leaf.leaves import Known, Leaves, Place, Turn
-from agent.spraycheck.leaf.reports import declared_report, in_order
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.doubt import Doubt, DoubtKind
-from agent.spraycheck.statistics.uniform import PathVerdict, Verdict
+from agent.spraycheck.statistics.verdicts import Doubt, DoubtKind, Expectation, PathVerdict, Verdict
 
 
 class Unheard:

@@ -9,28 +9,9 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.leaf.flow_reports import MeasuredFlow
 from agent.spraycheck.statistics.time_spans import Span
-
-
-@dataclass(frozen=True, slots=True)
-class MeasuredFlow:
-    """Which flow a report is about."""
-
-    plane: int
-    src_leaf: int
-    dst_leaf: int
-    src_host: int
-    dst_host: int
-    qpn: int
-    epoch: int
-    packets: int
-    """N as announced."""
-
-    def path(self, spine: int) -> FabricPath:
-        """The flow's path over one spine."""
-        return FabricPath(self.plane, self.src_leaf, spine, self.dst_leaf)
+from agent.spraycheck.statistics.verdicts import Expectation
 
 
 @dataclass(slots=True)

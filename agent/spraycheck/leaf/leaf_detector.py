@@ -6,92 +6,34 @@ Sees only its own leaf's counters; its clock is an argument. SprayCheck D2 to D5
 import logging
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf.counters import LeafCounters
 from agent.spraycheck.leaf.dataplane import NARROW_MOST, Place
-from agent.spraycheck.leaf.flow_state import FlowState, MeasuredFlow
+from agent.spraycheck.leaf.flow_reports import (
+    ChosenFlow,
+    FlowReport,
+    Key,
+    LeafRules,
+    MeasuredFlow,
+    PathCounts,
+    RefusedFlow,
+    ToldFlow,
+)
+from agent.spraycheck.leaf.flow_state import FlowState
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.calibration import FlowShape
-from agent.spraycheck.statistics.declared import SourceVerdict, judge_declared, judge_source
-from agent.spraycheck.statistics.doubt import NOTHING_SENT, Doubt, DoubtKind
+from agent.spraycheck.statistics.declared import judge_declared, judge_source
 from agent.spraycheck.statistics.time_spans import LossTime, Span
-from agent.spraycheck.statistics.uniform import Asked, FlowTest, PathVerdict, Verdict, judge, plan_test
+from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
+from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Doubt, DoubtKind, Expectation, PathVerdict, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 _log = logging.getLogger(__name__)
-
-Key = tuple[int, int]
-"""Destination QP and epoch of a flow."""
-
-
-@dataclass(frozen=True, slots=True)
-class LeafRules:
-    """What one leaf's detector goes by."""
-
-    plane: int
-    leaf: int
-    spines: tuple[int, ...]
-    """Usable spines, in the order of a flow's paths."""
-    asked: Asked
-    copies: int
-    """EVs a path has."""
-    settle_ns: int
-    """How long nothing must come after the last PSN, or the closing announcements, until a flow is judged."""
-    quiet_ns: int
-    """How long a path that lost its closing announcement must bring nothing until no more is expected of it."""
-    erase_after_ns: int
-    """When a flow's state is erased, judged or not (D4)."""
-    narrow: bool = False
-    """The counters have 16 bits; nothing is declared then."""
-    one: bool = False
-    """This leaf measures one of its flows at a time (F2)."""
-
-    @property
-    def expectations(self) -> tuple[Expectation, ...]:
-        """What every flow is judged by."""
-        return (Expectation.UNIFORM,) if self.narrow else (Expectation.UNIFORM, Expectation.DECLARED)
-
-
-@dataclass(frozen=True, slots=True)
-class ToldFlow:
-    """What a sender declares of its flow in another plane than the one in which it says so."""
-
-    flow: MeasuredFlow
-    sent: tuple[int, ...]
-    """First transmissions over each spine of the flow's plane."""
-
-
-@dataclass(frozen=True, slots=True)
-class PathCounts:
-    """What a leaf counted of one flow, by path, `(k,)` each."""
-
-    arrived: NDArray[np.int64]
-    """First transmissions, those that came late or trimmed included."""
-    late: NDArray[np.int64]
-    """Of those, after the last PSN."""
-    trimmed: NDArray[np.int64]
-    """Of those, without their payload."""
-    again: NDArray[np.int64]
-    """Retransmissions."""
-    flagged: NDArray[np.bool_] | None
-    """Below the threshold when the last PSN came, as the data plane found; None if the threshold was not there yet."""
-
-
-@dataclass(frozen=True, slots=True)
-class ChosenFlow:
-    """A flow that its source leaf has chosen to measure."""
-
-    plane: int
-    src_leaf: int
-    dst_leaf: int
-    qpn: int
-    epoch: int
 
 
 NO_ROOM = {
@@ -101,47 +43,6 @@ NO_ROOM = {
     Place.SUPERSEDED: "this leaf keeps as many ended flows as it has room for, and has one of the same queue pair",
 }
 """Why a flow is not measured."""
-
-
-@dataclass(frozen=True, slots=True)
-class RefusedFlow:
-    """A flow that a leaf, its source or its destination, does not measure, since it has no room for it."""
-
-    plane: int
-    leaf: int
-    """Which has no room."""
-    src_leaf: int
-    dst_leaf: int
-    src_host: int
-    dst_host: int
-    qpn: int
-    epoch: int
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class FlowReport:
-    """The verdicts of one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
-
-    flow: MeasuredFlow
-    expectation: Expectation
-    spines: tuple[int, ...]
-    expected: tuple[float, ...]
-    """Packets that a healthy path brings."""
-    test: FlowTest | None
-    """None when there is no expectation of equal shares to test against."""
-    verdicts: tuple[PathVerdict, ...]
-    counts: PathCounts
-    sent: tuple[int, ...] | None = None
-    """First transmissions that the sender declared for each path, if it did."""
-    source: SourceVerdict | None = None
-    """What the flow says of its paths together, if the sender declared."""
-    entered: int | None = None
-    """First transmissions that had come to the source leaf in this plane, if that is known."""
-    span: Span | None = None
-    """When the flow was under way, as this leaf saw it; None if it heard nothing."""
-    lossy: LossTime | None = None
-    """When it lost packets, by its retransmissions; None if none came."""
 
 
 class LeafDetector:

@@ -8,18 +8,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.leaf_detector import (
-    ChosenFlow,
-    FlowReport,
-    Key,
-    LeafDetector,
-    LeafRules,
-    RefusedFlow,
-    ToldFlow,
-    pending_paths,
-)
+from agent.spraycheck.leaf.flow_reports import ChosenFlow, FlowReport, Key, LeafRules, RefusedFlow, ToldFlow
+from agent.spraycheck.leaf.leaf_detector import LeafDetector, pending_paths
 from agent.spraycheck.paths import FabricPath
+from agent.spraycheck.statistics.verdicts import Expectation
 
 Place = tuple[int, int]
 """Plane and leaf."""

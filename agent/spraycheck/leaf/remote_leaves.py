@@ -1,22 +1,120 @@
-"""Leaves that have processes of their own, as the monitor asks them: all at once, and each for its own leaf only.
+"""Leaves with processes of their own: the monitor's connections to them, the messages, and the process of one leaf.
 
-A round is one question to every leaf, so that the monitor never holds this round of one leaf and an older one of
-another: what no leaf owes any more is known to be complete.
+A round is one request to every leaf, so that the monitor never holds this round of one leaf and an older one of
+another: when no leaf owes a verdict, all are known.
+
+A message is its length (4 bytes, network order) and MessagePack. Numbers arrive exactly as they were sent.
 """
 
+import select
 import socket
 import struct
-from collections.abc import Collection, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
-from agent.spraycheck.errors import LeafProcessError
-from agent.spraycheck.leaf import messages as leaf_line
-from agent.spraycheck.leaf.leaf_detector import Key, LeafRules
-from agent.spraycheck.leaf.leaves import Known, Place, Turn
+import msgspec
+import numpy as np
+
+from agent.io.service import Ending, listen_at
+from agent.spraycheck.errors import LeafProcessError, SprayCheckError
+from agent.spraycheck.leaf.flow_reports import Key, LeafRules
+from agent.spraycheck.leaf.leaf_detector import LeafDetector
+from agent.spraycheck.leaf.leaves import Known, Place, Turn, known_of, turn_of
 from agent.spraycheck.paths import leaf_name
+
+_LENGTH = struct.Struct("!I")
+
+
+class TakeTurn(msgspec.Struct, frozen=True, tag="turn"):
+    """Do one round: `Turn`."""
+
+    now_ns: int
+
+
+class TellKnown(msgspec.Struct, frozen=True, tag="known"):
+    """What the leaf knows of these flows: a `Known` each, in their order."""
+
+    keys: tuple[Key, ...]
+
+
+Question = TakeTurn | TellKnown
+
+
+class Failed(msgspec.Struct, frozen=True, tag="failed"):
+    """Why the leaf cannot answer; its process ends."""
+
+    why: str
+
+
+class Turned(msgspec.Struct, frozen=True, tag="turned"):
+    """The answer to `TakeTurn`."""
+
+    turn: Turn
+
+
+class Told(msgspec.Struct, frozen=True, tag="told"):
+    """The answer to `TellKnown`."""
+
+    known: tuple[Known, ...]
+
+
+Answer = Turned | Told | Failed
+
+
+def _write(line: socket.socket, message: msgspec.Struct) -> None:
+    """Send one message. Raises OSError."""
+    body = _encoder.encode(message)
+    line.sendall(_LENGTH.pack(len(body)) + body)
+
+
+def read_question(line: socket.socket) -> Question | None:
+    """The next question; None when the other side has closed. Raises OSError."""
+    body = _read(line)
+    return None if body is None else _questions.decode(body)
+
+
+def read_answer(line: socket.socket) -> Answer | None:
+    """The next answer; None when the other side has closed. Raises OSError."""
+    body = _read(line)
+    return None if body is None else _answers.decode(body)
+
+
+def _read(line: socket.socket) -> bytes | None:
+    head = _exactly(line, _LENGTH.size)
+    return None if head is None else _exactly(line, _LENGTH.unpack(head)[0])
+
+
+def _exactly(line: socket.socket, count: int) -> bytes | None:
+    parts = []
+    while count:
+        if not (part := line.recv(min(count, 1 << 20))):
+            return None
+        parts.append(part)
+        count -= len(part)
+    return b"".join(parts)
+
+
+def _from_numpy(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return value.dtype.str, value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    raise NotImplementedError(f"a leaf does not send {type(value).__name__}")
+
+
+def _to_numpy(_: type, value: Any) -> Any:
+    kind, numbers = value
+    return np.array(numbers, kind)
+
+
+_encoder = msgspec.msgpack.Encoder(enc_hook=_from_numpy)
+_questions = msgspec.msgpack.Decoder(Question)
+_answers = msgspec.msgpack.Decoder(Answer, dec_hook=_to_numpy)
+
 
 ANSWER_WITHIN_S = 60.0
 """A round takes milliseconds. As long as the owner gives a process to start; it sees earlier who is stopped."""
@@ -37,24 +135,24 @@ class _Line:
         told = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
         return f"SprayCheck on {self.leaf} (process {_CREDENTIALS.unpack(told)[0]})"
 
-    def ask(self, question: leaf_line.Question) -> None:
+    def ask(self, question: Question) -> None:
         """Send a question."""
         try:
-            leaf_line.write(self.socket, question)
+            _write(self.socket, question)
         except OSError as error:
             raise LeafProcessError(f"{self.who} has gone: {error.strerror}") from error
 
-    def answer(self) -> leaf_line.Turned | leaf_line.Told:
+    def answer(self) -> Turned | Told:
         """Wait for the answer to the oldest question that has none."""
         try:
-            answer = leaf_line.read_answer(self.socket)
+            answer = read_answer(self.socket)
         except TimeoutError as error:
             raise LeafProcessError(f"{self.who} has not answered for {ANSWER_WITHIN_S:.0f} s") from error
         except OSError as error:
             raise LeafProcessError(f"{self.who} has gone: {error.strerror}") from error
         if answer is None:
             raise LeafProcessError(f"{self.who} has gone")
-        if isinstance(answer, leaf_line.Failed):
+        if isinstance(answer, Failed):
             raise LeafProcessError(f"{self.who} has ended: {answer.why}")
         return answer
 
@@ -89,18 +187,62 @@ class RemoteLeaves:
     def turns(self, now_ns: int) -> list[Turn]:
         """One round of every leaf, all at the same time. Raises LeafProcessError."""
         for line in self._lines.values():
-            line.ask(leaf_line.TakeTurn(now_ns))
+            line.ask(TakeTurn(now_ns))
         answers = [line.answer() for line in self._lines.values()]
-        return [answer.turn for answer in answers if isinstance(answer, leaf_line.Turned)]
+        return [answer.turn for answer in answers if isinstance(answer, Turned)]
 
     def known(self, wanted: Mapping[Place, Collection[Key]]) -> dict[tuple[Place, Key], Known]:
         """What leaves know of flows; those of which nothing is wanted are not asked. Raises LeafProcessError."""
         asked = {place: tuple(keys) for place, keys in wanted.items() if keys}
         for place, keys in asked.items():
-            self._lines[place].ask(leaf_line.TellKnown(keys))
+            self._lines[place].ask(TellKnown(keys))
         found: dict[tuple[Place, Key], Known] = {}
         for place, keys in asked.items():
             answer = self._lines[place].answer()
-            if isinstance(answer, leaf_line.Told):
+            if isinstance(answer, Told):
                 found |= {(place, key): known for key, known in zip(keys, answer.known, strict=True)}
         return found
+
+
+@contextmanager
+def listening(path: Path) -> Iterator[socket.socket]:
+    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        try:
+            listen_at(path, listener, 1)
+            yield listener
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def serve(detector: LeafDetector, listener: socket.socket, end: Ending) -> None:
+    """Answer one monitor after the other until `end` is set. Raises SprayCheckError, after saying why."""
+    while _comes(listener, end):
+        line, _ = listener.accept()
+        with line, suppress(ConnectionError):  # that monitor has gone; another may come
+            _serve_one(detector, line, end)
+
+
+def _serve_one(detector: LeafDetector, line: socket.socket, end: Ending) -> None:
+    while _comes(line, end) and (question := read_question(line)) is not None:
+        try:
+            answer = _answer(detector, question)
+        except SprayCheckError as error:
+            _write(line, Failed(str(error)))
+            raise
+        _write(line, answer)
+
+
+def _answer(detector: LeafDetector, question: Question) -> Answer:
+    match question:
+        case TakeTurn(now_ns):
+            return Turned(turn_of(detector, now_ns))
+        case TellKnown(keys):
+            return Told(tuple(known_of(detector, keys)))
+
+
+def _comes(something: socket.socket, end: Ending) -> bool:
+    """Whether something comes before the end."""
+    either: list[socket.socket | Ending] = [something, end]
+    ready, _, _ = select.select(either, [], [])
+    return end not in ready

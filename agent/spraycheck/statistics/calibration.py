@@ -1,11 +1,17 @@
-"""How far a healthy path's count may fall below N/k: the sensitivity s of each spray policy, with its reason.
+"""Calibration of the test by equal shares: how far a healthy count may fall below N/k, by policy or as measured. Pure.
 
-Pure statistics of spraying; knows no drop rate and no counts. SprayCheck S2 and S4; docs/detector.md tells it in prose.
+The sensitivity s of each spray policy has its reason; s from healthy counts, as the paper finds it, serves policies
+whose variance is not known by construction and checks the others. Knows no drop rate. SprayCheck S2 and S4;
+docs/detector.md explains it.
 """
 
 from dataclasses import dataclass
 from functools import lru_cache
 from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri
 
 from agent.spraycheck.statistics.binomial import quantile
 from agent.wire.constants import SprayPolicyCode
@@ -80,3 +86,47 @@ def _random(shape: FlowShape, false_alarm: float) -> Calibration:
     smallest_unflagged = quantile(false_alarm / shape.paths, shape.packets, 1 / shape.paths)
     s = (shape.expected - smallest_unflagged + 0.5) / sqrt(shape.expected)
     return Calibration(s, 0, f"random: binomial(N, 1/k) tail of {false_alarm:g}/{shape.paths} a path")
+
+
+CONFIDENCE = 0.95
+"""Of the bound on the false-alarm rate."""
+
+
+@dataclass(frozen=True, slots=True)
+class Healthy:
+    """What healthy flows of one shape showed."""
+
+    paths: int
+    largest: NDArray[np.float64]
+    """Of each flow its largest deficit, in units of sqrt(λ), `(flows,)`."""
+    dispersion: float
+    """Variance of a path's count in units of λ: 1 - 1/k under uniform random spraying, next to 0 under rotation."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A calibration with its evidence."""
+
+    s: float
+    flows: int
+    dispersion: float
+    largest: float
+    """Largest deficit that any healthy path had; s is above it."""
+    false_alarm_bound: float
+    """Upper bound of the false-alarm rate a flow that these flows alone allow to claim, at CONFIDENCE."""
+
+
+def measured_s(healthy: Healthy, false_alarm: float) -> Measured:
+    """s such that a healthy flow has any path flagged with probability at most `false_alarm`.
+
+    A normal tail with the measured variance, shared among the k paths (Bonferroni), reaches rates that no number of
+    runs could show; and no healthy path that was seen may be flagged, whatever the tail says. Raises ValueError
+    without flows.
+    """
+    flows = len(healthy.largest)
+    if flows == 0:
+        raise ValueError("no healthy flow to calibrate by")
+    tail = sqrt(healthy.dispersion) * float(-ndtri(false_alarm / healthy.paths))
+    largest = float(healthy.largest.max())
+    bound = 1 - float(betaincinv(flows, 1, 1 - CONFIDENCE))
+    return Measured(max(tail, largest * (1 + 1e-9), 0.0), flows, healthy.dispersion, largest, bound)

@@ -13,9 +13,18 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc
 
 from agent.spraycheck.statistics.binomial import all_at_least, at_least, at_most, quantile
-from agent.spraycheck.statistics.doubt import LOST_ALIKE, NOTHING_SENT, Doubt, DoubtKind
 from agent.spraycheck.statistics.loss_groups import DOUBT_ALARM, Counts, Flags, in_lossy_group, level_against
-from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM, MAX_PACKETS, STRAY_RATE, Asked, PathVerdict, Verdict
+from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM, MAX_PACKETS
+from agent.spraycheck.statistics.verdicts import (
+    LOST_ALIKE,
+    NOTHING_SENT,
+    STRAY_RATE,
+    Asked,
+    Doubt,
+    DoubtKind,
+    PathVerdict,
+    Verdict,
+)
 
 ALIKE_ALARM = 0.05
 """How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only

@@ -6,7 +6,6 @@ is `healthy` only where a drop of the asked rate would hardly have been missed. 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cache, lru_cache
 from math import ceil, floor, sqrt
 
@@ -15,58 +14,24 @@ from numpy.typing import NDArray
 
 from agent.spraycheck.statistics.binomial import at_least, at_most, quantile
 from agent.spraycheck.statistics.calibration import Calibration, FlowShape, calibrate
-from agent.spraycheck.statistics.doubt import SHORT_ALIKE, Doubt, DoubtKind
 from agent.spraycheck.statistics.loss_groups import in_lossy_group
-from agent.spraycheck.statistics.test_count import LEAST_TESTS
+from agent.spraycheck.statistics.verdicts import (
+    SHORT_ALIKE,
+    Asked,
+    Doubt,
+    DoubtKind,
+    PathVerdict,
+    Verdict,
+)
 from agent.wire.constants import PSN_SPACE, SprayPolicyCode
 
 MAX_PACKETS = PSN_SPACE
 """Of a flow over all planes: a leaf knows the flow's packets by its first and last PSN, so none may come twice."""
 
-STRAY_RATE = 1e-6
-"""Share of packets that a healthy path may lose. Our choice: seven times what four links with the bit error ratio of
-1e-12 that IEEE 802.3 allows lose of 4 KiB packets; a thousandth of the smallest drop rate looked for."""
 
 COMMON_LOSS_ALARM = 0.01
 """How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
 number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
-
-
-class Verdict(StrEnum):
-    """What one flow says of one path."""
-
-    FAILED = "failed"
-    HEALTHY = "healthy"
-    INSUFFICIENT = "insufficient"
-    """Neither: it accuses nothing and exonerates nothing."""
-
-
-MISS = FALSE_ALARM = 1e-3
-"""What leaves allow themselves: misses a path; false alarms a flow (`uniform`) or a run (`declared`). Our choice: rare
-beside the failures looked for, and the packets that a smaller number costs grow with its logarithm only."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What the user wants to know, and how often the answer may be wrong."""
-
-    min_rate: float
-    """Smallest drop rate that must not be missed, 0 < p <= 1."""
-    miss: float = MISS
-    """Allowed probability that a path which drops `min_rate` is not flagged, per path."""
-    false_alarm: float = FALSE_ALARM
-    """Allowed probability that a healthy flow has any path flagged, over all its paths. Expectation `uniform`."""
-    stray_rate: float = STRAY_RATE
-    """Share of packets that a healthy path may lose, 0 < rate < min_rate. Expectation `declared`."""
-    run_alarm: float = FALSE_ALARM
-    """Allowed probability that a healthy run has anything flagged, over all its tests. Expectation `declared`."""
-    run_tests: int = LEAST_TESTS
-    """Tests of a run by declarations, at most (`run_tests.count_tests`)."""
-
-    @property
-    def test_level(self) -> float:
-        """The false-alarm probability of one test of a run (Bonferroni: holds however the tests depend)."""
-        return self.run_alarm / self.run_tests
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,22 +50,6 @@ class FlowTest:
     """Why an unflagged count says nothing, or None if it means healthy."""
     asked: Asked
     """What it is to answer."""
-
-
-@dataclass(frozen=True, slots=True)
-class PathVerdict:
-    """The verdict on one path of one flow."""
-
-    path: int
-    count: int
-    verdict: Verdict
-    doubt: Doubt | None
-    """Why `insufficient`."""
-    p_value: float | None = None
-    """Probability that a healthy path would look as bad as this or worse; of this test alone, not corrected."""
-    snr: float | None = None
-    """How many standard deviations of the count the asked drop rate takes from it (S5); under `declared`, of the count
-    of a path that drops it, since one that does not has next to none."""
 
 
 @lru_cache(1 << 14)

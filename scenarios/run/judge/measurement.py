@@ -6,8 +6,8 @@ from dataclasses import replace
 from agent.core.config import SprayPolicy
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.declared import declared_packets_needed
-from agent.spraycheck.statistics.test_count import count_tests
-from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
+from agent.spraycheck.statistics.uniform import uniform_packets_needed
+from agent.spraycheck.statistics.verdicts import Asked, count_tests
 from agent.wire.detect_records import Select
 from faults.quantities import parse_bit_rate, parse_rate
 from scenarios.file.collective_plan import Sending

@@ -14,16 +14,15 @@ import numpy as np
 
 from agent.core.config import SprayPolicy
 from agent.spraycheck.accuse.conclusions import LinkConclusion
-from agent.spraycheck.accuse.deciding import DecidingFlow
-from agent.spraycheck.accuse.localize import Localization
+from agent.spraycheck.accuse.explanations import DecidingFlow
+from agent.spraycheck.accuse.localization import Localization
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.leaf.flow_state import MeasuredFlow
-from agent.spraycheck.leaf.leaf_detector import FlowReport
-from agent.spraycheck.leaf.reports import Counts, declared_report, uniform_report
+from agent.spraycheck.leaf.flow_reports import Counts, FlowReport, MeasuredFlow, declared_report, uniform_report
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.binomial import quantile
 from agent.spraycheck.statistics.calibration import FlowShape
-from agent.spraycheck.statistics.uniform import Asked, plan_test
+from agent.spraycheck.statistics.uniform import plan_test
+from agent.spraycheck.statistics.verdicts import Asked
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
 from scenarios.run.judge.measurement import LeafPair, announced_sendings, asked_of

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil, log
 
-from agent.spraycheck.accuse.localize import Evidence, Finding, Localization, localize
+from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
-from agent.spraycheck.statistics.uniform import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import Asked, Verdict
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
 from results.numbers_text import count_text

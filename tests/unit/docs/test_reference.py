@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from agent.host.control import profile_requests, program_requests, requests
 from agent.spraycheck.statistics.declared import declared_packets_needed, packets_needed
-from agent.spraycheck.statistics.uniform import Asked, uniform_packets_needed
+from agent.spraycheck.statistics.uniform import uniform_packets_needed
+from agent.spraycheck.statistics.verdicts import Asked
 from agent.wire.constants import SprayPolicyCode
 from faults.order import WORDS
 from results.study.tables import cells_table, roc_table

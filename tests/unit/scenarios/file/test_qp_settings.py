@@ -11,7 +11,7 @@ from agent.core.congestion.config import NsccConfig
 from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host.control import requests as ask
 from agent.host.settings import RX_SLOTS
-from agent.spraycheck.expectation import Expectation
+from agent.spraycheck.statistics.verdicts import Expectation
 from scenarios.file.model import Detector
 from scenarios.file.qp_settings import fitting_window, paced, qp_settings_of
 from scenarios.file.transport import EvTreatment, Transport

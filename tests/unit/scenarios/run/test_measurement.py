@@ -5,8 +5,7 @@ from typing import Any
 import pytest
 
 from agent.spraycheck.statistics.declared import declared_packets_needed
-from agent.spraycheck.statistics.test_count import LEAST_TESTS
-from agent.spraycheck.statistics.uniform import Asked
+from agent.spraycheck.statistics.verdicts import LEAST_TESTS, Asked
 from agent.wire.detect_records import Select
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.spraycheck.accuse.localize import Evidence, localize
+from agent.spraycheck.accuse.localization import Evidence, localize
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import Verdict
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.run.judge.plan_warnings import MOST_LINKS_SHOWN, warnings_of

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import binom
 
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.uniform import Asked
+from agent.spraycheck.statistics.verdicts import Asked
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Flow
 from scenarios.run.judge.detection import Accused, Conclusion

@@ -8,7 +8,8 @@ from scipy.stats import binom, chi2
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
-from agent.spraycheck.statistics.uniform import Asked, plan_test
+from agent.spraycheck.statistics.uniform import plan_test
+from agent.spraycheck.statistics.verdicts import Asked
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import plan_of
 from scenarios.run.judge.measurement import run_tests_of

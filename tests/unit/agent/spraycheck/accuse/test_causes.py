@@ -3,7 +3,7 @@
 import pytest
 
 from agent.spraycheck.accuse.causes import CauseKind, CommonCause, SourceEvidence, common_causes
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import Verdict
 
 FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT
 

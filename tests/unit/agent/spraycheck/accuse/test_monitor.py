@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 
 from agent.spraycheck.accuse.conclusions import BEHIND_ACCUSED, Ground, LinkVerdict, Naming
-from agent.spraycheck.accuse.localize import Finding
+from agent.spraycheck.accuse.localization import Finding
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.flow_state import MeasuredFlow
-from agent.spraycheck.leaf.leaf_detector import FlowReport, PathCounts
-from agent.spraycheck.leaf.reports import declared_report, uniform_report
+from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, PathCounts, declared_report, uniform_report
 from agent.spraycheck.statistics.binomial import at_least
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_declared, judge_source
-from agent.spraycheck.statistics.doubt import DoubtKind
-from agent.spraycheck.statistics.uniform import Asked, PathVerdict, Verdict, judge, plan_test, uniform_packets_needed
+from agent.spraycheck.statistics.uniform import judge, plan_test, uniform_packets_needed
+from agent.spraycheck.statistics.verdicts import Asked, DoubtKind, Expectation, PathVerdict, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 ASKED = Asked(0.01, miss=0.01)

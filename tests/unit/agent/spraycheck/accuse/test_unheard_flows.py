@@ -5,15 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.accuse.localize import Finding
+from agent.spraycheck.accuse.localization import Finding
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
-from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf.dataplane import MARK, Counting, Place
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import SharedLeaves
-from agent.spraycheck.statistics.doubt import DoubtKind
-from agent.spraycheck.statistics.uniform import Verdict
+from agent.spraycheck.statistics.verdicts import DoubtKind, Expectation, Verdict
 from tests.unit.agent.spraycheck.leaf.test_leaf_detector import RULES, SECOND, Counters, flow
 
 KEY = (0x1001, 7)

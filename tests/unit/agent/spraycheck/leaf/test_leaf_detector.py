@@ -6,13 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.expectation import Expectation
 from agent.spraycheck.leaf.dataplane import FLOW, MARK, NARROW_MOST, REFUSAL, Counting, Place
-from agent.spraycheck.leaf.leaf_detector import NO_ROOM, ChosenFlow, LeafDetector, LeafRules, pending_paths
+from agent.spraycheck.leaf.flow_reports import ChosenFlow, LeafRules
+from agent.spraycheck.leaf.leaf_detector import NO_ROOM, LeafDetector, pending_paths
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.doubt import NOTHING_SENT
 from agent.spraycheck.statistics.time_spans import LossTime, Span
-from agent.spraycheck.statistics.uniform import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Asked, Expectation, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 SECOND = 10**9

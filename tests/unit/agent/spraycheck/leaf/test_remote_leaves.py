@@ -10,16 +10,15 @@ import pytest
 
 from agent.base.moment import Moment
 from agent.io.service import Ending
+from agent.spraycheck.__main__ import step
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import CountersError, LeafProcessError
 from agent.spraycheck.leaf.dataplane import Place
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
-from agent.spraycheck.leaf.leaf_process import listening, serve
 from agent.spraycheck.leaf.leaves import SharedLeaves
-from agent.spraycheck.leaf.remote_leaves import RemoteLeaves
-from agent.spraycheck.loop import step
+from agent.spraycheck.leaf.remote_leaves import RemoteLeaves, listening, serve
 from results.files.event_log import read_records
 from tests.unit.agent.spraycheck.accuse.test_unheard_flows import KEY, Leaf, elsewhere
 from tests.unit.agent.spraycheck.leaf.test_leaf_detector import LAMBDA, RULES, SECOND, flow

@@ -10,7 +10,8 @@ from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import FlowShape, calibrate
-from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test
+from agent.spraycheck.statistics.uniform import judge, plan_test
+from agent.spraycheck.statistics.verdicts import Asked, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 PLANES, SPINES = 2, 8

@@ -16,8 +16,8 @@ from agent.spraycheck.statistics.declared import (
     least_loss,
     packets_needed,
 )
-from agent.spraycheck.statistics.doubt import NOTHING_SENT
-from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM, Asked, Verdict
+from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM
+from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Asked, Verdict
 
 ASKED = Asked(0.01, miss=0.01)
 WANTED = [(0.01, 1000), (0.005, 2000), (0.001, 10_000)]

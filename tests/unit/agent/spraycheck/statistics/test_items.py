@@ -13,7 +13,8 @@ from scipy.stats import binom, chi2, norm
 from agent.core.config import SprayPolicy
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
-from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test, uniform_packets_needed
+from agent.spraycheck.statistics.uniform import judge, plan_test, uniform_packets_needed
+from agent.spraycheck.statistics.verdicts import Asked, Verdict
 from agent.wire.constants import SprayPolicyCode
 from scenarios.study.simulate import sent_by_path
 

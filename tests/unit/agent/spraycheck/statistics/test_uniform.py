@@ -7,16 +7,14 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape, calibrate
-from agent.spraycheck.statistics.doubt import SHORT_ALIKE, Doubt, DoubtKind
 from agent.spraycheck.statistics.uniform import (
     COMMON_LOSS_ALARM,
-    Asked,
-    Verdict,
     judge,
     miss_probability,
     plan_test,
     uniform_packets_needed,
 )
+from agent.spraycheck.statistics.verdicts import SHORT_ALIKE, Asked, Doubt, DoubtKind, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 ROTATION, RANDOM = SprayPolicyCode.ROTATION, SprayPolicyCode.RANDOM

@@ -18,18 +18,21 @@ from agent.spraycheck.accuse.causes import (
     causes_of,
     common_causes,
 )
-from agent.spraycheck.accuse.deciding import DecidingFlow, deciding_flow
 from agent.spraycheck.accuse.explanations import (
     MOST_CAUSES,
+    DecidingFlow,
+    Fit,
+    Observation,
+    deciding_flow,
+    fit,
     independent_parts,
     larger_explanations,
+    shares,
     smallest_explanations,
 )
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.statistics.doubt import Doubt
-from agent.spraycheck.statistics.likelihood import Fit, Observation, fit, shares
 from agent.spraycheck.statistics.time_spans import MOST_SHARE, LossTime, Span
-from agent.spraycheck.statistics.uniform import STRAY_RATE, Verdict
+from agent.spraycheck.statistics.verdicts import STRAY_RATE, Doubt, Verdict
 
 MOST_WEIGHED = 64
 """Explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit takes

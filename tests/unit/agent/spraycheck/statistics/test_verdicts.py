@@ -8,8 +8,7 @@ from scipy.stats import binom
 from agent.spraycheck.statistics.binomial import all_at_least
 from agent.spraycheck.statistics.declared import flagged
 from agent.spraycheck.statistics.loss_groups import Counts, Flags
-from agent.spraycheck.statistics.test_count import LEAST_TESTS, count_tests
-from agent.spraycheck.statistics.uniform import Asked
+from agent.spraycheck.statistics.verdicts import LEAST_TESTS, Asked, count_tests
 
 FLOWS = [(leaf, (leaf + stride) % 8) for stride in (1, 3) for leaf in range(8)]
 SPINES, RUNS = 8, 1500

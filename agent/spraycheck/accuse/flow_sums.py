@@ -1,30 +1,33 @@
-"""Flows that are too small each, seen together: the losses of all flows over one link, by what their senders declared.
+"""Sums of flows that are too small each: per link by what senders declared, per pair of leaves by equal shares. Pure.
 
-A sender that retires a path at its first loss leaves every flow with one lost packet of a few, which proves nothing.
-Two such flows that share the link do. And many small flows that lose nothing clear the link they share. Pure.
+Per link: a sender that retires a path at its first loss leaves every flow with one lost packet of a few, which proves
+nothing. Two such flows that share the link do. And many small flows that lose nothing clear the link they share.
+
+Per pair of leaves: flows are added up until they have P_min packets per spine, as many as the asked rate needs
+(SprayCheck S6). One sum is kept per plane, pair and way of spraying. Each sum is tested once and begun anew, so that
+every packet is judged once, and the false alarms stated for a flow hold for a sum.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
+from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from agent.spraycheck.accuse.causes import CommonCause
-from agent.spraycheck.accuse.localize import Evidence
-from agent.spraycheck.paths import FabricLink, FabricPath
+from agent.spraycheck.accuse.localization import Evidence
+from agent.spraycheck.paths import FabricLink, FabricPath, LeafPair
+from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_miss, declared_packets_needed, flagged, judge_declared
-from agent.spraycheck.statistics.doubt import Doubt, DoubtKind
 from agent.spraycheck.statistics.time_spans import Span, share_needed
-from agent.spraycheck.statistics.uniform import Asked, PathVerdict, Verdict
+from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
+from agent.spraycheck.statistics.verdicts import Asked, Doubt, DoubtKind, PathVerdict, Verdict
 
 Leaf = tuple[int, int, bool]
 """A leaf of a plane, and whether it is the flows' source: its uplinks are one group, the links down to it another."""
-
-LeafPair = tuple[int, int, int]
-"""Plane, source leaf, destination leaf."""
 
 MOST_LOSE = Doubt(
     DoubtKind.MOST_LOSE, "more than half of the leaf's links lost packets: what these share may be to blame"
@@ -79,13 +82,13 @@ def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPat
     failed = {each.path for each in evidence if each.verdict is Verdict.FAILED}
     pairs: dict[LeafPair, list[Evidence]] = defaultdict(list)
     for each in evidence:
-        pairs[each.path.plane, each.path.src_leaf, each.path.dst_leaf].append(each)
+        pairs[each.path.leaf_pair].append(each)
     return {
         path: _as_one_flow([each for each in group if each.path == path], len(verdicts), asked)
-        for (plane, source, target), group in pairs.items()
+        for pair, group in pairs.items()
         for verdicts in [_judged(group, asked)]
         for said in verdicts
-        if said.verdict is Verdict.HEALTHY and (path := FabricPath(plane, source, said.path, target)) not in failed
+        if said.verdict is Verdict.HEALTHY and (path := pair.path(said.path)) not in failed
     }
 
 
@@ -177,3 +180,54 @@ def _sums(group: Collection[Evidence]) -> tuple[NDArray[np.int64], NDArray[np.in
         sent[each.path.spine] += each.sent
         lost[each.path.spine] += each.lost
     return sent, lost
+
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Generic[T]):
+    """The verdicts of a sum."""
+
+    pair: LeafPair
+    test: FlowTest
+    verdicts: tuple[PathVerdict, ...]
+    members: tuple[T, ...]
+    """The flows, as they were told apart when they were added."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Sum(Generic[T]):
+    shape: FlowShape
+    counts: NDArray[np.int64]
+    members: tuple[T, ...]
+
+
+class PairTotals(Generic[T]):
+    """Sums of all pairs."""
+
+    def __init__(self, asked: Asked) -> None:
+        self._asked = asked
+        self._sums: dict[tuple[LeafPair, FlowShape], _Sum[T]] = {}
+
+    def add(self, pair: LeafPair, shape: FlowShape, counts: NDArray[np.int64], member: T) -> Total[T] | None:
+        """Take one flow's counts in, `(k,)`; the verdicts of its pair if there are enough packets now.
+
+        A flow of which a lossy path loses fewer packets than the flow's ends blur is left out: with any number of such
+        a sum tells nothing. Raises ValueError for a flow that cannot be tested.
+        """
+        ends = plan_test(shape, self._asked).calibration.end_effect_pkts
+        if shape.expected * self._asked.min_rate <= 2 * ends:
+            return None
+        kind = pair, replace(shape, packets=0)
+        grown = _Sum(shape, counts, (member,))
+        if (before := self._sums.pop(kind, None)) is not None:
+            packets, flows = before.shape.packets + shape.packets, before.shape.flows + shape.flows
+            grown = _Sum(
+                replace(shape, packets=packets, flows=flows), before.counts + counts, (*before.members, member)
+            )
+        test = plan_test(grown.shape, self._asked)
+        if test.weakness is not None:
+            self._sums[kind] = grown
+            return None
+        return Total(pair, test, judge(test, grown.counts), grown.members)

@@ -1,10 +1,10 @@
-"""Rates and likelihoods of explanations against simulated counts."""
+"""Explanations: their likelihood, and the flow that decides between them."""
 
 import numpy as np
 import pytest
 
+from agent.spraycheck.accuse.explanations import FIT_ALARM, Observation, deciding_flow, fit, shares
 from agent.spraycheck.paths import FabricLink, FabricPath
-from agent.spraycheck.statistics.likelihood import FIT_ALARM, Observation, fit, shares
 
 STRAY = 1e-6
 UP, DOWN4, DOWN6 = (
@@ -61,3 +61,31 @@ def test_a_short_look_at_another_path_counts_for_what_it_is():
 
 def test_without_counts_explanations_of_one_size_are_equally_likely():
     assert shares([fit([UP], [], STRAY), fit([DOWN4], [], STRAY)]) == pytest.approx([0.5, 0.5])
+
+
+UPLINK, DOWN = FabricLink(0, 3, 5, up=True), FabricLink(0, 4, 5, up=False)
+EITHER = {frozenset({UPLINK}): 0.5, frozenset({DOWN}): 0.5}
+
+
+def test_a_flow_over_one_suspect_and_a_link_known_to_be_healthy():
+    cleared = {FabricLink(0, 6, 5, up=False)}
+    found = deciding_flow(EITHER, {UPLINK: 0.01, DOWN: 0.01}, range(8), cleared)
+    assert found is not None
+    assert (found.path, found.rate) == (FabricPath(0, 3, 5, 6), 0.01)
+
+
+def test_lowest_numbers_decide_among_equals_and_unknown_rates_stay_unknown():
+    found = deciding_flow(EITHER, {}, range(8), ())
+    assert found is not None
+    assert (found.path, found.rate) == (FabricPath(0, 0, 5, 4), None)
+
+
+def test_two_leaves_have_no_other_pair():
+    assert deciding_flow(EITHER, {}, {3, 4}, ()) is None
+
+
+def test_the_likeliest_split_is_preferred():
+    third = FabricLink(0, 6, 5, up=False)
+    found = deciding_flow({frozenset({UPLINK}): 0.1, frozenset({DOWN}): 0.5, frozenset({third}): 0.4}, {}, range(8), ())
+    assert found is not None
+    assert (DOWN in found.path.links) != bool({UPLINK, third} & set(found.path.links))

@@ -1,4 +1,4 @@
-"""The lines of detect.jsonl, as a reader sees them."""
+"""The log of the detector: records and file."""
 
 import json
 import threading
@@ -11,26 +11,25 @@ from msgspec.structs import replace as replaced
 
 from agent.base.moment import Moment
 from agent.spraycheck.accuse.causes import SourceEvidence
-from agent.spraycheck.accuse.localize import Evidence, localize
+from agent.spraycheck.accuse.localization import Evidence, localize
 from agent.spraycheck.accuse.monitor import Accusation, Monitor
-from agent.spraycheck.detect_log import DetectLog
-from agent.spraycheck.errors import SettingsError
-from agent.spraycheck.expectation import Expectation
-from agent.spraycheck.leaf.dataplane import Counting
-from agent.spraycheck.leaf.flow_state import MeasuredFlow
-from agent.spraycheck.leaf.leaf_detector import FlowReport, PathCounts, RefusedFlow
-from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.records import (
+from agent.spraycheck.detect_log import (
+    DetectLog,
     conclusion_records,
     detect_records,
     localize_record,
     start_record,
     unmeasured_record,
 )
+from agent.spraycheck.errors import SettingsError
+from agent.spraycheck.leaf.dataplane import Counting
+from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, PathCounts, RefusedFlow
+from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.settings import read_settings
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_miss
-from agent.spraycheck.statistics.uniform import Asked, Verdict, judge, plan_test
+from agent.spraycheck.statistics.uniform import judge, plan_test
+from agent.spraycheck.statistics.verdicts import Asked, Expectation, Verdict
 from agent.wire.constants import SprayPolicyCode
 from tests.unit.agent.spraycheck.accuse.test_monitor import ASKED, PAIRS, few, small
 
