@@ -3,9 +3,8 @@
 from fractions import Fraction
 from typing import Literal
 
-from agent.core.config import QpConfig
+from agent.core.config import EvConfig, QpConfig
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig
 from agent.host.control import requests as ask
 from agent.host.settings import RX_SLOTS
 from scenarios.file.transport import EvProfile, Transport, set_by

@@ -11,10 +11,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from agent.core.config import QpConfig
+from agent.core.config import EvConfig, QpConfig, Range, Settings, ranges_of
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig
-from agent.core.settings import Range, Settings, ranges_of
 from faults.quantities import parse_bit_rate, render_bit_rate
 from scenarios.file.values import BitRate, Bytes, OffIsAWord, Part
 

@@ -6,11 +6,10 @@ Also warns of settings with surprising effects.
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from agent.core.config import EvConfig, ranges_of
 from agent.core.congestion.interface import NOMINAL_HEADER_BYTES
 from agent.core.errors import ConfigError
-from agent.core.ev.config import EvConfig
 from agent.core.ev.profile import GenField, generated_evs
-from agent.core.settings import ranges_of
 from agent.host.queue_pairs.ev_profiles import plane_over_spine
 from agent.wire.constants import MPR_UNIT_PSNS
 from agent.wire.ev import EvCodec

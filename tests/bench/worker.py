@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from time import monotonic_ns
 from typing import Any
 
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.qp import QueuePair
 from agent.host.control import requests as ask
 from agent.host.control.commands import Commands

@@ -7,7 +7,7 @@ network are applied relative to ours (our choice), so that a network K times slo
 from dataclasses import dataclass
 from typing import Annotated
 
-from agent.core.settings import Range, Settings
+from agent.core.config import Range, Settings
 
 _REFERENCE_BDP_MTUS = 36.6
 """150000 bytes at an MTU of 4096 (our choice)."""

@@ -10,8 +10,8 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.core.config import EvConfig
 from agent.core.ev.active_set import EvMembers, EvSelector
-from agent.core.ev.config import EvConfig
 from agent.core.ev.profile import EvProfile, active_rows
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.core.ev.state import EvSignal, EvState, after

@@ -7,7 +7,7 @@ know whether an EV works; retransmissions do not use schedule positions. MRC 9.3
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.config import SprayPolicy
+from agent.core.config import SprayPolicy
 
 _BLOCK_PACKETS = 4096
 """Least schedule entries drawn at a time. Our choice: one draw costs about 0.2 ms, 50 ns per entry."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.config import EvConfig
+from agent.core.config import EvConfig
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.state import EvState
 from agent.core.timeouts import OutstandingProbe, OutstandingProbes

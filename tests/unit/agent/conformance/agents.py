@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
 from agent.wire.array.decode import Decoded, decode

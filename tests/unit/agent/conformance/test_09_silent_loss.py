@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory_fabric import PathRule

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agent.core.config import LossRule
-from agent.core.ev.config import LossPolicy
+from agent.core.config import LossPolicy, LossRule
 from agent.core.ev.state import EvSignal, EvState
 from agent.core.events import EvStatesChanged
 from agent.io.memory_fabric import PathRule

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agent.core.config import LossRule, SprayPolicy
+from agent.core.config import EvConfig, LossPolicy, LossRule, SprayPolicy
 from agent.core.congestion.config import NsccConfig
 from agent.core.congestion.nscc import Nscc
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.events import QpState
 from agent.io.memory_fabric import PathRule
 from agent.wire.constants import Dscp, Opcode

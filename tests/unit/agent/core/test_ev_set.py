@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from agent.core.config import SprayPolicy
-from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.config import EvConfig, LossPolicy, SprayPolicy
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule

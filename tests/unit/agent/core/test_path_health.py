@@ -4,10 +4,9 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from agent.core.config import LossRule
+from agent.core.config import LossPolicy, LossRule
 from agent.core.congestion.interface import NoControl
 from agent.core.counters import EvCounters
-from agent.core.ev.config import LossPolicy
 from agent.core.ev.profile import EvProfile
 from agent.core.events import PlaneLossy, PlaneTried
 from agent.core.send.path_health import LossyPlane, PlaneLosses

@@ -10,9 +10,9 @@ import pytest
 from scapy.layers.inet import UDP
 from scapy.layers.l2 import Ether
 
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.congestion.config import NsccConfig
 from agent.core.errors import CoreError
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host.control import requests as rq
 from agent.host.control.commands import Commands, packets_of
 from agent.host.control.requests import DeniedLink

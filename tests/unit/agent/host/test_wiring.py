@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvState
 from agent.core.events import QpState
 from agent.host.control import requests as rq

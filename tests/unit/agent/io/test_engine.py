@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.core.ev.config import EvConfig, LossPolicy
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.events import MessagesCompleted, PacketsTimedOut
 from agent.io.engine import TURN_FRAMES, batch_limit
 from agent.io.memory_fabric import PathRule

@@ -6,9 +6,8 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from agent.core.config import LossRule, QpConfig, SprayPolicy
+from agent.core.config import EvConfig, LossPolicy, LossRule, QpConfig, SprayPolicy
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.host.control import requests as ask
 from agent.host.settings import RX_SLOTS
 from agent.spraycheck.statistics.verdicts import Expectation

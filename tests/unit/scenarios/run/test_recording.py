@@ -10,8 +10,8 @@ import pytest
 
 from agent.base.moment import Moment
 from agent.core import events as core
+from agent.core.config import EvConfig, LossPolicy
 from agent.core.congestion.config import NsccConfig
-from agent.core.ev.config import EvConfig, LossPolicy
 from agent.core.ev.state import EvSignal, EvState
 from agent.host.control import requests as rq
 from agent.host.records.event_log import EventDetail

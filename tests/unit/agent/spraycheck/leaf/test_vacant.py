@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from agent.core.config import SprayPolicy
-from agent.core.ev.config import EvConfig
+from agent.core.config import EvConfig, SprayPolicy
 from agent.core.ev.ev_set import EvSet
 from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
