@@ -22,7 +22,7 @@ from faults.mechanisms.link import LinkMechanism
 from faults.mechanisms.port_queue import PortQueues, QueueMechanism
 from faults.records import FaultClear, FaultRecord, FaultSet
 from testbed.errors import MissingFeatureError, TestbedError
-from testbed.kernel.comparison import Placed
+from testbed.model.node_config import Placed
 
 SEED_BITS = 63
 """Bits of a seed: what JSON, netem and the eBPF program all accept."""

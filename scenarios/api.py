@@ -33,9 +33,9 @@ from scenarios.file.transport import Transport
 from scenarios.file.transport_checks import misfits, misfits_on
 from scenarios.lab.client import Worker
 from scenarios.lab.lab_dir import DEFAULT_LAB, LabDir
+from scenarios.lab.processes import worker_of
 from scenarios.lab.start.capacity import require_room
 from scenarios.lab.start.children import started_agents
-from scenarios.lab.start.deploy import worker_of
 from scenarios.run.request import attached
 from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric

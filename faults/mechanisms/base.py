@@ -6,12 +6,11 @@ from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 from faults.kinds import By, Fault
-from testbed.kernel.comparison import Placed
 from testbed.kernel.netns import namespace_path
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, PortId, namespace_name
-from testbed.model.node_config import Neighbour, Route, node_config
+from testbed.model.node_config import Neighbour, Placed, Route, node_config
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,6 @@ from faults.mechanisms import ebpf_config
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.mechanisms.ebpf_config import COUNTS, config_of, fault_of, with_priority, with_seed
 from testbed.kernel.bpf.programs import BpfMap, BpfObject, build, load
-from testbed.kernel.comparison import Placed
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.ports.qdisc import (
@@ -28,7 +27,7 @@ from testbed.kernel.ports.qdisc import (
     qdisc_kinds,
     remove_clsact,
 )
-from testbed.model.node_config import LOOPBACK_IFINDEX
+from testbed.model.node_config import LOOPBACK_IFINDEX, Placed
 
 PRIORITY = 100
 """Priority of the first fault's program on a port; our choice, after programs that only read."""

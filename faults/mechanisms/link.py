@@ -8,9 +8,9 @@ from pathlib import Path
 
 from faults.kinds import By, Fault
 from faults.mechanisms.base import Applied, Tally, Target
-from testbed.kernel.comparison import Placed
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.ports import state as port_state
+from testbed.model.node_config import Placed
 
 
 class LinkMechanism:

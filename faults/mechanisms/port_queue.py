@@ -14,12 +14,11 @@ from faults.errors import MechanismError
 from faults.kinds import BurstDrop, By, Fault, RandomDrop, RateLimit
 from faults.mechanisms.base import Applied, Tally, Target
 from faults.mechanisms.netem_config import delay_of, held, netem_of
-from testbed.kernel.comparison import Placed
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace
 from testbed.kernel.ports import shaping
 from testbed.kernel.ports.shaping import Netem, Tbf
-from testbed.model.node_config import LOOPBACK_IFINDEX
+from testbed.model.node_config import LOOPBACK_IFINDEX, Placed
 
 LARGEST_FRAME_BYTES = 10_000
 """Least burst: a token bucket drops what is longer; our links carry 9014 bytes."""

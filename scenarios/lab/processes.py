@@ -1,4 +1,4 @@
-"""Starts processes of a lab with its mark, bound to their parent's life, and finds them by mark, never by name.
+"""Starts processes of a lab with its mark, bound to their parent's life, finds them by mark, and names its workers.
 
 The mark is an environment variable, so children inherit it and `down` finds them when all files are gone. It holds this
 boot's id, which nobody writes by accident, and counts only where root alone can have put it.
@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import BinaryIO
+from typing import BinaryIO, Literal
 
 import msgspec
 
 from agent.base.system_calls import signal_at_death_of
+from results.numbers_text import count_text
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.marks import MARK, mark_of, marked_environment
@@ -226,3 +227,27 @@ def _signal(process: ProcessId, number: signal.Signals) -> bool:
         finally:
             os.close(fd)
     return False
+
+
+def worker_count(workers: int | Literal["per-host"] | None, hosts: int, cpus: int) -> int:
+    """Return the number of engine workers: one per core by default, never more than hosts."""
+    wanted = hosts if workers == "per-host" else (workers or cpus)
+    return min(wanted, hosts)
+
+
+def fewer_workers_text(workers: int | Literal["per-host"] | None, hosts: int) -> str:
+    """State that there will be fewer engine workers than requested; empty otherwise."""
+    if not isinstance(workers, int) or workers <= hosts:
+        return ""
+    have, of = count_text(hosts, "engine worker"), count_text(hosts, "host")
+    return f"--workers {workers:,}: at most one per host, so {have} for {of}"
+
+
+def worker_name(index: int) -> str:
+    """Return the name of a worker's process, as `worker0`."""
+    return f"worker{index}"
+
+
+def worker_of(host: int, workers: int) -> int:
+    """Return the worker that drives a host."""
+    return host % workers

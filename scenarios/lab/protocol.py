@@ -14,7 +14,7 @@ from results.records.source_code import SourceCode
 from scenarios.errors import EnvironmentLackingError, LabStateError, OwnerFailedError, ScenariosError, UsageError
 from scenarios.lab.lab_dir import LabShape
 from scenarios.lab.processes import ProcessId
-from testbed.kernel.comparison import Difference
+from testbed.model.node_config import Difference
 
 
 class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag_field="op"):

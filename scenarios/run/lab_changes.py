@@ -5,10 +5,10 @@ from collections.abc import Iterable, Sequence
 from results.fault_text import fault_text
 from results.summary import LabChange
 from scenarios.lab.protocol import FaultState
-from testbed.kernel.comparison import Difference
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role
 from testbed.model.names import parse_link
+from testbed.model.node_config import Difference
 
 BEFORE, AFTER, BOTH = "before", "after", "both"
 

@@ -25,12 +25,11 @@ from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
-from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir, read_state
+from scenarios.lab.lifecycle import Launched, OwnerSettings, launch, take_down
 from scenarios.lab.owner.captures import flaw_of, is_doubtful
+from scenarios.lab.processes import fewer_workers_text
 from scenarios.lab.start.capacity import full_disk_text, no_room
-from scenarios.lab.start.deploy import fewer_workers_text
-from scenarios.lab.start.launch import Launched, OwnerSettings, launch
 from scenarios.lab.start.readiness import (
     is_per_leaf,
     lacks_of_capture,

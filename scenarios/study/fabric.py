@@ -16,9 +16,8 @@ from results.summary import Summary
 from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
-from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.start.launch import Launched, OwnerSettings, launch
+from scenarios.lab.lifecycle import Launched, OwnerSettings, launch, take_down
 from scenarios.run.judge.measurement import measuring_of
 from scenarios.run.request import Listener, RunOrder
 from scenarios.run.runner import run_scenario

@@ -14,8 +14,8 @@ from results.files.event_log import Tail, timestamp
 from scenarios.errors import LabStateError, OwnerFailedError, WorkerFailedError
 from scenarios.lab.client import Owner, Worker, not_up
 from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
+from scenarios.lab.processes import worker_name
 from scenarios.lab.protocol import LabStatus, Status
-from scenarios.lab.start.deploy import worker_name
 from scenarios.watch.view import EvReading, QpReading, Reading
 
 T = TypeVar("T")

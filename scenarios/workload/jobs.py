@@ -13,7 +13,7 @@ import msgspec
 from agent.host.control import program_requests as program
 from agent.host.control import requests as ask
 from scenarios.errors import RunStalledError, WorkerFailedError
-from scenarios.lab.start.deploy import worker_of
+from scenarios.lab.processes import worker_of
 
 STALLED_AFTER_S = 60.0
 """Time without one more acknowledged byte after which waiting is pointless: all timeouts of the transport are

@@ -15,7 +15,7 @@ from scenarios.file.model import Events
 from scenarios.file.plan import Flow, Plan
 from scenarios.file.qp_settings import paced, qp_settings_of
 from scenarios.lab.client import Worker
-from scenarios.lab.start.deploy import worker_of
+from scenarios.lab.processes import worker_of
 from scenarios.workload.collectives import CollectiveOutcome, RunningJobs
 from scenarios.workload.jobs import Way
 

@@ -4,7 +4,7 @@ What a lab itself puts on ports after it was built, faults and counters, is pass
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from testbed.model.fabric import Fabric
@@ -12,9 +12,11 @@ from testbed.model.ids import DirectedLink, NodeId, PortId
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     USUAL_RULES,
+    Difference,
     Interface,
     Neighbour,
     NodeConfig,
+    Placed,
     Route,
 )
 
@@ -23,47 +25,6 @@ if TYPE_CHECKING:  # both load pyroute2, which readers of differences do not nee
     from testbed.kernel.ports.found import FoundPort
 
 NONE = "none"
-
-
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """What the lab itself has put on one port since it was built."""
-
-    shut: bool = False
-    """A fault holds the port shut; routes through it and its neighbours are absent meanwhile."""
-    root: str = ""
-    """Kind of its root qdisc."""
-    programs: frozenset[int] = frozenset()
-    """Ids of eBPF programs in either direction."""
-
-    def plus(self, other: "Placed") -> "Placed":
-        """Combine both; netem is the root if there is netem and another qdisc."""
-        roots = {self.root, other.root} - {""}
-        root = "netem" if "netem" in roots else max(roots, default="")
-        return Placed(self.shut or other.shut, root, self.programs | other.programs)
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One difference between a lab and its plan that the lab itself did not make."""
-
-    node: str
-    """Name of the node, as `p0-spine1`."""
-    port: str
-    """Name of the port, as `leaf0`; empty for what belongs to the whole node."""
-    what: str
-    """Kind of the difference: `mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`,
-    `rule`, `node` or `fault`."""
-    planned: str
-    found: str
-    words: str
-    """Description for people: `has MTU 1500, planned 9000`."""
-    links: tuple[str, ...] = field(default=())
-    """Directions that may lose packets because of it."""
-
-    def __str__(self) -> str:
-        """Format as `p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
-        return f"{self.node}{f' port {self.port}' if self.port else ''} {self.words}"
 
 
 def compare(

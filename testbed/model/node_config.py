@@ -1,10 +1,10 @@
-"""Planned state of one node as plain records: sysctls, interfaces, clsact, neighbours, routes, addresses.
+"""Planned state of one node as plain records (sysctls, interfaces, neighbours, routes), and differences from it.
 
 Derived from the fabric alone; knows no kernel calls. The kernel layer applies the records and reads them back.
 Forwarding: RFC 9800 (End with NEXT-CSID), MRC paper; everything is static, nothing is learned.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from ipaddress import IPv6Address, IPv6Network
 
 from agent.wire.usid import BLOCK_BITS, USID_BITS
@@ -272,3 +272,44 @@ def _host_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
         for other in others
     )
     return (*decap, *(_next_hop(fabric, port) for port in ports), *encap)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """What the lab itself has put on one port since it was built."""
+
+    shut: bool = False
+    """A fault holds the port shut; routes through it and its neighbours are absent meanwhile."""
+    root: str = ""
+    """Kind of its root qdisc."""
+    programs: frozenset[int] = frozenset()
+    """Ids of eBPF programs in either direction."""
+
+    def plus(self, other: "Placed") -> "Placed":
+        """Combine both; netem is the root if there is netem and another qdisc."""
+        roots = {self.root, other.root} - {""}
+        root = "netem" if "netem" in roots else max(roots, default="")
+        return Placed(self.shut or other.shut, root, self.programs | other.programs)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between a lab and its plan that the lab itself did not make."""
+
+    node: str
+    """Name of the node, as `p0-spine1`."""
+    port: str
+    """Name of the port, as `leaf0`; empty for what belongs to the whole node."""
+    what: str
+    """Kind of the difference: `mtu`, `state`, `address`, `queue`, `program`, `route`, `neighbour`, `setting`, `port`,
+    `rule`, `node` or `fault`."""
+    planned: str
+    found: str
+    words: str
+    """Description for people: `has MTU 1500, planned 9000`."""
+    links: tuple[str, ...] = field(default=())
+    """Directions that may lose packets because of it."""
+
+    def __str__(self) -> str:
+        """Format as `p0-spine1 port leaf0 has MTU 1500, planned 9000`."""
+        return f"{self.node}{f' port {self.port}' if self.port else ''} {self.words}"

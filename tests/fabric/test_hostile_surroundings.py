@@ -16,8 +16,8 @@ import click
 import pytest
 
 from scenarios.cli.main import main
-from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.lifecycle import take_down
 from tests.support.namespaces import fresh_lab
 from tests.support.run_folder import write_run
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.lab.down import OwnerEnd, take_down
 from scenarios.lab.lab_dir import LabDir, LabState, owned, owner_of, run_going_on, write_state
+from scenarios.lab.lifecycle import OwnerEnd, take_down
 from scenarios.lab.processes import identify
 from testbed.marks import marked_environment
 from tests.support.namespaces import needs_root

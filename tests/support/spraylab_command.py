@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from scenarios.isolated import isolated_command
-from scenarios.lab.down import take_down
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.lifecycle import take_down
 from scenarios.lab.processes import marked
 from testbed.kernel.netns import namespaces
 from testbed.model.ids import namespace_prefix

@@ -88,7 +88,7 @@ def _scapy_text(status: LabStatus) -> str:
 
 def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
     """Return packets that agents rejected since the lab is up; counts of processes that are not running are unknown."""
-    from scenarios.lab.start.deploy import worker_name
+    from scenarios.lab.processes import worker_name
     from scenarios.run.collect import rejected_counts
     from scenarios.workload.traffic import WorkerCounts
 
@@ -187,7 +187,7 @@ def _host_named(name: str, fabric: Fabric) -> NodeId:
 
 
 def _ask(labdir: LabDir, host: NodeId, request: ask.Request) -> Row:
-    from scenarios.lab.start.deploy import worker_of
+    from scenarios.lab.processes import worker_of
 
     state = read_state(labdir)
     if state is None:

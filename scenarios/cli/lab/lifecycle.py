@@ -16,8 +16,8 @@ from scenarios.errors import ScenariosError
 from scenarios.file.scenario_files import find_scenario
 from scenarios.interrupts import interrupts_raise, keyboard_interrupts
 from scenarios.lab.client import Owner
-from scenarios.lab.down import OwnerEnd, Removed, take_down
 from scenarios.lab.lab_dir import LabDir, owner_of, run_going_on
+from scenarios.lab.lifecycle import OwnerEnd, Removed, take_down
 from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.processes import is_stopped
 from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
@@ -26,7 +26,7 @@ from testbed.tools import tool_path
 
 if TYPE_CHECKING:
     from scenarios.file.model import Scenario
-    from scenarios.lab.start.launch import OwnerSettings
+    from scenarios.lab.lifecycle import OwnerSettings
 
 
 @click.command("up")
@@ -55,8 +55,8 @@ def command(
     from scenarios.file.load import load_scenario
     from scenarios.file.model import Topology
     from scenarios.file.transport import Transport
-    from scenarios.lab.start.deploy import fewer_workers_text
-    from scenarios.lab.start.launch import launch
+    from scenarios.lab.lifecycle import launch
+    from scenarios.lab.processes import fewer_workers_text
     from scenarios.lab.start.readiness import is_per_leaf, lacks_of_lab, require
 
     chosen = load_scenario(find_scenario(scenario)) if scenario else None
@@ -86,7 +86,7 @@ def _settings(
     labdir: LabDir, spec: FabricSpec, scenario: "Scenario | None", workers: int | Literal["per-host"] | None
 ) -> "OwnerSettings":
     from scenarios.file.plan import plan_of
-    from scenarios.lab.start.launch import OwnerSettings
+    from scenarios.lab.lifecycle import OwnerSettings
     from scenarios.run.judge.measurement import measuring_of
 
     settings = OwnerSettings(

@@ -17,8 +17,8 @@ from results.files.event_log import EventLog, Tail, timestamp
 from scenarios.errors import ScenariosError, UsageError
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.worker_requests import STEP_S, Pending, StatusOf, Steps, Works, replies_of, require_running
+from scenarios.lab.processes import worker_name
 from scenarios.lab.protocol import RUNNING, ChildStatus, DenialState
-from scenarios.lab.start.deploy import worker_name
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 from testbed.model.names import parse_link

@@ -36,9 +36,9 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.fault_states import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState
 from testbed.errors import TestbedError
-from testbed.kernel.comparison import Difference, Placed
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
+from testbed.model.node_config import Difference, Placed
 
 _log = logging.getLogger("owner.faults")
 

@@ -19,18 +19,18 @@ from results.numbers_text import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
+from scenarios.lab.lifecycle import OwnerSettings
 from scenarios.lab.owner.captures import CapturePlace, Captures, CaptureSize
 from scenarios.lab.owner.denials import Acting, Denials
 from scenarios.lab.owner.injections import Injections
 from scenarios.lab.owner.worker_requests import Later
-from scenarios.lab.processes import ProcessId
+from scenarios.lab.processes import ProcessId, worker_count, worker_name
 from scenarios.lab.protocol import CaptureState, Checked, Epoch, LabStatus, Measuring
 from scenarios.lab.start import deploy
 from scenarios.lab.start.children import Children
-from scenarios.lab.start.launch import OwnerSettings
 from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
-from testbed.kernel.comparison import Difference, Placed, compare, gone
+from testbed.kernel.comparison import compare, gone
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.node_state import read_state
@@ -38,7 +38,7 @@ from testbed.kernel.ports.found import found_ports
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_name
 from testbed.model.names import parse_link
-from testbed.model.node_config import node_config
+from testbed.model.node_config import Difference, Placed, node_config
 
 Told = Callable[[str], None]
 
@@ -199,10 +199,10 @@ class Lab:
         )
         for index, told in enumerate(settings):
             node = NodeId.host(index) if inside else None
-            self.children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told, node)
+            self.children.start(worker_name(index), deploy.WORKER_MODULE, told, node)
         self.write_state()
         for index in range(self.workers):
-            self.children.wait_until(deploy.worker_name(index), self.labdir.worker_socket(index).exists)
+            self.children.wait_until(worker_name(index), self.labdir.worker_socket(index).exists)
 
     def write_state(self) -> None:
         """Write the lab's state for other processes."""
@@ -220,7 +220,7 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
     """Build a lab, tear it down at the end of the body and on every error."""
     fabric = Fabric.of(_spec(settings))
     cpus = len(os.sched_getaffinity(0))
-    workers = deploy.worker_count(settings.workers, fabric.host_count, cpus)
+    workers = worker_count(settings.workers, fabric.host_count, cpus)
     with undoing() as stack:
         told(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
         with interrupts_wait():

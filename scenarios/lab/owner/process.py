@@ -30,13 +30,13 @@ from scenarios.errors import (
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab import protocol
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
+from scenarios.lab.lifecycle import Notice, OwnerSettings
 from scenarios.lab.owner.captures import CapturePlace, CaptureSize
 from scenarios.lab.owner.live import Lab, lab_up
 from scenarios.lab.owner.serve import LaterAnswer, listening, serve
 from scenarios.lab.owner.worker_requests import Later
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.lab.start.launch import Notice, OwnerSettings
 from scenarios.own_code import own_code
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError

@@ -32,7 +32,8 @@ from agent.wire.scapy import build  # noqa: E402
 from scenarios.errors import EnvironmentLackingError, LabStateError, ScenariosError, UsageError  # noqa: E402
 from scenarios.lab.client import Worker, not_up  # noqa: E402
 from scenarios.lab.lab_dir import LabDir, LabState, busy, read_state  # noqa: E402
-from scenarios.lab.start.deploy import host_settings, worker_of  # noqa: E402
+from scenarios.lab.processes import worker_of  # noqa: E402
+from scenarios.lab.start.deploy import host_settings  # noqa: E402
 from testbed.errors import TestbedError  # noqa: E402
 from testbed.model.addressing import host_address  # noqa: E402
 from testbed.model.ids import NodeId, Role, those_there_are  # noqa: E402

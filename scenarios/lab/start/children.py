@@ -19,7 +19,17 @@ from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
 from scenarios.lab.client import Worker
 from scenarios.lab.lab_dir import UMASK, ChildState, LabDir, owned
-from scenarios.lab.processes import ProcessId, ask_to_end, identify, last_words, spawn, stays_stopped, told_end
+from scenarios.lab.processes import (
+    ProcessId,
+    ask_to_end,
+    identify,
+    last_words,
+    spawn,
+    stays_stopped,
+    told_end,
+    worker_count,
+    worker_name,
+)
 from scenarios.lab.protocol import RUNNING, STOPPED, ChildStatus
 from scenarios.lab.start import deploy
 from scenarios.lab.start.capacity import full_disk_text
@@ -140,9 +150,9 @@ def _started(labdir: LabDir, fabric: Fabric, undo: ExitStack) -> tuple[Worker, .
     children = Children(labdir)
     undo.callback(children.end)
     cpus = sorted(os.sched_getaffinity(0))
-    count = deploy.worker_count(None, fabric.host_count, len(cpus))
+    count = worker_count(None, fabric.host_count, len(cpus))
     for index, told in enumerate(deploy.worker_settings(fabric, labdir, count, cpus, SEED)):
-        children.start(deploy.worker_name(index), deploy.WORKER_MODULE, told)
+        children.start(worker_name(index), deploy.WORKER_MODULE, told)
     for index in range(count):
-        children.wait_until(deploy.worker_name(index), labdir.worker_socket(index).exists)
+        children.wait_until(worker_name(index), labdir.worker_socket(index).exists)
     return tuple(undo.enter_context(Worker(labdir.worker_socket(index))) for index in range(count))

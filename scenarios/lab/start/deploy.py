@@ -17,13 +17,12 @@ from agent.spraycheck.leaf import dataplane
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
-from results.numbers_text import count_text
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.processes import worker_of
 from scenarios.lab.protocol import Measuring
 from testbed.kernel.bpf import programs as bpf
 from testbed.kernel.bpf import tcx
 from testbed.kernel.bpf.grace_period import short_grace_periods
-from testbed.kernel.comparison import Placed
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside, namespace_path
 from testbed.kernel.ports.priority import FIRST_CLASS, remove_priority, set_priority
@@ -31,6 +30,7 @@ from testbed.kernel.ports.qdisc import Direction, attach_program
 from testbed.model.addressing import host_address, ifindex_of, mac_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, PortId, Role, namespace_name
+from testbed.model.node_config import Placed
 
 WORKER_MODULE = "agent.host"
 SPRAYCHECK_MODULE = "agent.spraycheck"
@@ -48,30 +48,6 @@ ERASE_AFTER_S = 600
 """Timeout of a flow in a leaf: on a slow, emulated machine a flow may take minutes; a leaf has memory for all (our
 choice).
 """
-
-
-def worker_count(workers: int | Literal["per-host"] | None, hosts: int, cpus: int) -> int:
-    """Return the number of engine workers: one per core by default, never more than hosts."""
-    wanted = hosts if workers == "per-host" else (workers or cpus)
-    return min(wanted, hosts)
-
-
-def fewer_workers_text(workers: int | Literal["per-host"] | None, hosts: int) -> str:
-    """State that there will be fewer engine workers than requested; empty otherwise."""
-    if not isinstance(workers, int) or workers <= hosts:
-        return ""
-    have, of = count_text(hosts, "engine worker"), count_text(hosts, "host")
-    return f"--workers {workers:,}: at most one a host, so {have} for {of}"
-
-
-def worker_name(index: int) -> str:
-    """`worker0`."""
-    return f"worker{index}"
-
-
-def worker_of(host: int, workers: int) -> int:
-    """Return the worker that drives a host."""
-    return host % workers
 
 
 def worker_settings(

@@ -20,6 +20,7 @@ from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import AUTO, Plan, PlannedFault
 from scenarios.lab.lab_dir import RUN_ROOT
+from scenarios.lab.processes import worker_count
 from scenarios.lab.start.capacity import (
     KEPT_BYTES,
     PROCESS_BYTES,
@@ -29,7 +30,6 @@ from scenarios.lab.start.capacity import (
     no_room_for_lab,
     no_room_for_results,
 )
-from scenarios.lab.start.deploy import worker_count
 from testbed.errors import MissingFeatureError
 from testbed.kernel.kernel_config import lacks_option
 from testbed.model.fabric import Fabric

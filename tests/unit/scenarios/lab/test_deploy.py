@@ -9,14 +9,8 @@ import pytest
 from agent.host.settings import load_settings
 from agent.spraycheck.settings import LeafSettings, Settings
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.start.deploy import (
-    fewer_workers_text,
-    leaf_process_settings,
-    spraycheck_processes,
-    worker_count,
-    worker_of,
-    worker_settings,
-)
+from scenarios.lab.processes import fewer_workers_text, worker_count, worker_of
+from scenarios.lab.start.deploy import leaf_process_settings, spraycheck_processes, worker_settings
 from testbed.model.addressing import mac_of
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, PortId
@@ -79,8 +73,8 @@ def test_each_leafs_process_is_told_of_its_own_leaf_only() -> None:
 @pytest.mark.parametrize(
     ("asked", "hosts", "told"),
     [
-        (99, 8, "--workers 99: at most one a host, so 8 engine workers for 8 hosts"),
-        (2, 1, "--workers 2: at most one a host, so 1 engine worker for 1 host"),
+        (99, 8, "--workers 99: at most one per host, so 8 engine workers for 8 hosts"),
+        (2, 1, "--workers 2: at most one per host, so 1 engine worker for 1 host"),
         (8, 8, ""),
         (None, 1, ""),
         ("per-host", 1, ""),

@@ -8,9 +8,9 @@ import pytest
 
 from results.captures.tcpdump import ends_of
 from scenarios.errors import OwnerFailedError
+from scenarios.lab.lifecycle import Launched
 from scenarios.lab.owner import captures
 from scenarios.lab.processes import last_words
-from scenarios.lab.start.launch import Launched
 from testbed.model.ids import LinkId
 
 

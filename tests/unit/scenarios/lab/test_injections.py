@@ -18,8 +18,8 @@ from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.injections import Injections
 from scenarios.lab.protocol import FaultSet
 from testbed.errors import KernelError, MissingFeatureError
-from testbed.kernel.comparison import Placed
 from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.node_config import Placed
 from tests.support.run_schemas import problems_in
 
 UP, BACK = "p0:leaf0>spine0", "p0:spine0>leaf0"

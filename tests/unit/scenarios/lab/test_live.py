@@ -9,11 +9,11 @@ import pytest
 
 from scenarios.errors import LabStateError
 from scenarios.lab.lab_dir import LabDir
+from scenarios.lab.lifecycle import OwnerSettings
 from scenarios.lab.owner import live
 from scenarios.lab.owner.live import MOST_EPOCHS, Lab
 from scenarios.lab.processes import ProcessId
 from scenarios.lab.protocol import Measuring
-from scenarios.lab.start.launch import OwnerSettings
 from testbed.model.fabric import Fabric, FabricSpec
 
 START = '{"event":"SPRAYCHECK_START"}\n'

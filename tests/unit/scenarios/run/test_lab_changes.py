@@ -2,8 +2,8 @@
 
 from scenarios.lab.protocol import FaultState
 from scenarios.run.lab_changes import changes_of, changes_text, host_ports_of, removed_faults
-from testbed.kernel.comparison import Difference
 from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.node_config import Difference
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=2, spines=2))
 MTU = Difference("p0-spine1", "leaf0", "mtu", "9000", "1500", "has MTU 1500, planned 9000", ("p0:leaf0>spine1",))

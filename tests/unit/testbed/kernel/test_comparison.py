@@ -6,12 +6,22 @@ from ipaddress import IPv6Network
 
 import pytest
 
-from testbed.kernel.comparison import Difference, Placed, compare, gone
+from testbed.kernel.comparison import compare, gone
 from testbed.kernel.node_state import NodeState
 from testbed.kernel.ports.found import FoundPort, FoundProgram
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId
-from testbed.model.node_config import LOOPBACK_IFINDEX, USUAL_RULES, Route, Rule, Sysctl, UnknownAction, node_config
+from testbed.model.node_config import (
+    LOOPBACK_IFINDEX,
+    USUAL_RULES,
+    Difference,
+    Placed,
+    Route,
+    Rule,
+    Sysctl,
+    UnknownAction,
+    node_config,
+)
 
 FABRIC = Fabric.of(FabricSpec(planes=1, leaves=3, spines=2))
 SPINE = NodeId.spine(0, 1)

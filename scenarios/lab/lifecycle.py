@@ -1,28 +1,40 @@
-"""Starts a lab's owner and follows it until the lab is ready; the connection can be kept as a lease.
+"""Starts a lab's owner and follows it until the lab is ready, and takes a lab down with or without its owner.
 
-The lab lives while the lease is held; when its holder ends, for any reason, the owner takes the lab down.
+The connection to the owner can be kept as a lease: when its holder ends, for any reason, the owner takes the lab down.
+When the owner is dead or hangs, `take_down` finds the lab's things by their marks, and touches nothing without them:
+root's own variable on processes, a prefix on namespaces, a folder.
 """
 
 import signal
 import socket
 import subprocess
 from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import Literal
 
 import msgspec
 
-from scenarios.errors import OwnerFailedError
+from scenarios.errors import LabStateError, OwnerFailedError
 from scenarios.interrupts import undoing
 from scenarios.isolated import isolated_command
-from scenarios.lab.down import END_TIMEOUT_S, take_down
+from scenarios.lab import protocol
+from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
-from scenarios.lab.processes import told_end
+from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, told_end, wait_gone
 from scenarios.lab.protocol import Blame, Measuring
+from testbed.kernel.bpf.grace_period import put_back
 from testbed.marks import marked_environment
 from testbed.tools import clean_environment
 
 START_TIMEOUT_S = 300.0
 """Start timeout; a large fabric on a slow machine is ready long before."""
+
+END_TIMEOUT_S = 60.0
+"""Timeout for the owner to take a lab down, which takes far less; after it the marks are used."""
+
+GRACE_S = 3.0
+"""Time for marked processes between SIGTERM and SIGKILL."""
 
 
 class OwnerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -141,3 +153,64 @@ def _is_ready(channel: socket.socket, told: Callable[[str], None]) -> bool:
             if notice.stage is not None:
                 told(notice.stage)
     return False
+
+
+class OwnerEnd(StrEnum):
+    """What happened to the lab's owner."""
+
+    ORDERLY = "ended"
+    KILLED = "did not answer"
+    BUILDING = "was building or ending"
+    GONE = "was gone"
+    NONE = "none"
+
+
+@dataclass(frozen=True)
+class Removed:
+    """What was removed without the owner's help; all empty after an orderly end."""
+
+    lab: str
+    was_up: bool
+    by_owner: bool
+    owner: OwnerEnd
+    processes: int = 0
+    namespaces: int = 0
+    folder: bool = False
+
+
+def take_down(labdir: LabDir) -> Removed:
+    """Remove everything of the lab; does no harm when there is nothing."""
+    from testbed.emulation.network import remove_leftovers  # loads Mininet, for this alone
+
+    owner = _ask_owner(labdir)
+    by_owner = owner is OwnerEnd.ORDERLY
+    processes = end_marked(labdir.lab, GRACE_S)
+    put_back(labdir.grace)
+    namespaces = remove_leftovers(labdir.lab)
+    folder = labdir.path.exists()
+    labdir.remove()
+    was_up = by_owner or bool(processes or namespaces or folder)
+    if not was_up:
+        owner = OwnerEnd.NONE
+    return Removed(labdir.lab, was_up, by_owner, owner, processes, len(namespaces), folder)
+
+
+def _ask_owner(labdir: LabDir) -> OwnerEnd:
+    """Return whether the owner took everything down itself; an owner that does not answer is killed."""
+    process = owner_of(labdir)
+    if process is not None and not is_marked(process, labdir.lab):
+        process = None  # a stranger, whatever a file says; neither waited for nor touched
+    try:
+        with Owner(labdir) as owner:
+            owner.ask(protocol.Shutdown(), protocol.Done)
+    except LabStateError:
+        return OwnerEnd.GONE if process is None else OwnerEnd.BUILDING
+    except OwnerFailedError:
+        pass
+    else:
+        if process is not None and wait_gone(process, END_TIMEOUT_S):
+            return OwnerEnd.ORDERLY
+    if process is None or not is_alive(process):
+        return OwnerEnd.GONE
+    kill(process)
+    return OwnerEnd.KILLED
