@@ -1,7 +1,7 @@
 # Everything here installs what is missing first (as root) and can be repeated. `make help` lists the targets.
 BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest
-UNIT := $(PYTEST) -q -n 2 tests/unit
+UNIT := $(PYTEST) -q -n 2 --dist worksteal tests/unit
 # Root's tests run two at a time, but for those that depend on the pace of the machine.
 TWO := $(PYTEST) -q -n 2 --dist loadscope -m not(alone) --ignore=tests/unit
 ALONE := $(PYTEST) -q -m alone --ignore=tests/unit
