@@ -28,9 +28,8 @@ from agent.wire.array.control_columns import (
     ProbeBatch,
     ProbeColumns,
 )
-from agent.wire.array.encode import stamp_icrc
 from agent.wire.array.few_frames import Stamp, write_few
-from agent.wire.array.icrc import Runs
+from agent.wire.array.icrc import Runs, stamp_icrc
 from agent.wire.array.template import CONTROL_ROW, DATA_ROW, FlowTemplate, control_prefixes
 from agent.wire.constants import Ecn, EndpointOp
 from agent.wire.dtypes import (

@@ -16,17 +16,14 @@ from agent.wire.array.columns import (
     filled,
     gather_rows,
     rows_at,
-    windows,
 )
 from agent.wire.array.few_frames import write_few_sacks, write_few_writes
 from agent.wire.array.icrc import (
     HEADER_BYTES,
     Runs,
-    carried,
-    flat_bytes,
     mask_effect,
-    raw_crcs,
-    runs_between,
+    stamp_icrc,
+    stamp_icrcs,
 )
 from agent.wire.array.template import (
     CONTROL_CLASS,
@@ -93,7 +90,7 @@ def encode_writes(
         effect = _stamp_retransmission_class(headers, batch, template.retransmission_class, effect)
     rows[:, :PAYLOAD_OFFSET] = headers
     _stamp_payloads(rows, batch, starts)
-    _stamp_icrcs(rows, effect, ends)
+    stamp_icrcs(rows, effect, ends)
     return ends + np.uint32(c.ICRC_BYTES)
 
 
@@ -173,33 +170,6 @@ def _gather(rows: NDArray[np.uint8], chosen: Rows, batch: WriteBatch, shape: int
     if width:
         rows[chosen, start:end] = rows_at(batch.source, batch.source_offset[chosen], width)
     rows[chosen, end : end + -width % 4] = 0
-
-
-def _stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
-    """Append ICRCs to frames of any lengths, as `stamp_icrc`: (n,) `ends` is the place of each."""
-    memory = flat_bytes(rows)
-    base = np.arange(len(rows)) * rows.strides[0]
-    raw = raw_crcs(runs_between(memory, base + INNER_OFFSET, base + ends))
-    icrc = raw ^ carried(effect, ends.astype(np.int64) - (INNER_OFFSET + HEADER_BYTES))
-    windows(memory, c.ICRC_BYTES)[base + ends] = _octets(icrc)
-
-
-def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
-    """Append the ICRC in place to frames of one length that are complete otherwise.
-
-    `effect` `(n,)` is what masking changes at `end`, the place of the ICRC (`icrc.carried_alike`).
-    """
-    if runs is not None:
-        covered = runs(INNER_OFFSET, end)[: len(rows)]
-    else:
-        base = np.arange(len(rows)) * rows.strides[0]
-        covered = runs_between(flat_bytes(rows), base + INNER_OFFSET, base + end)
-    rows[:, end : end + c.ICRC_BYTES] = _octets(raw_crcs(covered) ^ effect)
-
-
-def _octets(icrc: NDArray[np.uint32]) -> NDArray[np.uint8]:
-    """Split ICRCs to (n, 4) bytes, little-endian."""
-    return icrc.astype("<u4", copy=False).view(np.uint8).reshape(-1, c.ICRC_BYTES)
 
 
 def encode_sacks(

@@ -16,7 +16,9 @@ import numpy as np
 from isal.isal_zlib import crc32
 from numpy.typing import NDArray
 
-from agent.wire.constants import IPV6_BYTES, UDP_BYTES
+from agent.wire.array.columns import windows
+from agent.wire.constants import ICRC_BYTES, IPV6_BYTES, UDP_BYTES
+from agent.wire.dtypes import INNER_OFFSET
 
 _POLYNOMIAL = 0xEDB88320
 _PSEUDO_LRH = b"\xff" * 8
@@ -146,6 +148,33 @@ def are_right(packets: NDArray[np.uint8]) -> bool:
 def icrcs_alike(runs: Sequence[memoryview], headers: NDArray[np.uint8]) -> NDArray[np.uint32]:
     """Compute the ICRC of each of n >= 1 runs of one length, `(n,)`; `headers` as for `icrcs_of`."""
     return raw_crcs(runs) ^ mask_effect(headers, len(runs[0]) - HEADER_BYTES)
+
+
+def stamp_icrcs(rows: NDArray[np.uint8], effect: NDArray[np.uint32], ends: NDArray[np.uint32]) -> None:
+    """Append ICRCs in place to frames of any lengths, as `stamp_icrc`: (n,) `ends` is the place of each."""
+    memory = flat_bytes(rows)
+    base = np.arange(len(rows)) * rows.strides[0]
+    raw = raw_crcs(runs_between(memory, base + INNER_OFFSET, base + ends))
+    icrc = raw ^ carried(effect, ends.astype(np.int64) - (INNER_OFFSET + HEADER_BYTES))
+    windows(memory, ICRC_BYTES)[base + ends] = _octets(icrc)
+
+
+def stamp_icrc(rows: NDArray[np.uint8], effect: NDArray[np.uint32], end: int, runs: Runs | None) -> None:
+    """Append the ICRC in place to frames of one length that are complete otherwise.
+
+    `effect` `(n,)` is what masking changes at `end`, the place of the ICRC (`carried_alike`).
+    """
+    if runs is not None:
+        covered = runs(INNER_OFFSET, end)[: len(rows)]
+    else:
+        base = np.arange(len(rows)) * rows.strides[0]
+        covered = runs_between(flat_bytes(rows), base + INNER_OFFSET, base + end)
+    rows[:, end : end + ICRC_BYTES] = _octets(raw_crcs(covered) ^ effect)
+
+
+def _octets(icrc: NDArray[np.uint32]) -> NDArray[np.uint8]:
+    """Split ICRCs to (n, 4) bytes, little-endian."""
+    return icrc.astype("<u4", copy=False).view(np.uint8).reshape(-1, ICRC_BYTES)
 
 
 @lru_cache(maxsize=1)
