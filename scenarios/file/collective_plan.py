@@ -8,11 +8,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of, shares_of, steps_of
-from scenarios.file.model import Workload
 from testbed.model.ids import those_there_are
+
+if TYPE_CHECKING:  # commands import this module for its groups, and pydantic takes long to import
+    from scenarios.file.model import Workload
 
 
 class Group(Enum):
@@ -134,7 +136,7 @@ class PlannedCollective:
                     yield Sending(hosts[rank], hosts[peer], count, sent[peer, place], place)
 
 
-def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:
+def collective_of(work: "Workload", hosts: int) -> PlannedCollective | None:
     """Resolve a workload without misfits on a fabric with this many hosts; None for writes."""
     pattern = pattern_of(work)
     if pattern is None:
@@ -145,14 +147,14 @@ def collective_of(work: Workload, hosts: int) -> PlannedCollective | None:
     return PlannedCollective(pattern, group, groups, count, work.iterations or ITERATIONS, work.qps)
 
 
-def pattern_of(work: Workload) -> Pattern | None:
+def pattern_of(work: "Workload") -> Pattern | None:
     """Return the pattern of a workload's hosts; None: writes."""
     if work.group is not None:
         return PATTERN_OF[Group(work.group)]
     return next((pattern for pattern in Pattern if pattern.value == work.type), None)
 
 
-def misfits_of(work: Workload) -> Iterator[Misfit]:
+def misfits_of(work: "Workload") -> Iterator[Misfit]:
     """List keys that do not go together on any fabric."""
     pattern = pattern_of(work)
     if pattern is None:
@@ -173,7 +175,7 @@ def misfits_of(work: Workload) -> Iterator[Misfit]:
         yield Misfit("group_size", "is for a `group`", "name a group (tp, dp, pp, ep), or list `hosts`")
 
 
-def misfits_on(work: Workload, hosts: int) -> Iterator[Misfit]:
+def misfits_on(work: "Workload", hosts: int) -> Iterator[Misfit]:
     """What does not fit a fabric of so many hosts."""
     pattern = pattern_of(work)
     if pattern is None:
