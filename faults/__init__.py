@@ -1,1 +1,1 @@
-"""Breaks the fabric: defines faults, and makes the kernel produce them."""
+"""Breaks the fabric: reads requests for faults, schedules them, makes the kernel produce them, and reads them back."""

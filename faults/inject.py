@@ -14,13 +14,12 @@ from typing import Self
 
 from agent.base.moment import Moment, now
 from faults.errors import FaultError, MechanismError, NotInForceError
-from faults.journal import Act, Journal, JournalLine
 from faults.kinds import By, Fault
 from faults.mechanisms.base import Applied, Arming, Mechanism, Switched, Tally, Target
 from faults.mechanisms.ebpf import PacketMechanism
 from faults.mechanisms.link import LinkMechanism
 from faults.mechanisms.port_queue import PortQueues, QueueMechanism
-from faults.records import FaultClear, FaultRecord, FaultSet
+from faults.records import Act, FaultClear, FaultRecord, FaultSet, Journal, JournalLine
 from testbed.errors import MissingFeatureError, TestbedError
 from testbed.model.node_config import Placed
 

@@ -10,11 +10,10 @@ from enum import StrEnum
 from fractions import Fraction
 from typing import ClassVar, Self, TypeVar
 
+from faults.grammar import Reader, Word
 from faults.quantities import rate_of_threshold
 from faults.selector import ALL, Only
-from faults.timeline.timing import Act, Edge
-from faults.words.reader import Reader
-from faults.words.word import Word
+from faults.timing import Act, Edge
 
 TOLERANCE = rate_of_threshold(2)
 """Allowed difference between a rate in force and the requested one: one step of netem's 32 bits and the rounding."""

@@ -4,12 +4,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
+from faults.grammar import Reader, Takes, Word
 from faults.kinds.base import By, Fault, Hit, Kind
 from faults.quantities import render_rate
-from faults.selector import ALL, Only
-from faults.words.reader import Reader
-from faults.words.selecting import selection
-from faults.words.word import Takes, Word
+from faults.selector import ALL, Only, selection
 
 
 @Kind(

@@ -6,6 +6,7 @@ from fractions import Fraction
 from typing import Self
 
 from faults.errors import QuantityError
+from faults.grammar import Reader, Takes, Word, one_of
 from faults.kinds.base import By, Fault, Hit, Kind
 from faults.quantities import (
     parse_bit_rate,
@@ -14,8 +15,6 @@ from faults.quantities import (
     render_duration,
     render_rate,
 )
-from faults.words.reader import Reader, one_of
-from faults.words.word import Takes, Word
 
 MIN_QUEUE_BYTES = 64 << 10
 """Least queue of a rate limit: seven of the largest frames (our choice)."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Self
 
+from faults.grammar import Reader, Takes, Word
 from faults.kinds.base import By, Fault, Hit, Kind, On
 from faults.quantities import (
     SHORTEST_NS,
@@ -15,9 +16,7 @@ from faults.quantities import (
     render_duration,
     render_rate,
 )
-from faults.timeline.timing import Act, Edge
-from faults.words.reader import Reader
-from faults.words.word import Takes, Word
+from faults.timing import Act, Edge
 
 
 class _Shut(Fault):

@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, WithJsonSchema, create_model
 
 from agent.host.programs.patterns import Pattern
 from agent.wire.usid import MAX_INDEX, MAX_PLANES
-from faults.order import WORDS
-from faults.words.word import Takes, Word
+from faults.grammar import Takes, Word
+from faults.request import WORDS
 from scenarios.file.transport import Transport
 from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Rate, written
 
@@ -31,7 +31,7 @@ _IS_TEXT = BeforeValidator(_text)
 
 
 def _written(takes: Takes, *types: str) -> Any:
-    """Type of values that `faults.order` reads; `scenarios.file.reference` says what the format means."""
+    """Type of values that `faults.request` reads; `scenarios.file.reference` says what the format means."""
     return Annotated[str, _IS_TEXT, WithJsonSchema({"type": ["string", *types], "format": takes.value})]
 
 

@@ -13,10 +13,10 @@ from pydantic import BaseModel, ValidationError
 
 from agent.wire.constants import PSN_BITS, PSN_SPACE
 from faults.errors import TargetError, WordingError
-from faults.order import Worded, worded
 from faults.quantities import parse_bit_rate, parse_duration
+from faults.request import Worded, worded
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.words.timing import TIMING_WORDS
+from faults.timing import TIMING_WORDS
 from results.files.yaml_document import Place
 from scenarios.errors import Problem, ScenarioRefusedError
 from scenarios.file.collective_plan import PlannedCollective, collective_of, misfits_of, pattern_of

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from faults.order import WORDS
+from faults.request import WORDS
 from results.summary import size_text
 from scenarios.file.model import Scenario
 

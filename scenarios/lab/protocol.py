@@ -30,7 +30,7 @@ class FaultSet(_Request, frozen=True, tag="fault_set"):
     with their last counters, and those of the order that are now in force, with the next steps of its
     timelines.
 
-    `words` are those of `faults.order`. The same `seed` chooses and hits the same; None draws one. What is `leased`
+    `words` are those of `faults.request`. The same `seed` chooses and hits the same; None draws one. What is `leased`
     is cleared when the connection that asked for it ends.
     """
 

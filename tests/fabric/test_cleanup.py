@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from faults.journal import outstanding
+from faults.records import outstanding
 from results.files.event_log import read_records
 from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario

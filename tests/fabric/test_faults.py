@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from faults.inject import Injector, injector_of
-from faults.journal import outstanding
+from faults.records import outstanding
 from faults.targets import chosen_of
 from results.files.event_log import read_records
 from scenarios.lab.lab_dir import LabDir

@@ -17,11 +17,11 @@ from scipy.stats import binom
 
 from agent.wire.constants import BTH_RETRANSMISSION, Dscp, Opcode
 from faults.inject import Injector, injector_of
-from faults.journal import outstanding
 from faults.kinds import By, Fault
 from faults.mechanisms.base import Target
 from faults.mechanisms.ebpf import PRIORITY
-from faults.order import worded
+from faults.records import outstanding
+from faults.request import worded
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.ports import state as port_state
 from testbed.kernel.ports.qdisc import Direction, attached_programs

@@ -13,12 +13,12 @@ from scipy.stats import binom
 from agent.wire.constants import Opcode
 from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector, injector_of
-from faults.journal import Journal, outstanding
 from faults.kinds import By, RandomDrop
 from faults.mechanisms.base import Target
 from faults.mechanisms.ebpf import PRIORITY, PacketMechanism
 from faults.mechanisms.port_queue import PortQueues, QueueMechanism
 from faults.quantities import parse_rate
+from faults.records import Journal, outstanding
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel.bpf.programs import load
 from testbed.kernel.netlink.rtnl import Rtnl

@@ -7,9 +7,9 @@ from typing import Any, TypeVar
 
 import click
 
-from faults.order import KIND_WORDS, WORDS, worded
+from faults.grammar import Word
+from faults.request import KIND_WORDS, WORDS, worded
 from faults.targets import chosen_of
-from faults.words.word import Word
 from results.fault_text import fault_text, held_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told

@@ -7,7 +7,7 @@ import msgspec
 from faults.inject import FaultStatus
 from faults.kinds import Fault
 from faults.records import FaultClear
-from faults.timeline.schedule import Next
+from faults.schedule import Next
 from results.files.event_log import timestamp
 from scenarios.lab.protocol import FaultPlanned, FaultState
 from testbed.model.ids import DirectedLink

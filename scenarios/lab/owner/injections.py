@@ -1,6 +1,6 @@
 """Manages the faults of a lab: set by name, on a timeline, recorded in truth.jsonl.
 
-`faults.inject` decides which mechanism makes a fault and whether it is in force; `faults.timeline.schedule` decides
+`faults.inject` decides which mechanism makes a fault and whether it is in force; `faults.schedule` decides
 when.
 """
 
@@ -23,11 +23,11 @@ from faults.errors import FaultError, TargetError
 from faults.inject import FaultStatus, Injector
 from faults.kinds import Fault
 from faults.mechanisms.base import target_of
-from faults.order import worded
 from faults.records import FaultClear, FaultRecord
+from faults.request import worded
+from faults.schedule import Due, Schedule
 from faults.targets import Chosen, chosen_of, require_fits
-from faults.timeline.schedule import Due, Schedule
-from faults.timeline.timing import Act, Event, Timing
+from faults.timing import Act, Event, Timing
 from results.detect_lines import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail

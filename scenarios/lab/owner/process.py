@@ -19,7 +19,7 @@ from typing import Any
 import msgspec
 
 from faults.errors import FaultError, MechanismError, QuantityError, TargetError, WordingError
-from faults.timeline.timing import Event
+from faults.timing import Event
 from scenarios.errors import (
     EnvironmentLackingError,
     InterruptedRunError,

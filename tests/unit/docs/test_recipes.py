@@ -21,10 +21,10 @@ _MARK = re.compile(r'(?P<file>\S+)(?: (?P<where>before|behind) "(?P<line>.+)")?'
 KIND = """
 import msgspec
 from faults.inject import Injector
-from faults.journal import Journal, outstanding
+from faults.records import Journal, outstanding
 from faults.kinds import kind_named
-from faults.kinds_table import kinds_table
-from faults.timeline.schedule import Schedule
+from faults.kinds.table import kinds_table
+from faults.schedule import Schedule
 from results.fault_text import fault_text
 from scenarios.run.collect import shut_ports
 from results.summary import Injected

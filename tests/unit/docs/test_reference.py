@@ -13,7 +13,7 @@ from agent.spraycheck.statistics.declared import declared_packets_needed, packet
 from agent.spraycheck.statistics.uniform import uniform_packets_needed
 from agent.spraycheck.statistics.verdicts import Asked
 from agent.wire.constants import SprayPolicyCode
-from faults.order import WORDS
+from faults.request import WORDS
 from results.study.tables import cells_table, roc_table
 from scenarios import api
 from scenarios.cli.exit_codes import ExitCode

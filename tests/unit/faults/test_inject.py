@@ -9,11 +9,10 @@ import pytest
 
 from faults.errors import MechanismError, NotInForceError
 from faults.inject import Injector
-from faults.journal import Journal, outstanding
 from faults.kinds import BlackHole, By, Delay, RandomDrop
 from faults.mechanisms.base import Tally, Target, target_of
 from faults.quantities import parse_rate
-from faults.records import FaultClear, FaultSet
+from faults.records import FaultClear, FaultSet, Journal, outstanding
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.model.addressing import ifindex_of
 from testbed.model.fabric import Fabric, FabricSpec

@@ -5,13 +5,13 @@ from fractions import Fraction
 
 import pytest
 
+from faults.grammar import Takes, Word
 from faults.kinds import By, Fault, Hit, RandomDrop, kind_named, kinds
 from faults.kinds.base import Kind
 from faults.mechanisms.ebpf_config import config_of, fault_of
 from faults.mechanisms.netem_config import held, netem_of
 from faults.mechanisms.port_queue import limit_in, tbf_of
-from faults.order import KIND_WORDS, worded
-from faults.words.word import Takes, Word
+from faults.request import KIND_WORDS, worded
 
 UNCOUNTED = {"delay", "reorder", "rate", "down", "flap", "reboot", "crash"}
 EVERY_KIND = pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.word)

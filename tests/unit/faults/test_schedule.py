@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from faults.kinds import Down, Flap, Reboot
-from faults.timeline.schedule import Due, Next, Schedule, edges_of
-from faults.timeline.timing import ALWAYS, Act, Edge, Event, Timing
+from faults.schedule import Due, Next, Schedule, edges_of
+from faults.timing import ALWAYS, Act, Edge, Event, Timing
 
 S = 10**9
 

@@ -9,10 +9,10 @@ import pytest
 
 from faults.errors import MechanismError, TargetError
 from faults.inject import Injector
-from faults.journal import Journal
 from faults.kinds import By, Fault, RandomDrop
 from faults.mechanisms.base import Applied, Tally, Target
-from faults.timeline.timing import Event
+from faults.records import Journal
+from faults.timing import Event
 from results.files.event_log import read_records
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.injections import Injections

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from faults.inject import Injector
-from faults.journal import Journal
 from faults.kinds import By
+from faults.records import Journal
 from scenarios.doctor import Finding
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.load import load_scenario

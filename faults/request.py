@@ -1,4 +1,4 @@
-"""Reads faults from words: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
+"""Reads a request for faults from its words: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
 
 It reports every problem at once. It knows no link and no lab.
 """
@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from faults.errors import WordingError
+from faults.grammar import Reader
 from faults.kinds import Fault, kinds
-from faults.timeline.timing import Timing
-from faults.words.reader import Reader
-from faults.words.selecting import ONLY_WORDS
-from faults.words.timing import TIMING_WORDS, complain_about_times, timing_of
+from faults.selector import ONLY_WORDS
+from faults.timing import TIMING_WORDS, Timing, complain_about_times, timing_of
 
 KIND_WORDS = tuple(kind.says.word for kind in kinds())
 """Words that make one fault each; several in one order compose."""

@@ -7,10 +7,9 @@ import pytest
 from faults import kinds as model
 from faults.errors import WordingError
 from faults.kinds import Distribution
-from faults.order import KIND_WORDS, worded
-from faults.selector import Only
-from faults.timeline.timing import Event, Timing
-from faults.words.selecting import ONLY_WORDS
+from faults.request import KIND_WORDS, worded
+from faults.selector import ONLY_WORDS, Only
+from faults.timing import Event, Timing
 
 SAYS = [
     ({"drop": "1%"}, model.RandomDrop(Fraction(1, 100)), "drop 1%"),

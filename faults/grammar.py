@@ -1,4 +1,4 @@
-"""Reads the words of one order of faults. It gets the possible words and knows no kind of fault.
+"""Defines the words that describe faults, and reads the words of one request. It knows no kind of fault.
 
 Problems are collected, so that all are shown at once; a word with a problem has no value.
 """
@@ -6,12 +6,53 @@ Problems are collected, so that all are shown at once; a word with a problem has
 import difflib
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
+from enum import StrEnum
 from fractions import Fraction
 from typing import Any, TypeVar
 
 from faults.errors import QuantityError
 from faults.quantities import parse_duration, parse_lasting, parse_number, parse_rate, render_duration
-from faults.words.word import Word
+
+
+class Takes(StrEnum):
+    """Type of a word's value; each member's value is the `format` that the scenario's JSON Schema names."""
+
+    FLAG = "flag"
+    """No value: the word stands alone, or is `true`."""
+    SHARE = "share"
+    BIT_RATE = "bit-rate"
+    TIME = "time"
+    COUNT = "count"
+    HOST = "host"
+    SETTINGS = "settings"
+    """`a=1,b=2`, or a mapping."""
+    TEXT = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word: its value's type, and its meaning."""
+
+    name: str
+    metavar: str
+    """Placeholder of the value in the help of the command line; empty for a flag."""
+    help: str
+    """Help of the option."""
+    meaning: str
+    """Description of the scenario key."""
+    takes: Takes
+
+    @property
+    def flag(self) -> bool:
+        """Return whether it takes no value."""
+        return self.takes is Takes.FLAG
+
+    @property
+    def key(self) -> str:
+        """Return its name as a key of a scenario and an argument of a program."""
+        return self.name.replace("-", "_")
+
 
 Problem = tuple[str, str, str]
 """A problem: word, what is wrong, what would be right."""

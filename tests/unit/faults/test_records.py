@@ -1,6 +1,6 @@
 """What the journal tells of a lab whose owner died."""
 
-from faults.journal import Journal, JournalLine, outstanding
+from faults.records import Journal, JournalLine, outstanding
 
 
 def line(act, link="p0:leaf3>spine5", requested="drop 1%", name="drop"):

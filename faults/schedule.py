@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from faults.kinds import Fault
-from faults.timeline.timing import Act, Edge, Event, Timing
+from faults.timing import Act, Edge, Event, Timing
 
 
 def edges_of(fault: Fault, timing: Timing, seed: int) -> Iterator[Edge]:

@@ -1,1 +1,0 @@
-"""Defines when faults are set and cleared."""
