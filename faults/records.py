@@ -1,7 +1,7 @@
-"""Defines the records of faults: lines of truth.jsonl, which tell a reader what was broken, and the journal faults.jsonl.
+"""Defines the records of faults: lines of truth.jsonl for readers of a run, and of the journal faults.jsonl.
 
-The journal has one line per act, written before the act: after a crash it shows what may remain. One process writes it,
-any may read it; it undoes nothing.
+The journal has one line per act, written before the act: after a crash it shows what may remain. One process writes
+it, any may read it; it undoes nothing.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""Reads a request for faults from its words: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write them.
+"""Reads a request for faults: `{"drop": "1%", "for": "2s"}`, as the command line and scenarios write it.
 
 It reports every problem at once. It knows no link and no lab.
 """

@@ -21,12 +21,11 @@ from agent.wire.ranges import (
     Text,
     Version,
 )
-from results.fault_text import fault_text, in_force_text
 from results.metrics import Totals, totals_of
-from results.numbers_text import count_text, open_sets, share_text, untimely_text
-from results.records.collective_rows import HEADER, CollectiveRow, row_line
+from results.records.perf_rows import HEADER, CollectiveRow, row_line
 from results.records.rejected import Rejected, rejected_lines
 from results.records.witnesses import Witness, witness_lines
+from results.text import count_text, fault_text, in_force_text, open_sets, share_text, untimely_text
 
 _WITNESSES = {"spraycheck": "SprayCheck"}
 

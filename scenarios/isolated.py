@@ -6,8 +6,13 @@ program's own folders come from the place of this file, so each clone runs its o
 
 import os
 import sys
+from functools import cache
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_file_location
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from results.records.source_code import SourceCode
 
 _FILE = os.path.abspath(__file__)
 
@@ -33,6 +38,16 @@ class _OwnPlace:
 def isolated_command(module: str, *arguments: str) -> tuple[str, ...]:
     """Return the command line that runs a module of this copy of the program."""
     return (sys.executable, "-I", _FILE, module, *arguments)
+
+
+@cache
+def own_code() -> "SourceCode":
+    """Identify this copy of the program. Reads it once, as early as the caller can, because files may change later."""
+    from pathlib import Path
+
+    from results.records.source_code import source_code
+
+    return source_code(Path(CODE_FOLDER), OWN_PACKAGES)
 
 
 def isolate() -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO
 
-from results.files.regular_file import open_regular
+from results.files.user_files import open_regular
 from scenarios.errors import UsageError
 
 

@@ -11,10 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from results.captures.any_format import in_time_order, open_capture
-from results.captures.packets import Captured, CaptureFile, Direction, Interface
-from results.captures.pcapng_writer import PcapngWriter
+from results.captures.reader import Captured, CaptureFile, Direction, Interface, in_time_order, open_capture
 from results.captures.tcpdump import CaptureEnd
+from results.captures.writer import PcapngWriter
 from results.files.user_files import replacing
 from testbed.model.addressing import mac_start_of
 from testbed.model.ids import DirectedLink

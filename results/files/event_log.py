@@ -15,10 +15,8 @@ import msgspec
 
 from agent.wire.ranges import VERSION, Nanoseconds, Version
 from results.errors import RecordError
-from results.files.naming import naming
 from results.files.reading import Decoder
-from results.files.regular_file import open_regular
-from results.files.user_files import open_to_append
+from results.files.user_files import naming, open_regular, open_to_append
 
 Fields = dict[str, Any]
 """One record as decoded JSON; typed at the edge by `results.records.agent_records`."""

@@ -12,8 +12,8 @@ import msgspec
 
 from agent.wire.ranges import VERSION
 from results.errors import RecordError, RecordsError, TooLargeError
-from results.files.regular_file import open_regular
-from results.numbers_text import count_text
+from results.files.user_files import open_regular
+from results.text import count_text
 
 MOST_LINE_BYTES = 1 << 24
 """Most bytes of one record. The longest has a number or two per flow, or 0.1 KiB per path (our choice)."""

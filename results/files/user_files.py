@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from results.files.naming import naming
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Run the body; an OSError in it that names no file gets `path` as its `filename`."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
 
 _CAPABILITIES = 0b1111
 """CAP_CHOWN, CAP_DAC_OVERRIDE, CAP_DAC_READ_SEARCH, CAP_FOWNER (linux/capability.h): root's additional rights on
@@ -197,3 +207,10 @@ def require_regular(fd: int, path: Path, mode: str, buffering: int = -1) -> Bina
         os.close(fd)
         raise OSError(errno.EINVAL, "not a regular file", str(path))
     return os.fdopen(fd, mode, buffering)  # type: ignore[return-value]
+
+
+def open_regular(path: Path) -> BinaryIO:
+    """Open a file to read it, also through a symbolic link. Raises OSError, also for what is no regular file."""
+    with rights_of(invoker()):
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe opens at once, too
+    return require_regular(fd, path, "rb")

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from agent.wire.ranges import Count, Name, Text
-from results.numbers_text import count_text
+from results.text import count_text
 
 PASSES_BY = "ANNOUNCEMENT"
 """A reason without meaning: announcements are for the leaves, and hosts drop them as they should."""

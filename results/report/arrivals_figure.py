@@ -11,11 +11,11 @@ from matplotlib.lines import Line2D
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from results.numbers_text import count_text
 from results.report import style
+from results.report.detection import Verdict, Verdicts
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
-from results.report.verdicts import Verdict, Verdicts
+from results.text import count_text
 
 PAIRS_NAME, PAIRS_TITLE = "arrivals", "Arrivals per spine, the flows with the least"
 ALL_NAME, ALL_TITLE = "arrivals-all", "Arrivals per spine, all pairs of leaves"

@@ -6,14 +6,14 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from typing import Any
 
-from results.fault_text import fault_text
-from results.records.collective_rows import GB, CollectiveRow
+from results.records.perf_rows import GB, CollectiveRow
 from results.report.page import figures_of, rendered, shared_by
 from results.report.run_data import RunData
+from results.report.sentences import doubts_of, sentence_of
 from results.report.style import BESIDE_IN, COLUMN_IN, Drawn
 from results.report.tables import NOTHING, Table
-from results.report.words import doubts_of, sentence_of
 from results.summary import Summary, size_text
+from results.text import fault_text
 
 MOST_FACES = 26
 """Most runs in a comparison; they are called A to Z."""

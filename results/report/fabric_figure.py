@@ -10,9 +10,9 @@ from matplotlib.collections import LineCollection
 from matplotlib.lines import Line2D
 from matplotlib.transforms import offset_copy
 
-from results.numbers_text import count_text
 from results.report import style
 from results.report.run_data import RunData
+from results.text import count_text
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId, Role
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
+import results.matplotlib_settings  # noqa: F401 - it loads matplotlib, before figures import it
 from results.files.run_dir import RunDir
 from results.files.user_files import write_file
 from results.report import (
@@ -15,10 +15,10 @@ from results.report import (
     fabric_figure,
     reordering_figure,
     scales,
+    sentences,
     style,
     tables,
     timeline_figure,
-    words,
 )
 from results.report.run_data import RunData, read_run
 
@@ -107,9 +107,9 @@ def page_of(data: RunData, drawn: list[style.Drawn], columns: Sequence[style.Dra
         "report.html.j2",
         title=str(data.scenario.get("name") or data.name),
         description=data.scenario.get("description") or "",
-        sentence=words.sentence_of(data),
-        facts=words.facts_of(data),
-        arrivals=words.arrivals_of(data),
+        sentence=sentences.sentence_of(data),
+        facts=sentences.facts_of(data),
+        arrivals=sentences.arrivals_of(data),
         problems=data.problems,
         figures={figure.name: figure for figure in drawn},
         columns={figure.name: figure for figure in columns},

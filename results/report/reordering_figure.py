@@ -5,11 +5,11 @@ from textwrap import fill
 import numpy as np
 from numpy.typing import NDArray
 
-from results.numbers_text import count_text
 from results.report import style
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
 from results.summary import Reordering, data_flows
+from results.text import count_text
 
 NAME, TITLE = "reordering", "Reordering"
 

@@ -15,10 +15,8 @@ from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, Lines, read_limi
 from results.files.run_dir import RunDir
 from results.metrics import NS
 from results.records.manifest import Manifest
-from results.report.agents import AgentEvents, read_agents
-from results.report.counters import Load, Progress, read_counters
-from results.report.truth import FaultSpan, read_truth
-from results.report.verdicts import Accusation, Verdicts, read_detect
+from results.report.detection import Accusation, FaultSpan, Verdicts, read_detect, read_truth
+from results.report.traffic import AgentEvents, Load, Progress, read_agents, read_counters
 from results.summary import Summary
 from testbed.errors import FabricError, UnknownNameError
 from testbed.model.fabric import Fabric, FabricSpec

@@ -24,8 +24,8 @@ from matplotlib.ticker import MaxNLocator
 from matplotlib.transforms import Bbox
 from numpy.typing import NDArray
 
-from results.drawing import own_settings
 from results.files.user_files import make_folder, replacing, write_file
+from results.matplotlib_settings import own_settings
 
 INK, QUIET, RULE, PAPER = "#1c2128", "#667079", "#d4d9de", "#fdfefe"
 FAULT, ACCUSED, GOOD, WARN = "#c1440e", "#0a62a8", "#16775a", "#8a5a00"

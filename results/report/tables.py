@@ -4,10 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from results.fault_text import fault_text, held_text
 from results.metrics import Totals
-from results.numbers_text import count_text
-from results.records.collective_rows import GB, CollectiveRow
+from results.records.perf_rows import GB, CollectiveRow
 from results.records.rejected import rejected_lines
 from results.records.witnesses import (
     Witness,
@@ -18,8 +16,8 @@ from results.records.witnesses import (
     seconds_text,
     share_text,
 )
+from results.report.detection import FaultSpan
 from results.report.run_data import RunData
-from results.report.truth import FaultSpan
 from results.summary import (
     CaptureResult,
     FlowResult,
@@ -31,6 +29,7 @@ from results.summary import (
     rightness_of,
     size_text,
 )
+from results.text import count_text, fault_text, held_text
 
 CONFIDENCE, NORMAL_QUANTILE = 0.95, 1.959964
 """Confidence of the intervals beside measured rates (our choice), and the two-sided quantile of the normal

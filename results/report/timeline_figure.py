@@ -12,13 +12,13 @@ from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 from results.metrics import NS
-from results.numbers_text import count_text
 from results.report import style
-from results.report.agents import BIN_NS
+from results.report.detection import Accusation, Verdict
 from results.report.run_data import RunData
 from results.report.scales import Quantity, Reach, Reaches
-from results.report.verdicts import Accusation, Verdict
+from results.report.traffic import BIN_NS
 from results.summary import data_flows
+from results.text import count_text
 
 NAME, TITLE = "timeline", "Timeline"
 MOST_FAULTS = 12

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullFormatter
 
-from results.drawing import own_settings
 from results.files.user_files import make_folder, replacing
+from results.matplotlib_settings import own_settings
 from results.report.style import COLUMN_IN, SETTINGS
 from results.study.tables import telling, values_of
 

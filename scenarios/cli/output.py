@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import click
 import msgspec
 
-from results.numbers_text import count_text
 from results.summary import size_text
+from results.text import count_text
 
 if TYPE_CHECKING:
     from rich.console import Console

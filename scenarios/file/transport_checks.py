@@ -13,7 +13,7 @@ from agent.core.ev.profile import GenField, generated_evs
 from agent.host.queue_pairs.ev_profiles import plane_over_spine
 from agent.wire.constants import MPR_UNIT_PSNS
 from agent.wire.ev import EvCodec
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.file.transport import MS, Congestion, EvProfile, EvTreatment, Transport
 from testbed.model.ids import those_there_are
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from results.files.naming import naming
+from results.files.user_files import naming
 from scenarios.errors import EnvironmentLackingError, LabStateError
 from scenarios.lab.processes import ProcessId, identify, is_alive
 from testbed.model.fabric import Fabric, FabricSpec

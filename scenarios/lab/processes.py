@@ -17,7 +17,7 @@ from typing import BinaryIO, Literal
 import msgspec
 
 from agent.base.system_calls import signal_at_death_of
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.errors import EnvironmentLackingError
 from testbed.kernel.netns import namespace_path, namespaces
 from testbed.marks import MARK, mark_of, marked_environment

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Sequence
 
-from results.fault_text import fault_text
 from results.summary import LabChange
+from results.text import fault_text
 from scenarios.lab.protocol import FaultState
 from testbed.model.fabric import Fabric
 from testbed.model.ids import Role

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from agent.wire.ev import EvCodec
 from results.files.event_log import EventLog, Fields, stamped
-from results.numbers_text import count_text
 from results.records.rejected import rejected_rows
+from results.text import count_text
 from scenarios.lab.protocol import FaultState
 from scenarios.run.collect import rejected_counts, softnet_drops
 from scenarios.run.write_errors import Unwritten

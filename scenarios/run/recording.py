@@ -14,13 +14,12 @@ from results.errors import RecordError
 from results.files.event_log import Fields, merge_records, read_records, stamped, timestamp, write_records
 from results.files.run_dir import RunDir, point_latest
 from results.files.user_files import make_folder, write_file
-from results.records.manifest import Repeating, manifest
+from results.records.manifest import Repeating, manifest, topology_document
 from results.records.source_code import SourceCode
-from results.records.topology import topology_document
 from results.summary import Injected, StageTime, Summary, summary_json, summary_text
 from scenarios.file.plan import Plan
+from scenarios.isolated import own_code
 from scenarios.lab.start.capacity import KEPT_BYTES
-from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.collect import Recorded
 from scenarios.run.judge.summary import Judged, summary_of

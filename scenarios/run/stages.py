@@ -10,19 +10,19 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from agent.spraycheck.statistics.verdicts import Expectation
-from faults.timeline.timing import Event
+from faults.timing import Event
 from results.detect_lines import Said, lines_in
-from results.fault_text import fault_text
 from results.files import run_dir
 from results.files.event_log import Fields, Tail, read_records
 from results.files.run_dir import RunDir
 from results.files.user_files import invoker
-from results.numbers_text import count_text
 from results.records.source_code import SourceCode
 from results.summary import CaptureResult
+from results.text import count_text, fault_text
 from scenarios.errors import LabStateError, OwnerFailedError, RunStalledError, ScenariosError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, PlannedFault, checked_on, plan_of
+from scenarios.isolated import own_code
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner, not_up
 from scenarios.lab.lab_dir import LabDir, read_state
@@ -41,7 +41,6 @@ from scenarios.lab.start.readiness import (
     no_room_for_leaf_processes,
     require,
 )
-from scenarios.own_code import own_code
 from scenarios.run import collect
 from scenarios.run.collect import Readings
 from scenarios.run.judge.detection import unmeasured_text

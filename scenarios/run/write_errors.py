@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from results.errors import RunFolderError
-from results.files.naming import naming
-from results.files.user_files import new_file, open_to_change, remove_file
+from results.files.user_files import naming, new_file, open_to_change, remove_file
 from results.summary import Summary
 from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.start.capacity import KEPT_BYTES, no_room_for_results

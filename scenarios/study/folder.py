@@ -10,8 +10,7 @@ import yaml
 
 from results.errors import RecordError, RecordsError, TooLargeError
 from results.files.reading import read_limited
-from results.files.regular_file import open_regular
-from results.files.user_files import invoker, open_to_append, open_to_change, rights_of, write_file
+from results.files.user_files import invoker, open_regular, open_to_append, open_to_change, rights_of, write_file
 from results.files.yaml_document import MOST_BYTES, read_document
 from results.study.tables import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
@@ -115,7 +114,7 @@ class StudyFolder:
 
     def draw(self, cells: list[dict[str, Any]], roc: list[dict[str, Any]]) -> list[Path]:
         """Draw every figure that the tables have data for; this loads matplotlib. Raises OSError."""
-        import results.drawing  # noqa: F401 - it loads matplotlib, before figures import it
+        import results.matplotlib_settings  # noqa: F401 - it loads matplotlib, before figures import it
         from results.study.figures import draw_figures
 
         return draw_figures(cells, roc, self._place / "figures")

@@ -9,8 +9,7 @@ from dataclasses import replace
 
 from rich.text import Text
 
-from results.fault_text import GONE, fault_text, in_force_text
-from results.numbers_text import count_text
+from results.text import GONE, count_text, fault_text, in_force_text
 from scenarios.watch.folding import folded
 from scenarios.watch.view import Detection, FaultView, FlowView, HostEvs, PlannedView, View
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from agent.wire.detect_records import Localize
 from results.detect_lines import Said, lines_in
 from results.files.event_log import Fields
-from results.numbers_text import open_sets
+from results.text import open_sets
 from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
 from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.states import StateChanges, place_of

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from agent.host.control import requests as ask
 from agent.host.control.program_requests import CollectiveOrder
 from agent.host.programs.patterns import ELEMENT_BYTES, Pattern, elements_of, pairs_of
-from results.records.collective_rows import CollectiveRow, Times
-from results.records.perf_rows import Cost
+from results.records.perf_rows import CollectiveRow, Cost, Times
 from scenarios.errors import ScenariosError, WorkerFailedError
 from scenarios.file.collective_plan import Group, PlannedCollective, Sending
 from scenarios.workload.jobs import Asked, Job, JobShape, Report, Way, look_later, perf_counts, wait_for

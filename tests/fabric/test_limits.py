@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from results.captures.pcap_reader import PcapFile
+from results.captures.reader import PcapFile
 from results.files.event_log import read_records
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import own_lab

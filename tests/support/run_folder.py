@@ -8,10 +8,8 @@ import msgspec
 from results.files.event_log import timestamp, write_records
 from results.files.run_dir import RunDir
 from results.metrics import totals_of
-from results.records.collective_rows import CollectiveRow, Times
-from results.records.manifest import Manifest, Repeating, manifest
-from results.records.perf_rows import Cost
-from results.records.topology import topology_document
+from results.records.manifest import Manifest, Repeating, manifest, topology_document
+from results.records.perf_rows import CollectiveRow, Cost, Times
 from results.records.witnesses import MRC, UNIFORM, Witness, WitnessedLink
 from results.summary import (
     Accusation,
@@ -26,7 +24,7 @@ from results.summary import (
     summary_json,
     summary_text,
 )
-from scenarios.own_code import own_code
+from scenarios.isolated import own_code
 from testbed.model.fabric import Fabric, FabricSpec
 
 FABRIC = Fabric.of(FabricSpec(2, 8, 8, 1))

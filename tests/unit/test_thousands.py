@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from results.records.collective_rows import row_line
+from results.records.perf_rows import row_line
 from results.report.comparison import compare, comparison_page
 from results.report.page import page_of
 from results.report.run_data import RunData, read_run
@@ -30,7 +30,7 @@ from scenarios.cli.runs import detect, study
 from scenarios.lab.protocol import CaptureState
 from scenarios.watch.frame import frame, whole_frame
 from tests.support.run_folder import write_run
-from tests.unit.results.test_collective_rows import row as collective_row
+from tests.unit.results.test_perf_rows import row as collective_row
 from tests.unit.scenarios.cli.test_detect import verdict
 from tests.unit.scenarios.cli.test_fault import STATE
 from tests.unit.scenarios.cli.test_inspect import EV, FABRIC, LABDIR, QP

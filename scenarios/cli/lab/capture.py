@@ -8,7 +8,7 @@ import click
 from results.captures.tcpdump import SNAPLEN_BYTES
 from results.files import run_dir
 from results.files.user_files import invoker
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import links_like, of_lab, require_root, told

@@ -7,7 +7,7 @@ import pwd
 import click
 
 from results.files.user_files import invoker
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output

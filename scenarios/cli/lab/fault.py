@@ -10,7 +10,7 @@ import click
 from faults.grammar import Word
 from faults.request import KIND_WORDS, WORDS, worded
 from faults.targets import chosen_of
-from results.fault_text import fault_text, held_text
+from results.text import fault_text, held_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output

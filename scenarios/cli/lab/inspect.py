@@ -8,8 +8,8 @@ import msgspec
 
 from agent.host.control import requests as ask
 from agent.host.control.requests import Counters
-from results.numbers_text import count_text
 from results.records.rejected import Rejected, reason_text, rejected_rows
+from results.text import count_text
 from scenarios.cli.lab.fault import COLUMNS, fault_rows
 from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
 from scenarios.cli.output import Output

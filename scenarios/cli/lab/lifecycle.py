@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Literal
 import click
 import msgspec
 
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.cli.lab.capture import print_captures
 from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
 from scenarios.cli.output import Output, echo_aside

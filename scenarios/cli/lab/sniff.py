@@ -6,10 +6,10 @@ from pathlib import Path
 import click
 
 from agent.io.scapy_environment import leave_home
-from results.captures.pcapng_reader import SECTION
-from results.captures.pcapng_writer import PcapngWriter
+from results.captures.reader import SECTION
+from results.captures.writer import PcapngWriter
 from results.files.user_files import replacing
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.cli.options import of_lab, require_root, targets_like, told
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import GivenPath, Whole

@@ -9,8 +9,8 @@ from typing import Any
 from scapy.layers.l2 import Ether
 
 from agent.wire.constants import ETHERNET_BYTES
-from results.captures.packets import Captured, Direction, Interface
-from results.captures.pcapng_writer import PcapngWriter
+from results.captures.reader import Captured, Direction, Interface
+from results.captures.writer import PcapngWriter
 from scenarios.cli.output import Output
 from scenarios.lab.lab_dir import LabDir, LabState
 from scenarios.lab.packets.packet_text import Filter, PacketWords, line_of

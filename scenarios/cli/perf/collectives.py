@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agent.host.programs.patterns import Pattern
-from results.numbers_text import count_text
-from results.records.collective_rows import HEADER, end_lines, row_line
+from results.records.perf_rows import HEADER, end_lines, row_line
+from results.text import count_text
 from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import SIZE, Whole

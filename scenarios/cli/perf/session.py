@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agent.host.control.requests import QpSettings
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.lab.fault import fault_rows, planned_rows
 from scenarios.cli.options import Command

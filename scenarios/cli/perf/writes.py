@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from results.numbers_text import count_text
 from results.records.perf_rows import BandwidthRow, WriteRow, cost_line, write_header, write_line
 from results.summary import size_text
+from results.text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps

@@ -14,7 +14,7 @@ from results.errors import RunFolderError
 from results.files.event_log import Tail
 from results.files.reading import checked_records
 from results.files.run_dir import RunDir
-from results.numbers_text import count_text, open_sets, suspects_text, untimely_text
+from results.text import count_text, open_sets, suspects_text, untimely_text
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import click
 
-from results.numbers_text import count_text
+from results.text import count_text
 from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode

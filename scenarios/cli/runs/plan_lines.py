@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from agent.host.programs.patterns import ELEMENT_BYTES
 from faults.quantities import render_rate
-from results.numbers_text import count_text, share_text
+from results.text import count_text, share_text
 from results.summary import size_text
 from scenarios.file.collective_plan import PlannedCollective
 from scenarios.file.plan import Plan

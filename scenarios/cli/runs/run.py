@@ -9,7 +9,7 @@ from typing import Literal
 import click
 
 from results.files.run_dir import RunDir
-from results.numbers_text import count_text
+from results.text import count_text
 from results.summary import Summary, size_text, summary_text
 from scenarios.cli.output import draw_aside
 from scenarios.cli.parameters import EngineWanted, engine_option

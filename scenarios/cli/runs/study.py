@@ -13,7 +13,7 @@ from click.shell_completion import CompletionItem
 from agent.base.system_calls import signal_at_death_of
 from agent.core.config import SprayPolicy
 from agent.spraycheck.statistics.verdicts import Expectation
-from results.numbers_text import count_text, share_text
+from results.text import count_text, share_text
 from scenarios.cli.options import of_lab, require_root, told
 from scenarios.cli.output import Listener, Output, draw_aside
 from scenarios.cli.parameters import GivenPath, Whole

@@ -208,7 +208,7 @@ _LEAST_PACKET_BYTES = 70
 
 def flaw_of(capture: CaptureState) -> str | None:
     """State why the file of a finished capture is wrong; tcpdump itself does not notice a full disk."""
-    from results.captures.any_format import packets_in
+    from results.captures.reader import packets_in
 
     end, file = f"{capture.link} at {capture.node}", Path(capture.file)
     if not file.exists():

@@ -31,7 +31,7 @@ from faults.timing import Act, Event, Timing
 from results.detect_lines import accusations_in
 from results.errors import RecordError
 from results.files.event_log import EventLog, Tail
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.owner.fault_states import cleared, never_set, planned, removed, standing, still_there
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultSet, FaultState

@@ -15,9 +15,10 @@ from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.inject import injector_of
 from results.captures.tcpdump import ends_of
 from results.files.event_log import timestamp
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.errors import LabStateError
 from scenarios.interrupts import interrupts_wait, undoing
+from scenarios.isolated import own_code
 from scenarios.lab.lab_dir import LabDir, LabState, write_state
 from scenarios.lab.lifecycle import OwnerSettings
 from scenarios.lab.owner.captures import CapturePlace, Captures, CaptureSize
@@ -28,7 +29,6 @@ from scenarios.lab.processes import ProcessId, worker_count, worker_name
 from scenarios.lab.protocol import CaptureState, Checked, Epoch, LabStatus, Measuring
 from scenarios.lab.start import deploy
 from scenarios.lab.start.children import Children
-from scenarios.own_code import own_code
 from testbed.emulation.network import FabricNet
 from testbed.kernel.comparison import compare, gone
 from testbed.kernel.netlink.rtnl import Rtnl

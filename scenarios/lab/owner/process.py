@@ -28,6 +28,7 @@ from scenarios.errors import (
     UsageError,
 )
 from scenarios.interrupts import interrupts_raise
+from scenarios.isolated import own_code
 from scenarios.lab import protocol
 from scenarios.lab.lab_dir import UMASK, LabDir, owned
 from scenarios.lab.lifecycle import Notice, OwnerSettings
@@ -37,7 +38,6 @@ from scenarios.lab.owner.serve import LaterAnswer, listening, serve
 from scenarios.lab.owner.worker_requests import Later
 from scenarios.lab.processes import ProcessId, identify
 from scenarios.lab.protocol import Answer, Blame, Refusal
-from scenarios.own_code import own_code
 from testbed.errors import FabricError, MissingFeatureError, TestbedError, UnknownNameError
 from testbed.errors import LabStateError as TestbedLabStateError
 from testbed.kernel.netns import namespaces

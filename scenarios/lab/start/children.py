@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from results.files.naming import naming
+from results.files.user_files import naming
 from scenarios.errors import OwnerFailedError
 from scenarios.isolated import isolated_command
 from scenarios.lab.client import Worker

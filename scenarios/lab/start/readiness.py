@@ -14,7 +14,7 @@ from faults.errors import MechanismError
 from faults.inject import Injector, injector_of
 from faults.kinds import By
 from results.files.user_files import in_whose_name, invoker, rights_of
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario

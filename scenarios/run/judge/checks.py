@@ -7,9 +7,7 @@ from fractions import Fraction
 from faults.kinds import kind_named
 from faults.outages import Outage
 from faults.quantities import parse_rate
-from results.fault_text import fault_text
-from results.numbers_text import count_text, open_sets
-from results.records.collective_rows import CollectiveRow
+from results.records.perf_rows import CollectiveRow
 from results.records.rejected import Rejected
 from results.summary import (
     Check,
@@ -21,6 +19,7 @@ from results.summary import (
     data_flows,
     flows_text,
 )
+from results.text import count_text, fault_text, open_sets
 from scenarios.file.model import Expectation
 from scenarios.run.judge.detection import unmeasured_text
 from scenarios.run.lab_changes import changes_text, links_of

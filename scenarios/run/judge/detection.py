@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from agent.wire.detect_records import DoubtKind, LinkConclusion, Localize
 from results.detect_lines import Said
 from results.metrics import NS, precision, recall
-from results.numbers_text import count_text
 from results.summary import Accusation, Detected
+from results.text import count_text
 
 
 @dataclass(frozen=True)

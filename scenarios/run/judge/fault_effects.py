@@ -5,9 +5,9 @@ from fractions import Fraction
 
 from faults.kinds import Fault
 from faults.outages import swapped_by
-from faults.timeline.timing import ALWAYS, Event, Timing
+from faults.timing import ALWAYS, Event, Timing
 from results.metrics import NS
-from results.numbers_text import count_text
+from results.text import count_text
 from scenarios.file.plan import AUTO, Flow, Plan, PlannedFault
 from scenarios.run.judge.measurement import crosses
 from testbed.model.ids import DirectedLink, Role

@@ -12,7 +12,7 @@ from agent.spraycheck.accuse.conclusions import LinkConclusion, LinkVerdict
 from agent.spraycheck.paths import FabricLink
 from agent.wire.detect_records import DoubtKind
 from faults.quantities import parse_rate
-from results.numbers_text import count_text, share_text
+from results.text import count_text, share_text
 from scenarios.file.plan import Plan
 from scenarios.file.transport_checks import cautions_of, leaving_cautions_of, measuring_cautions_of
 from scenarios.run.judge.fault_effects import (

@@ -14,8 +14,8 @@ from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
 from agent.spraycheck.statistics.verdicts import Asked, Verdict
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
-from results.numbers_text import count_text
 from results.records.witnesses import Witness, WitnessedLink
+from results.text import count_text
 from scenarios.file.model import Scenario
 from scenarios.run.judge.detection import Accused, Conclusion, unmeasured_text
 from scenarios.workload.traffic import FlowProgress, OpenFlow, WorkerCounts

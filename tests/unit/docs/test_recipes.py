@@ -25,7 +25,7 @@ from faults.records import Journal, outstanding
 from faults.kinds import kind_named
 from faults.kinds.table import kinds_table
 from faults.schedule import Schedule
-from results.fault_text import fault_text
+from results.text import fault_text
 from scenarios.run.collect import shut_ports
 from results.summary import Injected
 from tests.unit.faults.test_inject import FakeKernel, UP

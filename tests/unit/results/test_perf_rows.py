@@ -1,11 +1,24 @@
-"""Rows of write tests as perftest's tables, as golden files."""
+"""Rows of performance tests as perftest's and nccl-tests' tables, as golden files."""
 
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from results.records.perf_rows import BandwidthRow, Cost, LatencyRow, WriteRow, cost_line, write_header, write_line
+from results.records.perf_rows import (
+    HEADER,
+    BandwidthRow,
+    CollectiveRow,
+    Cost,
+    LatencyRow,
+    Times,
+    WriteRow,
+    cost_line,
+    end_lines,
+    row_line,
+    write_header,
+    write_line,
+)
 
 GOLDEN = Path(__file__).parents[2] / "golden/perf"
 HOSTS = ("h0", "h3")
@@ -42,3 +55,34 @@ def test_a_table_is_the_golden_one(test: str) -> None:
 def test_a_row_says_which_test_it_is_from() -> None:
     told = msgspec.json.decode(msgspec.json.encode(latency(2, 150.0)))
     assert (told["test"], told["hosts"], told["bytes"], told["typical_us"]) == ("write-lat", ["h0", "h3"], 2, 150.0)
+
+
+TIMES = Times(1.0, 2.0, 2.5, 9.0, 9.5)
+
+
+def row(size: int, time_us: float, wrong: int | None) -> CollectiveRow:
+    rate = size / time_us * 1e6
+    return CollectiveRow(
+        test="all-reduce",
+        group=None,
+        hosts=(("h0", "h1", "h2", "h3"),),
+        qps=1,
+        size_bytes=size,
+        count=size // 4,
+        type="float",
+        redop="sum",
+        root=-1,
+        iterations=20,
+        time_us=time_us,
+        algbw_bytes_per_s=rate,
+        busbw_bytes_per_s=rate * 1.5,
+        wrong=wrong,
+        checked=None if wrong is None else size,
+        times=TIMES,
+        cost=Cost(1000, 7, 1),
+    )
+
+
+def test_a_table_of_collectives_is_the_golden_one() -> None:
+    rows = [row(1024, 1234.5, 0), row(1 << 20, 23456.7, None), row(1 << 30, 9_999_999.9, 12)]
+    assert "\n".join([HEADER, *map(row_line, rows), end_lines(rows)]) + "\n" == (GOLDEN / "all-reduce.txt").read_text()

@@ -10,7 +10,7 @@ from results.errors import RecordError, RecordsError, TooLargeError
 from results.files.reading import MOST_LINE_BYTES, Decoder, Lines, checked_records, read_document, read_limited
 from results.files.yaml_document import MOST_BYTES
 from results.records.agent_records import Loss, Topology
-from results.report import truth
+from results.report import detection
 from results.summary import Summary
 from tests.support.run_folder import detect_records, write_run
 
@@ -88,7 +88,7 @@ def fields_of(kind: Any) -> dict[str, Any]:
     return {field.encode_name: field.type for field in msgspec.structs.fields(kind)}
 
 
-VIEWS = {written_truth.FaultSet: truth.Set, written_truth.FaultClear: truth.Cleared}
+VIEWS = {written_truth.FaultSet: detection.Set, written_truth.FaultClear: detection.Cleared}
 ADDED_LATER = {"by"}
 """What the injector's owner adds to a record."""
 

@@ -22,7 +22,7 @@ from results.summary import (
     summary_json,
     summary_text,
 )
-from tests.unit.results.test_collective_rows import row
+from tests.unit.results.test_perf_rows import row
 
 FLOW = FlowResult("h3", "h4", 0x4001, "RTS", 16 << 20, 16 << 20, 65536, 82, 0, 5.0, 26_843_545.6, 16 << 20, 0)
 

@@ -1,5 +1,6 @@
 """Files in a place that an unprivileged user controls: root does there what this user could do, and nothing else."""
 
+import errno
 import os
 import re
 from collections.abc import Callable
@@ -11,13 +12,14 @@ import pytest
 from results.files import user_files
 from results.files.event_log import EventLog, merge_records, write_records
 from results.files.reading import read_limited
-from results.files.regular_file import open_regular
 from results.files.run_dir import RunDir, create, point_latest
 from results.files.user_files import (
     Invoker,
     invoker,
     make_folder,
+    naming,
     new_file,
+    open_regular,
     open_to_append,
     open_to_change,
     replacing,
@@ -225,3 +227,16 @@ def test_latest_and_folders_of_a_run_that_is_swapped_meanwhile(user_place: Path,
         run.remove()
     assert [each.name for each in roots.parent.iterdir()] == ["file"]
     assert roots.lstat().st_uid == roots.parent.lstat().st_uid == 0
+
+
+def test_a_full_disk_is_told_with_the_file() -> None:
+    path = Path("/dev/full")
+    with pytest.raises(OSError, match="No space left") as told, naming(path), path.open("w") as file:
+        file.write("text")
+    assert (told.value.errno, told.value.filename) == (errno.ENOSPC, "/dev/full")
+
+
+def test_a_file_that_is_named_already_keeps_its_name(tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError) as told, naming(tmp_path / "other"):
+        os.stat(tmp_path / "this")
+    assert told.value.filename == str(tmp_path / "this")

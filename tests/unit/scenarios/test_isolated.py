@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES, isolated_command
+from scenarios.isolated import CODE_FOLDER, OWN_PACKAGES, isolated_command, own_code
 from scenarios.lab.processes import spawn
-from scenarios.own_code import own_code
 from testbed.marks import MARK
 
 PLANTED = ("agent.py", "faults.py", "results.py", "random.py", "json.py", "click.py", "numpy.py", "sitecustomize.py")
@@ -80,12 +79,12 @@ def test_each_clone_runs_its_own_code(tmp_path: Path) -> None:
     clone = tmp_path / "clone"
     for name in OWN_PACKAGES:
         shutil.copytree(Path(CODE_FOLDER) / name, clone / name, ignore=shutil.ignore_patterns("__pycache__"))
-    (clone / "agent/where.py").write_text("import agent, scenarios.own_code as c; print(agent.__file__, c.own_code())")
+    (clone / "agent/where.py").write_text("import agent, scenarios.isolated as c; print(agent.__file__, c.own_code())")
     command = (sys.executable, "-I", str(clone / "scenarios/isolated.py"), "agent.where")
     done = subprocess.run(command, cwd=CODE_FOLDER, capture_output=True, text=True, check=True)
     assert done.stdout.startswith(f"{clone}/agent/__init__.py SourceCode(folder='{clone}', sha256=")
     assert own_code().sha256 not in done.stdout, "a file more is other code"
     (clone / "agent/where.py").unlink()
     again = (sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(clone)!r}); "
-             "from scenarios.own_code import own_code; print(own_code().sha256)")  # fmt: skip
+             "from scenarios.isolated import own_code; print(own_code().sha256)")  # fmt: skip
     assert subprocess.run(again, capture_output=True, text=True, check=True).stdout.strip() == own_code().sha256

@@ -20,8 +20,8 @@ from results.report.page import FILES as FILES_OF_FIGURES
 from results.report.page import figures_of, page_of, write_report
 from results.report.run_data import RunData, read_run
 from results.report.scales import Reach
+from results.report.sentences import sentence_of
 from results.report.style import BESIDE_IN, COLUMN_IN, WIDTH_IN, Drawn, save
-from results.report.words import sentence_of
 from results.summary import CaptureResult, LabChange, Summary, summary_json
 from tests.support.run_folder import FABRIC, LINK, ROUNDS, detect_records, write_collective_run, write_run
 

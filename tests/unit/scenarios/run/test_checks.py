@@ -19,7 +19,7 @@ from scenarios.run.judge.checks import (
 )
 from scenarios.run.judge.detection import Accused, Conclusion, detected_of
 from scenarios.run.lab_changes import links_of
-from tests.unit.results.test_collective_rows import row
+from tests.unit.results.test_perf_rows import row
 
 LINK = "p0:leaf3>spine5"
 OTHER = "p0:spine5>leaf4"

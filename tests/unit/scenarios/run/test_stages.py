@@ -11,9 +11,9 @@ from results.records.source_code import SourceCode
 from scenarios.errors import OwnerFailedError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
+from scenarios.isolated import own_code
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureState
-from scenarios.own_code import own_code
 from scenarios.run import stages
 from scenarios.run.request import RunOrder
 from scenarios.run.write_errors import Unwritten

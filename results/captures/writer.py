@@ -3,7 +3,7 @@
 from struct import pack
 from typing import BinaryIO
 
-from results.captures.packets import Captured, Direction, Interface
+from results.captures.reader import Captured, Direction, Interface
 
 _SECTION, _INTERFACE, _PACKET = 0x0A0D0D0A, 1, 6
 _BYTE_ORDER_MAGIC = 0x1A2B3C4D

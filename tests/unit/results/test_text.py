@@ -1,4 +1,4 @@
-"""One vocabulary for faults: the words that set them, from whatever a record has."""
+"""Text for people: rates with four significant digits, and faults in the words that set them."""
 
 from fractions import Fraction
 
@@ -7,7 +7,24 @@ import pytest
 from faults import kinds as model
 from faults.kinds import Fault, kinds
 from faults.selector import Only
-from results.fault_text import fault_text, held_text, in_force_text
+from results.text import count_text, fault_text, held_text, in_force_text, share_text
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [
+        (0, "0%"), (1, "100%"), (0.01, "1%"), (1 / 11, "9.091%"), (0.999999, "100%"), (0.123456, "12.35%"),
+        (1e-7, "0.00001%"), (2.3283064365386963e-10, "0.00000002328%"),
+    ],
+)  # fmt: skip
+def test_a_share(share: float, text: str) -> None:
+    assert share_text(share) == text
+
+
+def test_one_is_not_many() -> None:
+    assert [count_text(n, "host") for n in (0, 1, 2)] == ["0 hosts", "1 host", "2 hosts"]
+    assert count_text(3, "leaf", "leaves") == "3 leaves"
+
 
 FAULTS: tuple[Fault, ...] = (
     model.RandomDrop(Fraction(1, 100), Only(host=3)),

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from results.numbers_text import count_text, open_sets
-from results.records.collective_rows import GB, CollectiveRow
+from results.records.perf_rows import GB, CollectiveRow
 from results.report.arrivals_figure import has_thresholds
 from results.report.run_data import RunData
 from results.summary import Detected, Summary, flows_text, size_text
+from results.text import count_text, open_sets
 
 _MARKS = {"pass": "✓", "fail": "✗", "overloaded": "!", "unfinished": "?"}
 _WORDS = {

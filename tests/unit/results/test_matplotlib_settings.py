@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from results import drawing
+from results import matplotlib_settings
 from results.files.run_dir import RunDir
 from results.report.page import write_report
 from tests.support.run_folder import write_run
@@ -16,7 +16,7 @@ from tests.support.run_folder import write_run
 SCRIPT = """
 import sys
 from pathlib import Path
-import results.drawing
+import results.matplotlib_settings
 from results.study.figures import draw_figures
 from results.files.run_dir import RunDir
 from results.report import fabric_figure, style, timeline_figure
@@ -83,7 +83,7 @@ def drawn_with(environment: dict[str, str], run: RunDir, here: Path) -> dict[str
 
 
 def test_settings_of_a_program_that_draws_itself_are_not_ours_and_stay(run: RunDir, as_it_is: dict[str, bytes]) -> None:
-    with drawing.matplotlib.rc_context({"font.size": 30, "text.usetex": True, "savefig.bbox": "tight"}):
+    with matplotlib_settings.matplotlib.rc_context({"font.size": 30, "text.usetex": True, "savefig.bbox": "tight"}):
         write_report(run)
-        assert drawing.matplotlib.rcParams["font.size"] == 30
+        assert matplotlib_settings.matplotlib.rcParams["font.size"] == 30
     assert figures(run) == as_it_is
