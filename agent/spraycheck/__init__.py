@@ -1,1 +1,1 @@
-"""The detector: a leaf's counters to verdicts, many leaves' verdicts to the failing link."""
+"""SprayCheck, the detector: judges flows by the counters of each leaf and names failing links by all verdicts."""

@@ -34,7 +34,7 @@ from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 
 
 def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
-    """Until `wait` (seconds) answers that it is time to stop. Raises SprayCheckError, OSError."""
+    """Poll all leaves until `wait` (seconds) reports that it is time to stop. Raises SprayCheckError, OSError."""
     rules = list(leaves.rules.values())
     monitor = Monitor(rules[0].asked if rules else None, {each.leaf for each in rules})
     unheard = Unheard(leaves)
@@ -45,16 +45,16 @@ def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], b
 
 
 def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
-    """One round: what ended since the last one is judged, written and localised."""
-    turns = leaves.turns(stamp.mono_ns)
-    for flow in (flow for turn in turns for flow in turn.chosen):
+    """Do one round: judge, write and localise what ended since the last one."""
+    rounds = leaves.rounds(stamp.mono_ns)
+    for flow in (flow for each_round in rounds for flow in each_round.chosen):
         log.append(select_record(flow, stamp))
-    for refused in (flow for turn in turns for flow in turn.refused):
+    for refused in (flow for each_round in rounds for flow in each_round.refused):
         log.append(unmeasured_record(refused, stamp))
-    reports = with_source_counts([report for turn in turns for report in turn.reports], leaves)
-    reports += unheard.reports(turns, stamp.mono_ns)
-    accusations = monitor.observe(reports, owed_of(turns) + unheard.owed(), stamp.mono_ns)
-    # Before the verdicts: who has read a run's last verdict has read what follows from it.
+    reports = with_source_counts([report for each_round in rounds for report in each_round.reports], leaves)
+    reports += unheard.reports(rounds, stamp.mono_ns)
+    accusations = monitor.observe(reports, owed_of(rounds) + unheard.owed(), stamp.mono_ns)
+    # Before the verdicts: a reader of a run's last verdict has then read what follows from it.
     for concluded in monitor.conclusions():
         for conclusion in conclusion_records(concluded, stamp):
             log.append(conclusion)
@@ -66,7 +66,7 @@ def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unhear
 
 
 def main(arguments: list[str]) -> int:
-    """Run until SIGTERM or SIGINT; the exit status."""
+    """Run until SIGTERM or SIGINT; return the exit status."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(name)s: %(message)s")
     if len(arguments) != 1:
         print("usage: python -m agent.spraycheck SETTINGS.json", file=sys.stderr)
@@ -84,7 +84,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _monitor(settings: Settings, stop: Ending) -> None:
-    """Of all leaves: their maps read here, or asked of the processes that do."""
+    """Monitor all leaves, by reading their maps or by asking their own processes."""
     with ExitStack() as held:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
         leaves = held.enter_context(_remote(settings)) if settings.leaves[0].socket else _shared(settings, held)
@@ -93,7 +93,7 @@ def _monitor(settings: Settings, stop: Ending) -> None:
 
 
 def _serve_leaf(settings: Settings, stop: Ending) -> None:
-    """Of one leaf, until a signal comes."""
+    """Serve one leaf until a signal comes."""
     with ExitStack() as held:
         (leaf,) = settings.leaves
         detector = _detector(settings, leaf, held)

@@ -60,14 +60,14 @@ class DetectLog:
         line = msgspec.json.encode(record) + b"\n"
         try:
             written = os.write(self._fd, line)
-        except OSError as error:  # a write does not say where
+        except OSError as error:  # the error of a write names no file
             raise OSError(error.errno, error.strerror, str(self._path)) from error
         if written != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self._path))
 
 
 def select_record(flow: ChosenFlow, stamp: Moment) -> Select:
-    """The record of a choice."""
+    """Make the record of a choice."""
     return Select(
         ts=stamp.text,
         mono_ns=stamp.mono_ns,
@@ -81,7 +81,7 @@ def select_record(flow: ChosenFlow, stamp: Moment) -> Select:
 
 
 def unmeasured_record(flow: RefusedFlow, stamp: Moment) -> Unmeasured:
-    """The record of a flow that is not measured."""
+    """Make the record of a flow that is not measured."""
     return Unmeasured(
         ts=stamp.text,
         mono_ns=stamp.mono_ns,
@@ -98,7 +98,7 @@ def unmeasured_record(flow: RefusedFlow, stamp: Moment) -> Unmeasured:
 
 
 def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Moment) -> Start:
-    """The record of the process's start."""
+    """Make the record of the process's start."""
     return Start(
         ts=stamp.text,
         mono_ns=stamp.mono_ns,
@@ -112,7 +112,7 @@ def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Moment) -
 
 
 def detect_records(report: FlowReport, stamp: Moment) -> list[Detect]:
-    """One record a path, in the order of the spines."""
+    """Make one record per path, in the order of the spines."""
     flow, test, counts = report.flow, report.test, report.counts
     return [
         Detect(
@@ -155,7 +155,7 @@ def detect_records(report: FlowReport, stamp: Moment) -> list[Detect]:
 
 
 def conclusion_records(said: Conclusions, stamp: Moment) -> Iterator[written.PathConclusion | written.LinkConclusion]:
-    """One record a path, then one a link, each in order."""
+    """Make one record per path, then one per link, each in order."""
     for path in sorted(said.paths, key=lambda each: each.path):
         yield _path_record(said, path, stamp)
     for link in sorted(said.links, key=lambda each: str(each.link)):
@@ -210,7 +210,7 @@ def _link_record(said: Conclusions, each: LinkConclusion, stamp: Moment) -> writ
 
 
 def localize_record(accusation: Accusation, stamp: Moment) -> Localize:
-    """The record of an accusation."""
+    """Make the record of an accusation."""
     found = accusation.localization
     return Localize(
         ts=stamp.text,

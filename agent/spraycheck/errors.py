@@ -1,9 +1,9 @@
-"""What can go wrong in a leaf's counter process.
+"""Errors of SprayCheck's processes.
 
 SprayCheckError
 ├── SettingsError      the settings file is missing or wrong
 ├── CountersError      the kernel refuses a map, or its layout is not ours
-└── LeafProcessError   a leaf's own process has gone or does not answer
+└── LeafProcessError   a leaf's own process has ended or does not answer
 """
 
 
@@ -12,7 +12,7 @@ class SprayCheckError(Exception):
 
 
 class SettingsError(SprayCheckError):
-    """A settings file that cannot be used."""
+    """The settings file cannot be used."""
 
     def __init__(self, path: str, reason: str) -> None:
         self.path, self.reason = path, reason
@@ -20,7 +20,7 @@ class SettingsError(SprayCheckError):
 
 
 class CountersError(SprayCheckError):
-    """A request about the map with kernel id `map_id` that failed."""
+    """A request about the map with kernel id `map_id` failed."""
 
     def __init__(self, map_id: int, reason: str) -> None:
         self.map_id, self.reason = map_id, reason
@@ -28,4 +28,4 @@ class CountersError(SprayCheckError):
 
 
 class LeafProcessError(SprayCheckError):
-    """What happened to the process of a leaf, which the message names."""
+    """The process of a leaf, which the message names, has ended or does not answer."""

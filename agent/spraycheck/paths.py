@@ -48,7 +48,7 @@ class FabricPath:
 
     @property
     def leaf_pair(self) -> LeafPair:
-        """The leaves that it connects."""
+        """The pair of leaves that it connects."""
         return LeafPair(self.plane, self.src_leaf, self.dst_leaf)
 
     @property

@@ -1,4 +1,4 @@
-"""What the counter process is told: a JSON file, read once, to frozen settings with every value checked."""
+"""Settings of a SprayCheck process: a JSON file, read once into frozen records, with every value checked."""
 
 from pathlib import Path
 from typing import Annotated
@@ -19,7 +19,7 @@ Spine = Annotated[int, Meta(ge=0, lt=MAX_SPINES)]
 
 
 class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """One leaf and where its counters are: maps by their id in the kernel, as named in `dataplane`."""
+    """Settings of one leaf: its place and its counters, maps by their id in the kernel, as named in `dataplane`."""
 
     plane: Count
     leaf: Count
@@ -32,11 +32,11 @@ class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
     refused_map: Positive
     elsewhere_map: Positive
     socket: str = ""
-    """Path of the socket at which the leaf's own process answers; empty: whoever has these settings reads the maps."""
+    """Path of the socket at which the leaf's own process answers; empty: this process reads the maps."""
 
 
 class Settings(Struct, frozen=True, forbid_unknown_fields=True):
-    """All of one process: of all leaves and the monitor, of one leaf, or of the monitor only."""
+    """Settings of one process: for all leaves and the monitor, for one leaf, or for the monitor only."""
 
     lab: str
     detect_log: str
@@ -53,28 +53,28 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     copies: Positive = 1
     """EVs per path."""
     poll_ms: Positive = 100
-    """Between two readings of the counters."""
+    """Time between two readings of the counters."""
     settle_ms: Count = 50
-    """How long packets overtaken by the last PSN, or by a closing announcement, are still waited for."""
+    """Timeout for packets overtaken by the last PSN or by a closing announcement."""
     quiet_ms: Positive = 1000
     """A path that lost its closing announcement is given up when nothing has come over it for so long. Our choice:
     longer than what waits in a queue of a slow link takes."""
     narrow: bool = False
     """Counters have 16 bits, as the paper's; nothing is judged by what senders declare."""
     erase_after_s: Positive = 60
-    """When a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
+    """Age at which a flow's state is erased; a flow that takes longer gets no verdict (SprayCheck D4)."""
     one: bool = False
-    """A source leaf measures one of its flows at a time; the data plane was told so."""
+    """A source leaf measures one of its flows at a time; the data plane has the same setting."""
     serves: bool = False
     """This process is that of its one leaf: it answers at the leaf's socket, and a monitor elsewhere writes the log."""
 
     @property
     def asked(self) -> Asked:
-        """What is asked of all leaves."""
+        """The rates and error probabilities that all leaves are asked for."""
         return Asked(self.min_rate, self.miss, self.false_alarm, run_tests=self.run_tests)
 
     def rules_of(self, leaf: LeafSettings) -> LeafRules:
-        """What the detector of `leaf` goes by."""
+        """Return the rules of the detector of `leaf`."""
         return LeafRules(
             plane=leaf.plane,
             leaf=leaf.leaf,
@@ -90,12 +90,12 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def counting(self) -> Counting:
-        """How the leaves' data planes count."""
+        """Counters of the leaves' data planes."""
         return Counting(max(max(leaf.spines) for leaf in self.leaves) + 1, self.narrow)
 
 
 def read_settings(path: Path) -> Settings:
-    """The settings in a file. Raises SettingsError."""
+    """Read and check the settings. Raises SettingsError."""
     try:
         settings = msgspec.json.decode(path.read_bytes(), type=Settings)
     except (OSError, msgspec.DecodeError) as error:

@@ -1,1 +1,1 @@
-"""From the verdicts of all leaves to what is concluded of paths and links, and which links are accused."""
+"""Conclusions on paths and links from the verdicts of all leaves, and the links that are accused."""

@@ -1,6 +1,6 @@
-"""What all paths of a flow have in common, accused when they lose alike: a host's link, or all links of a leaf one way.
+"""Common causes: a host's link, or all links of a leaf one way, which are accused when all paths of a flow lose alike.
 
-Pure. A link down to the destination host lies behind the last count, so losses there are seen by nobody here.
+Pure. A link down to the destination host lies behind the last count, so its losses are not seen here.
 """
 
 from collections.abc import Collection
@@ -12,10 +12,10 @@ from agent.spraycheck.statistics.verdicts import Verdict
 
 
 class CauseKind(StrEnum):
-    """What loses packets of all paths alike. In the order of how many links it takes."""
+    """Kind of a common cause, in the order of how many links it has."""
 
     HOST_LINK = "host_link"
-    """From the source host up to its leaf."""
+    """The link from the source host up to its leaf."""
     UPLINKS = "uplinks"
     """All links from the source leaf up to its spines."""
     DOWNLINKS = "downlinks"
@@ -24,16 +24,16 @@ class CauseKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, order=True)
 class CommonCause:
-    """One suspect, in one plane."""
+    """One suspect that all paths of a flow share, in one plane."""
 
     plane: int
     kind: CauseKind
     leaf: int
     host: int = -1
-    """Only of a HOST_LINK."""
+    """The host of a HOST_LINK."""
 
     def __str__(self) -> str:
-        """As targets are written: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
+        """Format as a target: `p0:h3>leaf3`, `p0:leaf3>spine*`, `p0:spine*>leaf4`."""
         return {
             CauseKind.HOST_LINK: f"p{self.plane}:h{self.host}>leaf{self.leaf}",
             CauseKind.UPLINKS: f"p{self.plane}:leaf{self.leaf}>spine*",
@@ -42,7 +42,7 @@ class CommonCause:
 
 
 def causes_of(plane: int, host: int, src_leaf: int, dst_leaf: int) -> tuple[CommonCause, CommonCause, CommonCause]:
-    """What all paths of a flow have in common: the host's link, the leaf's uplinks, the other leaf's downlinks."""
+    """Return the causes that a flow's paths share: its host's link, its leaf's uplinks, the other leaf's downlinks."""
     return (
         CommonCause(plane, CauseKind.HOST_LINK, src_leaf, host),
         CommonCause(plane, CauseKind.UPLINKS, src_leaf),
@@ -52,7 +52,7 @@ def causes_of(plane: int, host: int, src_leaf: int, dst_leaf: int) -> tuple[Comm
 
 @dataclass(frozen=True, slots=True)
 class SourceEvidence:
-    """What one flow said of its paths together (`declared.judge_source`)."""
+    """Verdict of one flow on its paths together (`declared.judge_source`)."""
 
     plane: int
     src_host: int
@@ -60,37 +60,38 @@ class SourceEvidence:
     dst_leaf: int
     qpn: int
     verdict: Verdict
-    entered: Verdict | None = None
-    """What the source leaf's own count said of the host's link (`declared.judge_entered`); None if it has none."""
+    host_link: Verdict | None = None
+    """Verdict on the host's link by the source leaf's own count (`declared.judge_host_link`); None without a count."""
 
     @property
     def causes(self) -> tuple[CommonCause, CommonCause, CommonCause]:
-        """The host's link, the leaf's uplinks, the other leaf's downlinks."""
+        """The causes that the flow's paths share."""
         return causes_of(self.plane, self.src_host, self.src_leaf, self.dst_leaf)
 
 
 @dataclass(frozen=True, slots=True)
 class CommonFinding:
-    """What is accused of losses common to all paths of flows."""
+    """Accusation for losses common to all paths of flows."""
 
     causes: tuple[CommonCause, ...] = ()
-    """For certain."""
+    """Causes that are certain."""
     candidates: tuple[tuple[CommonCause, ...], ...] = ()
-    """Where it stays open; the cause of fewest links first."""
+    """Suspects of each open case; the cause of fewest links first."""
 
 
 NOTHING_COMMON = CommonFinding()
 
 
 def common_causes(sources: Collection[SourceEvidence]) -> CommonFinding:
-    """Causes that explain all flows whose paths lose alike, as few as possible.
+    """Find the fewest causes that explain all flows whose paths lose alike.
 
     A healthy flow clears all three of its causes, a healthy count at the source leaf the host's link, and a short one
-    accuses it alone. Without such a count, one host on a leaf cannot be told from all uplinks of that leaf.
+    accuses it alone. Without such a count, one host on a leaf cannot be distinguished from all uplinks of
+    that leaf.
     """
     cleared = {cause for each in sources if each.verdict is Verdict.HEALTHY for cause in each.causes}
-    cleared |= {each.causes[0] for each in sources if each.entered is Verdict.HEALTHY}
-    charged = {each.causes[0] for each in sources if each.entered is Verdict.FAILED}
+    cleared |= {each.causes[0] for each in sources if each.host_link is Verdict.HEALTHY}
+    charged = {each.causes[0] for each in sources if each.host_link is Verdict.FAILED}
     flagged = [each for each in sources if each.verdict is Verdict.FAILED]
     suspects = [tuple(cause for cause in each.causes if cause not in cleared) for each in flagged]
     certain = charged | {left[0] for left in suspects if len(left) == 1}

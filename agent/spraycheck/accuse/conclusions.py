@@ -1,4 +1,4 @@
-"""What all evidence of one epoch says of each path and of each link: one conclusion for each, with what it rests on.
+"""Conclusions of one epoch on each path and each link, with the evidence that they rest on.
 
 Pure. The accusation is made elsewhere (`localize`); here no link is accused, so nothing is added to false alarms.
 """
@@ -20,17 +20,17 @@ BEHIND_ACCUSED = Doubt(DoubtKind.BEHIND_ACCUSED, "every flow over it also crosse
 
 
 class LinkVerdict(StrEnum):
-    """What is concluded of one direction of a link."""
+    """Conclusion on one direction of a link."""
 
     FAILED = "failed"
-    """It is named."""
+    """The link is named."""
     HEALTHY = "healthy"
     """A drop of the asked rate on it would hardly have been missed."""
     UNDECIDED = "undecided"
 
 
 class Ground(StrEnum):
-    """What the conclusion on a path rests on."""
+    """Evidence that the conclusion on a path rests on."""
 
     FLOW = "flow"
     FLOWS = "flows"
@@ -41,7 +41,7 @@ class Ground(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PathConclusion:
-    """One path, by all flows over it."""
+    """Conclusion on one path, by all flows over it."""
 
     path: FabricPath
     verdict: Verdict
@@ -57,7 +57,7 @@ class PathConclusion:
 
 @dataclass(frozen=True, slots=True)
 class Naming:
-    """How long something has been named without a break, and what that rested on at first."""
+    """Time since which a link or cause is named without a break, and the evidence that it rested on at first."""
 
     since_ns: int
     leaves: tuple[str, ...]
@@ -67,7 +67,7 @@ class Naming:
 
 @dataclass(frozen=True, slots=True)
 class LinkConclusion:
-    """One direction of a link, or what paths have in common."""
+    """Conclusion on one direction of a link, or on a common cause."""
 
     link: FabricLink | CommonCause
     verdict: LinkVerdict
@@ -84,15 +84,15 @@ class LinkConclusion:
 
 
 def path_conclusions(
-    alone: Sequence[Evidence], together: Sequence[Evidence], links: Mapping[FabricLink, LinkConclusion]
+    by_flow: Sequence[Evidence], by_sums: Sequence[Evidence], links: Mapping[FabricLink, LinkConclusion]
 ) -> list[PathConclusion]:
-    """On every path: `alone` is what each flow says, `together` the same with what flows say together.
+    """Conclude on every path: `by_flow` is the evidence of each flow, `by_sums` the same with sums over flows.
 
     A path that says too little is healthy when both its links are, and failed when it lost packets as its flow's other
     paths did, or says too little, and one of its links failed.
     """
     by_path: dict[FabricPath, list[tuple[Evidence, Evidence]]] = defaultdict(list)
-    for own, said in zip(alone, together, strict=True):
+    for own, said in zip(by_flow, by_sums, strict=True):
         by_path[own.path].append((own, said))
     return [_path_conclusion(path, pairs, links) for path, pairs in by_path.items()]
 
@@ -100,7 +100,7 @@ def path_conclusions(
 def _path_conclusion(
     path: FabricPath, pairs: Sequence[tuple[Evidence, Evidence]], links: Mapping[FabricLink, LinkConclusion]
 ) -> PathConclusion:
-    """A failed flow counts more than a healthy one, and that more than one that says too little."""
+    """Conclude on one path: a failed flow decides before a healthy one, and that before one that says too little."""
     verdicts = [said.verdict for _, said in pairs]
     verdict = next((each for each in Verdict if each in verdicts), Verdict.INSUFFICIENT)
     mine = [(own, said) for own, said in pairs if said.verdict is verdict]
@@ -139,10 +139,10 @@ def link_conclusions(
     owed: Collection[FabricLink],
     namings: Mapping[str, Naming],
 ) -> list[LinkConclusion]:
-    """On every link that a flow crosses, and on what is named of what paths have in common.
+    """Conclude on every link that a flow crosses, and on every common cause that is named.
 
-    `evidence` is what flows say, alone and together; `sums` what all flows over each link say, where it is known what
-    was sent (`declared`); None: a link is then healthy by its paths. `owed` are links on which a verdict is to come.
+    `evidence` is that of flows and of their sums; `sums` are over each link, where the number sent is known
+    (`declared`); None: a link is then healthy by its paths. `owed` are links on which a verdict is to come.
     """
     over: dict[FabricLink, list[Evidence]] = defaultdict(list)
     for each in evidence:
@@ -164,7 +164,7 @@ def _is_accused(said: LinkConclusion, found: Localization) -> bool:
 
 
 def _contradicted(found: Localization, over: Mapping[FabricLink, Collection[Evidence]]) -> set[FabricLink]:
-    """Links of failed paths of which no link is accused."""
+    """Return the links of failed paths of which no link is accused."""
     accused = {*found.links}.union(*found.candidates)
     failed = (each for flows in over.values() for each in flows if each.verdict is Verdict.FAILED)
     return {link for each in failed if accused.isdisjoint(each.path.links) for link in each.path.links}
@@ -182,7 +182,7 @@ def _link_conclusion(
     for suspects in found.candidates:
         if link in suspects:
             others = tuple(each for each in suspects if each != link)
-            text = f"the evidence does not tell whether it failed or {' or '.join(map(str, others))}"
+            text = f"the evidence does not show whether it failed or {' or '.join(map(str, others))}"
             doubt = Doubt(DoubtKind.SUSPECT, text)
             return replace(known, verdict=LinkVerdict.UNDECIDED, alternatives=others, doubt=doubt)
     if known.verdict is LinkVerdict.UNDECIDED:
@@ -191,18 +191,18 @@ def _link_conclusion(
 
 
 def _common_of(link: FabricLink) -> tuple[CommonCause]:
-    """All links of its leaf that go its way."""
+    """Return the cause that is all links of its leaf in its direction."""
     return (CommonCause(link.plane, CauseKind.UPLINKS if link.up else CauseKind.DOWNLINKS, link.leaf),)
 
 
 def _shared(flows: Iterable[Evidence], found: Localization) -> tuple[CommonCause, ...]:
-    """What is named or suspected of what the paths of these flows have in common."""
+    """Return the named or suspected causes that the paths of these flows share."""
     accused = {*found.common.causes}.union(*found.common.candidates)
     return tuple(sorted({cause for each in flows for cause in each.causes if cause in accused}))
 
 
 def _known(link: FabricLink, flows: Sequence[Evidence]) -> LinkConclusion:
-    """By its paths: healthy if one of them is, by as many packets as any such path brought."""
+    """Conclude by its paths: healthy if one of them is, with the most packets that any such path brought."""
     healthy = [each for each in flows if each.verdict is Verdict.HEALTHY]
     failed = [each for each in flows if each.verdict is Verdict.FAILED]
     best = max(healthy or failed or flows, key=lambda each: each.expected)
@@ -212,19 +212,19 @@ def _known(link: FabricLink, flows: Sequence[Evidence]) -> LinkConclusion:
 
 
 def _summed(link: FabricLink, flows: Sequence[Evidence], said: LinkSum | None) -> LinkConclusion:
-    """By all that was sent over it and lost."""
+    """Conclude by all that was sent over it and lost."""
     if said is None:
         doubt = BEHIND_ACCUSED if any(each.sent for each in flows) else _doubt_of(flows)
         return LinkConclusion(link, LinkVerdict.UNDECIDED, 0, 0, 0, doubt=doubt)
     verdict = LinkVerdict.HEALTHY if said.verdict is Verdict.HEALTHY else LinkVerdict.UNDECIDED
     doubt = said.doubt
     if said.verdict is Verdict.FAILED:
-        doubt = Doubt(DoubtKind.LOST_ALIKE, "packets were lost over it in sum, and the evidence does not tell where")
+        doubt = Doubt(DoubtKind.LOST_ALIKE, "packets were lost over it in sum, and the evidence does not show where")
     return LinkConclusion(link, verdict, said.flows, said.sent, said.lost, said.p_value, said.miss, doubt=doubt)
 
 
 def _doubt_of(flows: Sequence[Evidence]) -> Doubt | None:
-    """The most frequent kind, as the flow with most packets has it; that nothing was sent only if no flow sent."""
+    """Return the most frequent doubt, from the flow with most packets; NOTHING_SENT only if no flow sent."""
     doubts = [each.doubt for each in sorted(flows, key=lambda each: -each.expected) if each.doubt is not None]
     doubts = [each for each in doubts if each.kind is not DoubtKind.NOTHING_SENT] or doubts
     kinds = Counter(each.kind for each in doubts).most_common(1)

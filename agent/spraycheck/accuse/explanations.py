@@ -21,13 +21,13 @@ from scipy.special import chdtrc
 from agent.spraycheck.paths import FabricLink, FabricPath
 
 MOST_CAUSES = 12
-"""No explanation with more causes is searched for. Our choice: 2^12 steps where findings have two suspects."""
+"""Largest explanation that is searched for. Our choice: 2^12 steps where findings have two suspects."""
 
 T = TypeVar("T", bound=Hashable)
 
 
 def smallest_explanations(findings: Collection[tuple[T, ...]]) -> set[frozenset[T]] | None:
-    """Every smallest set with one suspect of each finding at least, or None if it would have more than MOST_CAUSES.
+    """Find every smallest set with a suspect of each finding, or None if it would have more than MOST_CAUSES.
 
     Findings with two suspects each: a set of n is found among 2^n choices; n grows until one fits.
     """
@@ -38,7 +38,7 @@ def smallest_explanations(findings: Collection[tuple[T, ...]]) -> set[frozenset[
 
 
 def larger_explanations(found: set[frozenset[T]], findings: Collection[tuple[T, ...]]) -> set[frozenset[T]]:
-    """Those with one cause more than the ones in `found`, all of one size."""
+    """Find the explanations with one cause more than those in `found`, all of one size."""
     size = len(next(iter(found))) + 1
     suspects = frozenset(each for finding in findings for each in finding)
     grown = {smaller | {extra} for smaller in found for extra in suspects - smaller}
@@ -46,13 +46,13 @@ def larger_explanations(found: set[frozenset[T]], findings: Collection[tuple[T, 
 
 
 def independent_parts(findings: Collection[tuple[T, ...]]) -> list[list[tuple[T, ...]]]:
-    """Connected groups; findings without a common suspect have nothing to do with each other."""
+    """Group findings that are connected by common suspects; the groups are independent."""
     groups: list[tuple[set[T], list[tuple[T, ...]]]] = []
     for finding in findings:
-        apart = [group for group in groups if group[0].isdisjoint(finding)]
+        separate = [group for group in groups if group[0].isdisjoint(finding)]
         touching = [group for group in groups if not group[0].isdisjoint(finding)]
         suspects = set(finding).union(*(group[0] for group in touching))
-        groups = [*apart, (suspects, [finding, *(other for group in touching for other in group[1])])]
+        groups = [*separate, (suspects, [finding, *(other for group in touching for other in group[1])])]
     return [members for _, members in groups]
 
 
@@ -66,14 +66,15 @@ def _covers(findings: Collection[tuple[T, ...]], chosen: frozenset[T], room: int
 
 
 FIT_ALARM = 1e-4
-"""How often the right explanation is doubted because counts deviate by chance. Our choice: doubt only widens a list."""
+"""Probability that the right explanation is doubted because counts deviate by chance. Our choice: doubt only widens a
+list."""
 
 LINK_PRIOR = 0.01
-"""How much rarer two failed links are than one, in weighing explanations of different size. Our choice: a second link
+"""Prior odds of two failed links against one, for explanations of different size. Our choice: a second link
 must make the counts a hundred times as likely."""
 
 _STEPS = 200
-"""Of the fit, at most; two links on one path need some dozens to part."""
+"""Most steps of the fit; two links on one path need some dozens to separate."""
 
 _SETTLED = 1e-9
 """Change of a rate that ends the fit."""
@@ -81,7 +82,7 @@ _SETTLED = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """Packets of one path whose number sent is known."""
+    """Packets sent and lost on one path, where the number sent is known."""
 
     path: FabricPath
     sent: int
@@ -90,23 +91,23 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """One explanation at its most likely rates."""
+    """One explanation with its most likely loss rates."""
 
     links: tuple[FabricLink, ...]
     rates: tuple[float, ...]
     log_likelihood: float
-    """But for a constant of the observations."""
+    """Log-likelihood without a constant of the observations."""
     p_value: float
     """Probability that counts of this explanation deviate as much: likelihood ratio, chi-square."""
 
     @property
     def fits(self) -> bool:
-        """Whether the counts leave it possible."""
+        """Report whether the counts leave it possible."""
         return self.p_value > FIT_ALARM
 
 
 def fit(links: Collection[FabricLink], observations: Sequence[Observation], stray_rate: float) -> Fit:
-    """The most likely loss rates of `links`, by expectation maximisation, and what is to be thought of them."""
+    """Fit the most likely loss rates of `links` by expectation maximisation, and test the fit."""
     ordered = tuple(sorted(links))
     sent = np.array([each.sent for each in observations], np.float64)
     lost = np.array([each.lost for each in observations], np.float64)
@@ -122,7 +123,7 @@ def fit(links: Collection[FabricLink], observations: Sequence[Observation], stra
 
 
 def shares(fits: Sequence[Fit]) -> NDArray[np.float64]:
-    """The probability of each explanation, if one of them is right and links fail independently and rarely, `(n,)`."""
+    """Compute the probability of each explanation, (n,), if one is right and links fail independently and rarely."""
     weights = np.array([each.log_likelihood + len(each.links) * np.log(LINK_PRIOR) for each in fits])
     likely = np.exp(weights - weights.max())
     normed: NDArray[np.float64] = likely / likely.sum()
@@ -150,14 +151,14 @@ def _log_poisson(lost: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArra
 
 @dataclass(frozen=True, slots=True)
 class DecidingFlow:
-    """A flow to send, and what its path over one spine must be able to tell."""
+    """A flow to send, and the drop rate that its path over one spine must show."""
 
     path: FabricPath
-    """Its path that matters; the flow takes all."""
+    """The path that decides; the flow takes all paths."""
     rate: float | None
-    """Drop rate to be told from none: the smallest that an explanation gives a link of the path, if counts gave one."""
+    """Drop rate that the flow must show: the smallest that an explanation gives a link of the path, from counts."""
     packets: int | None = None
-    """Packets on each of its paths that tell that rate; None if unknown or more than a flow can have."""
+    """Packets on each of its paths that show that rate; None if unknown or more than a flow can have."""
 
 
 def deciding_flow(
@@ -166,10 +167,10 @@ def deciding_flow(
     leaves: Collection[int],
     cleared: Collection[FabricLink],
 ) -> DecidingFlow | None:
-    """The leaf pair that halves what is possible best: `explanations` with their probabilities, all of one spine.
+    """Find the leaf pair that halves the `explanations`, by their probabilities, best; all are of one spine.
 
-    Of equally good ones that whose other link is known to be healthy, then the lowest numbers. None if no pair of
-    `leaves` would tell any two explanations apart.
+    Of equally good pairs the one whose other link is known to be healthy, then the lowest numbers. None if no pair of
+    `leaves` would separate any two explanations.
     """
     some = next(iter(next(iter(explanations))))
     paths = [FabricPath(some.plane, source, some.spine, target) for source, target in permutations(sorted(leaves), 2)]

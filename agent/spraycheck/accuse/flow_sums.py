@@ -26,8 +26,8 @@ from agent.spraycheck.statistics.time_spans import Span, share_needed
 from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
 from agent.spraycheck.statistics.verdicts import Asked, Doubt, DoubtKind, PathVerdict, Verdict
 
-Leaf = tuple[int, int, bool]
-"""A leaf of a plane, and whether it is the flows' source: its uplinks are one group, the links down to it another."""
+LeafSide = tuple[int, int, bool]
+"""Plane, leaf, and whether it is the flows' source: its uplinks are one group, the links down to it another."""
 
 MOST_LOSE = Doubt(
     DoubtKind.MOST_LOSE, "more than half of the leaf's links lost packets: what these share may be to blame"
@@ -36,11 +36,11 @@ MOST_LOSE = Doubt(
 
 @dataclass(frozen=True, slots=True)
 class LinkSum:
-    """What all flows over one link say of it together."""
+    """Verdict on one link by all flows over it."""
 
     link: FabricLink
     flows: int
-    """Those that sent anything over it."""
+    """Number of flows that sent anything over it."""
     sent: int
     lost: int
     verdict: Verdict
@@ -53,18 +53,18 @@ class LinkSum:
 
 
 def with_sums(evidence: Collection[Evidence], asked: Asked) -> list[Evidence]:
-    """The same evidence; a path that was `insufficient` is `healthy` if all flows over it say so, and a lossy one is
-    `failed` if all flows over one of its links do.
+    """Return the evidence with sums: an `insufficient` path is `healthy` if the sum of its flows is, and a lossy one is
+    `failed` if the sum over one of its links is.
 
     The links of a leaf are tested beside each other as the paths of a flow are, so that losses which fall on all alike
-    accuse none. With one flow over a link this says nothing that the flow itself did not.
+    accuse none. With one flow over a link this adds nothing to the flow itself.
     """
     lossy = {link for leaf, group in _groups(evidence).items() for link in _lossy_links(leaf, group, asked)}
     whole = _whole_paths(evidence, asked)
-    return [_together(each, whole, lossy) for each in evidence]
+    return [_with_sum(each, whole, lossy) for each in evidence]
 
 
-def _together(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[FabricLink]) -> Evidence:
+def _with_sum(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[FabricLink]) -> Evidence:
     if each.verdict is not Verdict.INSUFFICIENT or not each.sent:
         return each
     if each.path in whole:
@@ -75,9 +75,9 @@ def _together(each: Evidence, whole: Mapping[FabricPath, Evidence], lossy: set[F
 
 
 def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPath, Evidence]:
-    """Paths that are healthy by all their flows, tested as those of one flow of their pair of leaves, with that flow.
+    """Find paths that are healthy by the sum of their flows, tested as one flow of their leaf pair; with that flow.
 
-    Not those of which one flow says `failed`: it saw what others may not have been there to see.
+    Paths of which one flow is `failed` are left out: others may not have been under way at that time.
     """
     failed = {each.path for each in evidence if each.verdict is Verdict.FAILED}
     pairs: dict[LeafPair, list[Evidence]] = defaultdict(list)
@@ -93,7 +93,7 @@ def _whole_paths(evidence: Collection[Evidence], asked: Asked) -> dict[FabricPat
 
 
 def _as_one_flow(flows: Sequence[Evidence], paths: int, asked: Asked) -> Evidence:
-    """All flows over a path as one that was under way from the first to the last of them."""
+    """Join all flows over a path into one that was under way from the first to the last of them."""
     spans = [each.span for each in flows if each.sent and each.span is not None]
     sent = sum(each.sent for each in flows)
     needs = share_needed(declared_packets_needed(paths, asked), sent)
@@ -111,8 +111,8 @@ def link_sums(
     accused: Collection[FabricLink] = (),
     causes: Collection[CommonCause] = (),
 ) -> list[LinkSum]:
-    """The verdict on each link, by all flows over it; `accused` are links named or suspected, `causes` the same of
-    what the paths of flows have in common.
+    """Judge each link by all flows over it; `accused` are links named or suspected, `causes` common causes named or
+    suspected.
 
     A `healthy` link is cleared: it lost no more than stray packets, which one that drops the asked rate does with
     probability at most `asked.miss`, however its senders chose how much to send over it. Paths over an accused link say
@@ -135,7 +135,7 @@ def _link_sums(evidence: Collection[Evidence], asked: Asked) -> Iterator[LinkSum
 
 
 def _link_sum(
-    leaf: Leaf, said: PathVerdict, sent: NDArray[np.int64], flows: int, mostly_lossy: bool, asked: Asked
+    leaf: LeafSide, said: PathVerdict, sent: NDArray[np.int64], flows: int, mostly_lossy: bool, asked: Asked
 ) -> LinkSum:
     plane, index, up = leaf
     link, own = FabricLink(plane, index, said.path, up), int(sent[said.path])
@@ -146,8 +146,8 @@ def _link_sum(
     return LinkSum(link, flows, own, own - said.count, verdict, doubt, p_value, miss)
 
 
-def _groups(evidence: Collection[Evidence]) -> dict[Leaf, list[Evidence]]:
-    groups: dict[Leaf, list[Evidence]] = defaultdict(list)
+def _groups(evidence: Collection[Evidence]) -> dict[LeafSide, list[Evidence]]:
+    groups: dict[LeafSide, list[Evidence]] = defaultdict(list)
     for each in evidence:
         path = each.path
         groups[path.plane, path.src_leaf, True].append(each)
@@ -155,8 +155,8 @@ def _groups(evidence: Collection[Evidence]) -> dict[Leaf, list[Evidence]]:
     return groups
 
 
-def _lossy_links(leaf: Leaf, group: Collection[Evidence], asked: Asked) -> list[FabricLink]:
-    """Links of a leaf over which all flows together lose more than stray packets, and more than over the others."""
+def _lossy_links(leaf: LeafSide, group: Collection[Evidence], asked: Asked) -> list[FabricLink]:
+    """Find links of a leaf over which flows in sum lose more than stray packets, and more than over the others."""
     sent, lost = _sums(group)
     if _mostly_lossy(sent, lost):
         return []
@@ -165,15 +165,15 @@ def _lossy_links(leaf: Leaf, group: Collection[Evidence], asked: Asked) -> list[
 
 
 def _mostly_lossy(sent: NDArray[np.int64], lost: NDArray[np.int64]) -> bool:
-    """Whether most links lost packets: then what they share is to blame.
+    """Report whether most links lost packets: then what they share is to blame.
 
-    How much was sent over each is the senders' doing, which stop where they lose, so the test itself does not tell.
+    Senders stop where they lose, so the number sent over each link depends on losses, and the test does not show it.
     """
     return 2 * int(np.count_nonzero(lost)) > int(np.count_nonzero(sent))
 
 
 def _sums(group: Collection[Evidence]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Packets sent and lost over each spine up to the last one used."""
+    """Count packets sent and lost over each spine up to the last one used."""
     places = 1 + max(each.path.spine for each in group)
     sent, lost = np.zeros(places, np.int64), np.zeros(places, np.int64)
     for each in group:
@@ -187,13 +187,13 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Total(Generic[T]):
-    """The verdicts of a sum."""
+    """Verdicts of a sum of flows."""
 
     pair: LeafPair
     test: FlowTest
     verdicts: tuple[PathVerdict, ...]
     members: tuple[T, ...]
-    """The flows, as they were told apart when they were added."""
+    """Keys of the flows, as given when they were added."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,17 +204,17 @@ class _Sum(Generic[T]):
 
 
 class PairTotals(Generic[T]):
-    """Sums of all pairs."""
+    """Sums of flows of all pairs of leaves."""
 
     def __init__(self, asked: Asked) -> None:
         self._asked = asked
         self._sums: dict[tuple[LeafPair, FlowShape], _Sum[T]] = {}
 
     def add(self, pair: LeafPair, shape: FlowShape, counts: NDArray[np.int64], member: T) -> Total[T] | None:
-        """Take one flow's counts in, `(k,)`; the verdicts of its pair if there are enough packets now.
+        """Add one flow's counts, `(k,)`; return the verdicts of its pair if there are enough packets now.
 
-        A flow of which a lossy path loses fewer packets than the flow's ends blur is left out: with any number of such
-        a sum tells nothing. Raises ValueError for a flow that cannot be tested.
+        A flow is left out if a lossy path of it loses fewer packets than the flow's ends blur: no number of such flows
+        makes a sum that shows anything. Raises ValueError for a flow that cannot be tested.
         """
         ends = plan_test(shape, self._asked).calibration.end_effect_pkts
         if shape.expected * self._asked.min_rate <= 2 * ends:

@@ -1,4 +1,4 @@
-"""Verdicts on the paths of many leaves to accused links; what the evidence leaves open stays open.
+"""Localization: the links accused by the verdicts on paths of many leaves; what the evidence leaves open stays open.
 
 Pure. A flagged path accuses its two links, a healthy one clears both of its own if it was there at the time, an
 insufficient one says nothing. What remains is explained by as few links as possible; every such explanation counts, and
@@ -35,8 +35,8 @@ from agent.spraycheck.statistics.time_spans import MOST_SHARE, LossTime, Span
 from agent.spraycheck.statistics.verdicts import STRAY_RATE, Doubt, Verdict
 
 MOST_WEIGHED = 64
-"""Explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit takes
-some 2 ms, and the monitor has ten polls a second."""
+"""Most explanations of one part that are weighed; with more, links are listed without likelihoods. Our choice: a fit
+takes some 2 ms, and the monitor has ten polls a second."""
 
 Explanation = frozenset[FabricLink]
 Suspects = tuple[FabricLink, ...]
@@ -44,7 +44,7 @@ Suspects = tuple[FabricLink, ...]
 
 
 class Finding(StrEnum):
-    """How sure the accusation is, from best to worst."""
+    """Certainty of the accusation, from best to worst."""
 
     NONE = "none"
     """Nothing was flagged."""
@@ -58,7 +58,7 @@ class Finding(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """What one flow said of one path."""
+    """Verdict and counts of one flow on one path."""
 
     path: FabricPath
     verdict: Verdict
@@ -66,11 +66,11 @@ class Evidence:
     sent: int = 0
     """Packets put on the path; 0 if that is not known, or only up to chance."""
     lost: int = 0
-    """Of them."""
+    """Packets lost, of those sent."""
     span: Span | None = None
-    """When the flow was under way; None if that is not known, as if it had been there all the time."""
+    """Time in which the flow was under way; None if not known, which counts as all the time."""
     lossy: LossTime | None = None
-    """Of a failed path: when packets were lost; None: at any time."""
+    """Time in which a failed path lost packets; None: at any time."""
     needs: float = MOST_SHARE
     """Share of a healthy path's packets that must fall into the time of a loss for it to clear its links."""
     host: int = -1
@@ -80,26 +80,26 @@ class Evidence:
     count: int = 0
     """Packets that came."""
     p_value: float | None = None
-    """Of the test that the verdict rests on: probability that a healthy path looks as bad as this or worse."""
+    """P-value of the test that the verdict rests on: probability that a healthy path looks as bad as this or worse."""
     miss: float | None = None
     """Probability that this test misses a drop of the asked rate; None if that is not known."""
     doubt: Doubt | None = None
     """Why `insufficient`."""
     is_sum: bool = False
-    """Whether the verdict is that of several flows of this pair of leaves added up."""
+    """The verdict is that of several flows of this pair of leaves added up."""
 
     @property
     def causes(self) -> tuple[CommonCause, CommonCause, CommonCause]:
-        """What the paths of this flow have in common."""
+        """The causes that the paths of this flow share."""
         return causes_of(self.path.plane, self.host, self.path.src_leaf, self.path.dst_leaf)
 
     def share_at(self, flagged: "Evidence") -> float:
-        """Which part of this flow's packets was sent while the flagged one lost packets, 0 to 1, if sent evenly."""
+        """Compute the share of this flow's packets, if sent evenly, sent while the flagged one lost packets: 0 to 1."""
         window = flagged.lossy.window if flagged.lossy else flagged.span
         return 1.0 if self.span is None or window is None else self.span.share_within(window)
 
     def clears(self, flagged: "Evidence") -> bool:
-        """Whether this one, being healthy, clears the links that both cross."""
+        """Report whether this healthy path clears the links that it shares with the flagged one."""
         if flagged.lossy and self.span and not flagged.lossy.is_met_by(self.span):
             return False
         return self.share_at(flagged) >= self.needs
@@ -107,7 +107,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class LinkEstimate:
-    """What the counts say of one accused or suspected link."""
+    """Likelihood and drop rate of one accused or suspected link, by the counts."""
 
     link: FabricLink
     likelihood: float
@@ -118,31 +118,31 @@ class LinkEstimate:
 
 @dataclass(frozen=True, slots=True)
 class Localization:
-    """The whole accusation."""
+    """Accusation of links and common causes, with its evidence."""
 
     finding: Finding
-    """Of fabric links; common causes are apart."""
+    """Certainty about fabric links; not about common causes."""
     links: tuple[FabricLink, ...]
-    """Accused for certain: in every explanation."""
+    """Links accused for certain: those in every explanation."""
     candidates: tuple[Suspects, ...]
-    """Where it stays open: one tuple for each independent failure, which holds its failed links and others."""
+    """Suspects of each independent failure that stays open: its failed links and others."""
     fewest: tuple[int, ...]
-    """Of each of `candidates`, how many of its links have failed at least."""
+    """Least number of failed links in each of `candidates`."""
     evidence: tuple[Evidence, ...]
     """Every flagged path, and every healthy one that clears a link of a flagged path."""
     estimates: tuple[LinkEstimate, ...] = ()
-    """Of every link in `links` and `candidates`, the likeliest first."""
+    """Estimates for every link in `links` and `candidates`, the likeliest first."""
     deciding: tuple[DecidingFlow, ...] = ()
-    """For each of `candidates` the flow that would narrow it best, if there is one."""
+    """Flow that would narrow each of `candidates` best, if there is one."""
     common: CommonFinding = NOTHING_COMMON
-    """What lost packets of all paths of a flow alike."""
+    """Causes that lost packets of all paths of a flow alike."""
     untimely: tuple[Evidence, ...] = ()
     """Healthy paths over a link of a flagged one which clear nothing: they were not under way at the time."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """One independent failure."""
+    """One independent failure and its explanations."""
 
     certain: Explanation
     open_ended: Suspects
@@ -160,7 +160,7 @@ def localize(
     stray_rate: float = STRAY_RATE,
     leaves: Collection[int] = (),
 ) -> Localization:
-    """What `evidence` says, while the verdicts on `pending` paths are still to come.
+    """Accuse links by `evidence`, while the verdicts on `pending` paths are still to come.
 
     `leaves` are those between which a deciding flow can go, besides those that `evidence` is about.
 
@@ -198,13 +198,13 @@ def localize(
 
 
 def _timely(flagged: Collection[Evidence], healthy: Collection[Evidence]) -> list[bool]:
-    """Which healthy paths clear a link of a flagged one."""
+    """Report for each healthy path whether it clears a link of a flagged one."""
     over = _by_link(flagged)
     return [any(each.clears(item) for link in each.path.links for item in over[link]) for each in healthy]
 
 
 def _suspects(flagged: Collection[Evidence], clearing: Collection[Evidence]) -> list[Suspects]:
-    """Of each flagged path the links that no healthy one of its time clears, without repetition."""
+    """Return the links of each flagged path that no healthy one of its time clears, without repetition."""
     over = _by_link(clearing)
     left = (tuple(link for link in item.path.links if not _is_cleared(over[link], item)) for item in flagged)
     return list(dict.fromkeys(left))
@@ -233,7 +233,7 @@ def _finding(flagged: bool, contradicted: bool, open_ended: bool) -> Finding:
 def _explain(
     findings: Collection[Suspects], awaited: set[FabricLink], evidence: Collection[Evidence], stray_rate: float
 ) -> _Part:
-    """The links certain to be among the failed, and those among which the others are."""
+    """Find the links certain to have failed, and those among which the others are."""
     suspects = frozenset(link for each in findings for link in each)
     explanations = smallest_explanations(findings)
     if explanations is None:
@@ -253,7 +253,7 @@ def _explain(
 def _weigh(
     explanations: set[Explanation], findings: Collection[Suspects], seen: list[Observation], stray_rate: float
 ) -> tuple[Fit, ...]:
-    """The smallest explanations, and if the counts refute them all, those of one link more.
+    """Fit the smallest explanations, and if the counts refute them all, those of one link more.
 
     Losses in bursts, or during part of a flow, deviate from any rate: so a refuted explanation stays on the list.
     """
@@ -269,9 +269,9 @@ def _weigh(
 
 
 def _observations(suspects: Collection[FabricLink], evidence: Collection[Evidence]) -> list[Observation]:
-    """All counts of paths over these links, of whatever verdict: also those that say little say something.
+    """Collect the counts of all paths over these links, whatever their verdict: weak evidence counts too.
 
-    Of one that is not flagged, what was sent while a flagged one lost packets.
+    Of a path that is not flagged, only what was sent while a flagged one lost packets counts.
     """
     mine = [item for item in evidence if item.sent and not frozenset(suspects).isdisjoint(item.path.links)]
     flagged = [item for item in mine if item.verdict is Verdict.FAILED]
@@ -307,7 +307,7 @@ def _estimates(parts: Collection[_Part], named: Mapping[FabricLink, float | None
 
 
 def _rates_of(part: _Part) -> dict[FabricLink, float]:
-    """Of each link its rate in the likeliest explanation that holds it; empty without counts."""
+    """Return the rate of each link in the likeliest explanation that holds it; empty without counts."""
     if not part.fits or not any(map(any, (each.rates for each in part.fits))):
         return {}
     rates: dict[FabricLink, float] = {}
@@ -327,5 +327,5 @@ def _deciding(
 
 
 def _doubted(shares: Mapping[Explanation, float]) -> dict[Explanation, float]:
-    """Half of it by the counts, half by mere number: what is only unlikely is still to be ruled out by a flow."""
+    """Mix probabilities by counts with equal ones: a flow must still rule out what is only unlikely."""
     return {links: (share + 1 / len(shares)) / 2 for links, share in shares.items()}

@@ -1,8 +1,7 @@
-"""The monitoring system of the paper: reports of all leaves to what is accused, as it becomes known.
+"""Monitor, the paper's monitoring system: makes accusations and conclusions from the reports of all leaves.
 
-Each epoch and expectation is a matter of its own.
-
-Progressive: says something whenever the accusation changes, and once more when no verdict is owed. Pure but for memory.
+Each epoch and expectation is judged by itself. The monitor reports whenever the accusation changes, and once more when
+no verdict is owed. Pure except for memory.
 """
 
 from collections import Counter, defaultdict
@@ -24,20 +23,20 @@ from agent.spraycheck.accuse.flow_sums import LinkSum, PairTotals, link_sums, wi
 from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
 from agent.spraycheck.leaf.flow_reports import FlowReport
 from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
-from agent.spraycheck.statistics.declared import declared_packets_needed, judge_entered
+from agent.spraycheck.statistics.declared import declared_packets_needed, judge_host_link
 from agent.spraycheck.statistics.time_spans import Span, share_needed
 from agent.spraycheck.statistics.uniform import FlowTest, certain_losses, uniform_packets_needed
 from agent.spraycheck.statistics.verdicts import STRAY_RATE, Asked, Expectation, PathVerdict, Verdict
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
 
-Matter = tuple[int, Expectation]
-"""An epoch, and what its counts are held against."""
+Scope = tuple[int, Expectation]
+"""Epoch, and the expectation that its counts are compared with."""
 
 
 @dataclass(frozen=True, slots=True)
 class Accusation:
-    """What is known of one epoch at one moment, by one expectation."""
+    """Accusation of one epoch at one moment, by one expectation."""
 
     epoch: int
     expectation: Expectation
@@ -47,12 +46,12 @@ class Accusation:
     insufficient: int
     """Verdicts so far that neither accuse nor clear."""
     first_named_ns: int | None
-    """When a link of this epoch was first named; monotonic clock."""
+    """Time at which a link of this epoch was first named; monotonic clock."""
 
 
 @dataclass(frozen=True, slots=True)
 class Conclusions:
-    """What is new or different of one epoch, by one expectation: on paths and on links."""
+    """New or changed conclusions of one epoch on paths and links, by one expectation."""
 
     epoch: int
     expectation: Expectation
@@ -63,19 +62,19 @@ class Conclusions:
 @dataclass(slots=True)
 class _Known:
     totals: PairTotals[tuple[int, FlowReport]] | None = None
-    """Of flows that say too little alone, each with the place of its first path in `evidence`."""
+    """Sums of flows that say too little alone, each with the place of its first path in `evidence`."""
     evidence: list[Evidence] = field(default_factory=list)
     sources: list[SourceEvidence] = field(default_factory=list)
     last: FlowReport | None = None
     first_named_ns: int | None = None
     situation: tuple[int, frozenset[FabricPath]] | None = None
-    """What the last localisation was made from: how much evidence, which verdicts owed."""
+    """Input of the last localisation: amount of evidence, and verdicts owed."""
     said: tuple[object, ...] | None = None
     namings: dict[str, Naming] = field(default_factory=dict)
     has_named: bool = False
-    """Whether anything was ever named."""
+    """Something was named at some time."""
     concluded: dict[object, PathConclusion | LinkConclusion] = field(default_factory=dict)
-    """The last word on each path and link."""
+    """Latest conclusion on each path and link."""
 
 
 class Monitor:
@@ -87,39 +86,39 @@ class Monitor:
     def __init__(self, asked: Asked | None = None, leaves: Collection[int] = ()) -> None:
         self._asked = asked
         self._leaves = frozenset(leaves)
-        self._known: dict[Matter, _Known] = {}
+        self._known: dict[Scope, _Known] = {}
         self._fresh = list[Conclusions]()
 
     def observe(
-        self, reports: Iterable[FlowReport], pending: Mapping[tuple[Matter, FabricPath], int], now_ns: int
+        self, reports: Iterable[FlowReport], pending: Mapping[tuple[Scope, FabricPath], int], now_ns: int
     ) -> list[Accusation]:
-        """Take new reports in; the accusations that differ from what was said before.
+        """Add new reports; return the accusations that differ from the previous ones.
 
-        `pending` holds how many verdicts are still owed by matter and path.
+        `pending` holds how many verdicts are still owed by scope and path.
         """
-        owed: dict[Matter, Counter[FabricPath]] = defaultdict(Counter)
-        for (matter, path), flows in pending.items():
-            owed[matter][path] = flows
+        owed: dict[Scope, Counter[FabricPath]] = defaultdict(Counter)
+        for (scope, path), flows in pending.items():
+            owed[scope][path] = flows
         for report in reports:
             self._take(report)
-        changes = (self._accuse(matter, known, owed[matter], now_ns) for matter, known in self._known.items())
+        changes = (self._accuse(scope, known, owed[scope], now_ns) for scope, known in self._known.items())
         return [change for change in changes if change is not None]
 
     def conclusions(self) -> list[Conclusions]:
-        """What is concluded of paths and links that was not before the last call.
+        """Return the conclusions on paths and links that are new since the last call.
 
-        What failed, and which paths are healthy, as soon as it is known; all of an epoch when it owes no verdict.
+        Failures and healthy paths come as soon as they are known; all of an epoch when it owes no verdict.
         """
         fresh, self._fresh = self._fresh, []
         return fresh
 
     def _take(self, report: FlowReport) -> None:
-        flow, matter = report.flow, (report.flow.epoch, report.expectation)
-        if matter not in self._known:
-            self._known[matter] = _Known()
+        flow, scope = report.flow, (report.flow.epoch, report.expectation)
+        if scope not in self._known:
+            self._known[scope] = _Known()
             while len(self._known) > _KEPT:
                 del self._known[next(iter(self._known))]
-        known = self._known[matter]
+        known = self._known[scope]
         if report.test is not None or report.sent is not None:
             known.last = report
         known.evidence += [_evidence_of(report, each, self._asked) for each in report.verdicts]
@@ -127,10 +126,10 @@ class Monitor:
             self._add_up(known, report, report.test, self._asked)
         if report.source is not None:
             ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
-            known.sources.append(SourceEvidence(*ends, report.source.verdict, self._entered(report)))
+            known.sources.append(SourceEvidence(*ends, report.source.verdict, self._host_link(report)))
 
     def _add_up(self, known: _Known, report: FlowReport, test: FlowTest, asked: Asked) -> None:
-        """Put a small flow to others of its pair; once they are enough, their paths say what the sum says (S6)."""
+        """Add a small flow to others of its pair; once they suffice, their paths get the verdicts of the sum (S6)."""
         if known.totals is None:
             known.totals = PairTotals(asked)
         pair = report.flow.leaf_pair
@@ -147,78 +146,78 @@ class Monitor:
                     said = replace(alone, verdict=each.verdict, doubt=each.doubt, p_value=each.p_value, miss=miss)
                     known.evidence[start + each.path] = replace(said, span=span, is_sum=True)
 
-    def _entered(self, report: FlowReport) -> Verdict | None:
-        """What the source leaf's count says of the host's link; None without one."""
+    def _host_link(self, report: FlowReport) -> Verdict | None:
+        """Judge the host's link by the source leaf's count; None without one."""
         if report.entered is None or report.sent is None or self._asked is None:
             return None
-        return judge_entered(sum(report.sent), report.entered, self._asked)
+        return judge_host_link(sum(report.sent), report.entered, self._asked)
 
-    def _accuse(self, matter: Matter, known: _Known, owed: Counter[FabricPath], now_ns: int) -> Accusation | None:
+    def _accuse(self, scope: Scope, known: _Known, owed: Counter[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(known.evidence), frozenset(owed)
         if situation == known.situation:
             return None
         known.situation = situation
-        together = self._together(matter, known)
+        summed = self._summed(scope, known)
         stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
-        found = localize(together, owed, known.sources, stray_rate, self._leaves)
+        found = localize(summed, owed, known.sources, stray_rate, self._leaves)
         found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
         if found.links and known.first_named_ns is None:
             known.first_named_ns = now_ns
         known.namings = _namings(known.namings, found, known.evidence, now_ns)
-        self._conclude(matter, known, together, found, owed)
+        self._conclude(scope, known, summed, found, owed)
         saying = found.finding, found.links, found.candidates, found.common, not owed
         silent = found.finding is Finding.NONE and not (found.common.causes or found.common.candidates)
         if saying == known.said or (silent and owed):
             return None
         known.said = saying
         unsure = sum(each.verdict is Verdict.INSUFFICIENT for each in known.evidence)
-        return Accusation(*matter, found, owed.total(), unsure, known.first_named_ns)
+        return Accusation(*scope, found, owed.total(), unsure, known.first_named_ns)
 
-    def _together(self, matter: Matter, known: _Known) -> Sequence[Evidence]:
-        """The evidence, with what flows say together."""
-        if matter[1] is not Expectation.DECLARED or self._asked is None:
+    def _summed(self, scope: Scope, known: _Known) -> Sequence[Evidence]:
+        """Return the evidence with sums over flows."""
+        if scope[1] is not Expectation.DECLARED or self._asked is None:
             return known.evidence
         return with_sums(known.evidence, self._asked)
 
     def _conclude(
         self,
-        matter: Matter,
+        scope: Scope,
         known: _Known,
-        together: Sequence[Evidence],
+        summed: Sequence[Evidence],
         found: Localization,
         owed: Counter[FabricPath],
     ) -> None:
-        """Note what is concluded anew: while verdicts are owed only what is certain, and what changes."""
+        """Keep new conclusions; while verdicts are owed, only certain and changed ones."""
         known.has_named = known.has_named or bool(known.namings)
         # While verdicts are owed, no link is certain but one that is named, and many flows may end one by one.
-        links = self._links(matter, known, together, found, owed) if known.has_named or not owed else []
+        links = self._links(scope, known, summed, found, owed) if known.has_named or not owed else []
         by_link = {each.link: each for each in links if isinstance(each.link, FabricLink)}
-        paths = path_conclusions(known.evidence, together, by_link)
+        paths = path_conclusions(known.evidence, summed, by_link)
         fresh_links = [each for each in links if _is_news(known.concluded, each.link, each, not owed)]
         fresh_paths = [each for each in paths if _is_news(known.concluded, each.path, each, not owed)]
         if fresh_links or fresh_paths:
             known.concluded |= {each.link: each for each in fresh_links} | {each.path: each for each in fresh_paths}
-            self._fresh.append(Conclusions(*matter, tuple(fresh_paths), tuple(fresh_links)))
+            self._fresh.append(Conclusions(*scope, tuple(fresh_paths), tuple(fresh_links)))
 
     def _links(
         self,
-        matter: Matter,
+        scope: Scope,
         known: _Known,
-        together: Sequence[Evidence],
+        summed: Sequence[Evidence],
         found: Localization,
         owed: Counter[FabricPath],
     ) -> list[LinkConclusion]:
-        """What is concluded of all links now."""
+        """Conclude on all links as of now."""
         sums: dict[FabricLink, LinkSum] | None = None
-        if matter[1] is Expectation.DECLARED and self._asked is not None:
+        if scope[1] is Expectation.DECLARED and self._asked is not None:
             accused = {*found.links}.union(*found.candidates)
             causes = {*found.common.causes}.union(*found.common.candidates)
             sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
         waiting = {link for path in owed for link in path.links}
-        return link_conclusions(together, found, sums, waiting, known.namings)
+        return link_conclusions(summed, found, sums, waiting, known.namings)
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
-        """The same with the packets it needs, if it is judged as the flows so far were."""
+        """Return the flow with the packets that it needs, if it is judged as the flows so far were."""
         if self._asked is None or like is None:
             return flow
         asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
@@ -241,7 +240,7 @@ def _is_news(
 def _namings(
     before: Mapping[str, Naming], found: Localization, evidence: Sequence[Evidence], now_ns: int
 ) -> dict[str, Naming]:
-    """Of all that is named now: since when, as before if it was named then."""
+    """Return everything named now and since when; a name that stays keeps its time."""
     grounds = {
         **{str(link): [each for each in found.evidence if _accuses(each, link)] for link in found.links},
         **{str(cause): [each for each in evidence if cause in each.causes] for cause in found.common.causes},
@@ -261,7 +260,7 @@ def _accuses(each: Evidence, link: FabricLink) -> bool:
 
 
 def _says_too_little(report: FlowReport) -> bool:
-    """Whether more packets are all it takes: shared as expected, over all paths, and too small to be sure."""
+    """Report whether only packets are missing: the flow was shared as expected, over all paths, and is too small."""
     weakness = None if report.test is None or report.test.shape.vacant else report.test.weakness
     return weakness is not None and any(each.doubt == weakness for each in report.verdicts)
 
@@ -289,7 +288,7 @@ def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) 
 
 
 def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:
-    """Packets a path from which on a flow judged like this one tells the asked rate; None if that is not known."""
+    """Return the packets per path from which on a flow judged like this one shows the asked rate; None if not known."""
     if report.sent is not None:
         return declared_packets_needed(paths, asked)
     if report.test is None:
@@ -299,9 +298,9 @@ def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:
 
 
 def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:
-    """Exact if declared; within the end effect, to the path's favour, under rotation; else unknown.
+    """Return packets sent and lost: exact if declared; within the end effect, to the path's favour, under rotation.
 
-    Unknown, too, where more arrived than was declared: what came twice hides what was lost.
+    (0, 0) if not known, also where more arrived than was declared: duplicates hide losses.
     """
     if report.sent is not None:
         sent = report.sent[verdict.path]

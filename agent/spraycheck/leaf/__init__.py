@@ -1,1 +1,1 @@
-"""One leaf: its counters, what is remembered of each flow, its verdicts."""
+"""One leaf's part of the detector: its counters, the state of each flow, its reports, and its process."""

@@ -1,6 +1,6 @@
-"""A leaf's counters as the kernel holds them: eBPF maps opened by id, read in batches, old entries erased.
+"""Counters of a leaf in the kernel: eBPF maps, opened by id and read in batches, whose old entries are erased.
 
-Reads, erases and writes thresholds; programs and maps are made and attached by who builds the fabric. Judges nothing.
+Reads, erases and writes thresholds; the fabric's builder makes and attaches programs and maps. Judges nothing.
 Source: libbpf's bpf.h.
 """
 
@@ -24,26 +24,26 @@ _DQPN = np.dtype("u4")
 
 
 class LeafCounters(Protocol):
-    """What a leaf's detector needs of its data plane."""
+    """Interface that a leaf's detector needs of its data plane."""
 
     def flows(self) -> NDArray[np.void]:
-        """Every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
+        """Return every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
         ...
 
     def marks(self) -> tuple[NDArray[np.uint32], NDArray[np.void]]:
-        """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
+        """Return QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
         ...
 
     def refusals(self) -> NDArray[np.void]:
-        """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
+        """Return flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
         ...
 
     def take_elsewhere(self) -> NDArray[np.void]:
-        """What senders declared of their flows in other planes since the last call (Counting.elsewhere), `(n,)`."""
+        """Take declarations of flows in other planes that came since the last call (Counting.elsewhere), `(n,)`."""
         ...
 
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
-        """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
+        """Make the data plane flag counts below `threshold` when that flow's last PSN comes (D2)."""
         ...
 
     def erase(self, dqpn: int, epoch: int) -> None:
@@ -56,7 +56,7 @@ class LeafCounters(Protocol):
 
 
 class KernelCounters:
-    """The maps of one leaf, open from its making until `close` or the end of a `with`."""
+    """Maps of one leaf, open inside a `with`, or until `close`."""
 
     def __init__(
         self,
@@ -100,32 +100,32 @@ class KernelCounters:
         self.close()
 
     def close(self) -> None:
-        """Give up every descriptor. Twice is safe."""
+        """Close every descriptor. Twice is safe."""
         for each in self._maps:
             each.close()
 
     def flows(self) -> NDArray[np.void]:
-        """Every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
+        """Return every flow record (Counting.flow) now held, ended ones too, `(n,)`; any order."""
         return np.concatenate((self._flows.read()[1], self._superseded.read()[1]))
 
     def marks(self) -> tuple[NDArray[np.uint32], NDArray[np.void]]:
-        """QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
+        """Return QPs whose packets this leaf marks as their source, and their MARKs, `(n,)` each."""
         return self._measured.read()
 
     def refusals(self) -> NDArray[np.void]:
-        """Flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
+        """Return flows for which this leaf had no room (REFUSAL), `(n,)`; any order."""
         return self._refused.read()[1]
 
     def take_elsewhere(self) -> NDArray[np.void]:
-        """What senders declared of their flows in other planes since the last call (Counting.elsewhere), `(n,)`."""
-        keys, told = self._elsewhere.read()
-        whole = told["seen_ns"] > 0
+        """Take declarations of flows in other planes that came since the last call (Counting.elsewhere), `(n,)`."""
+        keys, records = self._elsewhere.read()
+        whole = records["seen_ns"] > 0
         for key in keys[whole]:
             self._elsewhere.delete(key.tobytes())
-        return told[whole]
+        return records[whole]
 
     def set_test(self, dqpn: int, epoch: int, last_psn: int, threshold: int) -> None:
-        """Have counts below `threshold` flagged when that flow's last PSN comes (D2)."""
+        """Make the data plane flag counts below `threshold` when that flow's last PSN comes (D2)."""
         self._tests.update(np.array(dqpn, _DQPN).tobytes(), np.array((threshold, last_psn, epoch), TEST).tobytes())
 
     def erase(self, dqpn: int, epoch: int) -> None:
@@ -153,7 +153,7 @@ class HashMap:
         self._fd: int | None = None
 
     def open(self) -> None:
-        """Take a descriptor. Raises CountersError if there is no such map or its sizes are not those of the layouts."""
+        """Open a descriptor. Raises CountersError if there is no such map or its sizes are not those of the layouts."""
         fd = _library().bpf_map_get_fd_by_id(self._id)
         if fd < 0:
             raise self._refused("open")
@@ -168,13 +168,13 @@ class HashMap:
             )
 
     def close(self) -> None:
-        """Give the descriptor up. Twice is safe."""
+        """Close the descriptor. Twice is safe."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def read(self) -> tuple[NDArray[Any], NDArray[Any]]:
-        """All keys and values, `(n,)` each, in the map's own order. Raises CountersError."""
+        """Return all keys and values, `(n,)` each, in the map's own order. Raises CountersError."""
         keys, values = [np.empty(0, self._key)], [np.empty(0, self._value)]
         cursor = ctypes.create_string_buffer(4)
         start, room, reason = None, _BATCH, 0
@@ -202,7 +202,7 @@ class HashMap:
         return keys[: count.value], values[: count.value], reason
 
     def lookup(self, key: bytes) -> NDArray[Any] | None:
-        """The value of one key, shape (), or None. Raises CountersError."""
+        """Return the value of one key, shape (), or None. Raises CountersError."""
         value = np.empty((), self._value)
         if _library().bpf_map_lookup_elem(self._fd, key, value.ctypes.data) >= 0:
             return value

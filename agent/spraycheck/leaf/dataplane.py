@@ -1,6 +1,6 @@
-"""What the leaf's eBPF programs and the control plane share: names, and the layout of their records, stated once.
+"""Interface of a leaf's eBPF programs and the control plane: names of programs and maps, and layouts of their records.
 
-The C side includes headers generated from this. Loads and attaches nothing: who builds the fabric does that.
+The C side includes headers generated from this. Loads and attaches nothing: the fabric's builder does that.
 """
 
 from dataclasses import dataclass
@@ -29,15 +29,15 @@ SUPERSEDED = "superseded"
 TESTS = "tests"
 """Map, destination leaf: destination QP (u4) to the TEST that the control plane wrote back (D2)."""
 ELSEWHERE = "elsewhere"
-"""Map, destination leaf: ELSEWHERE_KEY to what a sender declares of its flow in another plane (Counting.elsewhere)."""
+"""Map, destination leaf: ELSEWHERE_KEY to the declaration of a flow in another plane (Counting.elsewhere)."""
 REFUSED = "refused"
 """Map, either leaf: destination QP (u4) to the REFUSAL of a flow for which another map had no room. The oldest go."""
 
 MAX_SPINES = 256
-"""As many as the address plan's 8-bit index tells apart; leaves, too."""
+"""Most spines, and most leaves: as many as the 8-bit index of the address plan distinguishes."""
 
 NARROW_MOST = 0xFFFF
-"""A 16-bit counter stays at this. Our choice: if it wrapped, a path that lost 65536 packets would pass for whole."""
+"""Value at which a 16-bit counter stays. Our choice: if it wrapped, a loss of 65536 packets would not show."""
 
 _WORD_BITS = 64
 
@@ -83,16 +83,16 @@ ELSEWHERE_KEY = np.dtype([("dqpn", "u4"), ("epoch", "u2"), ("plane", "u2")])
 
 
 class Place(IntEnum):
-    """Where there was no room for a flow."""
+    """Table in which there was no room for a flow."""
 
     UNKNOWN = 0
-    """Among flows, for a packet that came before any announcement: the rest of the REFUSAL is not known."""
+    """FLOWS, for a packet that came before any announcement: the rest of the REFUSAL is not known."""
     MEASURED = 1
     FLOWS = 2
     SUPERSEDED = 3
-    """For the flow of the same queue pair before it, which therefore goes on being counted."""
+    """The previous flow of the queue pair has no room here, and therefore goes on being counted."""
     UNANNOUNCED = 4
-    """None was asked for: the source leaf heard of the flow when it closed, and has marked nothing of it."""
+    """No table: the source leaf heard of the flow only when it closed, and has marked nothing of it."""
 
 
 REFUSAL = np.dtype(
@@ -111,19 +111,19 @@ REFUSAL = np.dtype(
     ],
     align=True,
 )
-"""A flow that this leaf does not measure: it has no room, or was told too late. Without padding, for the verifier."""
+"""A flow that this leaf does not measure: no room, or announced too late. Without padding, for the verifier."""
 
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """How many flows a leaf has room for. Our choice: more than the runs of some minutes bring."""
+    """Sizes of a leaf's tables, in flows. Our choice: more than the runs of some minutes bring."""
 
     measured: int = 16384
-    """As their source."""
+    """Flows that it measures as their source."""
     flows: int = 4096
-    """As their destination; as many again that newer flows of their queue pairs have ended."""
+    """Flows that it counts as their destination; as many again that newer flows of their queue pairs have ended."""
     refused: int = 1024
-    """Of which it remembers that it had no room for them."""
+    """Flows remembered as having had no room."""
 
 
 _HEADER = [
@@ -135,7 +135,7 @@ _HEADER = [
     ("last_psn", "u4"),  # in this plane
     ("end_psn", "u4"),  # in any plane
     ("packets", "u4"),
-    ("first_psn", "u4"),  # of the packet that came before the announcement, to tell its flow from an older one
+    ("first_psn", "u4"),  # of the packet that came before the announcement, to distinguish its flow from an older one
     ("epoch", "u2"),
     ("spines", "u2"),
     ("src_leaf", "u2"),
@@ -165,24 +165,24 @@ _ELSEWHERE = [
 
 @dataclass(frozen=True, slots=True)
 class Counting:
-    """How a leaf counts: for how many spines, and with counters of 32 bits or as the paper's of 16."""
+    """Format of a leaf's counters: number of spines, and 32 bits, or 16 as in the paper."""
 
     spines: int = MAX_SPINES
     narrow: bool = False
 
     @property
     def places(self) -> int:
-        """Counters of an array: a power of two, so that a masked index is always inside."""
+        """Number of counters in an array: a power of two, so that a masked index is always inside."""
         return 1 << (self.spines - 1).bit_length()
 
     @property
     def counter_bytes(self) -> int:
-        """Of one flow's counts of arrivals."""
+        """Size of one flow's counts of arrivals."""
         return self.places * (2 if self.narrow else 4)
 
     @property
     def flow(self) -> np.dtype[np.void]:
-        """The record of one flow. With 16-bit counters it has no place for what the paper does not count."""
+        """Layout of one flow's record. With 16-bit counters it has no place for what the paper does not count."""
         places, words = self.places, -(-self.places // _WORD_BITS)
         flagged = [("flagged", "u8", words)]  # bit = spine whose count was below the threshold when the last PSN came
         if self.narrow:
@@ -204,7 +204,7 @@ class Counting:
 
     @property
     def elsewhere(self) -> np.dtype[np.void]:
-        """What is declared of a flow in another plane."""
+        """Layout of the declaration of a flow in another plane."""
         return np.dtype([*_ELSEWHERE, ("sent", ">u4", self.places)], align=True)
 
 
@@ -212,7 +212,7 @@ FLOW = Counting().flow
 
 
 def headers(first_spine_ifindex: int, counting: Counting | None = None, room: Room | None = None) -> dict[str, str]:
-    """The C headers that SOURCE includes, by file name.
+    """Generate the C headers that SOURCE includes, by file name.
 
     `first_spine_ifindex` is the interface index of the port to spine 0 on every leaf; those of the others follow it.
     """

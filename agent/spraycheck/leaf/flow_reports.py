@@ -20,7 +20,7 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class MeasuredFlow:
-    """Which flow a report is about."""
+    """Identity of the flow that a report is about."""
 
     plane: int
     src_leaf: int
@@ -34,17 +34,17 @@ class MeasuredFlow:
 
     @property
     def leaf_pair(self) -> LeafPair:
-        """The leaves that it connects."""
+        """The pair of leaves that it connects."""
         return LeafPair(self.plane, self.src_leaf, self.dst_leaf)
 
     def path(self, spine: int) -> FabricPath:
-        """The flow's path over one spine."""
+        """Return the flow's path over one spine."""
         return FabricPath(self.plane, self.src_leaf, spine, self.dst_leaf)
 
 
 @dataclass(frozen=True, slots=True)
 class LeafRules:
-    """What one leaf's detector goes by."""
+    """Rules of one leaf's detector."""
 
     plane: int
     leaf: int
@@ -52,13 +52,13 @@ class LeafRules:
     """Usable spines, in the order of a flow's paths."""
     asked: Asked
     copies: int
-    """EVs a path has."""
+    """EVs per path."""
     settle_ns: int
-    """How long nothing must come after the last PSN, or the closing announcements, until a flow is judged."""
+    """Time without packets, after the last PSN or the closing announcements, after which a flow is judged."""
     quiet_ns: int
-    """How long a path that lost its closing announcement must bring nothing until no more is expected of it."""
+    """Time without packets after which a path that lost its closing announcement is given up."""
     erase_after_ns: int
-    """When a flow's state is erased, judged or not (D4)."""
+    """Age at which a flow's state is erased, judged or not (D4)."""
     narrow: bool = False
     """The counters have 16 bits; nothing is declared then."""
     one: bool = False
@@ -66,13 +66,13 @@ class LeafRules:
 
     @property
     def expectations(self) -> tuple[Expectation, ...]:
-        """What every flow is judged by."""
+        """Expectations by which every flow is judged."""
         return (Expectation.UNIFORM,) if self.narrow else (Expectation.UNIFORM, Expectation.DECLARED)
 
 
 @dataclass(frozen=True, slots=True)
-class ToldFlow:
-    """What a sender declares of its flow in another plane than the one in which it says so."""
+class Declaration:
+    """A sender's declaration, received in one plane, of what it sent of a flow in another plane."""
 
     flow: MeasuredFlow
     sent: tuple[int, ...]
@@ -81,18 +81,18 @@ class ToldFlow:
 
 @dataclass(frozen=True, slots=True)
 class PathCounts:
-    """What a leaf counted of one flow, by path, `(k,)` each."""
+    """Counts of a leaf for one flow, by path, `(k,)` each."""
 
     arrived: NDArray[np.int64]
-    """First transmissions, those that came late or trimmed included."""
+    """First transmissions, including those that came late or trimmed."""
     late: NDArray[np.int64]
-    """Of those, after the last PSN."""
+    """First transmissions that came after the last PSN."""
     trimmed: NDArray[np.int64]
-    """Of those, without their payload."""
+    """First transmissions that came without their payload."""
     again: NDArray[np.int64]
     """Retransmissions."""
     flagged: NDArray[np.bool_] | None
-    """Below the threshold when the last PSN came, as the data plane found; None if the threshold was not there yet."""
+    """Count below the threshold when the last PSN came, by the data plane; None if the threshold was not there yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class RefusedFlow:
 
     plane: int
     leaf: int
-    """Which has no room."""
+    """Leaf that has no room."""
     src_leaf: int
     dst_leaf: int
     src_host: int
@@ -124,7 +124,7 @@ class RefusedFlow:
 
 @dataclass(frozen=True, slots=True)
 class FlowReport:
-    """The verdicts of one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
+    """Verdicts on one flow by one expectation; entry i of each tuple is about spine `spines[i]`."""
 
     flow: MeasuredFlow
     expectation: Expectation
@@ -138,17 +138,17 @@ class FlowReport:
     sent: tuple[int, ...] | None = None
     """First transmissions that the sender declared for each path, if it did."""
     source: SourceVerdict | None = None
-    """What the flow says of its paths together, if the sender declared."""
+    """Verdict on all paths of the flow together, if the sender declared."""
     entered: int | None = None
     """First transmissions that had come to the source leaf in this plane, if that is known."""
     span: Span | None = None
-    """When the flow was under way, as this leaf saw it; None if it heard nothing."""
+    """Time in which this leaf saw the flow under way; None if it heard nothing."""
     lossy: LossTime | None = None
-    """When it lost packets, by its retransmissions; None if none came."""
+    """Time in which the flow lost packets, by its retransmissions; None if none came."""
 
 
 def uniform_report(flow: MeasuredFlow, shape: FlowShape, arrived: Counts, asked: Asked) -> FlowReport:
-    """By equal shares: of `(k,)` counts. Raises ValueError for a shape that cannot be tested."""
+    """Make the report by equal shares of `(k,)` counts. Raises ValueError for a shape that cannot be tested."""
     test, spines = plan_test(shape, asked), tuple(range(len(arrived)))
     expected, verdicts = (test.shape.expected,) * len(arrived), judge(test, arrived)
     return FlowReport(flow, Expectation.UNIFORM, spines, expected, test, verdicts, in_order(arrived))
@@ -157,7 +157,7 @@ def uniform_report(flow: MeasuredFlow, shape: FlowShape, arrived: Counts, asked:
 def declared_report(
     flow: MeasuredFlow, sent: Counts, arrived: Counts, asked: Asked, entered: int | None = None
 ) -> FlowReport:
-    """By what was sent on each of `(k,)` paths; `entered` is how much of it came to the source leaf."""
+    """Make the report by the packets sent on each of `(k,)` paths; `entered` of all came to the source leaf."""
     return FlowReport(
         flow,
         Expectation.DECLARED,
@@ -173,6 +173,6 @@ def declared_report(
 
 
 def in_order(arrived: Counts) -> PathCounts:
-    """Counts of which nothing came late, trimmed or twice."""
+    """Make counts of which nothing came late, trimmed or twice."""
     nothing = np.zeros_like(arrived)
     return PathCounts(arrived, nothing, nothing, nothing, None)

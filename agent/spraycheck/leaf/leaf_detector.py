@@ -1,4 +1,4 @@
-"""The detector of one leaf: flow records of its data plane to verdicts, once a flow and expectation; old state erased.
+"""Detector of one leaf: judges each flow record of its data plane once per expectation, and erases old state.
 
 Sees only its own leaf's counters; its clock is an argument. SprayCheck D2 to D5.
 """
@@ -16,13 +16,13 @@ from agent.spraycheck.leaf.counters import LeafCounters
 from agent.spraycheck.leaf.dataplane import NARROW_MOST, Place
 from agent.spraycheck.leaf.flow_reports import (
     ChosenFlow,
+    Declaration,
     FlowReport,
     Key,
     LeafRules,
     MeasuredFlow,
     PathCounts,
     RefusedFlow,
-    ToldFlow,
 )
 from agent.spraycheck.leaf.flow_state import FlowState
 from agent.spraycheck.paths import FabricPath
@@ -42,7 +42,7 @@ NO_ROOM = {
     Place.UNANNOUNCED: "this leaf heard of the flow only when it ended: its announcements were lost on the host's link",
     Place.SUPERSEDED: "this leaf keeps as many ended flows as it has room for, and has one of the same queue pair",
 }
-"""Why a flow is not measured."""
+"""Reason for which a flow is not measured, by table."""
 
 
 class LeafDetector:
@@ -52,21 +52,21 @@ class LeafDetector:
         self.rules = rules
         self._counters = counters
         self._flows: dict[Key, FlowState] = {}
-        """Until they are erased."""
+        """States of flows that are not yet erased."""
         self._pending: list[tuple[MeasuredFlow, FlowState]] = []
         self._chosen: set[Key] = set()
         self._refused: set[Key] = set()
         self._polled_ns: int | None = None
         self._records: NDArray[np.void] | None = None
-        """As they were at the last poll."""
+        """Flow records at the last poll."""
 
     @property
     def pending(self) -> tuple[tuple[MeasuredFlow, Expectation], ...]:
-        """Flows announced to this leaf that had no verdict at the last poll, and by what they will be judged."""
+        """Flows announced to this leaf that had no verdict at the last poll, each with the expectation that is due."""
         return tuple((flow, each) for flow, state in self._pending for each in state.owed or ())
 
     def chosen(self) -> list[ChosenFlow]:
-        """Flows that this leaf, as their source, has begun to measure since last asked; none where it measures all.
+        """Return flows that this leaf, as their source, began to measure since the last call; none if it measures all.
 
         Raises CountersError.
         """
@@ -79,7 +79,7 @@ class LeafDetector:
         return [ChosenFlow(self.rules.plane, self.rules.leaf, now[key], *key) for key in fresh]
 
     def refused(self) -> list[RefusedFlow]:
-        """Flows for which this leaf had no room since last asked. Raises CountersError."""
+        """Return flows for which this leaf had no room since the last call. Raises CountersError."""
         found = self._counters.refusals()
         found = found[found["place"] != Place.UNKNOWN]
         before, self._refused = self._refused, {(int(each["dqpn"]), int(each["epoch"])) for each in found}
@@ -87,22 +87,22 @@ class LeafDetector:
         return [_refused_flow(self.rules, each) for each in fresh]
 
     def entered(self) -> dict[Key, int]:
-        """First transmissions that have come from the hosts, of each flow that this leaf measures as its source.
+        """Count first transmissions that have come from the hosts, for each flow that this leaf measures as its source.
 
         Raises CountersError.
         """
         qpns, marks = self._counters.marks()
         return {(int(qpn), int(mark["epoch"])): int(mark["entered"]) for qpn, mark in zip(qpns, marks, strict=True)}
 
-    def told_elsewhere(self) -> list[ToldFlow]:
-        """What senders have declared here of their flows in other planes since last asked. Raises CountersError."""
+    def declarations(self) -> list[Declaration]:
+        """Return senders' declarations of flows in other planes since the last call. Raises CountersError."""
         return [
-            ToldFlow(_flow_of(each), tuple(each["sent"][: int(each["spines"])].tolist()))
+            Declaration(_flow_of(each), tuple(each["sent"][: int(each["spines"])].tolist()))
             for each in self._counters.take_elsewhere()
         ]
 
     def has_heard_of(self, key: Key) -> bool:
-        """Whether an announcement of the flow had come by the last poll."""
+        """Report whether an announcement of the flow had come by the last poll."""
         found = self._records
         if found is None:
             return False
@@ -110,11 +110,11 @@ class LeafDetector:
         return bool(same.any())
 
     def has_refused(self, key: Key) -> bool:
-        """Whether this leaf has said, when last asked, that it does not measure the flow."""
+        """Report whether the last call of `refused` listed the flow."""
         return key in self._refused
 
     def poll(self, now_ns: int) -> list[FlowReport]:
-        """Read the counters; the reports of flows that ended since. Raises CountersError."""
+        """Read the counters; return the reports of flows that ended since the last poll. Raises CountersError."""
         reports = list[FlowReport]()
         records = self._records = self._counters.flows()
         keys = list(zip(records["dqpn"].tolist(), records["epoch"].tolist(), strict=True))
@@ -137,7 +137,7 @@ class LeafDetector:
         return reports
 
     def _note_again(self, records: NDArray[np.void], states: Sequence[FlowState], now_ns: int) -> None:
-        """Note of which flows retransmissions have come since the last poll."""
+        """Note the flows of which retransmissions have come since the last poll."""
         since_ns, self._polled_ns = now_ns if self._polled_ns is None else self._polled_ns, now_ns
         if self.rules.narrow or not len(records):
             return
@@ -147,15 +147,15 @@ class LeafDetector:
                 states[place].note_again(int(counts[place]), since_ns, now_ns)
 
     def _have_ended(self, records: NDArray[np.void], old: NDArray[np.bool_]) -> list[bool]:
-        """Which records have ended in some way, so that there may be something to judge or to erase."""
+        """Report which records have ended in some way, so that there may be something to judge or to erase."""
         ended = (records["stopped_ns"] > 0) | old
         if not self.rules.narrow:
             ended |= records["closed_ns"] > 0
-        told: list[bool] = ended.tolist()
-        return told
+        listed: list[bool] = ended.tolist()
+        return listed
 
     def _judge(self, state: FlowState, record: np.void, now_ns: int) -> Iterator[FlowReport]:
-        """What is due of an announced flow."""
+        """Make the reports that are due of an announced flow."""
         if state.flow is None:
             state.flow, state.owed = _flow_of(record), self.rules.expectations
             self._write_test(record)
@@ -167,14 +167,14 @@ class LeafDetector:
                 yield report
 
     def _has_stopped(self, state: FlowState, record: np.void, now_ns: int) -> bool:
-        """Whether the last PSN has come and nothing that it overtook is to come."""
+        """Report whether the last PSN has come and nothing that it overtook is to come."""
         if not record["stopped_ns"]:
             return False
         still_ns = state.still_since_last_psn(self._counts(record).late, int(record["stopped_ns"]), now_ns)
         return still_ns >= self.rules.settle_ns
 
     def _has_closed(self, state: FlowState, record: np.void, now_ns: int) -> bool:
-        """Whether the sender has declared the flow and nothing more of it is to come."""
+        """Report whether the sender has closed the flow and nothing more of it is to come."""
         if self.rules.narrow or not record["closed_ns"]:
             return False
         barriers = record["barrier"][list(self.rules.spines)] > 0
@@ -182,7 +182,7 @@ class LeafDetector:
         return still_ns >= (self.rules.settle_ns if barriers.all() else self.rules.quiet_ns)
 
     def _uniform(self, state: FlowState, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
-        """The report by equal shares once the flow has ended or is given up, None while it runs."""
+        """Make the report by equal shares once the flow has ended or is given up; None while it runs."""
         if (closed or self._has_stopped(state, record, now_ns)) and (
             used := self._used(record, closed, now_ns)
         ) is not None:
@@ -199,10 +199,10 @@ class LeafDetector:
         return None
 
     def _used(self, record: np.void, closed: bool, now_ns: int) -> NDArray[np.bool_] | None:
-        """On which paths the sender put anything (L4), `(k,)`; None while that is not known.
+        """Find the paths on which the sender put anything (L4), `(k,)`; None while that is not known.
 
-        Where something arrived it did. A path that brought nothing is out of use or loses all: the declaration tells,
-        and if none comes for as long as the state is kept, or none can, the path counts as used.
+        Where something arrived it did. A path that brought nothing is out of use or loses all: the declaration shows
+        which. If none comes while the state is kept, or none can, the path counts as used.
         """
         used: NDArray[np.bool_] = self._counts(record).arrived > 0
         if used.all() or self.rules.narrow or record["spines"] != len(self.rules.spines):
@@ -213,7 +213,7 @@ class LeafDetector:
         return np.ones_like(used) if self._expired(record, now_ns) else None
 
     def _declared(self, state: FlowState, record: np.void, closed: bool, now_ns: int) -> FlowReport | None:
-        """The report by what the sender declared, None while that or the last packets are to come."""
+        """Make the report by the sender's declaration; None while that or the last packets are to come."""
         known = len(self.rules.spines)
         if record["spines"] != known:
             return self._insufficient(state, record, Expectation.DECLARED, self._other_spines(record))
@@ -229,14 +229,14 @@ class LeafDetector:
         return None
 
     def _write_test(self, record: np.void) -> None:
-        """Tell the data plane what counts to flag (D2), if that can be said."""
+        """Write the threshold below which the data plane flags counts (D2), if there is a test."""
         test = self._test_of(record)
         if isinstance(test, FlowTest) and test.threshold > 0:
             key = int(record["dqpn"]), int(record["epoch"]), int(record["last_psn"])
             self._counters.set_test(*key, ceil(test.threshold))
 
     def _test_of(self, record: np.void, vacant: int = 0) -> FlowTest | str:
-        """The test for a flow of which some paths are out of use, or why there can be none."""
+        """Return the test for a flow of which some paths are out of use, or the reason why there is none."""
         known = len(self.rules.spines)
         if record["spines"] != known:
             return self._other_spines(record)
@@ -303,7 +303,7 @@ _REPORTS = {Expectation.UNIFORM: LeafDetector._uniform, Expectation.DECLARED: Le
 
 
 def _over_used(test: FlowTest, arrived: NDArray[np.int64], used: NDArray[np.bool_]) -> tuple[PathVerdict, ...]:
-    """Verdicts on all paths, `(k,)` counts, by a test of those that were used."""
+    """Judge all paths, `(k,)` counts, by a test of those that were used."""
     places = np.flatnonzero(used).tolist()
     judged = {place: replace(each, path=place) for place, each in zip(places, judge(test, arrived[used]), strict=True)}
     idle = (PathVerdict(path, 0, Verdict.INSUFFICIENT, NOTHING_SENT) for path in range(len(used)))
@@ -311,7 +311,7 @@ def _over_used(test: FlowTest, arrived: NDArray[np.int64], used: NDArray[np.bool
 
 
 def pending_paths(detector: LeafDetector) -> Counter[tuple[tuple[int, Expectation], FabricPath]]:
-    """How many verdicts this leaf still owes on a path, by epoch and expectation."""
+    """Count the verdicts that this leaf still owes on a path, by epoch and expectation."""
     sources = Counter((flow.epoch, expectation, flow.src_leaf) for flow, expectation in detector.pending)
     rules, owed = detector.rules, Counter[tuple[tuple[int, Expectation], FabricPath]]()
     for (epoch, expectation, src_leaf), flows in sources.items():
@@ -321,7 +321,7 @@ def pending_paths(detector: LeafDetector) -> Counter[tuple[tuple[int, Expectatio
 
 
 def _span_of(record: np.void) -> Span:
-    """From the first that was heard of a flow to its last packet, or else to what closed it."""
+    """Return the time from the first sign of a flow to its last packet, or else to its closing announcement."""
     names = ("stopped_ns", "closed_ns") if "closed_ns" in (record.dtype.names or ()) else ("stopped_ns",)
     ends = [at_ns for name in names if (at_ns := int(record[name]))]
     began_ns = int(record["seen_ns"])

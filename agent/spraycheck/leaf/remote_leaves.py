@@ -23,46 +23,46 @@ from agent.io.service import Ending, listen_at
 from agent.spraycheck.errors import LeafProcessError, SprayCheckError
 from agent.spraycheck.leaf.flow_reports import Key, LeafRules
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
-from agent.spraycheck.leaf.leaves import Known, Place, Turn, known_of, turn_of
-from agent.spraycheck.paths import leaf_name
+from agent.spraycheck.leaf.leaves import FlowKnowledge, LeafRound, knowledge_of, round_of
+from agent.spraycheck.paths import LeafId, leaf_name
 
 _LENGTH = struct.Struct("!I")
 
 
-class TakeTurn(msgspec.Struct, frozen=True, tag="turn"):
-    """Do one round: `Turn`."""
+class RoundRequest(msgspec.Struct, frozen=True, tag="turn"):
+    """Request to do one round."""
 
     now_ns: int
 
 
-class TellKnown(msgspec.Struct, frozen=True, tag="known"):
-    """What the leaf knows of these flows: a `Known` each, in their order."""
+class FlowsRequest(msgspec.Struct, frozen=True, tag="known"):
+    """Request for a `FlowKnowledge` of each of these flows, in their order."""
 
     keys: tuple[Key, ...]
 
 
-Question = TakeTurn | TellKnown
+Request = RoundRequest | FlowsRequest
 
 
-class Failed(msgspec.Struct, frozen=True, tag="failed"):
-    """Why the leaf cannot answer; its process ends."""
+class Failure(msgspec.Struct, frozen=True, tag="failed"):
+    """Reply that the leaf cannot serve a request and why; its process ends."""
 
     why: str
 
 
-class Turned(msgspec.Struct, frozen=True, tag="turned"):
-    """The answer to `TakeTurn`."""
+class RoundReply(msgspec.Struct, frozen=True, tag="turned"):
+    """Reply to `RoundRequest`."""
 
-    turn: Turn
-
-
-class Told(msgspec.Struct, frozen=True, tag="told"):
-    """The answer to `TellKnown`."""
-
-    known: tuple[Known, ...]
+    turn: LeafRound
 
 
-Answer = Turned | Told | Failed
+class FlowsReply(msgspec.Struct, frozen=True, tag="flows"):
+    """Reply to `FlowsRequest`."""
+
+    known: tuple[FlowKnowledge, ...]
+
+
+Reply = RoundReply | FlowsReply | Failure
 
 
 def _write(line: socket.socket, message: msgspec.Struct) -> None:
@@ -71,14 +71,14 @@ def _write(line: socket.socket, message: msgspec.Struct) -> None:
     line.sendall(_LENGTH.pack(len(body)) + body)
 
 
-def read_question(line: socket.socket) -> Question | None:
-    """The next question; None when the other side has closed. Raises OSError."""
+def _read_request(line: socket.socket) -> Request | None:
+    """Read the next request; None when the other side has closed. Raises OSError."""
     body = _read(line)
     return None if body is None else _questions.decode(body)
 
 
-def read_answer(line: socket.socket) -> Answer | None:
-    """The next answer; None when the other side has closed. Raises OSError."""
+def _read_reply(line: socket.socket) -> Reply | None:
+    """Read the next reply; None when the other side has closed. Raises OSError."""
     body = _read(line)
     return None if body is None else _answers.decode(body)
 
@@ -112,19 +112,20 @@ def _to_numpy(_: type, value: Any) -> Any:
 
 
 _encoder = msgspec.msgpack.Encoder(enc_hook=_from_numpy)
-_questions = msgspec.msgpack.Decoder(Question)
-_answers = msgspec.msgpack.Decoder(Answer, dec_hook=_to_numpy)
+_questions = msgspec.msgpack.Decoder(Request)
+_answers = msgspec.msgpack.Decoder(Reply, dec_hook=_to_numpy)
 
 
 ANSWER_WITHIN_S = 60.0
-"""A round takes milliseconds. As long as the owner gives a process to start; it sees earlier who is stopped."""
+"""Timeout of a reply. A round takes milliseconds; our choice, as long as the owner gives a process to start. The owner
+finds a stopped process earlier."""
 
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: pid, uid, gid
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The connection to one leaf's process."""
+    """Connection to one leaf's process."""
 
     leaf: str
     socket: socket.socket
@@ -132,27 +133,27 @@ class _Line:
     @property
     def who(self) -> str:
         """Name and number of the process."""
-        told = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
-        return f"SprayCheck on {self.leaf} (process {_CREDENTIALS.unpack(told)[0]})"
+        credentials = self.socket.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size)
+        return f"SprayCheck on {self.leaf} (process {_CREDENTIALS.unpack(credentials)[0]})"
 
-    def ask(self, question: Question) -> None:
-        """Send a question."""
+    def ask(self, question: Request) -> None:
+        """Send a request."""
         try:
             _write(self.socket, question)
         except OSError as error:
             raise LeafProcessError(f"{self.who} has gone: {error.strerror}") from error
 
-    def answer(self) -> Turned | Told:
-        """Wait for the answer to the oldest question that has none."""
+    def answer(self) -> RoundReply | FlowsReply:
+        """Wait for the reply to the oldest request that has none."""
         try:
-            answer = read_answer(self.socket)
+            answer = _read_reply(self.socket)
         except TimeoutError as error:
             raise LeafProcessError(f"{self.who} has not answered for {ANSWER_WITHIN_S:.0f} s") from error
         except OSError as error:
             raise LeafProcessError(f"{self.who} has gone: {error.strerror}") from error
         if answer is None:
             raise LeafProcessError(f"{self.who} has gone")
-        if isinstance(answer, Failed):
+        if isinstance(answer, Failure):
             raise LeafProcessError(f"{self.who} has ended: {answer.why}")
         return answer
 
@@ -161,9 +162,9 @@ class RemoteLeaves:
     """Leaves by their rules, each with the path of the socket at which its process answers. Use in a `with`."""
 
     def __init__(self, leaves: Sequence[tuple[LeafRules, str]]) -> None:
-        self.rules: Mapping[Place, LeafRules] = {(rules.plane, rules.leaf): rules for rules, _ in leaves}
+        self.rules: Mapping[LeafId, LeafRules] = {(rules.plane, rules.leaf): rules for rules, _ in leaves}
         self._paths = {(rules.plane, rules.leaf): path for rules, path in leaves}
-        self._lines: dict[Place, _Line] = {}
+        self._lines: dict[LeafId, _Line] = {}
         self._undo = ExitStack()
 
     def __enter__(self) -> Self:
@@ -184,29 +185,29 @@ class RemoteLeaves:
         """Disconnect."""
         self._undo.close()
 
-    def turns(self, now_ns: int) -> list[Turn]:
-        """One round of every leaf, all at the same time. Raises LeafProcessError."""
+    def rounds(self, now_ns: int) -> list[LeafRound]:
+        """Do one round of every leaf, all at the same time. Raises LeafProcessError."""
         for line in self._lines.values():
-            line.ask(TakeTurn(now_ns))
+            line.ask(RoundRequest(now_ns))
         answers = [line.answer() for line in self._lines.values()]
-        return [answer.turn for answer in answers if isinstance(answer, Turned)]
+        return [answer.turn for answer in answers if isinstance(answer, RoundReply)]
 
-    def known(self, wanted: Mapping[Place, Collection[Key]]) -> dict[tuple[Place, Key], Known]:
-        """What leaves know of flows; those of which nothing is wanted are not asked. Raises LeafProcessError."""
+    def known(self, wanted: Mapping[LeafId, Collection[Key]]) -> dict[tuple[LeafId, Key], FlowKnowledge]:
+        """Ask leaves about flows; a leaf of which nothing is wanted is not asked. Raises LeafProcessError."""
         asked = {place: tuple(keys) for place, keys in wanted.items() if keys}
         for place, keys in asked.items():
-            self._lines[place].ask(TellKnown(keys))
-        found: dict[tuple[Place, Key], Known] = {}
+            self._lines[place].ask(FlowsRequest(keys))
+        found: dict[tuple[LeafId, Key], FlowKnowledge] = {}
         for place, keys in asked.items():
             answer = self._lines[place].answer()
-            if isinstance(answer, Told):
+            if isinstance(answer, FlowsReply):
                 found |= {(place, key): known for key, known in zip(keys, answer.known, strict=True)}
         return found
 
 
 @contextmanager
 def listening(path: Path) -> Iterator[socket.socket]:
-    """A unix socket at `path` for root alone; its file is removed at the end of the body. Raises OSError."""
+    """Yield a unix socket at `path` for root alone; its file is removed at the end. Raises OSError."""
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
         try:
             listen_at(path, listener, 1)
@@ -216,7 +217,7 @@ def listening(path: Path) -> Iterator[socket.socket]:
 
 
 def serve(detector: LeafDetector, listener: socket.socket, end: Ending) -> None:
-    """Answer one monitor after the other until `end` is set. Raises SprayCheckError, after saying why."""
+    """Reply one monitor after the other until `end` is set. Raises SprayCheckError, after saying why."""
     while _comes(listener, end):
         line, _ = listener.accept()
         with line, suppress(ConnectionError):  # that monitor has gone; another may come
@@ -224,25 +225,25 @@ def serve(detector: LeafDetector, listener: socket.socket, end: Ending) -> None:
 
 
 def _serve_one(detector: LeafDetector, line: socket.socket, end: Ending) -> None:
-    while _comes(line, end) and (question := read_question(line)) is not None:
+    while _comes(line, end) and (question := _read_request(line)) is not None:
         try:
             answer = _answer(detector, question)
         except SprayCheckError as error:
-            _write(line, Failed(str(error)))
+            _write(line, Failure(str(error)))
             raise
         _write(line, answer)
 
 
-def _answer(detector: LeafDetector, question: Question) -> Answer:
+def _answer(detector: LeafDetector, question: Request) -> Reply:
     match question:
-        case TakeTurn(now_ns):
-            return Turned(turn_of(detector, now_ns))
-        case TellKnown(keys):
-            return Told(tuple(known_of(detector, keys)))
+        case RoundRequest(now_ns):
+            return RoundReply(round_of(detector, now_ns))
+        case FlowsRequest(keys):
+            return FlowsReply(tuple(knowledge_of(detector, keys)))
 
 
 def _comes(something: socket.socket, end: Ending) -> bool:
-    """Whether something comes before the end."""
+    """Report whether something comes before the end."""
     either: list[socket.socket | Ending] = [something, end]
     ready, _, _ = select.select(either, [], [])
     return end not in ready

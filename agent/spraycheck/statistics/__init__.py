@@ -1,1 +1,1 @@
-"""Tests of counts, with their errors: what a healthy path does, and what a lossy one would."""
+"""Statistical tests of packet counts, with their error probabilities."""

@@ -6,21 +6,21 @@ from scipy.special import bdtr, bdtrc
 
 
 def at_most(k: int, n: int, p: float) -> float:
-    """P(X <= k) for X ~ Binomial(n, p), any k."""
+    """Compute P(X <= k) for X ~ Binomial(n, p), any k."""
     if k < 0:
         return 0.0
     return 1.0 if k >= n else float(bdtr(k, n, p))
 
 
 def at_least(k: int, n: int, p: float) -> float:
-    """P(X >= k) for X ~ Binomial(n, p), any k."""
+    """Compute P(X >= k) for X ~ Binomial(n, p), any k."""
     if k <= 0:
         return 1.0
     return 0.0 if k > n else float(bdtrc(k - 1, n, p))
 
 
 def quantile(probability: float, n: int, p: float) -> int:
-    """The smallest k with P(X <= k) >= `probability`."""
+    """Find the smallest k with P(X <= k) >= `probability`."""
     below, enough = -1, n
     while enough - below > 1:
         middle = (below + enough) // 2
@@ -32,5 +32,5 @@ def quantile(probability: float, n: int, p: float) -> int:
 
 
 def all_at_least(k: NDArray[np.int64], n: NDArray[np.int64], p: NDArray[np.float64] | float) -> NDArray[np.float64]:
-    """P(X >= k) for X ~ Binomial(n, p), element by element, any shapes that broadcast; 0 <= k <= n."""
+    """Compute P(X >= k) for X ~ Binomial(n, p), element by element, any shapes that broadcast; 0 <= k <= n."""
     return np.asarray(bdtrc(k - 1, n, p), np.float64)

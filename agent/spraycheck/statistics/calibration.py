@@ -17,16 +17,17 @@ from agent.spraycheck.statistics.binomial import quantile
 from agent.wire.constants import SprayPolicyCode
 
 ROTATION_S = 0.1
-"""Our choice, by calibration. Above the end effect from 400 packets a path on (1 copy), so that a healthy count cannot
-be flagged; allows a stray loss of s/sqrt(λ), 0.1 % at 10 000 packets; finds a 1 % drop from 1 800 packets on."""
+"""Our choice, by calibration. Above the end effect from 400 packets per path on (1 copy), so that a healthy count
+cannot be flagged; allows a stray loss of s/sqrt(λ), 0.1 % at 10 000 packets; finds a 1 % drop from 1 800 packets on."""
 
 ROTATION_ENDS = 2
-"""A measured run of packets begins and ends inside a pass over the EVs; in between, every pass uses each EV once."""
+"""Incomplete passes of a measured run of packets: it begins and ends inside a pass over the EVs; all others use each EV
+once."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowShape:
-    """What is known of a flow before any count: N first transmissions over k paths of one plane."""
+    """Shape of a flow, known before any count: N first transmissions over k paths of one plane."""
 
     policy: SprayPolicyCode
     packets: int
@@ -34,30 +35,30 @@ class FlowShape:
     copies: int = 1
     """EVs that share one path."""
     flows: int = 1
-    """Flows added up; each begins and ends inside a pass of its own."""
+    """Number of flows added up; each begins and ends inside a pass of its own."""
     vacant: int = 0
-    """Paths out of use besides, whose turns the others take in turn (L4)."""
+    """Number of further paths that are out of use; the others take over their packets in rotation (L4)."""
 
     @property
     def expected(self) -> float:
-        """λ = N/k, packets a path (S1)."""
+        """λ = N/k, packets per path (S1)."""
         return self.packets / self.paths
 
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """The sensitivity of one flow's test."""
+    """Sensitivity of one flow's test."""
 
     s: float
     end_effect_pkts: int
     """Most packets by which a healthy path may differ from λ with certainty; 0 where only chance limits it."""
     source: str
-    """Why this value, for the record."""
+    """Reason of this value, for the record."""
 
 
 @lru_cache(1 << 14)
 def calibrate(shape: FlowShape, false_alarm: float) -> Calibration:
-    """s such that a healthy flow has a path flagged with probability at most `false_alarm`, over all its k paths.
+    """Compute s so that a healthy flow has a path flagged with probability at most `false_alarm`, over all its k paths.
 
     Raises ValueError for a policy without a calibration.
     """
@@ -89,16 +90,16 @@ def _random(shape: FlowShape, false_alarm: float) -> Calibration:
 
 
 CONFIDENCE = 0.95
-"""Of the bound on the false-alarm rate."""
+"""Confidence of the bound on the false-alarm rate."""
 
 
 @dataclass(frozen=True, slots=True)
 class Healthy:
-    """What healthy flows of one shape showed."""
+    """Deficits of healthy flows of one shape."""
 
     paths: int
     largest: NDArray[np.float64]
-    """Of each flow its largest deficit, in units of sqrt(λ), `(flows,)`."""
+    """Largest deficit of each flow, in units of sqrt(λ), `(flows,)`."""
     dispersion: float
     """Variance of a path's count in units of λ: 1 - 1/k under uniform random spraying, next to 0 under rotation."""
 
@@ -113,11 +114,11 @@ class Measured:
     largest: float
     """Largest deficit that any healthy path had; s is above it."""
     false_alarm_bound: float
-    """Upper bound of the false-alarm rate a flow that these flows alone allow to claim, at CONFIDENCE."""
+    """Upper bound of the false-alarm rate per flow that these flows alone allow to claim, at CONFIDENCE."""
 
 
 def measured_s(healthy: Healthy, false_alarm: float) -> Measured:
-    """s such that a healthy flow has any path flagged with probability at most `false_alarm`.
+    """Compute s so that a healthy flow has any path flagged with probability at most `false_alarm`.
 
     A normal tail with the measured variance, shared among the k paths (Bonferroni), reaches rates that no number of
     runs could show; and no healthy path that was seen may be flagged, whatever the tail says. Raises ValueError

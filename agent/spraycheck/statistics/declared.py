@@ -1,4 +1,4 @@
-"""Arrived against sent, path by path: the test of a flow whose sender declared its first transmissions per path.
+"""Test by declared counts: packets arrived against packets sent on each path, as the flow's sender declared them.
 
 The null hypothesis is "loses no more than stray packets", not "got its share": a deficit of a few packets is proof, and
 nothing is assumed of how the sender sprayed, so EVs may be skipped, retired and replaced. Pure; docs/detector.md.
@@ -27,8 +27,8 @@ from agent.spraycheck.statistics.verdicts import (
 )
 
 ALIKE_ALARM = 0.05
-"""How often a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it only
-withholds an answer, and a second flow of the host gives another chance."""
+"""Probability that a source whose link does lose packets is left open, since the paths differ by chance. Our choice: it
+only withholds an answer, and a second flow of the host gives another chance."""
 
 _SURPLUS = Doubt(
     DoubtKind.SURPLUS, "more packets arrived than were sent: duplicated, or the declaration is not of these packets"
@@ -37,10 +37,10 @@ _SURPLUS = Doubt(
 
 @dataclass(frozen=True, slots=True)
 class SourceVerdict:
-    """What one flow says of what all its paths have in common: the host's own link, or all its leaf's uplinks."""
+    """Verdict of one flow on what its paths have in common: the host's own link, or all its leaf's uplinks."""
 
     sent: int
-    """On the paths not found failed by themselves."""
+    """Packets sent on the paths not found failed by themselves."""
     lost: int
     verdict: Verdict
     reason: str | None
@@ -52,7 +52,7 @@ class SourceVerdict:
 
 
 def judge_declared(sent: Counts, arrived: Counts, asked: Asked) -> tuple[PathVerdict, ...]:
-    """Verdicts on all k paths of a flow, each `(k,)`.
+    """Judge all k paths of a flow, each argument `(k,)`.
 
     `arrived` are first transmissions that reached the destination leaf, also those of which only the header did: a
     trimmed packet met congestion, not a fault. Raises ValueError for counts that cannot be.
@@ -67,7 +67,7 @@ def judge_declared(sent: Counts, arrived: Counts, asked: Asked) -> tuple[PathVer
 
 
 def judge_source(sent: Counts, arrived: Counts, asked: Asked) -> SourceVerdict:
-    """Whether the paths of a flow, those failed by themselves left out, lose packets alike; arguments as above.
+    """Judge whether the paths of a flow lose packets alike, without those failed by themselves; arguments as above.
 
     `failed` accuses the host's link to its leaf, or all uplinks of that leaf at once, or all links down to the
     destination: which of them it is, flows to other leaves and other hosts of the leaf show.
@@ -81,8 +81,8 @@ def judge_source(sent: Counts, arrived: Counts, asked: Asked) -> SourceVerdict:
     return SourceVerdict(all_sent, all_lost, verdict, reason, p_value, alike)
 
 
-def judge_entered(sent: int, entered: int, asked: Asked) -> Verdict:
-    """What the source leaf's own count says of the host's link: `entered` of `sent` packets reached the leaf."""
+def judge_host_link(sent: int, entered: int, asked: Asked) -> Verdict:
+    """Judge the host's link by the source leaf's own count: `entered` of `sent` packets reached the leaf."""
     lost = sent - entered
     if lost < 0 or sent < 1:
         return Verdict.INSUFFICIENT
@@ -93,12 +93,12 @@ def judge_entered(sent: int, entered: int, asked: Asked) -> Verdict:
 
 
 def stray_p_values(sent: Counts, lost: Counts, stray_rate: float) -> NDArray[np.float64]:
-    """P(as many lost or more) on a path that loses stray packets only, exact; any shape."""
+    """Compute P(as many lost or more) on a path that loses stray packets only, exact; any shape."""
     return all_at_least(lost, sent, stray_rate)
 
 
 def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
-    """Which paths are failed: `(..., k)` packets sent and lost, one flow a row.
+    """Find the failed paths by `(..., k)` packets sent and lost, one flow per row.
 
     A path loses more than stray packets do, and more than losses common to all paths of its flow would make it. Where
     the other paths lost stray packets only, there is no sign of such losses, and 1 % is doubt enough; where they lost
@@ -117,13 +117,13 @@ def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
 
 
 def least_loss(sent: int, share: float, asked: Asked) -> int:
-    """Fewest packets lost, of `sent`, for which a path is flagged whose flow lost no others; its part is `share`."""
+    """Find the fewest packets lost, of `sent`, that flag a path with `share` of a flow which lost no others."""
     return max(_beyond_stray(sent, asked), _standing_out(share, 0, COMMON_LOSS_ALARM))
 
 
 @lru_cache(1 << 16)
 def declared_miss(sent: int, all_sent: int, asked: Asked) -> float:
-    """P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets.
+    """Compute P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets.
 
     The other paths lose stray packets, and the more they lose the harder it is to stand out.
     """
@@ -140,7 +140,7 @@ def declared_miss(sent: int, all_sent: int, asked: Asked) -> float:
 
 @cache
 def declared_packets_needed(paths: int, asked: Asked) -> int | None:
-    """Packets on each path from which on a drop of the asked rate is hardly missed; None if no flow may be as long."""
+    """Find the packets per path from which on the asked rate is hardly missed; None if no flow may be as long."""
     low = packets_needed(asked.min_rate, paths, asked.test_level, asked.miss, asked.stray_rate)
     if low is None or declared_miss(low, low * paths, asked) <= asked.miss:
         return low
@@ -158,7 +158,7 @@ def declared_packets_needed(paths: int, asked: Asked) -> int | None:
 
 @lru_cache(1 << 16)
 def _beyond_stray(sent: int, asked: Asked) -> int:
-    """Fewest packets lost that are no stray ones."""
+    """Find the fewest lost packets that are no stray losses."""
     unflagged = quantile(1 - asked.test_level, sent, asked.stray_rate)
     while at_least(unflagged + 1, sent, asked.stray_rate) > asked.test_level:  # 1 - level has lost digits
         unflagged += 1
@@ -167,7 +167,7 @@ def _beyond_stray(sent: int, asked: Asked) -> int:
 
 @lru_cache(1 << 16)
 def _standing_out(share: float, others: int, level: float) -> int:
-    """Fewest packets lost for which a path with `share` of its flow stands out, while other paths lost `others`."""
+    """Find the fewest lost packets with which a path with `share` of its flow stands out; others lost `others`."""
     if share >= 1:
         return 1
     high = 1
@@ -184,14 +184,14 @@ def _standing_out(share: float, others: int, level: float) -> int:
 def packets_needed(
     rate: float, paths: int, alpha: float, beta: float, stray_rate: float = STRAY_RATE, most: int = MAX_PACKETS
 ) -> int | None:
-    """Fewest packets on each of `paths` paths for which some loss tells `rate` from stray losses; None above `most`.
+    """Find the fewest packets per path, of `paths`, that separate `rate` from stray losses; None above `most`.
 
     At most `alpha` of healthy paths are flagged and at most `beta` of failed ones missed. Exact: the test flags from
     the smallest loss that alpha allows on, is uniformly most powerful (Neyman-Pearson), and so no test does with fewer,
     but for what standing out from the other paths costs. `0 < stray_rate < rate <= 1`.
     """
     fewest = _standing_out(1 / paths, 0, COMMON_LOSS_ALARM)
-    # A turn for each loss that might be the threshold; about 10 of them.
+    # One step per loss that might be the threshold; about 10 of them.
     for loss in range(fewest, most + 1):
         packets = _packets_for(loss, rate, beta, most)
         if packets is None:
@@ -202,7 +202,7 @@ def packets_needed(
 
 
 def _packets_for(loss: int, rate: float, beta: float, most: int) -> int | None:
-    """Fewest packets of which less than `loss` are lost with probability at most `beta`."""
+    """Find the fewest packets of which less than `loss` are lost with probability at most `beta`."""
     low, high = loss - 1, most
     if at_most(loss - 1, high, rate) > beta:
         return None
@@ -224,7 +224,7 @@ def _judge_path(
 
 
 def _doubt(sent: int, came: int, p_value: float, all_sent: int, asked: Asked) -> Doubt | None:
-    """Why an unflagged path is not healthy."""
+    """Return the reason why an unflagged path is not healthy; None if it is."""
     if came > sent:
         return _SURPLUS
     if sent == 0:
@@ -266,9 +266,9 @@ def _alike(sent: Counts, lost: Counts) -> float:
 
 
 def _lost(sent: Counts, arrived: Counts) -> Counts:
-    """Packets that did not arrive, `(k,)`. Raises ValueError."""
+    """Count the packets that did not arrive, `(k,)`. Raises ValueError."""
     if sent.ndim != 1 or sent.shape != arrived.shape or not len(sent):
-        raise ValueError(f"{sent.shape} paths were sent on and {arrived.shape} counted: one number a path is needed")
+        raise ValueError(f"{sent.shape} paths were sent on and {arrived.shape} counted: one number per path is needed")
     if min(sent.min(), arrived.min()) < 0:
         raise ValueError("a negative number of packets")
     lost: Counts = np.maximum(sent - arrived, 0)

@@ -1,4 +1,4 @@
-"""Which paths of a flow lose more than the others, when several may: several failed paths hide one another's share.
+"""Groups of paths that lose more than the rest of their flow: several failed paths hide one another's share.
 
 Pure statistics of losses; knows no verdict.
 """
@@ -12,24 +12,24 @@ from scipy.special import gammaln
 from agent.spraycheck.statistics.binomial import all_at_least
 
 GROUP_ALARM = 1e-3
-"""How often losses common to all paths of a flow may make a group of them look failed, while the rest lost stray
+"""Probability that losses common to all paths of a flow make a group of them look failed, while the rest lost stray
 packets only. Our choice: two failed paths of eight still show with five packets lost on each."""
 
 DOUBT_ALARM = 0.01
-"""How often stray losses of a flow's other paths make them look as if they failed, too. Our choice: a path must then
-stand out more clearly, no more."""
+"""Probability that stray losses of a flow's other paths make them look as if they failed, too. Our choice: a path must
+then stand out more clearly, no more."""
 
 Counts = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
 def level_against(mild: float, sent: Counts, lost: Counts, stray_rate: float, strict: float) -> NDArray[np.float64]:
-    """How unlikely a difference to other paths must be, if those lost `lost` of `sent`: `mild` if that is stray."""
+    """Return the level for a difference to other paths, which lost `lost` of `sent`: `mild` if that is stray."""
     return np.where(all_at_least(lost, sent, stray_rate) > DOUBT_ALARM, mild, strict)
 
 
 def in_lossy_group(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
-    """Paths of groups that lose more than the rest of their flow: several failed paths hide one another's share.
+    """Find the paths of groups that lose more than the rest of their flow.
 
     Once a group is found, the rest is looked at as a flow of its own: a path that loses much hides one that loses
     little. What is common to all paths of a flow is common to those of the rest, too, so each look has the stated
@@ -42,11 +42,11 @@ def in_lossy_group(sent: Counts, lost: Counts, stray_rate: float, strict: float)
 
 
 def _worst_group(sent: Counts, lost: Counts, stray_rate: float, strict: float) -> Flags:
-    """The group that loses most, if it loses more than the rest; a path on which nothing was sent is in none.
+    """Find the group that loses most, if it loses more than the rest; a path on which nothing was sent is in none.
 
     The group is the best split by loss rate. A tail bound (Chernoff) times the number of groups of that size and of
-    sizes keeps the chance that losses common to all paths split anyhow below the level: GROUP_ALARM a flow if the rest
-    lost stray packets only, else that of every test.
+    sizes keeps the chance that losses common to all paths split anyhow below the level: GROUP_ALARM per flow if the
+    rest lost stray packets only, else that of every test.
     """
     paths = sent.shape[-1]
     order = np.argsort(-lost / np.maximum(sent, 1), axis=-1, kind="stable")
@@ -67,7 +67,7 @@ def _worst_group(sent: Counts, lost: Counts, stray_rate: float, strict: float) -
 
 
 def _divergence(part: Counts, whole: Counts, share: NDArray[np.float64]) -> NDArray[np.float64]:
-    """-log of the Chernoff bound of P(X >= part), X ~ Binomial(whole, share); 0 where part is no more than the mean."""
+    """Compute -log of the Chernoff bound of P(X >= part), X ~ Binomial(whole, share); 0 up to the mean."""
     taken = part / np.maximum(whole, 1)
     with np.errstate(divide="ignore", invalid="ignore"):
         above = np.where(part > 0, taken * np.log(taken / share), 0.0)

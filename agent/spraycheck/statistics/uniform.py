@@ -1,4 +1,4 @@
-"""Counts per arrival spine to verdicts: SprayCheck's one-sided test, with the power it has.
+"""Test by equal shares: SprayCheck's one-sided test of counts per arrival spine, with its power.
 
 Pure: no clock, no map, no file. A count below the threshold is `failed`, unless the whole flow is short alike. A path
 is `healthy` only where a drop of the asked rate would hardly have been missed. SprayCheck S1 to S5; docs/detector.md.
@@ -26,17 +26,17 @@ from agent.spraycheck.statistics.verdicts import (
 from agent.wire.constants import PSN_SPACE, SprayPolicyCode
 
 MAX_PACKETS = PSN_SPACE
-"""Of a flow over all planes: a leaf knows the flow's packets by its first and last PSN, so none may come twice."""
+"""Most packets of a flow over all planes: a leaf knows them by the first and last PSN, so no PSN may come twice."""
 
 
 COMMON_LOSS_ALARM = 0.01
-"""How often a path of a flow that loses packets on its host's link may be flagged all the same. Our choice: a smaller
-number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
+"""Probability that a path of a flow that loses packets on its host's link is flagged all the same. Our choice: a
+smaller number would cost flows of a fabric with few spines, of which two must be wrong alike before a link is named."""
 
 
 @dataclass(frozen=True, slots=True)
 class FlowTest:
-    """The test of one flow, fixed before anything is counted (S4)."""
+    """Test of one flow, fixed before anything is counted (S4)."""
 
     shape: FlowShape
     calibration: Calibration
@@ -47,14 +47,14 @@ class FlowTest:
     miss: float
     """Probability, at most, that the one path which drops the asked rate is not found failed."""
     weakness: Doubt | None
-    """Why an unflagged count says nothing, or None if it means healthy."""
+    """Reason why an unflagged count says nothing, or None if it means healthy."""
     asked: Asked
-    """What it is to answer."""
+    """Rates and error probabilities that it is made for."""
 
 
 @lru_cache(1 << 14)
 def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
-    """The test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
+    """Plan the test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
     if shape.packets < 1 or shape.paths < 1:
         raise ValueError(f"nothing to test: {shape.packets} packets over {shape.paths} paths")
     if shape.packets > MAX_PACKETS * shape.flows:
@@ -69,7 +69,7 @@ def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
 
 @cache
 def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, asked: Asked) -> int | None:
-    """Packets on each path from which on a drop of the asked rate is hardly missed; None if no flow may be as long."""
+    """Find the packets per path from which on the asked rate is hardly missed; None if no flow may be as long."""
 
     def is_enough(packets: int) -> bool:
         return plan_test(FlowShape(policy, packets * paths, paths, copies), asked).weakness is None
@@ -86,25 +86,25 @@ def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, ask
 
 
 def _tooth(policy: SprayPolicyCode, packets: int, paths: int, copies: int, asked: Asked) -> int:
-    """After how many packets more the margin s√λ has grown by one packet: there a test misses more than before."""
+    """Return the packets after which the margin s√λ has grown by one packet: there a test misses more than before."""
     s = plan_test(FlowShape(policy, packets * paths, paths, copies), asked).calibration.s
     return ceil(2 * sqrt(packets) / s)
 
 
 def _from_where_on(is_enough: Callable[[int], bool], first: int, last: int) -> int:
-    """The number from which on all up to `last` are enough; `first` is, and some behind it may not be."""
+    """Find the number from which on all up to `last` are enough; `first` is, and some behind it may not be."""
     return max((packets for packets in range(first, last) if not is_enough(packets)), default=first - 1) + 1
 
 
 def miss_probability(shape: FlowShape, threshold: float, calibration: Calibration, rate: float) -> float:
-    """P(not failed), at most, for the one path of a flow that drops each packet with probability `rate`."""
+    """Compute P(not failed), at most, for the one path of a flow that drops each packet with probability `rate`."""
     if shape.policy is SprayPolicyCode.RANDOM:
         return _random_miss(shape, threshold, rate)
     return _rotation_miss(shape, threshold, floor(shape.expected + calibration.end_effect_pkts), rate)
 
 
 def _rotation_miss(shape: FlowShape, threshold: float, most_sent: int, rate: float) -> float:
-    """Exact, for a path that was given as many packets as it can be: it loses too few of them."""
+    """Compute P(not failed), exact, for a path that was given as many packets as it can be."""
     lost = max(most_sent - ceil(threshold) + 1, 0)
     while lost <= most_sent and not _more_than_its_share(shape.expected - (most_sent - lost), lost, shape.paths):
         lost += 1
@@ -112,7 +112,7 @@ def _rotation_miss(shape: FlowShape, threshold: float, most_sent: int, rate: flo
 
 
 def _random_miss(shape: FlowShape, threshold: float, rate: float) -> float:
-    """Either the count is not short, exactly, or it does not stand out from the rest, at the mean of what arrives."""
+    """Add P(the count is not short), exact, and P(it does not stand out from the rest), at the mean of what arrives."""
     not_short = at_least(ceil(threshold), shape.packets, (1 - rate) / shape.paths)
     if shape.paths == 1:
         return not_short
@@ -122,7 +122,7 @@ def _random_miss(shape: FlowShape, threshold: float, rate: float) -> float:
 
 
 def judge(test: FlowTest, counts: NDArray[np.int64]) -> tuple[PathVerdict, ...]:
-    """Verdicts for the counts of all k paths, `(k,)`.
+    """Judge the counts of all k paths, `(k,)`.
 
     If the counts prove that the flow was not shared as expected, every path is `insufficient`.
     """
@@ -146,7 +146,7 @@ def _judge_path(
 
 
 def certain_losses(test: FlowTest, count: int) -> tuple[int, int]:
-    """Packets put on a path and, at least, lost of them, to the path's favour; (0, 0) where chance decides how many."""
+    """Return packets put on a path and, at least, lost of them, to its favour; (0, 0) where chance decides how many."""
     if test.shape.policy is SprayPolicyCode.RANDOM:
         return 0, 0
     sent = floor(test.shape.expected)
@@ -154,7 +154,7 @@ def certain_losses(test: FlowTest, count: int) -> tuple[int, int]:
 
 
 def healthy_p_value(test: FlowTest, count: int) -> float:
-    """P(count or less) on a healthy path: by spraying (random), or by stray losses at worst ends (rotation). Exact."""
+    """Compute P(count or less) on a healthy path: by spraying (random), or by stray losses at worst ends (rotation)."""
     if test.shape.policy is SprayPolicyCode.RANDOM:
         return at_most(count, test.shape.packets, 1 / test.shape.paths)
     ends = test.calibration.end_effect_pkts
@@ -162,7 +162,7 @@ def healthy_p_value(test: FlowTest, count: int) -> float:
 
 
 def _in_lossy_group(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Paths of a group that lost more than the rest, `(k,)`; none under random spraying, where losses are unknown."""
+    """Find the paths of a group that lost more than the rest, `(k,)`; none under random spraying."""
     deficits = np.ceil(test.shape.expected - counts).astype(np.int64)
     if test.shape.policy is SprayPolicyCode.RANDOM or test.shape.paths == 1:
         return np.zeros(len(counts), np.bool_)
@@ -172,7 +172,7 @@ def _in_lossy_group(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.boo
 
 
 def _stands_out(test: FlowTest, count: int, total: int) -> bool:
-    """Whether a short path is shorter than losses common to all paths would make it.
+    """Report whether a short path is shorter than losses common to all paths would make it.
 
     Losses on the host's own link fall on every path alike: given how much arrived in all, a path's part of it (random)
     or of what is missing (rotation) is Binomial(·, 1/k). Where other paths certainly lost packets, too (rotation), such
@@ -193,7 +193,7 @@ def _more_than_its_share(deficit: float, lost: int, paths: int, level: float = C
 
 
 def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> Doubt | None:
-    """Why N/k cannot have been the expectation: more arrived than was announced, or than an equal share."""
+    """Return why N/k cannot have been the expectation: more arrived than was announced, or than an equal share."""
     total, most = int(counts.sum()), int(counts.max())
     if total > test.shape.packets:
         return Doubt(DoubtKind.SURPLUS, f"{total:,} packets counted, {test.shape.packets:,} announced")

@@ -80,7 +80,7 @@ over 8 spines of one plane still fit."""
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """What the user wants to know, and how often the answer may be wrong."""
+    """Drop rate that must not be missed, and how often the answer may be wrong."""
 
     min_rate: float
     """Smallest drop rate that must not be missed, 0 < p <= 1."""

@@ -61,7 +61,7 @@ class Lab:
         self.unheard = Unheard(self.leaves)
 
     def poll(self, now_ns):
-        return self.unheard.reports(self.leaves.turns(now_ns), now_ns)
+        return self.unheard.reports(self.leaves.rounds(now_ns), now_ns)
 
     def tell(self, *told):
         self.maps[0, 4].told += told

@@ -96,7 +96,7 @@ def test_a_monitor_that_has_gone_is_followed_by_another(tmp_path):
     with served(detectors()[:1], tmp_path) as rules:
         for _ in range(2):
             with RemoteLeaves(rules) as leaves:
-                assert len(leaves.turns(SECOND)) == 1
+                assert len(leaves.rounds(SECOND)) == 1
     assert not os.listdir(tmp_path)
 
 
@@ -109,9 +109,9 @@ def test_a_leaf_that_cannot_go_on_says_why_and_is_named(tmp_path):
     broken = LeafDetector(replace(RULES, plane=1, leaf=3), Broken())
     with served([broken], tmp_path) as rules, RemoteLeaves(rules) as leaves:
         with pytest.raises(LeafProcessError, match=rf"SprayCheck on p1-leaf3 \(process {os.getpid()}\) has ended: map"):
-            leaves.turns(SECOND)
+            leaves.rounds(SECOND)
         with pytest.raises(LeafProcessError, match=r"SprayCheck on p1-leaf3 .* has gone"):
-            leaves.turns(SECOND)
+            leaves.rounds(SECOND)
 
 
 def test_a_leaf_without_a_process_is_named(tmp_path):

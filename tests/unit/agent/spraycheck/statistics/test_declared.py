@@ -11,7 +11,7 @@ from agent.spraycheck.statistics.declared import (
     declared_packets_needed,
     flagged,
     judge_declared,
-    judge_entered,
+    judge_host_link,
     judge_source,
     least_loss,
     packets_needed,
@@ -229,8 +229,8 @@ def test_counts_that_cannot_be_are_refused(sent, arrived, wrong):
     [(16_000, Verdict.HEALTHY), (15_840, Verdict.FAILED), (16_001, Verdict.INSUFFICIENT)],
 )
 def test_the_source_leafs_count_judges_the_hosts_link(entered, verdict):
-    assert judge_entered(16_000, entered, ASKED) is verdict
+    assert judge_host_link(16_000, entered, ASKED) is verdict
 
 
 def test_a_short_flow_says_nothing_of_the_hosts_link():
-    assert judge_entered(20, 20, ASKED) is Verdict.INSUFFICIENT
+    assert judge_host_link(20, 20, ASKED) is Verdict.INSUFFICIENT
