@@ -14,7 +14,7 @@ from scenarios.file.collective_plan import Sending
 from scenarios.file.plan import Flow, Plan
 from scenarios.lab.protocol import Measuring
 
-LeafPair = tuple[int, int]
+EndLeaves = tuple[int, int]
 """The leaves of source and destination."""
 
 
@@ -94,12 +94,12 @@ def announced_sendings(plan: Plan) -> list[Sending]:
     return [each for each in sendings if needed is not None and each.packets >= needed * spec.planes * spec.spines]
 
 
-def measured_pairs(plan: Plan) -> set[LeafPair]:
+def measured_pairs(plan: Plan) -> set[EndLeaves]:
     """Return the pairs of leaves between which measured flows go."""
     return {*_crossing(plan)}
 
 
-def _crossing(plan: Plan) -> list[LeafPair]:
+def _crossing(plan: Plan) -> list[EndLeaves]:
     """Return the leaves of every measured flow between two leaves."""
     ends = [(flow.source, flow.destination) for flow in plan.flows]
     ends += [(sent.source, sent.destination) for sent in announced_sendings(plan)]
@@ -107,7 +107,7 @@ def _crossing(plan: Plan) -> list[LeafPair]:
     return [(source, target) for source, target in pairs if source != target]
 
 
-def paths_of(plan: Plan, pairs: Iterable[LeafPair]) -> Iterator[FabricPath]:
+def paths_of(plan: Plan, pairs: Iterable[EndLeaves]) -> Iterator[FabricPath]:
     """Yield all paths between pairs of leaves, plane by plane and spine by spine."""
     spec = plan.fabric.spec
     for plane in range(spec.planes):

@@ -25,7 +25,7 @@ from agent.spraycheck.statistics.uniform import plan_test
 from agent.spraycheck.statistics.verdicts import Asked
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
-from scenarios.run.judge.measurement import LeafPair, announced_sendings, asked_of
+from scenarios.run.judge.measurement import EndLeaves, announced_sendings, asked_of
 from testbed.model.ids import DirectedLink, Role
 
 MOST_PATHS = 20_000
@@ -57,12 +57,12 @@ def fabric_link(way: DirectedLink) -> FabricLink:
     return FabricLink(way.plane, leaf.index, spine.index, up)
 
 
-def packets_by_pair(plan: Plan, flows: Iterable[Flow]) -> dict[LeafPair, list[int]]:
+def packets_by_pair(plan: Plan, flows: Iterable[Flow]) -> dict[EndLeaves, list[int]]:
     """Return the packets of each of these writes and of all announced queue pairs of collectives, by leaves."""
     leaf_of, pmtu = plan.fabric.leaf_of, plan.scenario.transport.pmtu
     sent = [(flow.source, flow.destination, max(1, flow.payload_bytes // pmtu)) for flow in flows]
     sent += [(each.source, each.destination, each.packets) for each in announced_sendings(plan)]
-    found: dict[LeafPair, list[int]] = defaultdict(list)
+    found: dict[EndLeaves, list[int]] = defaultdict(list)
     for source, destination, packets in sent:
         pair = leaf_of(source), leaf_of(destination)
         if pair[0] != pair[1]:
@@ -81,7 +81,7 @@ class Measured:
     copies: int
     expectation: str
     asked: Asked
-    flows: tuple[tuple[LeafPair, tuple[int, ...]], ...]
+    flows: tuple[tuple[EndLeaves, tuple[int, ...]], ...]
     """The packets of each flow, by leaves."""
     rates: tuple[tuple[FabricLink, float], ...]
     """The drop rate of each link with a fault."""
@@ -146,7 +146,7 @@ def _enough(measured: Measured, sizes: Sequence[int]) -> list[int]:
     return [max(sizes)] if is_sure else sorted(sizes, reverse=True)[:MOST_SMALL_FLOWS]
 
 
-def _reports(measured: Measured, plane: int, pair: LeafPair, sizes: Iterable[int]) -> Iterator[FlowReport]:
+def _reports(measured: Measured, plane: int, pair: EndLeaves, sizes: Iterable[int]) -> Iterator[FlowReport]:
     """Yield what leaves report of flows between two leaves in one plane."""
     spines, asked = measured.spines, measured.asked
     drops = [measured.drop(FabricPath(plane, pair[0], spine, pair[1])) for spine in range(spines)]
