@@ -1,9 +1,7 @@
 """What stands in the blocks of the documents is right, as far as a lab is not needed; the rest is run on one."""
 
 import ast
-import importlib
 import json
-import re
 import shlex
 from typing import Any
 
@@ -28,7 +26,6 @@ MARKS = (
     "instead of ",
     "output of ",
     "schema ",
-    "methods of ",
     "into ",
 )
 MOST_SKIPPED = 6
@@ -104,14 +101,3 @@ def test_records_are_what_their_schema_says(block: Block) -> None:
 def test_programs_are_python(block: Block) -> None:
     ast.parse(block.text)
     assert len([line for line in block.text.splitlines() if line.strip()]) <= 20, "longer than docs/api.md says it is"
-
-
-@pytest.mark.parametrize(
-    "block", [each for each in of_language("text") if each.values[0].marked("methods of") is not None]
-)
-def test_methods_exist(block: Block) -> None:
-    module, _, name = (block.marked("methods of") or "").rpartition(".")
-    described = getattr(importlib.import_module(module), name)
-    told = re.findall(r"\bqp\.(\w+)[(.]", block.text)
-    assert len(told) > 5
-    assert [method for method in told if not hasattr(described, method) and method != "completions"] == []

@@ -94,7 +94,7 @@ from tests.unit.agent.host.test_commands import Worker
 plan = planned({"transport": {"send_hold_us": 5}})
 assert "send_hold_us: 1000001" in refusal({"transport": {"send_hold_us": 1000001}}).replace("is ", "")
 assert schema["$defs"]["Transport"]["properties"]["send_hold_us"]["default"] == 0
-assert "- `transport.send_hold_us` (number, 0 to 1 000 000 µs; `0`):" in keys_tables()
+assert "- `transport.send_hold_us` (number, 0 to 1000000 µs; `0`):" in keys_tables()
 request = ask.CreateQp(0, 2, qp_settings_of(plan.scenario.transport, 1))
 request = msgspec.json.decode(msgspec.json.encode(request), type=ask.Request)
 worker = Worker()
