@@ -36,7 +36,7 @@ from agent.spraycheck.settings import LeafSettings, Settings, read_settings
 def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], bool]) -> None:
     """Poll all leaves until `wait` (seconds) reports that it is time to stop. Raises SprayCheckError, OSError."""
     rules = list(leaves.rules.values())
-    monitor = Monitor(rules[0].asked if rules else None, {each.leaf for each in rules})
+    monitor = Monitor(rules[0].required if rules else None, {each.leaf for each in rules})
     unheard = Unheard(leaves)
     while True:
         step(leaves, monitor, log, now(), unheard)
@@ -88,7 +88,7 @@ def _monitor(settings: Settings, stop: Ending) -> None:
     with ExitStack() as held:
         log = held.enter_context(DetectLog(Path(settings.detect_log)))
         leaves = held.enter_context(_remote(settings)) if settings.leaves[0].socket else _shared(settings, held)
-        log.append(start_record(len(settings.leaves), settings.counting, settings.asked, now()))
+        log.append(start_record(len(settings.leaves), settings.counting, settings.required, now()))
         run(leaves, log, settings.poll_ms / 1000, stop.wait)
 
 

@@ -21,7 +21,7 @@ from agent.spraycheck.accuse.monitor import Accusation, Conclusions
 from agent.spraycheck.leaf.dataplane import Counting
 from agent.spraycheck.leaf.flow_reports import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.paths import leaf_name
-from agent.spraycheck.statistics.verdicts import Asked
+from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire import detect_records as written
 from agent.wire.detect_records import (
     DecidingRecord,
@@ -97,7 +97,7 @@ def unmeasured_record(flow: RefusedFlow, stamp: Moment) -> Unmeasured:
     )
 
 
-def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Moment) -> Start:
+def start_record(leaves: int, counting: Counting, required: Requirements, stamp: Moment) -> Start:
     """Make the record of the process's start."""
     return Start(
         ts=stamp.text,
@@ -106,8 +106,8 @@ def start_record(leaves: int, counting: Counting, asked: Asked, stamp: Moment) -
         counter_bits=16 if counting.narrow else 32,
         counter_bytes=counting.counter_bytes,
         record_bytes=counting.flow.itemsize,
-        run_alarm=asked.run_alarm,
-        run_tests=asked.run_tests,
+        run_alarm=required.run_alarm,
+        run_tests=required.run_tests,
     )
 
 

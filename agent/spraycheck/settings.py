@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 from agent.spraycheck.errors import SettingsError
 from agent.spraycheck.leaf.dataplane import MAX_SPINES, Counting
 from agent.spraycheck.leaf.flow_reports import LeafRules
-from agent.spraycheck.statistics.verdicts import FALSE_ALARM, LEAST_TESTS, MISS, Asked
+from agent.spraycheck.statistics.verdicts import FALSE_ALARM, LEAST_TESTS, MISS, Requirements
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(gt=0)]
@@ -69,9 +69,9 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
     """This process is that of its one leaf: it answers at the leaf's socket, and a monitor elsewhere writes the log."""
 
     @property
-    def asked(self) -> Asked:
+    def required(self) -> Requirements:
         """The rates and error probabilities that all leaves are asked for."""
-        return Asked(self.min_rate, self.miss, self.false_alarm, run_tests=self.run_tests)
+        return Requirements(self.min_rate, self.miss, self.false_alarm, run_tests=self.run_tests)
 
     def rules_of(self, leaf: LeafSettings) -> LeafRules:
         """Return the rules of the detector of `leaf`."""
@@ -79,7 +79,7 @@ class Settings(Struct, frozen=True, forbid_unknown_fields=True):
             plane=leaf.plane,
             leaf=leaf.leaf,
             spines=leaf.spines,
-            asked=self.asked,
+            required=self.required,
             copies=self.copies,
             settle_ns=self.settle_ms * 10**6,
             quiet_ns=self.quiet_ms * 10**6,

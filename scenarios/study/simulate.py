@@ -17,7 +17,7 @@ from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.detect_log import conclusion_records, detect_records, localize_record
 from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, declared_report, uniform_report
 from agent.spraycheck.statistics.calibration import FlowShape
-from agent.spraycheck.statistics.verdicts import STRAY_RATE, Asked, Expectation, count_tests
+from agent.spraycheck.statistics.verdicts import STRAY_RATE, Expectation, Requirements, count_tests
 from results.detect_lines import Said
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of
@@ -63,7 +63,7 @@ def simulate(point: Point) -> Row:
     return row_of(point, "simulated", links, said)
 
 
-def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Asked) -> Iterator[FlowReport]:
+def _reports(point: Point, links: tuple[DirectedLink, ...], asked: Requirements) -> Iterator[FlowReport]:
     """Return the leaves' reports, flow by flow and plane by plane."""
     rng = np.random.default_rng(point.cell_seed)
     for flow in _flows(point, rng):
@@ -80,10 +80,10 @@ def _measured(flow: _Flow, plane: int) -> MeasuredFlow:
     return MeasuredFlow(plane, *ends, *ends, (flow.target << 12) + flow.source, _EPOCH, int(flow.sent[plane].sum()))
 
 
-def asked_of(point: Point) -> Asked:
+def asked_of(point: Point) -> Requirements:
     """Return the detector's settings; the tests of the run share the false-positive rate, as on a fabric."""
     tests = count_tests(point.leaves * len(point.strides), point.planes, point.spines)
-    return Asked(point.asked_rate, point.miss, point.false_alarm, run_alarm=point.false_alarm, run_tests=tests)
+    return Requirements(point.asked_rate, point.miss, point.false_alarm, run_alarm=point.false_alarm, run_tests=tests)
 
 
 def sent_by_path(
@@ -133,13 +133,13 @@ def _fabric_loss(point: Point, flow: _Flow, plane: int, links: tuple[DirectedLin
     return 1 - kept
 
 
-def _by_share(point: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
+def _by_share(point: Point, about: MeasuredFlow, counted: _Counted, asked: Requirements) -> FlowReport:
     """Judge by the expectation `uniform`: the destination leaf knows N, k and what arrived."""
     shape = FlowShape(point.spray.code, about.packets, point.spines)
     return uniform_report(about, shape, counted.arrived, asked)
 
 
-def _by_declaration(_: Point, about: MeasuredFlow, counted: _Counted, asked: Asked) -> FlowReport:
+def _by_declaration(_: Point, about: MeasuredFlow, counted: _Counted, asked: Requirements) -> FlowReport:
     """Judge by the expectation `declared`: it knows what was sent on each path, and the source leaf how much
     reached it.
     """

@@ -167,7 +167,7 @@ def replayed(recording: Recording) -> list[dict[str, Any]]:
     counters = [ReplayedCounters(layouts) for _ in settings.leaves]
     rules = [settings.rules_of(leaf) for leaf in settings.leaves]
     leaves = SharedLeaves([LeafDetector(*parts) for parts in zip(rules, counters, strict=True)])
-    monitor, unheard = Monitor(settings.asked, {each.leaf for each in rules}), Unheard(leaves)
+    monitor, unheard = Monitor(settings.required, {each.leaf for each in rules}), Unheard(leaves)
     for poll in recording.polls:
         _show(counters, poll)
         program.step(leaves, monitor, log, Moment(0, poll.mono_ns), unheard)

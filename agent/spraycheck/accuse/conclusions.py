@@ -25,7 +25,7 @@ class LinkVerdict(StrEnum):
     FAILED = "failed"
     """The link is named."""
     HEALTHY = "healthy"
-    """A drop of the asked rate on it would hardly have been missed."""
+    """A drop of the required rate on it would hardly have been missed."""
     UNDECIDED = "undecided"
 
 

@@ -82,7 +82,7 @@ class Evidence:
     p_value: float | None = None
     """P-value of the test that the verdict rests on: probability that a healthy path looks as bad as this or worse."""
     miss: float | None = None
-    """Probability that this test misses a drop of the asked rate; None if that is not known."""
+    """Probability that this test misses a drop of the required rate; None if that is not known."""
     doubt: Doubt | None = None
     """Why `insufficient`."""
     is_sum: bool = False

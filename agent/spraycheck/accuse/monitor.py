@@ -26,7 +26,7 @@ from agent.spraycheck.paths import FabricLink, FabricPath, leaf_name
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_host_link
 from agent.spraycheck.statistics.time_spans import Span, share_needed
 from agent.spraycheck.statistics.uniform import FlowTest, certain_losses, uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import STRAY_RATE, Asked, Expectation, PathVerdict, Verdict
+from agent.spraycheck.statistics.verdicts import STRAY_RATE, Expectation, PathVerdict, Requirements, Verdict
 
 _KEPT = 128  # epochs by expectation, our choice: far more than overlap, so that memory stays bounded
 
@@ -80,11 +80,11 @@ class _Known:
 class Monitor:
     """Collects evidence by epoch and expectation. One for all leaves.
 
-    With `asked` it says how many packets a deciding flow needs, too. `leaves` are all between which one can go.
+    With `required` it says how many packets a deciding flow needs, too. `leaves` are all between which one can go.
     """
 
-    def __init__(self, asked: Asked | None = None, leaves: Collection[int] = ()) -> None:
-        self._asked = asked
+    def __init__(self, required: Requirements | None = None, leaves: Collection[int] = ()) -> None:
+        self._required = required
         self._leaves = frozenset(leaves)
         self._known: dict[Scope, _Known] = {}
         self._fresh = list[Conclusions]()
@@ -121,17 +121,17 @@ class Monitor:
         known = self._known[scope]
         if report.test is not None or report.sent is not None:
             known.last = report
-        known.evidence += [_evidence_of(report, each, self._asked) for each in report.verdicts]
-        if self._asked is not None and report.test is not None and _says_too_little(report):
-            self._add_up(known, report, report.test, self._asked)
+        known.evidence += [_evidence_of(report, each, self._required) for each in report.verdicts]
+        if self._required is not None and report.test is not None and _says_too_little(report):
+            self._add_up(known, report, report.test, self._required)
         if report.source is not None:
             ends = flow.plane, flow.src_host, flow.src_leaf, flow.dst_leaf, flow.qpn
             known.sources.append(SourceEvidence(*ends, report.source.verdict, self._host_link(report)))
 
-    def _add_up(self, known: _Known, report: FlowReport, test: FlowTest, asked: Asked) -> None:
+    def _add_up(self, known: _Known, report: FlowReport, test: FlowTest, required: Requirements) -> None:
         """Add a small flow to others of its pair; once they suffice, their paths get the verdicts of the sum (S6)."""
         if known.totals is None:
-            known.totals = PairTotals(asked)
+            known.totals = PairTotals(required)
         pair = report.flow.leaf_pair
         place = len(known.evidence) - len(report.verdicts)
         total = known.totals.add(pair, test.shape, report.counts.arrived, (place, report))
@@ -148,9 +148,9 @@ class Monitor:
 
     def _host_link(self, report: FlowReport) -> Verdict | None:
         """Judge the host's link by the source leaf's count; None without one."""
-        if report.entered is None or report.sent is None or self._asked is None:
+        if report.entered is None or report.sent is None or self._required is None:
             return None
-        return judge_host_link(sum(report.sent), report.entered, self._asked)
+        return judge_host_link(sum(report.sent), report.entered, self._required)
 
     def _accuse(self, scope: Scope, known: _Known, owed: Counter[FabricPath], now_ns: int) -> Accusation | None:
         situation = len(known.evidence), frozenset(owed)
@@ -158,7 +158,7 @@ class Monitor:
             return None
         known.situation = situation
         summed = self._summed(scope, known)
-        stray_rate = STRAY_RATE if self._asked is None else self._asked.stray_rate
+        stray_rate = STRAY_RATE if self._required is None else self._required.stray_rate
         found = localize(summed, owed, known.sources, stray_rate, self._leaves)
         found = replace(found, deciding=tuple(self._counted(each, known.last) for each in found.deciding))
         if found.links and known.first_named_ns is None:
@@ -175,9 +175,9 @@ class Monitor:
 
     def _summed(self, scope: Scope, known: _Known) -> Sequence[Evidence]:
         """Return the evidence with sums over flows."""
-        if scope[1] is not Expectation.DECLARED or self._asked is None:
+        if scope[1] is not Expectation.DECLARED or self._required is None:
             return known.evidence
-        return with_sums(known.evidence, self._asked)
+        return with_sums(known.evidence, self._required)
 
     def _conclude(
         self,
@@ -209,19 +209,19 @@ class Monitor:
     ) -> list[LinkConclusion]:
         """Conclude on all links as of now."""
         sums: dict[FabricLink, LinkSum] | None = None
-        if scope[1] is Expectation.DECLARED and self._asked is not None:
+        if scope[1] is Expectation.DECLARED and self._required is not None:
             accused = {*found.links}.union(*found.candidates)
             causes = {*found.common.causes}.union(*found.common.candidates)
-            sums = {each.link: each for each in link_sums(known.evidence, self._asked, accused, causes)}
+            sums = {each.link: each for each in link_sums(known.evidence, self._required, accused, causes)}
         waiting = {link for path in owed for link in path.links}
         return link_conclusions(summed, found, sums, waiting, known.namings)
 
     def _counted(self, flow: DecidingFlow, like: FlowReport | None) -> DecidingFlow:
         """Return the flow with the packets that it needs, if it is judged as the flows so far were."""
-        if self._asked is None or like is None:
+        if self._required is None or like is None:
             return flow
-        asked = replace(self._asked, min_rate=flow.rate or self._asked.min_rate)
-        return replace(flow, packets=_needed(like, asked, len(like.spines)))
+        required = replace(self._required, min_rate=flow.rate or self._required.min_rate)
+        return replace(flow, packets=_needed(like, required, len(like.spines)))
 
 
 def _is_news(
@@ -265,9 +265,9 @@ def _says_too_little(report: FlowReport) -> bool:
     return weakness is not None and any(each.doubt == weakness for each in report.verdicts)
 
 
-def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) -> Evidence:
+def _evidence_of(report: FlowReport, verdict: PathVerdict, required: Requirements | None) -> Evidence:
     path = report.flow.path(report.spines[verdict.path])
-    needed = None if asked is None else _needed(report, asked, len(report.spines))
+    needed = None if required is None else _needed(report, required, len(report.spines))
     needs = share_needed(needed, report.expected[verdict.path])
     counts = _sent_and_lost(report, verdict)
     return Evidence(
@@ -287,14 +287,14 @@ def _evidence_of(report: FlowReport, verdict: PathVerdict, asked: Asked | None) 
     )
 
 
-def _needed(report: FlowReport, asked: Asked, paths: int) -> int | None:
-    """Return the packets per path from which on a flow judged like this one shows the asked rate; None if not known."""
+def _needed(report: FlowReport, required: Requirements, paths: int) -> int | None:
+    """Return the packets per path from which on a flow judged like this one shows the required rate, if known."""
     if report.sent is not None:
-        return declared_packets_needed(paths, asked)
+        return declared_packets_needed(paths, required)
     if report.test is None:
         return None
     shape = report.test.shape
-    return uniform_packets_needed(shape.policy, paths, shape.copies, asked)
+    return uniform_packets_needed(shape.policy, paths, shape.copies, required)
 
 
 def _sent_and_lost(report: FlowReport, verdict: PathVerdict) -> tuple[int, int]:

@@ -103,7 +103,7 @@ def unheard_reports(rules: LeafRules, declaration: Declaration, entered: int | N
     expected = (declaration.flow.packets / len(spines),) * len(spines)
     unsure = tuple(PathVerdict(path, 0, Verdict.INSUFFICIENT, doubt) for path in range(len(spines)))
     uniform = FlowReport(declaration.flow, Expectation.UNIFORM, spines, expected, None, unsure, counts)
-    declared = replace(declared_report(declaration.flow, sent, nothing, rules.asked, entered), spines=spines)
+    declared = replace(declared_report(declaration.flow, sent, nothing, rules.required, entered), spines=spines)
     return uniform, declared
 
 

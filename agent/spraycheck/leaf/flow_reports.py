@@ -10,7 +10,7 @@ from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import SourceVerdict, judge_declared, judge_source
 from agent.spraycheck.statistics.time_spans import LossTime, Span
 from agent.spraycheck.statistics.uniform import FlowTest, judge, plan_test
-from agent.spraycheck.statistics.verdicts import Asked, Expectation, PathVerdict
+from agent.spraycheck.statistics.verdicts import Expectation, PathVerdict, Requirements
 
 Counts = NDArray[np.int64]
 
@@ -50,7 +50,7 @@ class LeafRules:
     leaf: int
     spines: tuple[int, ...]
     """Usable spines, in the order of a flow's paths."""
-    asked: Asked
+    required: Requirements
     copies: int
     """EVs per path."""
     settle_ns: int
@@ -147,15 +147,15 @@ class FlowReport:
     """Time in which the flow lost packets, by its retransmissions; None if none came."""
 
 
-def uniform_report(flow: MeasuredFlow, shape: FlowShape, arrived: Counts, asked: Asked) -> FlowReport:
+def uniform_report(flow: MeasuredFlow, shape: FlowShape, arrived: Counts, required: Requirements) -> FlowReport:
     """Make the report by equal shares of `(k,)` counts. Raises ValueError for a shape that cannot be tested."""
-    test, spines = plan_test(shape, asked), tuple(range(len(arrived)))
+    test, spines = plan_test(shape, required), tuple(range(len(arrived)))
     expected, verdicts = (test.shape.expected,) * len(arrived), judge(test, arrived)
     return FlowReport(flow, Expectation.UNIFORM, spines, expected, test, verdicts, in_order(arrived))
 
 
 def declared_report(
-    flow: MeasuredFlow, sent: Counts, arrived: Counts, asked: Asked, entered: int | None = None
+    flow: MeasuredFlow, sent: Counts, arrived: Counts, required: Requirements, entered: int | None = None
 ) -> FlowReport:
     """Make the report by the packets sent on each of `(k,)` paths; `entered` of all came to the source leaf."""
     return FlowReport(
@@ -164,10 +164,10 @@ def declared_report(
         tuple(range(len(sent))),
         tuple(map(float, sent)),
         None,
-        judge_declared(sent, arrived, asked),
+        judge_declared(sent, arrived, required),
         in_order(arrived),
         sent=tuple(sent.tolist()),
-        source=judge_source(sent, arrived, asked),
+        source=judge_source(sent, arrived, required),
         entered=entered,
     )
 

@@ -219,7 +219,7 @@ class LeafDetector:
             return self._insufficient(state, record, Expectation.DECLARED, self._other_spines(record))
         if closed:
             counts, sent = self._counts(record), record["sent"][list(self.rules.spines)].astype(np.int64)
-            judged = sent, counts.arrived, self.rules.asked
+            judged = sent, counts.arrived, self.rules.required
             verdicts, source = judge_declared(*judged), judge_source(*judged)
             report = self._report(state, record, Expectation.DECLARED, tuple(map(float, sent)), verdicts, counts)
             return replace(report, sent=tuple(sent.tolist()), source=source)
@@ -243,7 +243,7 @@ class LeafDetector:
         try:
             policy = SprayPolicyCode(int(record["policy"]))
             shape = FlowShape(policy, int(record["packets"]), known - vacant, self.rules.copies, vacant=vacant)
-            test = plan_test(shape, self.rules.asked)
+            test = plan_test(shape, self.rules.required)
         except ValueError as error:
             return str(error)
         most = test.shape.expected + test.calibration.end_effect_pkts

@@ -19,10 +19,10 @@ from agent.spraycheck.statistics.verdicts import (
     LOST_ALIKE,
     NOTHING_SENT,
     STRAY_RATE,
-    Asked,
     Doubt,
     DoubtKind,
     PathVerdict,
+    Requirements,
     Verdict,
 )
 
@@ -51,44 +51,46 @@ class SourceVerdict:
     """Probability that paths which lose alike differ as much as these: likelihood ratio, k - 1 degrees of freedom."""
 
 
-def judge_declared(sent: Counts, arrived: Counts, asked: Asked) -> tuple[PathVerdict, ...]:
+def judge_declared(sent: Counts, arrived: Counts, required: Requirements) -> tuple[PathVerdict, ...]:
     """Judge all k paths of a flow, each argument `(k,)`.
 
     `arrived` are first transmissions that reached the destination leaf, also those of which only the header did: a
     trimmed packet met congestion, not a fault. Raises ValueError for counts that cannot be.
     """
     lost = _lost(sent, arrived)
-    p_values = stray_p_values(sent, lost, asked.stray_rate)
-    flags = flagged(sent, lost, asked)
+    p_values = stray_p_values(sent, lost, required.stray_rate)
+    flags = flagged(sent, lost, required)
     return tuple(
-        _judge_path(path, (int(sent[path]), int(arrived[path])), float(p_values[path]), bool(flags[path]), sent, asked)
+        _judge_path(
+            path, (int(sent[path]), int(arrived[path])), float(p_values[path]), bool(flags[path]), sent, required
+        )
         for path in range(len(sent))
     )
 
 
-def judge_source(sent: Counts, arrived: Counts, asked: Asked) -> SourceVerdict:
+def judge_source(sent: Counts, arrived: Counts, required: Requirements) -> SourceVerdict:
     """Judge whether the paths of a flow lose packets alike, without those failed by themselves; arguments as above.
 
     `failed` accuses the host's link to its leaf, or all uplinks of that leaf at once, or all links down to the
     destination: which of them it is, flows to other leaves and other hosts of the leaf show.
     """
     lost = _lost(sent, arrived)
-    rest = ~flagged(sent, lost, asked) & (sent > 0)
+    rest = ~flagged(sent, lost, required) & (sent > 0)
     all_sent, all_lost = int(sent[rest].sum()), int(lost[rest].sum())
-    p_value = at_least(all_lost, all_sent, asked.stray_rate)
+    p_value = at_least(all_lost, all_sent, required.stray_rate)
     alike = _alike(sent[rest], lost[rest])
-    verdict, reason = _source_verdict(int(rest.sum()), len(sent), all_sent, p_value, alike, asked)
+    verdict, reason = _source_verdict(int(rest.sum()), len(sent), all_sent, p_value, alike, required)
     return SourceVerdict(all_sent, all_lost, verdict, reason, p_value, alike)
 
 
-def judge_host_link(sent: int, entered: int, asked: Asked) -> Verdict:
+def judge_host_link(sent: int, entered: int, required: Requirements) -> Verdict:
     """Judge the host's link by the source leaf's own count: `entered` of `sent` packets reached the leaf."""
     lost = sent - entered
     if lost < 0 or sent < 1:
         return Verdict.INSUFFICIENT
-    if at_least(lost, sent, asked.stray_rate) <= asked.test_level:
+    if at_least(lost, sent, required.stray_rate) <= required.test_level:
         return Verdict.FAILED
-    weak = at_most(least_loss(sent, 1.0, asked) - 1, sent, asked.min_rate) > asked.miss
+    weak = at_most(least_loss(sent, 1.0, required) - 1, sent, required.min_rate) > required.miss
     return Verdict.INSUFFICIENT if weak else Verdict.HEALTHY
 
 
@@ -97,70 +99,70 @@ def stray_p_values(sent: Counts, lost: Counts, stray_rate: float) -> NDArray[np.
     return all_at_least(lost, sent, stray_rate)
 
 
-def flagged(sent: Counts, lost: Counts, asked: Asked) -> Flags:
+def flagged(sent: Counts, lost: Counts, required: Requirements) -> Flags:
     """Find the failed paths by `(..., k)` packets sent and lost, one flow per row.
 
     A path loses more than stray packets do, and more than losses common to all paths of its flow would make it. Where
     the other paths lost stray packets only, there is no sign of such losses, and 1 % is doubt enough; where they lost
     more, a lossy host link is as good an explanation, and the path must stand out at the level of every test of a run.
     """
-    short = stray_p_values(sent, lost, asked.stray_rate) <= asked.test_level
+    short = stray_p_values(sent, lost, required.stray_rate) <= required.test_level
     if sent.shape[-1] == 1 or not short.any():
         return short
     all_lost = lost.sum(-1, keepdims=True)
     share = sent / np.maximum(sent.sum(-1, keepdims=True), 1)
     others = sent.sum(-1, keepdims=True) - sent
-    level = level_against(COMMON_LOSS_ALARM, others, all_lost - lost, asked.stray_rate, asked.test_level)
+    level = level_against(COMMON_LOSS_ALARM, others, all_lost - lost, required.stray_rate, required.test_level)
     alone = all_at_least(lost, all_lost, share) <= level
-    flags: Flags = short & (alone | in_lossy_group(sent, lost, asked.stray_rate, asked.test_level))
+    flags: Flags = short & (alone | in_lossy_group(sent, lost, required.stray_rate, required.test_level))
     return flags
 
 
-def least_loss(sent: int, share: float, asked: Asked) -> int:
+def least_loss(sent: int, share: float, required: Requirements) -> int:
     """Find the fewest packets lost, of `sent`, that flag a path with `share` of a flow which lost no others."""
-    return max(_beyond_stray(sent, asked), _standing_out(share, 0, COMMON_LOSS_ALARM))
+    return max(_beyond_stray(sent, required), _standing_out(share, 0, COMMON_LOSS_ALARM))
 
 
 @lru_cache(1 << 16)
-def declared_miss(sent: int, all_sent: int, asked: Asked) -> float:
-    """Compute P(not flagged), exact, for the one path of a flow that drops the asked rate of `sent` packets.
+def declared_miss(sent: int, all_sent: int, required: Requirements) -> float:
+    """Compute P(not flagged), exact, for the one path of a flow that drops the required rate of `sent` packets.
 
     The other paths lose stray packets, and the more they lose the harder it is to stand out.
     """
-    stray, others = _beyond_stray(sent, asked), all_sent - sent
-    usual = quantile(1 - DOUBT_ALARM, others, asked.stray_rate) if others else 0
+    stray, others = _beyond_stray(sent, required), all_sent - sent
+    usual = quantile(1 - DOUBT_ALARM, others, required.stray_rate) if others else 0
     share, miss = sent / all_sent, 0.0
     for lost in range(usual + 1):
         needed = max(stray, _standing_out(share, lost, COMMON_LOSS_ALARM))
-        chance = at_least(lost, others, asked.stray_rate) - at_least(lost + 1, others, asked.stray_rate)
-        miss += chance * at_most(needed - 1, sent, asked.min_rate)
-    needed = max(stray, _standing_out(share, usual + 1, asked.test_level))
-    return miss + at_least(usual + 1, others, asked.stray_rate) * at_most(needed - 1, sent, asked.min_rate)
+        chance = at_least(lost, others, required.stray_rate) - at_least(lost + 1, others, required.stray_rate)
+        miss += chance * at_most(needed - 1, sent, required.min_rate)
+    needed = max(stray, _standing_out(share, usual + 1, required.test_level))
+    return miss + at_least(usual + 1, others, required.stray_rate) * at_most(needed - 1, sent, required.min_rate)
 
 
 @cache
-def declared_packets_needed(paths: int, asked: Asked) -> int | None:
-    """Find the packets per path from which on the asked rate is hardly missed; None if no flow may be as long."""
-    low = packets_needed(asked.min_rate, paths, asked.test_level, asked.miss, asked.stray_rate)
-    if low is None or declared_miss(low, low * paths, asked) <= asked.miss:
+def declared_packets_needed(paths: int, required: Requirements) -> int | None:
+    """Find the packets per path from which on the required rate is hardly missed; None if no flow may be as long."""
+    low = packets_needed(required.min_rate, paths, required.test_level, required.miss, required.stray_rate)
+    if low is None or declared_miss(low, low * paths, required) <= required.miss:
         return low
     high = 2 * low
-    while declared_miss(high, high * paths, asked) > asked.miss:
+    while declared_miss(high, high * paths, required) > required.miss:
         if high > MAX_PACKETS // paths:
             return None
         low, high = high, 2 * high
     while high - low > 1:
         middle = (low + high) // 2
-        enough = declared_miss(middle, middle * paths, asked) <= asked.miss
+        enough = declared_miss(middle, middle * paths, required) <= required.miss
         low, high = (low, middle) if enough else (middle, high)
     return high
 
 
 @lru_cache(1 << 16)
-def _beyond_stray(sent: int, asked: Asked) -> int:
+def _beyond_stray(sent: int, required: Requirements) -> int:
     """Find the fewest lost packets that are no stray losses."""
-    unflagged = quantile(1 - asked.test_level, sent, asked.stray_rate)
-    while at_least(unflagged + 1, sent, asked.stray_rate) > asked.test_level:  # 1 - level has lost digits
+    unflagged = quantile(1 - required.test_level, sent, required.stray_rate)
+    while at_least(unflagged + 1, sent, required.stray_rate) > required.test_level:  # 1 - level has lost digits
         unflagged += 1
     return unflagged + 1
 
@@ -213,43 +215,47 @@ def _packets_for(loss: int, rate: float, beta: float, most: int) -> int | None:
 
 
 def _judge_path(
-    path: int, counted: tuple[int, int], p_value: float, failed: bool, all_sent: Counts, asked: Asked
+    path: int, counted: tuple[int, int], p_value: float, failed: bool, all_sent: Counts, required: Requirements
 ) -> PathVerdict:
     sent, came = counted
-    snr = (asked.min_rate - asked.stray_rate) * sqrt(sent / max(asked.min_rate * (1 - asked.min_rate), 1e-12))
+    snr = (required.min_rate - required.stray_rate) * sqrt(
+        sent / max(required.min_rate * (1 - required.min_rate), 1e-12)
+    )
     if failed:
         return PathVerdict(path, came, Verdict.FAILED, None, p_value, snr)
-    doubt = _doubt(sent, came, p_value, int(all_sent.sum()), asked)
+    doubt = _doubt(sent, came, p_value, int(all_sent.sum()), required)
     return PathVerdict(path, came, Verdict.INSUFFICIENT if doubt else Verdict.HEALTHY, doubt, p_value, snr)
 
 
-def _doubt(sent: int, came: int, p_value: float, all_sent: int, asked: Asked) -> Doubt | None:
+def _doubt(sent: int, came: int, p_value: float, all_sent: int, required: Requirements) -> Doubt | None:
     """Return the reason why an unflagged path is not healthy; None if it is."""
     if came > sent:
         return _SURPLUS
     if sent == 0:
         return NOTHING_SENT
-    if p_value <= asked.test_level:
+    if p_value <= required.test_level:
         return LOST_ALIKE
-    miss = declared_miss(sent, all_sent, asked)
-    if miss > asked.miss:
-        text = f"a drop of {100 * asked.min_rate:.4g}% of {sent:,} packets would be missed with probability {miss:.2g}"
+    miss = declared_miss(sent, all_sent, required)
+    if miss > required.miss:
+        text = (
+            f"a drop of {100 * required.min_rate:.4g}% of {sent:,} packets would be missed with probability {miss:.2g}"
+        )
         return Doubt(DoubtKind.FEW_PACKETS, text)
     return None
 
 
 def _source_verdict(
-    rest: int, paths: int, sent: int, p_value: float, alike: float, asked: Asked
+    rest: int, paths: int, sent: int, p_value: float, alike: float, required: Requirements
 ) -> tuple[Verdict, str | None]:
     if rest < 2:
         return Verdict.INSUFFICIENT, "fewer than two paths to compare"
     if 2 * rest < paths:
         return Verdict.INSUFFICIENT, "most paths failed by themselves: they may have one cause"
-    if p_value > asked.test_level:
-        miss = at_most(least_loss(sent, 1.0, asked) - 1, sent, asked.min_rate)
+    if p_value > required.test_level:
+        miss = at_most(least_loss(sent, 1.0, required) - 1, sent, required.min_rate)
         weak = None
-        if miss > asked.miss:
-            weak = f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}"
+        if miss > required.miss:
+            weak = f"a drop of {100 * required.min_rate:.4g}% would be missed with probability {miss:.2g}"
         return Verdict.INSUFFICIENT if weak else Verdict.HEALTHY, weak
     if alike < ALIKE_ALARM:
         return Verdict.INSUFFICIENT, "packets were lost on some paths more than on others, but on none clearly"

@@ -64,7 +64,7 @@ class LossTime:
 def share_needed(needed: int | None, packets: float) -> float:
     """Compute the share of a healthy flow's packets that must fall into the time of a loss to clear a link.
 
-    As many packets as show the asked rate alone, `needed`; `MOST_SHARE` at most.
+    As many packets as show the required rate alone, `needed`; `MOST_SHARE` at most.
     """
     if needed is None or packets <= 0:
         return MOST_SHARE

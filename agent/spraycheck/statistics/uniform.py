@@ -1,7 +1,7 @@
 """Test by equal shares: SprayCheck's one-sided test of counts per arrival spine, with its power.
 
 Pure: no clock, no map, no file. A count below the threshold is `failed`, unless the whole flow is short alike. A path
-is `healthy` only where a drop of the asked rate would hardly have been missed. SprayCheck S1 to S5; docs/detector.md.
+is `healthy` only where a drop of the required rate would hardly be missed. SprayCheck S1 to S5; docs/detector.md.
 """
 
 from collections.abc import Callable
@@ -17,10 +17,10 @@ from agent.spraycheck.statistics.calibration import Calibration, FlowShape, cali
 from agent.spraycheck.statistics.loss_groups import in_lossy_group
 from agent.spraycheck.statistics.verdicts import (
     SHORT_ALIKE,
-    Asked,
     Doubt,
     DoubtKind,
     PathVerdict,
+    Requirements,
     Verdict,
 )
 from agent.wire.constants import PSN_SPACE, SprayPolicyCode
@@ -43,36 +43,36 @@ class FlowTest:
     threshold: float
     """t = λ - s·sqrt(λ); a count below it is flagged."""
     snr: float
-    """p·sqrt(λ) at the asked rate (S5)."""
+    """p·sqrt(λ) at the required rate (S5)."""
     miss: float
-    """Probability, at most, that the one path which drops the asked rate is not found failed."""
+    """Probability, at most, that the one path which drops the required rate is not found failed."""
     weakness: Doubt | None
     """Reason why an unflagged count says nothing, or None if it means healthy."""
-    asked: Asked
+    required: Requirements
     """Rates and error probabilities that it is made for."""
 
 
 @lru_cache(1 << 14)
-def plan_test(shape: FlowShape, asked: Asked) -> FlowTest:
+def plan_test(shape: FlowShape, required: Requirements) -> FlowTest:
     """Plan the test for a flow of this shape. Raises ValueError for one without packets or paths, or with too many."""
     if shape.packets < 1 or shape.paths < 1:
         raise ValueError(f"nothing to test: {shape.packets} packets over {shape.paths} paths")
     if shape.packets > MAX_PACKETS * shape.flows:
         raise ValueError(f"{shape.packets} packets are more than a flow can number, {MAX_PACKETS}")
-    calibration = calibrate(shape, asked.false_alarm)
+    calibration = calibrate(shape, required.false_alarm)
     expected = shape.expected
     threshold = expected - calibration.s * sqrt(expected)
-    miss = miss_probability(shape, threshold, calibration, asked.min_rate)
-    weakness = _weakness(expected - threshold, calibration, miss, asked)
-    return FlowTest(shape, calibration, threshold, asked.min_rate * sqrt(expected), miss, weakness, asked)
+    miss = miss_probability(shape, threshold, calibration, required.min_rate)
+    weakness = _weakness(expected - threshold, calibration, miss, required)
+    return FlowTest(shape, calibration, threshold, required.min_rate * sqrt(expected), miss, weakness, required)
 
 
 @cache
-def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, asked: Asked) -> int | None:
-    """Find the packets per path from which on the asked rate is hardly missed; None if no flow may be as long."""
+def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, required: Requirements) -> int | None:
+    """Find the packets per path from which on the required rate is hardly missed; None if no flow may be as long."""
 
     def is_enough(packets: int) -> bool:
-        return plan_test(FlowShape(policy, packets * paths, paths, copies), asked).weakness is None
+        return plan_test(FlowShape(policy, packets * paths, paths, copies), required).weakness is None
 
     low, high, most = 1, 1, MAX_PACKETS // paths
     while not is_enough(high):
@@ -82,12 +82,12 @@ def uniform_packets_needed(policy: SprayPolicyCode, paths: int, copies: int, ask
     while low + 1 < high:
         middle = (low + high) // 2
         low, high = (low, middle) if is_enough(middle) else (middle, high)
-    return _from_where_on(is_enough, high, min(high + 2 * _tooth(policy, high, paths, copies, asked), most))
+    return _from_where_on(is_enough, high, min(high + 2 * _tooth(policy, high, paths, copies, required), most))
 
 
-def _tooth(policy: SprayPolicyCode, packets: int, paths: int, copies: int, asked: Asked) -> int:
+def _tooth(policy: SprayPolicyCode, packets: int, paths: int, copies: int, required: Requirements) -> int:
     """Return the packets after which the margin s√λ has grown by one packet: there a test misses more than before."""
-    s = plan_test(FlowShape(policy, packets * paths, paths, copies), asked).calibration.s
+    s = plan_test(FlowShape(policy, packets * paths, paths, copies), required).calibration.s
     return ceil(2 * sqrt(packets) / s)
 
 
@@ -158,7 +158,9 @@ def healthy_p_value(test: FlowTest, count: int) -> float:
     if test.shape.policy is SprayPolicyCode.RANDOM:
         return at_most(count, test.shape.packets, 1 / test.shape.paths)
     ends = test.calibration.end_effect_pkts
-    return at_least(ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.asked.stray_rate)
+    return at_least(
+        ceil(test.shape.expected - ends) - count, floor(test.shape.expected + ends), test.required.stray_rate
+    )
 
 
 def _in_lossy_group(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -168,7 +170,7 @@ def _in_lossy_group(test: FlowTest, counts: NDArray[np.int64]) -> NDArray[np.boo
         return np.zeros(len(counts), np.bool_)
     lost = np.where(deficits > test.calibration.end_effect_pkts, deficits, 0)
     sent = np.maximum(counts + lost, lost)
-    return in_lossy_group(sent, lost, test.asked.stray_rate, test.asked.test_level)
+    return in_lossy_group(sent, lost, test.required.stray_rate, test.required.test_level)
 
 
 def _stands_out(test: FlowTest, count: int, total: int) -> bool:
@@ -185,7 +187,9 @@ def _stands_out(test: FlowTest, count: int, total: int) -> bool:
         return at_most(count, total, 1 / shape.paths) <= COMMON_LOSS_ALARM
     deficit, lost = shape.expected - count, shape.packets - total
     others_lost = lost > deficit + test.calibration.end_effect_pkts
-    return _more_than_its_share(deficit, lost, shape.paths, test.asked.test_level if others_lost else COMMON_LOSS_ALARM)
+    return _more_than_its_share(
+        deficit, lost, shape.paths, test.required.test_level if others_lost else COMMON_LOSS_ALARM
+    )
 
 
 def _more_than_its_share(deficit: float, lost: int, paths: int, level: float = COMMON_LOSS_ALARM) -> bool:
@@ -204,13 +208,14 @@ def _surplus(test: FlowTest, counts: NDArray[np.int64]) -> Doubt | None:
     return None
 
 
-def _weakness(margin: float, calibration: Calibration, miss: float, asked: Asked) -> Doubt | None:
+def _weakness(margin: float, calibration: Calibration, miss: float, required: Requirements) -> Doubt | None:
     if margin < calibration.end_effect_pkts:
         text = f"margin of {margin:,.1f} packets is within the end effect of {calibration.end_effect_pkts}"
         return Doubt(DoubtKind.FEW_PACKETS, text)
-    if miss > asked.miss:
+    if miss > required.miss:
         text = (
-            f"a drop of {100 * asked.min_rate:.4g}% would be missed with probability {miss:.2g}, above {asked.miss:g}"
+            f"a drop of {100 * required.min_rate:.4g}% would be missed with probability {miss:.2g},"
+            f" above {required.miss:g}"
         )
         return Doubt(DoubtKind.FEW_PACKETS, text)
     return None

@@ -59,8 +59,8 @@ class PathVerdict:
     p_value: float | None = None
     """Probability that a healthy path would look as bad as this or worse; of this test alone, not corrected."""
     snr: float | None = None
-    """How many standard deviations of the count the asked drop rate takes from it (S5); under `declared`, of the count
-    of a path that drops it, since one that does not has next to none."""
+    """Standard deviations of the count that the required drop rate takes from it (S5); under `declared`, those of a
+    path that drops it, since the count of one that does not hardly varies."""
 
 
 STRAY_RATE = 1e-6
@@ -79,7 +79,7 @@ over 8 spines of one plane still fit."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Requirements:
     """Drop rate that must not be missed, and how often the answer may be wrong."""
 
     min_rate: float

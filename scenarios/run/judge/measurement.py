@@ -7,7 +7,7 @@ from agent.core.config import SprayPolicy
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.declared import declared_packets_needed
 from agent.spraycheck.statistics.uniform import uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import Asked, count_tests
+from agent.spraycheck.statistics.verdicts import Requirements, count_tests
 from agent.wire.detect_records import Select
 from faults.quantities import parse_bit_rate, parse_rate
 from scenarios.file.collective_plan import Sending
@@ -34,9 +34,9 @@ def crossing_sendings(plan: Plan) -> Iterator[Sending]:
     return (sent for sent in sendings_of(plan) if crosses(plan, sent))
 
 
-def asked_of(plan: Plan) -> Asked:
+def asked_of(plan: Plan) -> Requirements:
     """Return the drop rate to detect, and the number of tests that share the false positive rate."""
-    return Asked(_min_rate(plan), run_tests=run_tests_of(plan))
+    return Requirements(_min_rate(plan), run_tests=run_tests_of(plan))
 
 
 def needed_for(plan: Plan, rate: float) -> int | None:
@@ -52,7 +52,7 @@ def run_tests_of(plan: Plan) -> int:
     return count_tests(writes + queue_pairs, spec.planes, spec.spines)
 
 
-def _needed(plan: Plan, asked: Asked) -> int | None:
+def _needed(plan: Plan, asked: Requirements) -> int | None:
     transport, spines = plan.scenario.transport, plan.fabric.spec.spines
     if plan.scenario.judged_by == "declared":
         return declared_packets_needed(spines, asked)

@@ -22,7 +22,7 @@ from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.binomial import quantile
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.uniform import plan_test
-from agent.spraycheck.statistics.verdicts import Asked
+from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import Flow, Plan
 from scenarios.run.judge.measurement import EndLeaves, announced_sendings, asked_of
@@ -80,7 +80,7 @@ class Measured:
     policy: SprayPolicyCode
     copies: int
     expectation: str
-    asked: Asked
+    asked: Requirements
     flows: tuple[tuple[EndLeaves, tuple[int, ...]], ...]
     """The packets of each flow, by leaves."""
     rates: tuple[tuple[FabricLink, float], ...]
@@ -169,7 +169,7 @@ def _even(packets: int, spines: int) -> Counts:
     return np.array([base + (spine < more) for spine in range(spines)])
 
 
-def _arrived(shape: FlowShape, drops: Sequence[float], asked: Asked) -> Counts:
+def _arrived(shape: FlowShape, drops: Sequence[float], asked: Requirements) -> Counts:
     """Return counts of equal shares, those of lossy paths as high as they are with the probability of a miss."""
     if shape.policy is SprayPolicyCode.RANDOM:
         lossy = [quantile(1 - asked.miss, shape.packets, (1 - rate) / shape.paths) for rate in drops]

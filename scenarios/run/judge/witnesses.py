@@ -11,7 +11,7 @@ from math import ceil, log
 from agent.spraycheck.accuse.localization import Evidence, Finding, Localization, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
-from agent.spraycheck.statistics.verdicts import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 from results.files.event_log import Fields
 from results.metrics import NS, precision, recall
 from results.records.witnesses import Witness, WitnessedLink
@@ -184,7 +184,7 @@ def _first_losses(records: Iterable[Fields]) -> dict[tuple[str, int, int], tuple
     return left
 
 
-def conclusion_of_events(paths: Sequence[EvPath], asked: Asked) -> Conclusion:
+def conclusion_of_events(paths: Sequence[EvPath], asked: Requirements) -> Conclusion:
     """What the events accuse in the end, and since when without a break."""
     verdicts = _verdicts(paths, asked)
     spines = {(each.path.plane, each.path.spine) for each in paths if verdicts[each] is Verdict.FAILED}
@@ -206,7 +206,7 @@ def conclusion_of_events(paths: Sequence[EvPath], asked: Asked) -> Conclusion:
     )
 
 
-def _verdicts(paths: Sequence[EvPath], asked: Asked) -> dict[EvPath, Verdict]:
+def _verdicts(paths: Sequence[EvPath], asked: Requirements) -> dict[EvPath, Verdict]:
     used = Counter((each.source, each.qpn, each.path.plane) for each in paths)
     retired = Counter((each.source, each.qpn, each.path.plane) for each in paths if each.left_ns is not None)
     return {
@@ -216,7 +216,7 @@ def _verdicts(paths: Sequence[EvPath], asked: Asked) -> dict[EvPath, Verdict]:
     }
 
 
-def _verdict(path: EvPath, have_one_cause: bool, asked: Asked) -> Verdict:
+def _verdict(path: EvPath, have_one_cause: bool, asked: Requirements) -> Verdict:
     if path.left_ns is not None:
         return Verdict.INSUFFICIENT if have_one_cause else Verdict.FAILED
     is_enough = path.ended_ns is not None and (1 - asked.min_rate) ** path.sent <= asked.miss
@@ -224,7 +224,7 @@ def _verdict(path: EvPath, have_one_cause: bool, asked: Asked) -> Verdict:
 
 
 def _history(
-    paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict], asked: Asked
+    paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict], asked: Requirements
 ) -> tuple[Localization, dict[FabricLink, int]]:
     """What is accused in the end, and of each link since when it was."""
     known = [(_known_ns(each), _evidence(each, verdicts[each], asked)) for each in paths if _says(each, verdicts)]
@@ -238,7 +238,7 @@ def _history(
     return told, since
 
 
-def _evidence(path: EvPath, verdict: Verdict, asked: Asked) -> Evidence:
+def _evidence(path: EvPath, verdict: Verdict, asked: Requirements) -> Evidence:
     """What a path says, and of which time: all of its flow's, or from its first loss on."""
     if path.began_ns is None or path.ended_ns is None:
         return Evidence(path.path, verdict, path.qpn)
@@ -249,7 +249,7 @@ def _evidence(path: EvPath, verdict: Verdict, asked: Asked) -> Evidence:
     return Evidence(path.path, verdict, path.qpn, span=span, lossy=lossy, needs=needs)
 
 
-def _enough(asked: Asked) -> int:
+def _enough(asked: Requirements) -> int:
     """Packets of which a drop of the asked rate takes one, but for the allowed probability of a miss."""
     return 1 if asked.min_rate >= 1 else ceil(log(asked.miss) / log(1 - asked.min_rate))
 

@@ -11,7 +11,7 @@ from msgspec import Struct
 from agent.host.control import profile_requests, program_requests, requests
 from agent.spraycheck.statistics.declared import declared_packets_needed, packets_needed
 from agent.spraycheck.statistics.uniform import uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import Asked
+from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire.constants import SprayPolicyCode
 from faults.request import WORDS
 from results.study.tables import cells_table, roc_table
@@ -109,7 +109,7 @@ def test_every_request_of_a_labs_processes_is_listed_with_its_fields(module: Mod
 
 @pytest.mark.parametrize("spines", [8, 4, 2])
 def test_the_packets_that_a_detector_needs_are_those_it_says(spines: int) -> None:
-    asked = Asked(0.01)
+    asked = Requirements(0.01)
     numbers = (
         uniform_packets_needed(SprayPolicyCode.ROTATION, spines, 1, asked),
         declared_packets_needed(spines, asked),
@@ -123,7 +123,7 @@ def test_the_packets_that_a_detector_needs_are_those_it_says(spines: int) -> Non
 def test_the_detectors_table_of_declared_packets_is_what_it_computes(rate: float) -> None:
     cells = []
     for paths, miss in ((8, 0.01), (8, 0.001), (2, 0.01), (64, 0.01)):
-        asked = Asked(rate, miss=miss)
+        asked = Requirements(rate, miss=miss)
         bound = packets_needed(rate, paths, asked.test_level, miss)
         cells.append(f"{spaced(bound)}, {spaced(declared_packets_needed(paths, asked))}")
     assert f"| {100 * rate:g} % | {' | '.join(cells)} |" in (ROOT / "docs/detector.md").read_text()
@@ -131,7 +131,7 @@ def test_the_detectors_table_of_declared_packets_is_what_it_computes(rate: float
 
 @pytest.mark.parametrize("rate", [0.015, 0.01, 0.005, 0.002])
 def test_the_detectors_table_of_packets_under_rotation_is_what_it_computes(rate: float) -> None:
-    needed = uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, Asked(rate))
+    needed = uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, Requirements(rate))
     assert f"| {100 * rate:g} % | {spaced(needed)} |" in (ROOT / "docs/detector.md").read_text()
 
 

@@ -29,7 +29,7 @@ from agent.spraycheck.settings import read_settings
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_miss
 from agent.spraycheck.statistics.uniform import judge, plan_test
-from agent.spraycheck.statistics.verdicts import Asked, Expectation, Verdict
+from agent.spraycheck.statistics.verdicts import Expectation, Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 from tests.unit.agent.spraycheck.accuse.test_monitor import ASKED, PAIRS, few, small
 
@@ -37,11 +37,11 @@ STAMP = Moment(utc_ns=1_772_000_000_123_456_789, mono_ns=42)
 FLOW = MeasuredFlow(0, 3, 4, 3, 4, 0x4001, 1, 8 * 4096)
 
 
-START = start_record(0, Counting(32, narrow=True), Asked(0.01), STAMP)
+START = start_record(0, Counting(32, narrow=True), Requirements(0.01), STAMP)
 
 
 def short_report():
-    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, FLOW.packets, 8), Asked(0.01))
+    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, FLOW.packets, 8), Requirements(0.01))
     counts = np.array([4096, 4096, 4096, 4096, 4096, 4055, 4096, 4096])
     flagged = counts < test.threshold
     told = PathCounts(counts, np.array([0, 0, 1, 0, 0, 0, 0, 0]), np.zeros(8, int), np.zeros(8, int), flagged)
@@ -161,7 +161,7 @@ def test_settings_are_read_whole_or_refused(tmp_path):
     path.write_text(json.dumps(good))
     settings = read_settings(path)
     rules = settings.rules_of(settings.leaves[0])
-    assert (rules.asked, rules.spines, rules.erase_after_ns) == (Asked(0.01), (0, 1), 60 * 10**9)
+    assert (rules.required, rules.spines, rules.erase_after_ns) == (Requirements(0.01), (0, 1), 60 * 10**9)
     for wrong in ({"min_rate": 0}, {"min_rate": 1.5}, {"leaves": []}, {"unknown": 1}, {"poll_ms": 0}):
         path.write_text(json.dumps(good | wrong))
         with pytest.raises(SettingsError, match=r"settings\.json"):

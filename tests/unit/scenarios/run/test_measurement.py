@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from agent.spraycheck.statistics.declared import declared_packets_needed
-from agent.spraycheck.statistics.verdicts import LEAST_TESTS, Asked
+from agent.spraycheck.statistics.verdicts import LEAST_TESTS, Requirements
 from agent.wire.detect_records import Select
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Plan, plan_of
@@ -135,5 +135,5 @@ def test_none_is_announced_that_was_not_counted(select: str) -> None:
 
 def test_more_tests_take_more_packets() -> None:
     wide = plan_of(scenario(topology=WIDE.scenario.topology.model_dump(), detector={"expectation": "declared"}))
-    assert needed_for(wide, 0.001) == declared_packets_needed(64, Asked(0.001, run_tests=8192))
-    assert (needed_for(wide, 0.001) or 0) > (declared_packets_needed(64, Asked(0.001)) or 0)
+    assert needed_for(wide, 0.001) == declared_packets_needed(64, Requirements(0.001, run_tests=8192))
+    assert (needed_for(wide, 0.001) or 0) > (declared_packets_needed(64, Requirements(0.001)) or 0)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.stats import binom
 
 from agent.spraycheck.paths import FabricPath
-from agent.spraycheck.statistics.verdicts import Asked
+from agent.spraycheck.statistics.verdicts import Requirements
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Flow
 from scenarios.run.judge.detection import Accused, Conclusion
@@ -113,7 +113,7 @@ def test_notes_on_verdicts() -> None:
 
 
 LEAVES = SPINES = 8
-ASKED = Asked(0.01)
+ASKED = Requirements(0.01)
 UPLINK = "p0:leaf3>spine5"
 END_NS = 10_000
 

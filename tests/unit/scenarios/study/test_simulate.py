@@ -9,7 +9,7 @@ from agent.core.config import SprayPolicy
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.uniform import plan_test
-from agent.spraycheck.statistics.verdicts import Asked
+from agent.spraycheck.statistics.verdicts import Requirements
 from agent.wire.constants import SprayPolicyCode
 from scenarios.file.plan import plan_of
 from scenarios.run.judge.measurement import run_tests_of
@@ -136,6 +136,6 @@ def test_calibration_is_told_for_the_false_alarms_that_the_runs_allowed():
     assert (strict.false_alarm, lax.false_alarm) == (1e-3, 0.05)
     for found in (strict, lax):
         shape = FlowShape(SprayPolicyCode.RANDOM, 8 * 20_000, 8)
-        used = plan_test(shape, Asked(0.01, false_alarm=found.false_alarm)).calibration.s
+        used = plan_test(shape, Requirements(0.01, false_alarm=found.false_alarm)).calibration.s
         assert found.s_in_use == pytest.approx(used, abs=1e-4)
     assert lax.s_measured < strict.s_measured

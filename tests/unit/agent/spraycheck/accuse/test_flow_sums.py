@@ -13,10 +13,10 @@ from agent.spraycheck.statistics.binomial import at_most
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.declared import declared_miss, declared_packets_needed, judge_declared
 from agent.spraycheck.statistics.uniform import plan_test, uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import LOST_ALIKE, Asked, Verdict
+from agent.spraycheck.statistics.verdicts import LOST_ALIKE, Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 
-ASKED = Asked(0.01)
+ASKED = Requirements(0.01)
 SPINES = 8
 PAIRS = [(leaf, (leaf + stride) % 8) for stride in (1, 3) for leaf in range(8)]
 
@@ -91,20 +91,20 @@ def small_flows(
     return evidence
 
 
-def told(evidence: list[Evidence], asked: Asked = ASKED) -> dict[str, Verdict]:
+def told(evidence: list[Evidence], required: Requirements = ASKED) -> dict[str, Verdict]:
     """The verdicts on links, after the localisation as the monitor does it."""
-    found = localize(with_sums(evidence, asked))
+    found = localize(with_sums(evidence, required))
     accused = {*found.links}.union(*found.candidates)
-    return {str(each.link): each.verdict for each in link_sums(evidence, asked, accused)}
+    return {str(each.link): each.verdict for each in link_sums(evidence, required, accused)}
 
 
-def over_one_uplink(asked: Asked, sent: int, lost: Iterable[int]) -> list[Verdict]:
+def over_one_uplink(required: Requirements, sent: int, lost: Iterable[int]) -> list[Verdict]:
     """Verdicts on a link of a leaf of four, on which the others lose nothing, one for each number of packets lost."""
     paths = [FabricPath(0, 0, spine, 1) for spine in range(4)]
     rest = [Evidence(path, Verdict.INSUFFICIENT, 1, sent) for path in paths[1:]]
     verdicts = []
     for each in lost:
-        sums = link_sums([Evidence(paths[0], Verdict.INSUFFICIENT, 1, sent, each), *rest], asked)
+        sums = link_sums([Evidence(paths[0], Verdict.INSUFFICIENT, 1, sent, each), *rest], required)
         verdicts += [found.verdict for found in sums if (found.link.spine, found.link.up) == (0, True)]
     return verdicts
 
@@ -112,13 +112,13 @@ def over_one_uplink(asked: Asked, sent: int, lost: Iterable[int]) -> list[Verdic
 @pytest.mark.parametrize(("rate", "beta"), [(0.01, 0.05), (0.05, 0.01), (0.002, 0.1)])
 def test_a_link_that_drops_the_asked_rate_is_cleared_as_seldom_as_stated(rate, beta):
     """At the fewest packets that clear a link at all, where misses are the most frequent; 20 000 seeds."""
-    asked, seeds = Asked(rate, miss=beta), 20_000
-    enough = declared_packets_needed(4, asked)
+    required, seeds = Requirements(rate, miss=beta), 20_000
+    enough = declared_packets_needed(4, required)
     lost = np.random.default_rng(3).binomial(enough, rate, seeds)
-    verdict_at = over_one_uplink(asked, enough, range(int(lost.max()) + 1))
+    verdict_at = over_one_uplink(required, enough, range(int(lost.max()) + 1))
     cleared = sum(verdict_at[each] is Verdict.HEALTHY for each in lost)
     stated = at_most(verdict_at.index(Verdict.INSUFFICIENT) - 1, enough, rate)
-    assert stated <= declared_miss(enough, 4 * enough, asked) <= beta
+    assert stated <= declared_miss(enough, 4 * enough, required) <= beta
     low, high = binom.ppf([1e-4, 1 - 1e-4], seeds, stated)
     assert low <= cleared <= high
     assert cleared <= binom.ppf(1 - 1e-4, seeds, beta)
@@ -126,8 +126,8 @@ def test_a_link_that_drops_the_asked_rate_is_cleared_as_seldom_as_stated(rate, b
 
 def test_senders_that_stop_where_they_lose_do_not_clear_a_link_more_often():
     """Flows of 60 packets that leave the link at their first loss, one after another until enough was sent over it."""
-    asked, seeds, cleared = Asked(0.01, miss=0.05), 4000, 0
-    enough = declared_packets_needed(4, asked)
+    required, seeds, cleared = Requirements(0.01, miss=0.05), 4000, 0
+    enough = declared_packets_needed(4, required)
     verdict_at: dict[tuple[int, int], Verdict] = {}
     for seed in range(seeds):
         rng, sent, lost = np.random.default_rng(seed), 0, 0
@@ -135,9 +135,9 @@ def test_senders_that_stop_where_they_lose_do_not_clear_a_link_more_often():
             until = int(rng.geometric(0.01))
             sent, lost = sent + min(until, 60), lost + (until <= 60)
         if (sent, lost) not in verdict_at:
-            (verdict_at[sent, lost],) = over_one_uplink(asked, sent, [lost])
+            (verdict_at[sent, lost],) = over_one_uplink(required, sent, [lost])
         cleared += verdict_at[sent, lost] is Verdict.HEALTHY
-    assert 0 < cleared <= binom.ppf(1 - 1e-4, seeds, asked.miss)
+    assert 0 < cleared <= binom.ppf(1 - 1e-4, seeds, required.miss)
 
 
 def test_a_healthy_link_is_cleared_from_as_many_packets_on_as_the_power_says():
@@ -197,45 +197,45 @@ def test_a_link_over_which_nothing_went_has_no_sum():
     assert link_sums([], ASKED) == []
 
 
-def both_flows(spine_lost: tuple[int, int], packets: int, asked: Asked) -> list[Evidence]:
+def both_flows(spine_lost: tuple[int, int], packets: int, required: Requirements) -> list[Evidence]:
     """Two flows of a pair of leaves over four spines, with losses on the first."""
     evidence = []
     for qpn, lost in enumerate(spine_lost):
         sent, arrived = np.full(4, packets), np.array([packets - lost, packets, packets, packets])
         evidence += [
             Evidence(FabricPath(0, 0, spine, 1), each.verdict, qpn, packets, packets - each.count)
-            for spine, each in enumerate(judge_declared(sent, arrived, asked))
+            for spine, each in enumerate(judge_declared(sent, arrived, required))
         ]
     return evidence
 
 
 def test_a_path_is_cleared_by_all_its_flows_as_seldom_as_stated_where_it_drops():
     """Of two flows, each too small alone; exact over all numbers of losses of each, weighed by how likely they are."""
-    asked = Asked(0.01, miss=0.05)
-    half = -(-declared_packets_needed(4, asked) // 2)
+    required = Requirements(0.01, miss=0.05)
+    half = -(-declared_packets_needed(4, required) // 2)
     chance = binom.pmf(np.arange(16), half, 0.01)
-    assert {each.verdict for each in both_flows((0, 0), half, asked)} == {Verdict.INSUFFICIENT}
+    assert {each.verdict for each in both_flows((0, 0), half, required)} == {Verdict.INSUFFICIENT}
     cleared = 0.0
     for lost in np.ndindex(16, 16):
-        first, _, _, _, second, *_ = with_sums(both_flows(lost, half, asked), asked)
+        first, _, _, _, second, *_ = with_sums(both_flows(lost, half, required), required)
         assert (first.verdict is Verdict.HEALTHY) == (second.verdict is Verdict.HEALTHY)
         cleared += chance[lost[0]] * chance[lost[1]] * (first.verdict is Verdict.HEALTHY)
-    assert 0 < cleared <= asked.miss
+    assert 0 < cleared <= required.miss
 
 
 def test_a_path_that_one_flow_alone_fails_is_not_cleared_by_the_others():
-    asked = Asked(0.01)
+    required = Requirements(0.01)
     few = [
         Evidence(FabricPath(0, 0, spine, 1), Verdict.INSUFFICIENT, qpn, 900) for qpn in range(9) for spine in range(4)
     ]
     short = Evidence(FabricPath(0, 0, 0, 1), Verdict.FAILED, 9, 900, 3)
-    verdicts = {each.path.spine: each.verdict for each in with_sums([short, *few], asked)}
+    verdicts = {each.path.spine: each.verdict for each in with_sums([short, *few], required)}
     assert verdicts == {0: Verdict.INSUFFICIENT, 1: Verdict.HEALTHY, 2: Verdict.HEALTHY, 3: Verdict.HEALTHY}
 
 
 ROTATION, RANDOM = SprayPolicyCode.ROTATION, SprayPolicyCode.RANDOM
 PAIR = LeafPair(0, 3, 4)
-PAIR_ASKED = Asked(0.01)
+PAIR_ASKED = Requirements(0.01)
 
 
 def test_flows_too_small_alone_are_judged_together():
@@ -278,8 +278,8 @@ def test_a_flow_may_not_be_longer_than_its_psns():
 def test_sums_of_random_flows_keep_the_false_alarms_of_one():
     """1,500 sums, each tested once at 5 %; 10 % is what takes some 4,000 packets a path."""
     rng = np.random.default_rng(1)
-    asked = Asked(0.1, false_alarm=0.05)
-    totals, alarms, sums = PairTotals[None](asked), 0, 0
+    required = Requirements(0.1, false_alarm=0.05)
+    totals, alarms, sums = PairTotals[None](required), 0, 0
     while sums < 1500:
         total = totals.add(PAIR, FlowShape(RANDOM, 8000, 8), rng.multinomial(8000, np.full(8, 1 / 8)), None)
         if total is not None:
@@ -290,12 +290,12 @@ def test_sums_of_random_flows_keep_the_false_alarms_of_one():
 
 @pytest.mark.parametrize("policy", [ROTATION, RANDOM])
 def test_sums_miss_no_more_than_allowed(policy):
-    """A path that drops the asked rate is found by the first sum, over 1,000 seeds; nothing healthy is accused."""
+    """A path that drops the required rate is found by the first sum, over 1,000 seeds; nothing healthy is accused."""
     rng = np.random.default_rng(2)
-    asked, missed, wrong, runs = Asked(0.1, miss=0.01), 0, 0, 1000
+    required, missed, wrong, runs = Requirements(0.1, miss=0.01), 0, 0, 1000
     packets = 4000 if policy is RANDOM else 500
     for _ in range(runs):
-        totals = PairTotals[None](asked)
+        totals = PairTotals[None](required)
         while True:
             if policy is RANDOM:
                 sent = rng.multinomial(packets, np.full(8, 1 / 8))
@@ -309,5 +309,5 @@ def test_sums_miss_no_more_than_allowed(policy):
         verdicts = [each.verdict for each in total.verdicts]
         missed += verdicts[0] is not Verdict.FAILED
         wrong += Verdict.FAILED in verdicts[1:]
-    assert missed <= binom.ppf(1 - 1e-4, runs, asked.miss)
-    assert wrong <= binom.ppf(1 - 1e-4, runs, asked.false_alarm)
+    assert missed <= binom.ppf(1 - 1e-4, runs, required.miss)
+    assert wrong <= binom.ppf(1 - 1e-4, runs, required.false_alarm)

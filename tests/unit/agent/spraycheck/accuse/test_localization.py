@@ -14,7 +14,7 @@ from agent.spraycheck.accuse.localization import Evidence, Finding, localize
 from agent.spraycheck.paths import FabricLink, FabricPath
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_declared
 from agent.spraycheck.statistics.time_spans import LossTime, Span, share_needed
-from agent.spraycheck.statistics.verdicts import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 
 LEAVES = SPINES = 8
 FAILED, HEALTHY, INSUFFICIENT = Verdict.FAILED, Verdict.HEALTHY, Verdict.INSUFFICIENT
@@ -309,7 +309,7 @@ def test_whenever_flows_and_one_fault_are_no_healthy_link_is_named(link, fault, 
 
 ENDS = PATHS = 8
 SENT, SECOND = 4096, 10**9
-ASKED = Asked(0.01)
+ASKED = Requirements(0.01)
 LINK = FabricLink(0, 3, 5, up=True)
 
 

@@ -13,10 +13,10 @@ from agent.spraycheck.statistics.binomial import at_least
 from agent.spraycheck.statistics.calibration import FlowShape
 from agent.spraycheck.statistics.declared import declared_packets_needed, judge_declared, judge_source
 from agent.spraycheck.statistics.uniform import judge, plan_test, uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import Asked, DoubtKind, Expectation, PathVerdict, Verdict
+from agent.spraycheck.statistics.verdicts import DoubtKind, Expectation, PathVerdict, Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 
-ASKED = Asked(0.01, miss=0.01)
+ASKED = Requirements(0.01, miss=0.01)
 SPINES = tuple(range(8))
 
 
@@ -332,18 +332,18 @@ def test_paths_that_brought_more_than_was_declared_are_in_no_sum():
     assert {links[link].doubt.kind for link in undecided} == {DoubtKind.SURPLUS}
 
 
-def link_is_called_healthy(expectation, seed, asked, packets):
-    """Whether the link up from leaf 3 to spine 5, which drops the asked rate, is; four pairs of leaves, two over it."""
-    rng, monitor, reports = np.random.default_rng(seed), Monitor(asked), []
+def link_is_called_healthy(expectation, seed, required, packets):
+    """Whether the link up from leaf 3 to spine 5, which drops the required rate, is; four leaf pairs, two over it."""
+    rng, monitor, reports = np.random.default_rng(seed), Monitor(required), []
     for src, dst in PAIRS:
         sent = np.full(8, packets)
-        rates = np.where((np.arange(8) == 5) & (src == 3), asked.min_rate, asked.stray_rate)
+        rates = np.where((np.arange(8) == 5) & (src == 3), required.min_rate, required.stray_rate)
         arrived, flow = sent - rng.binomial(sent, rates), replace(report(src, dst).flow, packets=8 * packets)
         if expectation is Expectation.DECLARED:
-            reports.append(declared_report(flow, sent, arrived, asked))
+            reports.append(declared_report(flow, sent, arrived, required))
         else:
             shape = FlowShape(SprayPolicyCode.ROTATION, 8 * packets, 8)
-            reports.append(uniform_report(flow, shape, arrived, asked))
+            reports.append(uniform_report(flow, shape, arrived, required))
     monitor.observe(reports, {}, 1)
     _, links = last_words(monitor)
     return links["p0:leaf3>spine5"].verdict is LinkVerdict.HEALTHY
@@ -352,29 +352,29 @@ def link_is_called_healthy(expectation, seed, asked, packets):
 @pytest.mark.parametrize("expectation", list(Expectation))
 def test_a_link_that_drops_the_asked_rate_is_called_healthy_no_more_often_than_stated(expectation):
     """At most 2β by declaration, mβ by equal shares, of m = 2 flows; with as few packets as decide at all."""
-    asked, runs = Asked(0.05, miss=0.05), 400
+    required, runs = Requirements(0.05, miss=0.05), 400
     needs = {
-        Expectation.DECLARED: -(-declared_packets_needed(8, asked) // 2),
-        Expectation.UNIFORM: uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, asked),
+        Expectation.DECLARED: -(-declared_packets_needed(8, required) // 2),
+        Expectation.UNIFORM: uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, required),
     }
-    wrong = sum(link_is_called_healthy(expectation, seed, asked, needs[expectation]) for seed in range(runs))
-    assert at_least(wrong, runs, 2 * asked.miss) > 1e-6, f"{wrong} of {runs}"
+    wrong = sum(link_is_called_healthy(expectation, seed, required, needs[expectation]) for seed in range(runs))
+    assert at_least(wrong, runs, 2 * required.miss) > 1e-6, f"{wrong} of {runs}"
 
 
 @pytest.mark.parametrize("expectation", list(Expectation))
 def test_links_of_healthy_runs_are_all_healthy(expectation):
     """Stray packets only: nothing is flagged, and every link has as many packets as a verdict takes."""
-    asked = Asked(0.01)
+    required = Requirements(0.01)
     for seed in range(20):
-        rng, monitor = np.random.default_rng(seed), Monitor(asked)
+        rng, monitor = np.random.default_rng(seed), Monitor(required)
         reports = []
         for src, dst in PAIRS:
             flow, sent = replace(report(src, dst).flow, packets=8 * 2000), np.full(8, 2000)
-            arrived = sent - rng.binomial(sent, asked.stray_rate)
+            arrived = sent - rng.binomial(sent, required.stray_rate)
             shape = FlowShape(SprayPolicyCode.ROTATION, 8 * 2000, 8)
             by = {
-                Expectation.DECLARED: lambda f, s, a: declared_report(f, s, a, asked),
-                Expectation.UNIFORM: lambda f, s, a, shape=shape: uniform_report(f, shape, a, asked),
+                Expectation.DECLARED: lambda f, s, a: declared_report(f, s, a, required),
+                Expectation.UNIFORM: lambda f, s, a, shape=shape: uniform_report(f, shape, a, required),
             }
             reports.append(by[expectation](flow, sent, arrived))
         monitor.observe(reports, {}, 1)

@@ -90,7 +90,7 @@ def test_the_dead_uplink_of_the_host_is_named():
     lab = Lab()
     lab.tell(elsewhere((3, 2, 3, 2)))  # the transport has left the plane at its first losses
     lab.poll(SECOND)
-    accusations = Monitor(RULES.asked).observe(lab.poll(2 * SECOND), {}, 2 * SECOND)
+    accusations = Monitor(RULES.required).observe(lab.poll(2 * SECOND), {}, 2 * SECOND)
     (by_declared,) = (each for each in accusations if each.expectation is Expectation.DECLARED)
     assert [str(each) for each in by_declared.localization.common.causes] == ["p1:h2>leaf2"]
     assert by_declared.localization.finding is Finding.NONE
@@ -100,7 +100,7 @@ def test_where_all_entered_it_was_lost_behind_the_leaf():
     lab = Lab(source=Leaf(marks=[(*KEY, 2047)]))
     lab.tell(elsewhere())
     lab.poll(SECOND)
-    accusations = Monitor(RULES.asked).observe(lab.poll(2 * SECOND), {}, 2 * SECOND)
+    accusations = Monitor(RULES.required).observe(lab.poll(2 * SECOND), {}, 2 * SECOND)
     (by_declared,) = (each for each in accusations if each.expectation is Expectation.DECLARED)
     assert not by_declared.localization.common.causes
     assert [[str(each) for each in some] for some in by_declared.localization.common.candidates] == [

@@ -11,7 +11,7 @@ from agent.spraycheck.leaf.flow_reports import ChosenFlow, LeafRules
 from agent.spraycheck.leaf.leaf_detector import NO_ROOM, LeafDetector, pending_paths
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.statistics.time_spans import LossTime, Span
-from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Asked, Expectation, Verdict
+from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Expectation, Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 SECOND = 10**9
@@ -19,7 +19,7 @@ RULES = LeafRules(
     plane=0,
     leaf=4,
     spines=(0, 1, 2, 3),
-    asked=Asked(0.01),
+    required=Requirements(0.01),
     copies=1,
     settle_ns=50 * 10**6,
     quiet_ns=SECOND,

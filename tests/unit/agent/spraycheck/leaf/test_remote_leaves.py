@@ -52,7 +52,7 @@ def detectors():
 
 def written(leaves, file):
     """What the monitor writes of these leaves in five rounds."""
-    monitor, unheard = Monitor(RULES.asked, {2, 3, 4}), Unheard(leaves)
+    monitor, unheard = Monitor(RULES.required, {2, 3, 4}), Unheard(leaves)
     with DetectLog(file) as log:
         for at_ns in (2 * SECOND, 2 * SECOND + 10**8, 3 * SECOND, 4 * SECOND, 70 * SECOND):
             step(leaves, monitor, log, Moment(10**18 + at_ns, at_ns), unheard)

@@ -15,10 +15,10 @@ class Source:
     def __init__(self, leaf, counts):
         self.rules = replace(RULES, leaf=leaf)
         self.counts = counts
-        self.asked = 0
+        self.required = 0
 
     def entered(self):
-        self.asked += 1
+        self.required += 1
         return self.counts
 
     def has_heard_of(self, key):
@@ -40,10 +40,10 @@ def test_a_declared_report_gets_the_count_of_its_flow_and_epoch():
     joined = with_source_counts([flow, uniform, declared(4, 3, {})], leaves_of(*leaves))
     assert [each.entered for each in joined] == [7990, None, None]
     assert joined[1] is uniform
-    assert [each.asked for each in leaves] == [1, 1]
+    assert [each.required for each in leaves] == [1, 1]
 
 
 def test_leaves_are_not_read_without_a_declaration():
     leaves = [Source(3, {})]
     with_source_counts([report(3, 4)], leaves_of(*leaves))
-    assert leaves[0].asked == 0
+    assert leaves[0].required == 0

@@ -10,7 +10,7 @@ from agent.core.ev.profile import EvProfile
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import FlowShape, calibrate
 from agent.spraycheck.statistics.uniform import judge, plan_test
-from agent.spraycheck.statistics.verdicts import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 
 PLANES, SPINES = 2, 8
@@ -45,21 +45,21 @@ def test_under_rotation_what_is_left_stays_equal_up_to_the_stated_ends(denied: t
 
 @pytest.mark.parametrize("policy", list(SprayPolicy))
 def test_healthy_flows_over_the_paths_left_are_flagged_no_more_than_allowed(policy: SprayPolicy) -> None:
-    asked, alarms, flows = Asked(0.05, false_alarm=0.02), 0, 400
+    required, alarms, flows = Requirements(0.05, false_alarm=0.02), 0, 400
     for seed in range(flows):
         counts = counts_of(policy, seed, 16_000, (3,))[0]
         shape = FlowShape(policy.code, int(counts.sum()), SPINES - 1, vacant=1)
-        verdicts = judge(plan_test(shape, asked), np.delete(counts, 3))
+        verdicts = judge(plan_test(shape, required), np.delete(counts, 3))
         alarms += any(each.verdict is Verdict.FAILED for each in verdicts)
-    assert alarms <= (0 if policy is SprayPolicy.ROTATION else binom.ppf(1 - 1e-4, flows, asked.false_alarm))
+    assert alarms <= (0 if policy is SprayPolicy.ROTATION else binom.ppf(1 - 1e-4, flows, required.false_alarm))
 
 
 def test_a_lossy_path_among_those_left_is_missed_no_more_than_allowed() -> None:
-    asked, missed, flows = Asked(0.02, miss=0.01), 0, 500
+    required, missed, flows = Requirements(0.02, miss=0.01), 0, 500
     for seed in range(flows):
         counts = np.delete(counts_of(SprayPolicy.ROTATION, seed, 32_000, (3,))[0], 3)
-        test = plan_test(FlowShape(SprayPolicyCode.ROTATION, int(counts.sum()), SPINES - 1, vacant=1), asked)
+        test = plan_test(FlowShape(SprayPolicyCode.ROTATION, int(counts.sum()), SPINES - 1, vacant=1), required)
         assert test.weakness is None
         counts[2] -= np.random.default_rng(seed).binomial(counts[2], 0.02)
         missed += judge(test, counts)[2].verdict is not Verdict.FAILED
-    assert missed <= binom.ppf(1 - 1e-4, flows, asked.miss)
+    assert missed <= binom.ppf(1 - 1e-4, flows, required.miss)

@@ -17,15 +17,15 @@ from agent.spraycheck.statistics.declared import (
     packets_needed,
 )
 from agent.spraycheck.statistics.uniform import COMMON_LOSS_ALARM
-from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Asked, Verdict
+from agent.spraycheck.statistics.verdicts import NOTHING_SENT, Requirements, Verdict
 
-ASKED = Asked(0.01, miss=0.01)
+ASKED = Requirements(0.01, miss=0.01)
 WANTED = [(0.01, 1000), (0.005, 2000), (0.001, 10_000)]
 """Drop rate, packets a path that must do at a miss rate under 1 % and a false-alarm rate of a run under 0.1 %."""
 
 
-def verdicts(sent, lost, asked=ASKED):
-    return [each.verdict for each in judge_declared(sent, sent - lost, asked)]
+def verdicts(sent, lost, required=ASKED):
+    return [each.verdict for each in judge_declared(sent, sent - lost, required)]
 
 
 def assert_at_most(happened, of, probability):
@@ -44,14 +44,14 @@ def test_the_wanted_bounds_hold(rate, packets, paths):
 @pytest.mark.parametrize(("rate", "packets"), WANTED)
 def test_misses_are_as_rare_as_stated(rate, packets):
     rng = np.random.default_rng(1)
-    flows, asked = 50_000, Asked(rate, miss=0.01)
+    flows, required = 50_000, Requirements(rate, miss=0.01)
     lost = np.zeros((flows, 8), np.int64)
     lost[:, 5] = rng.binomial(packets, rate, flows)
     sent = np.full((flows, 8), packets)
-    found = flagged(sent, lost, asked)
+    found = flagged(sent, lost, required)
     assert not np.delete(found, 5, axis=1).any()
-    stated = declared_miss(packets, 8 * packets, asked)
-    low, high = binom.ppf([1e-4, 1 - 1e-4], flows, binom.cdf(least_loss(packets, 1 / 8, asked) - 1, packets, rate))
+    stated = declared_miss(packets, 8 * packets, required)
+    low, high = binom.ppf([1e-4, 1 - 1e-4], flows, binom.cdf(least_loss(packets, 1 / 8, required) - 1, packets, rate))
     assert low <= flows - found[:, 5].sum() <= high
     assert stated < 0.01
 
@@ -59,24 +59,24 @@ def test_misses_are_as_rare_as_stated(rate, packets):
 @pytest.mark.parametrize(("rate", "packets"), WANTED)
 def test_stated_misses_are_those_with_stray_losses_beside(rate, packets):
     rng = np.random.default_rng(12)
-    flows, asked = 100_000, Asked(rate, miss=0.01, stray_rate=1e-5)
+    flows, required = 100_000, Requirements(rate, miss=0.01, stray_rate=1e-5)
     sent = np.full((flows, 8), packets)
     lost = rng.binomial(sent, 1e-5)
     lost[:, 5] = rng.binomial(packets, rate, flows)
-    missed = flows - flagged(sent, lost, asked)[:, 5].sum()
-    low, high = binom.ppf([1e-4, 1 - 1e-4], flows, declared_miss(packets, 8 * packets, asked))
+    missed = flows - flagged(sent, lost, required)[:, 5].sum()
+    low, high = binom.ppf([1e-4, 1 - 1e-4], flows, declared_miss(packets, 8 * packets, required))
     assert low * 0.9 <= missed <= high, "the rare second stray loss is reckoned as the first"
 
 
 def test_packets_needed_in_practice_are_hardly_more_than_the_bound():
     for rate, _ in WANTED:
-        asked = Asked(rate, miss=0.01)
-        bound, practical = packets_needed(rate, 8, asked.test_level, 0.01), declared_packets_needed(8, asked)
+        required = Requirements(rate, miss=0.01)
+        bound, practical = packets_needed(rate, 8, required.test_level, 0.01), declared_packets_needed(8, required)
         assert bound <= practical <= 1.15 * bound
         assert (
-            declared_miss(practical, 8 * practical, asked)
+            declared_miss(practical, 8 * practical, required)
             <= 0.01
-            < declared_miss(practical - 1, 8 * practical - 8, asked)
+            < declared_miss(practical - 1, 8 * practical - 8, required)
         )
 
 
@@ -121,9 +121,9 @@ def test_any_number_of_failed_paths_but_all_is_found(failed):
 def test_one_lost_packet_in_a_thousand_shows_after_ten_thousand():
     sent = np.full(8, 10_000)
     lost = np.array([0, 0, 3, 0, 0, 0, 0, 0])
-    asked = Asked(0.001, miss=0.01)
-    assert verdicts(sent, lost, asked)[2] is Verdict.FAILED
-    assert set(verdicts(sent, np.zeros(8, np.int64), asked)) == {Verdict.HEALTHY}
+    required = Requirements(0.001, miss=0.01)
+    assert verdicts(sent, lost, required)[2] is Verdict.FAILED
+    assert set(verdicts(sent, np.zeros(8, np.int64), required)) == {Verdict.HEALTHY}
 
 
 def test_uneven_sending_is_no_loss():
@@ -206,13 +206,13 @@ def test_the_bound_is_exact(rate, paths, alpha, beta, stray):
 
 @given(st.integers(1, 50_000), st.integers(1, 64), st.floats(1e-3, 0.2))
 def test_the_stated_threshold_is_that_of_the_test(packets, paths, rate):
-    asked = Asked(rate, miss=0.01)
-    loss = least_loss(packets, 1 / paths, asked)
+    required = Requirements(rate, miss=0.01)
+    loss = least_loss(packets, 1 / paths, required)
     sent, lost = np.full(paths, packets), np.zeros(paths, np.int64)
     for each, expected in ((loss, True), (loss - 1, False)):
         if each <= packets:
             lost[0] = each
-            assert flagged(sent, lost, asked)[0] == expected
+            assert flagged(sent, lost, required)[0] == expected
 
 
 @pytest.mark.parametrize(

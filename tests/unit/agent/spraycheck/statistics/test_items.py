@@ -14,7 +14,7 @@ from agent.core.config import SprayPolicy
 from agent.core.ev.spray_schedule import SpraySchedule
 from agent.spraycheck.statistics.calibration import ROTATION_ENDS, FlowShape
 from agent.spraycheck.statistics.uniform import judge, plan_test, uniform_packets_needed
-from agent.spraycheck.statistics.verdicts import Asked, Verdict
+from agent.spraycheck.statistics.verdicts import Requirements, Verdict
 from agent.wire.constants import SprayPolicyCode
 from scenarios.study.simulate import sent_by_path
 
@@ -83,13 +83,13 @@ def test_s3_a_drop_rate_lowers_the_mean_by_its_share(policy: SprayPolicy, rate: 
 @pytest.mark.parametrize("policy", POLICIES)
 def test_s4_what_is_flagged_is_what_lies_below_the_threshold(policy: SprayPolicy) -> None:
     """t = λ − s·√λ splits healthy from failed counts with the stated probabilities, by counts alone."""
-    flows, per_path, spines, asked = 1000, 20_000, 8, Asked(0.03, false_alarm=0.01)
-    test = plan_test(FlowShape(policy.code, per_path * spines, spines), asked)
+    flows, per_path, spines, required = 1000, 20_000, 8, Requirements(0.03, false_alarm=0.01)
+    test = plan_test(FlowShape(policy.code, per_path * spines, spines), required)
     assert test.threshold == pytest.approx(per_path - test.calibration.s * np.sqrt(per_path))
     sent = flows_of(policy, spines, per_path, flows)
     alarms = (sent < test.threshold).any(axis=1).sum()
     missed = (dropped(sent, 0.03)[:, 0] >= test.threshold).sum()
-    allowed = 0.0 if policy is SprayPolicy.ROTATION else asked.false_alarm
+    allowed = 0.0 if policy is SprayPolicy.ROTATION else required.false_alarm
     assert alarms <= binom.ppf(SURE, flows, allowed)
     assert missed <= binom.ppf(SURE, flows, test.miss)
 
@@ -99,7 +99,7 @@ def test_s5_the_signal_to_noise_ratio_grows_with_the_root_of_the_packets(per_pat
     flows, spines, rate = 4000, 64, 0.01
     sent = flows_of(SprayPolicy.RANDOM, spines, per_path, flows)
     deficit, noise = per_path - dropped(sent, rate)[:, 0].mean(), sent[:, 1:].std()
-    stated = plan_test(FlowShape(SprayPolicyCode.RANDOM, per_path * spines, spines), Asked(rate)).snr
+    stated = plan_test(FlowShape(SprayPolicyCode.RANDOM, per_path * spines, spines), Requirements(rate)).snr
     assert stated == pytest.approx(rate * np.sqrt(per_path))
     assert abs(deficit / noise - stated) <= norm.ppf(SURE) / np.sqrt(flows) * 1.1 + 0.01 * stated
 
@@ -108,7 +108,7 @@ def test_s5_the_signal_to_noise_ratio_grows_with_the_root_of_the_packets(per_pat
 @pytest.mark.parametrize(("rate", "per_path"), [(0.005, 60_000), (0.01, 20_000), (0.015, 7_000)])
 def test_s7_rotation_has_the_papers_zeros_at_its_packet_counts(rate: float, per_path: int) -> None:
     flows, spines = 400, 8
-    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, per_path * spines, spines), Asked(rate))
+    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, per_path * spines, spines), Requirements(rate))
     sent = flows_of(SprayPolicy.ROTATION, spines, per_path, flows)
     found = [judge(test, counts) for counts in dropped(sent, rate)]
     assert [each[0].verdict for each in found] == [Verdict.FAILED] * flows, f"stated misses {test.miss:.2g}"
@@ -120,14 +120,14 @@ def test_s7_rotation_has_the_papers_zeros_at_its_packet_counts(rate: float, per_
 @pytest.mark.parametrize("spines", [2, 4, 8, 16, 32, 64, 256])
 def test_s8_the_same_rates_hold_for_any_number_of_spines(spines: int) -> None:
     """At the packets a path that this number of spines needs, which hardly differ from eight on."""
-    flows, rate, asked = 300, 0.01, Asked(0.01, miss=0.01)
-    needed = uniform_packets_needed(SprayPolicyCode.ROTATION, spines, 1, asked)
-    eight = uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, asked)
+    flows, rate, required = 300, 0.01, Requirements(0.01, miss=0.01)
+    needed = uniform_packets_needed(SprayPolicyCode.ROTATION, spines, 1, required)
+    eight = uniform_packets_needed(SprayPolicyCode.ROTATION, 8, 1, required)
     assert needed is not None
     assert eight is not None
     assert needed <= eight * (1.05 if spines >= 8 else 2)
-    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, needed * spines, spines), asked)
+    test = plan_test(FlowShape(SprayPolicyCode.ROTATION, needed * spines, spines), required)
     sent = flows_of(SprayPolicy.ROTATION, spines, needed, flows)
     found = [judge(test, counts) for counts in dropped(sent, rate)]
-    assert sum(each[0].verdict is not Verdict.FAILED for each in found) <= binom.ppf(SURE, flows, asked.miss)
+    assert sum(each[0].verdict is not Verdict.FAILED for each in found) <= binom.ppf(SURE, flows, required.miss)
     assert not any(each.verdict is Verdict.FAILED for verdicts in found for each in verdicts[1:])
