@@ -114,8 +114,8 @@ def test_writes_between_leaves_are_counted() -> None:
 
 def test_the_leaves_are_told_what_packets_are_reckoned_with() -> None:
     told = spraycheck_settings(WIDE.fabric, LabDir("x"), (), measuring_of(WIDE))
-    assert told.asked == asked_of(WIDE)
-    assert told.asked.run_tests == 8192
+    assert told.required == asked_of(WIDE)
+    assert told.required.run_tests == 8192
 
 
 def all_to_all(kib: int, qps: int = 8, **parts: Any) -> Plan:
