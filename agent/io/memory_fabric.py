@@ -1,4 +1,4 @@
-"""In-memory fabric with virtual time: frames arrive later, elsewhere, or not at all, reproducibly by seed.
+"""Fabric in memory with virtual time, where frames arrive later, elsewhere or not at all, reproducibly by seed.
 
 Carries whole frames between `FramePort`s by their outer and inner addresses and knows no protocol beyond the opcode
 byte, which rules may select. Time stands still until `advance`. For tests: nothing here uses the kernel.

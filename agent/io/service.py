@@ -1,8 +1,8 @@
 """A process that runs until it is ended: by a signal or a request; and the unix socket at which it serves requests.
 
-`threading.Event` does not work for the end. Its `wait` and `set` take a lock; a signal handler runs in the middle of
-the code it interrupts, and if that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of Python
-signal handlers".)
+`threading.Event` does not work for the end, because its `wait` and `set` take a lock. A signal handler runs in the
+middle of the code it interrupts. If that is `wait` with the lock taken, `set` waits for ever. (`signal`, "Execution of
+Python signal handlers".)
 """
 
 import os

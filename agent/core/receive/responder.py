@@ -1,8 +1,8 @@
 """Receive half of a queue pair: place payloads in any order and acknowledge what arrived.
 
 Combines the receive ring, registered memory, SACKs, NACKs and message delivery; knows no clock and no queue pair state.
-A trimmed packet is always refused, one out of window only if so configured; other reasons only when a shortage is
-simulated, since this responder never runs out of bitmap, buffers or resources. MRC Tables 7-3, 7-5, 7-16, 6.3.1.
+A trimmed packet is always refused, one out of window only if so configured. Other reasons need a simulated shortage,
+because this responder never runs out of bitmap, buffers or resources. MRC Tables 7-3, 7-5, 7-16, 6.3.1.
 """
 
 import numpy as np
