@@ -79,7 +79,7 @@ class Sending(NamedTuple):
 
     @property
     def is_barrier(self) -> bool:
-        """Whether it carries only barriers, so that its size and rate do not describe the collective."""
+        """Return whether this carries only barriers, so that its size and rate do not describe the collective."""
         return self.bytes <= BARRIERS
 
 
@@ -176,7 +176,7 @@ def misfits_of(work: "Workload") -> Iterator[Misfit]:
 
 
 def misfits_on(work: "Workload", hosts: int) -> Iterator[Misfit]:
-    """What does not fit a fabric of so many hosts."""
+    """List what does not fit a fabric of this many hosts."""
     pattern = pattern_of(work)
     if pattern is None:
         return

@@ -166,8 +166,8 @@ def _words_in(annotation: Any) -> Iterator[str]:
 
 def _meaning(place: Place) -> str:
     field = _fields(place[:-1]).get(str(place[-1]))
-    told = (field.description or _MANUAL).rstrip(".") if field else _MANUAL
-    return told[0].lower() + told[1:]
+    text = (field.description or _MANUAL).rstrip(".") if field else _MANUAL
+    return text[0].lower() + text[1:]
 
 
 def _fields(place: Place) -> dict[str, Any]:

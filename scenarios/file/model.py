@@ -18,7 +18,7 @@ from scenarios.file.values import BitRate, Bytes, Duration, OffIsAWord, Part, Ra
 
 
 def _text(value: Any) -> str:
-    """Words and numbers as text; `{period: 2s, count: 3}` as `period=2s,count=3`."""
+    """Return words and numbers as text; `{period: 2s, count: 3}` as `period=2s,count=3`."""
     if isinstance(value, dict):
         return ",".join(f"{key}={_text(each)}" for key, each in value.items())
     if isinstance(value, bool) or not isinstance(value, str | int | float):
@@ -31,7 +31,7 @@ _IS_TEXT = BeforeValidator(_text)
 
 
 def _written(takes: Takes, *types: str) -> Any:
-    """Type of values that `faults.request` reads; `scenarios.file.reference` says what the format means."""
+    """Return the type of values that `faults.request` reads; `scenarios.file.reference` explains the format."""
     return Annotated[str, _IS_TEXT, WithJsonSchema({"type": ["string", *types], "format": takes.value})]
 
 
@@ -54,7 +54,7 @@ def _field_name(word: Word) -> str:
 
 
 def _key_of(word: Word) -> tuple[Any, Any]:
-    """A key of a scenario for a word of faults."""
+    """Return the key of a scenario for a word of faults."""
     alias = word.key if iskeyword(word.key) else None
     return _TYPES[word.takes] | None, Field(default=None, alias=alias, description=word.meaning)
 
@@ -95,7 +95,7 @@ class Topology(Part):
 
     @property
     def host_count(self) -> int:
-        """Hosts in all."""
+        """Return the number of hosts."""
         return self.leaves * self.hosts_per_leaf
 
     def __str__(self) -> str:
@@ -163,12 +163,12 @@ class FaultEntry(_Worded):
 
     @property
     def where(self) -> str:
-        """What it is put on."""
+        """Return the target."""
         return self.target or self.link or ""
 
     @property
     def words(self) -> dict[str, str | bool]:
-        """The order in words; `at` alone counts from the first packet."""
+        """Return the fault as words; `at` alone counts from the first packet."""
         given = self.model_dump(by_alias=True, exclude_none=True, exclude={"link", "target", "mechanism"})
         words = {name.replace("_", "-"): value for name, value in given.items()}
         return words | ({"on": "traffic"} if "at" in words and "on" not in words else {})
@@ -273,7 +273,7 @@ class Scenario(Part):
 
     @property
     def judged_by(self) -> Literal["uniform", "declared"]:
-        """The expectation that decides."""
+        """Return the expectation that decides."""
         ev = self.transport.ev
         uneven = (ev.loss_policy != "off" or not ev.profile.is_all) and self.detector.counter_bits == 32
         return self.detector.expectation or ("declared" if uneven else "uniform")

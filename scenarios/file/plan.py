@@ -347,7 +347,7 @@ def _crowd_complaints(workloads: Mapping[int, Workload], fabric: Fabric) -> Iter
                 ends[host] = ends.get(host, 0) + count
         if max(ends.values(), default=0) > MAX_FLOWS_PER_HOST:
             wrong = f"some host would have {max(ends.values())} queue pairs"
-            yield Complaint(("workloads", at), wrong, f"at most {MAX_FLOWS_PER_HOST} a host")
+            yield Complaint(("workloads", at), wrong, f"at most {MAX_FLOWS_PER_HOST} per host")
             return
 
 
@@ -382,7 +382,7 @@ def _fit_complaints(
         except TargetError as error:
             yield Complaint(place, error.reason, error.hint)
         except WordingError as error:
-            yield from (Complaint(("faults", at, _key(word)), *told) for word, *told in error.problems)
+            yield from (Complaint(("faults", at, _key(word)), *problem) for word, *problem in error.problems)
         for way in chosen.ways:
             if (way, fault.name) in taken:
                 wrong = f"{way} already has the fault of faults.{taken[way, fault.name]}"
@@ -469,9 +469,9 @@ def _all_sound(model: type[M], items: Any) -> dict[int, M]:
 def _targets(items: Any, sound: Mapping[int, FaultEntry]) -> dict[int, FaultEntry]:
     """Return entries that are invalid elsewhere, reduced to `link` or `target`."""
     listed = enumerate(items) if isinstance(items, tuple) else ()
-    told = {at: {key: values[key] for key in ("link", "target") if key in values}
+    targets = {at: {key: values[key] for key in ("link", "target") if key in values}
             for at, values in listed if at not in sound and isinstance(values, Mapping)}  # fmt: skip
-    return {at: entry for at, where in told.items() if (entry := _sound(FaultEntry, where)) is not None}
+    return {at: entry for at, where in targets.items() if (entry := _sound(FaultEntry, where)) is not None}
 
 
 def _texts(items: Any) -> dict[int, str]:

@@ -119,8 +119,8 @@ def _default(value: Any) -> str:
 def _takes(key: str, field: Schema) -> str:
     """Describe the allowed values, with range and unit."""
     choices = [each for each in field.get("anyOf", [field]) if each.get("type") != "null"]
-    told = next((FORMATS[each["format"]] for each in choices if each.get("format") in FORMATS), None)
-    return told or _one(key, choices[0])
+    text = next((FORMATS[each["format"]] for each in choices if each.get("format") in FORMATS), None)
+    return text or _one(key, choices[0])
 
 
 def _one(key: str, field: Schema) -> str:

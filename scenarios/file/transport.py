@@ -129,7 +129,7 @@ class EvProfile(Part):
 
     @property
     def is_all(self) -> bool:
-        """Every path has its EVs."""
+        """Return whether every path has its EVs."""
         return self.mode == "auto" and self.count is None
 
 

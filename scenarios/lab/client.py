@@ -166,8 +166,8 @@ class Owner:
     def _takes_long(self) -> None:
         owner = owner_of(self._labdir)
         if owner is not None and is_stopped(owner):
-            told = stopped_text(f"the owner of lab {self._labdir.lab!r}", owner)
-            raise OwnerFailedError(f"{told}, `{self._labdir.down_command}` removes the lab")
+            text = stopped_text(f"the owner of lab {self._labdir.lab!r}", owner)
+            raise OwnerFailedError(f"{text}, `{self._labdir.down_command}` removes the lab")
         if not self._has_warned:
             _log.warning("the owner of lab %r has not answered for %.0f s; waiting", self._labdir.lab, PATIENCE_S)
         self._has_warned = True

@@ -165,7 +165,7 @@ class LabDir:
         return tuple(name(index) for index in range(workers) for name in names)
 
     def remove(self) -> None:
-        """Delete all of it, and the root when nothing else is in it; does no harm when it is gone."""
+        """Delete the folder, and the root when nothing else is in it; does no harm when it is gone."""
         shutil.rmtree(self.path, ignore_errors=True)
         with suppress(OSError):
             self.root.rmdir()

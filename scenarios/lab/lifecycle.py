@@ -21,7 +21,7 @@ from scenarios.isolated import isolated_command
 from scenarios.lab import protocol
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir, owner_of
-from scenarios.lab.processes import end_marked, is_alive, is_marked, kill, told_end, wait_gone
+from scenarios.lab.processes import end_marked, end_text, is_alive, is_marked, kill, wait_gone
 from scenarios.lab.protocol import Blame, Measuring
 from testbed.kernel.bpf.grace_period import put_back
 from testbed.marks import marked_environment
@@ -90,7 +90,7 @@ class Launched:
             return OwnerFailedError(
                 f"lab {lab!r} was taken down while it was built, by `down` or a signal to its owner"
             )
-        end = told_end(self._process.returncode)
+        end = end_text(self._process.returncode)
         return OwnerFailedError(f"the owner of lab {lab!r} ended while the lab was built: {end}")
 
     def give_up(self, labdir: LabDir) -> None:
@@ -107,8 +107,8 @@ _ASKED_TO_END = (-signal.SIGTERM, -signal.SIGINT)
 """Return codes of an owner that was ended before it could handle signals."""
 
 
-def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
-    """Start an owner and wait until its lab is ready; `told` is called with every stage.
+def launch(settings: OwnerSettings, show: Callable[[str], None]) -> Launched:
+    """Start an owner and wait until its lab is ready; `show` is called with every stage.
 
     Raises what the owner raised. When it raises, also by an interrupt, nothing of the lab is left.
     """
@@ -131,7 +131,7 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
         try:
             ours.settimeout(START_TIMEOUT_S)
             ours.sendall(msgspec.json.encode(settings) + b"\n")
-            if not _is_ready(ours, told):
+            if not _is_ready(ours, show):
                 raise launched.hung_up(settings.lab)
         except (ConnectionResetError, BrokenPipeError) as error:
             raise launched.hung_up(settings.lab) from error
@@ -141,7 +141,7 @@ def launch(settings: OwnerSettings, told: Callable[[str], None]) -> Launched:
     return launched
 
 
-def _is_ready(channel: socket.socket, told: Callable[[str], None]) -> bool:
+def _is_ready(channel: socket.socket, show: Callable[[str], None]) -> bool:
     """Return whether the lab got ready before the owner hung up. Raises what the owner raised."""
     with channel.makefile("rb") as lines:
         for line in lines:
@@ -151,7 +151,7 @@ def _is_ready(channel: socket.socket, told: Callable[[str], None]) -> bool:
             if notice.ready:
                 return True
             if notice.stage is not None:
-                told(notice.stage)
+                show(notice.stage)
     return False
 
 

@@ -52,7 +52,7 @@ def identify(pid: int) -> ProcessId | None:
     return None if fields[0] in (b"Z", b"X") else ProcessId(pid, int(fields[19]))
 
 
-def told_end(code: int) -> str:
+def end_text(code: int) -> str:
     """Return how a process ended, by `subprocess`'s return code: `exited 1`, `killed by SIGKILL`."""
     if code >= 0:
         return f"exited {code}"

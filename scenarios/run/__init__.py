@@ -1,1 +1,1 @@
-"""The life of one run: its stages in their order, what was collected, and the judgement."""
+"""Runs one scenario: the stages of the run in their order, its records, and its judgement."""

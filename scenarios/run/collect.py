@@ -1,7 +1,4 @@
-"""From what the lab's processes wrote down to what one run needs: records of its epoch and time, counts.
-
-Reads files and records; judges nothing.
-"""
+"""Collects what one run needs from the records and counters of the lab's processes. Judges nothing."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -25,31 +22,31 @@ from testbed.model.ids import NodeId, Role
 
 @dataclass(frozen=True)
 class Readings:
-    """Counters of one moment."""
+    """The counters of a lab at one moment."""
 
     mono_ns: int
     workers: tuple[WorkerCounts, ...]
     softnet_drops: int
     faults: tuple[FaultState, ...]
     gone: tuple[FaultState, ...] = ()
-    """Faults that were cleared since the run began, by whomever."""
+    """Faults that anyone cleared since the run began."""
 
 
 @dataclass(frozen=True)
 class Recorded:
-    """Everything a run has measured, before anybody judges it."""
+    """Everything that a run has recorded, not yet judged."""
 
     flows: tuple[OpenFlow, ...]
     progress: tuple[FlowProgress, ...]
     verified: tuple[Verification, ...]
     collectives: CollectiveOutcome
     verdicts: tuple[Fields, ...]
-    """What SprayCheck wrote of the run."""
+    """SprayCheck's records of the run."""
     before: Readings
     after: Readings
     captures: tuple[CaptureResult, ...]
     lab_before: Checked | None
-    """The lab beside its plan before this run touched it; None of a lab that this run has built."""
+    """Comparison of the lab with its plan before this run; None for a lab that this run has built."""
     lab_after: Checked
 
 
@@ -61,17 +58,17 @@ _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
 
 def of_epoch(records: Iterable[Fields], epoch: int) -> list[Fields]:
-    """Records of one run of a lab."""
+    """Return the records of one run of a lab."""
     return [record for record in records if record.get("epoch") == epoch]
 
 
 def of_time(records: Iterable[Fields], since_ns: int) -> list[Fields]:
-    """Records from a moment on, by the monotonic clock."""
+    """Return the records from a moment on, by the monotonic clock."""
     return [record for record in records if record["mono_ns"] >= since_ns]
 
 
 def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
-    """What was in force at a moment and what was changed after it."""
+    """Return the records of what was in force at a moment, and of all changes after it."""
     in_force: dict[tuple[str, str], Fields] = {}
     for record in records:
         if record["mono_ns"] < since_ns:
@@ -82,28 +79,28 @@ def truth_of(records: Sequence[Fields], since_ns: int) -> list[Fields]:
 
 
 def is_settled(said: Said, wanted: int) -> bool:
-    """Whether all of `wanted` verdicts on paths have come, and the accusation that follows from them."""
+    """Return whether all `wanted` verdicts on paths have come, and the accusation that follows from them."""
     return len(said.flows) >= wanted and (not wanted or said.is_whole)
 
 
 def injected_since(
     before: Sequence[FaultState], now: Sequence[FaultState], gone: Sequence[FaultState] = ()
 ) -> tuple[Injected, ...]:
-    """What each fault did between two readings; those that went in between are told with their last counters."""
+    """Return what each fault did between two readings; faults that went meanwhile have their last counters."""
     earlier = {(fault.link, fault.kind, fault.since): fault for fault in before}
     return tuple(_injected(each, earlier.get((each.link, each.kind, each.since))) for each in (*gone, *now))
 
 
 def gone_between(records: Iterable[Fields], since_ns: int) -> tuple[FaultState, ...]:
-    """Faults that were cleared after a moment, as the truth has them."""
-    told: dict[tuple[str, str], Fields] = {}
+    """Return faults that were cleared after a moment, as the truth records them."""
+    in_force: dict[tuple[str, str], Fields] = {}
     gone = []
     for record in records:
         key = _identity(record)
         if record["event"] == "FAULT_SET":
-            told[key] = record
-        elif key in told:
-            was = told.pop(key)
+            in_force[key] = record
+        elif key in in_force:
+            was = in_force.pop(key)
             if record["mono_ns"] >= since_ns:
                 gone.append(_last_state(was, record))
     return tuple(gone)
@@ -130,7 +127,7 @@ def _last_state(was: Fields, cleared: Fields) -> FaultState:
 
 
 def _is_as_asked(record: Fields) -> bool:
-    """Whether what is in force is what was asked for, word for word, each percentage up to the step of the kernel's."""
+    """Return whether the fault in force is the requested one, each percentage up to the kernel's resolution."""
     asked, found = record["fault"], record["fault_in_force"]
     steps = zip(_PERCENT.findall(asked), _PERCENT.findall(found), strict=False)
     alike = _PERCENT.sub("%", asked) == _PERCENT.sub("%", found)
@@ -138,12 +135,12 @@ def _is_as_asked(record: Fields) -> bool:
 
 
 def _identity(record: Fields) -> tuple[str, str]:
-    """What a FAULT_SET and its FAULT_CLEAR have in common, and no two faults that stand at once."""
+    """Return what a FAULT_SET and its FAULT_CLEAR share, and no two faults that are in force at once."""
     return record["link"], record["fault"]
 
 
 def _amount(fault: str) -> str:
-    """A fault in words without its kind: `1%` of `drop 1%`."""
+    """Return the text of a fault without its kind: `1%` of `drop 1%`."""
     return fault.partition(" ")[2]
 
 
@@ -173,31 +170,31 @@ def _injected(fault: FaultState, earlier: FaultState | None) -> Injected:
 
 
 def _lost_first_sent(fault: Injected) -> bool:
-    """Whether it dropped data that leaves count: writes, sent for the first time."""
+    """Return whether a fault dropped data that leaves count: writes, sent for the first time."""
     return bool(fault.dropped and fault.dropped_writes != 0 and not spares_first_sent(fault.requested_text))
 
 
 def dropping_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
-    """Links between switches that lost data: those that SprayCheck can see, and has to name."""
+    """Return links between switches that lost data: SprayCheck can see them, and has to name them."""
     between = {str(way) for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions}
     return {each.link for each in injected if each.link in between and _lost_first_sent(each)}
 
 
 def lossy_access_links(injected: Iterable[Injected], fabric: Fabric) -> set[str]:
-    """Links from hosts up to their leaves that lost data: all paths of the host in that plane lose alike."""
+    """Return links from hosts up to their leaves that lost data: all paths of the host in that plane lose alike."""
     up = {str(way) for link in fabric.links() for way in link.directions if way.sender.role is Role.HOST}
     return {each.link for each in injected if each.link in up and _lost_first_sent(each)}
 
 
 def possibly_dropping(injected: Iterable[Injected], fabric: Fabric) -> frozenset[str]:
-    """Links between switches that may have lost data uncounted: at a port that was shut, and the way back to it."""
+    """Return links between switches that may have lost data uncounted: at a shut port, and the way back to it."""
     between = [way for link in fabric.links() if link.lower.role is Role.LEAF for way in link.directions]
     shut = {each.link for each in injected if kind_named(each.kind).shuts_ports()}
     return frozenset(str(way.reverse) for way in between if str(way) in shut) | (shut & set(map(str, between)))
 
 
 def shut_ports(injected: Iterable[Injected], fabric: Fabric) -> frozenset[tuple[int, int]]:
-    """Ports of hosts, as (host, plane), that a fault had shut for a while: their sends were refused on purpose."""
+    """Return ports of hosts, as (host, plane), that a fault had shut for a while: it refused their sends on purpose."""
     shut = {each.link for each in injected if kind_named(each.kind).shuts_ports()}
     ways = (way for link in fabric.links() for way in link.directions if str(way) in shut)
     return frozenset((way.sender.index, way.plane) for way in ways if way.sender.role is Role.HOST)
@@ -209,9 +206,9 @@ def flow_results(
     verified: Sequence[Verification],
     workers: Sequence[WorkerCounts],
 ) -> tuple[FlowResult, ...]:
-    """One result a flow."""
-    told = {(row.host, row.qpn): row for worker in workers for row in worker.reordering}
-    orders = [told.get((item.destination.host, item.destination.qpn)) for item in flows]
+    """Return one result per flow."""
+    rows = {(row.host, row.qpn): row for worker in workers for row in worker.reordering}
+    orders = [rows.get((item.destination.host, item.destination.qpn)) for item in flows]
     first_ns = min((row.started_ns for row in progress if row.started_ns is not None), default=0)
     return tuple(_flow_result(first_ns, *parts) for parts in zip(flows, progress, verified, orders, strict=True))
 
@@ -254,7 +251,7 @@ def machine_counts(
     shut: frozenset[tuple[int, int]] = frozenset(),
     samples: Iterable[Fields] = (),
 ) -> MachineCounts:
-    """What this machine lost and how long engines waited, between two readings.
+    """Return what this machine lost and how long engines waited, between two readings.
 
     `shut` are ports (host, plane) at which sends were refused on purpose, `samples` what was noted in between.
     """
@@ -283,11 +280,11 @@ def machine_counts(
 
 
 def rejected_counts(workers: Sequence[WorkerCounts]) -> dict[tuple[int, str], int]:
-    """Packets that agents did not believe, by host and reason, since their start."""
+    """Return the packets that agents rejected, by host and reason, since their start."""
     return {(row.host, row.reason): row.packets for worker in workers for row in worker.rejected}
 
 
 def softnet_drops() -> int:
-    """Packets that any core's backlog refused since boot."""
+    """Return the packets that the backlog of any core refused since boot."""
     lines = _SOFTNET.read_text().splitlines()
     return sum(int(line.split()[_SOFTNET_DROPPED], 16) for line in lines)

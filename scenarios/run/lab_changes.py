@@ -1,4 +1,4 @@
-"""What somebody else changed in the lab of a run: readings before and after it, as records and as words. Pure."""
+"""Finds what somebody else changed in the lab of a run, from readings before and after it. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,11 +13,11 @@ from testbed.model.node_config import Difference
 BEFORE, AFTER, BOTH = "before", "after", "both"
 
 SHOWN = 4
-"""In one line; the summary has all."""
+"""Most changes in one line; the summary has all."""
 
 
 def changes_of(before: Sequence[Difference], after: Sequence[Difference]) -> tuple[LabChange, ...]:
-    """Both readings as one list, each thing once."""
+    """Join both readings to one list without repetitions."""
     found = dict.fromkeys((*before, *after))
     return tuple(_change(each, each in before, each in after) for each in found)
 
@@ -28,7 +28,7 @@ def _change(each: Difference, before: bool, after: bool) -> LabChange:
 
 
 def removed_faults(faults: Iterable[FaultState], fabric: Fabric) -> tuple[Difference, ...]:
-    """Faults that the kernel did not hold any more, or held otherwise, while they should have been in force."""
+    """Return faults that the kernel had lost or changed while they should have been in force."""
     return tuple(
         _removed(each, fabric) for each in faults if each.in_force_text not in (each.requested_text, "removed")
     )
@@ -42,18 +42,18 @@ def _removed(state: FaultState, fabric: Fabric) -> Difference:
 
 
 def links_of(changes: Iterable[LabChange]) -> frozenset[str]:
-    """Directions that may have lost packets by them."""
+    """Return the directions that may have lost packets because of these changes."""
     return frozenset(link for each in changes for link in each.links)
 
 
 def host_ports_of(changes: Iterable[LabChange], fabric: Fabric) -> frozenset[tuple[int, int]]:
-    """Ports of hosts, as (host, plane), at which sends may have been refused by them."""
+    """Return ports of hosts, as (host, plane), at which these changes may have refused sends."""
     ways = (way for link in links_of(changes) for way in parse_link(link, fabric))
     return frozenset((way.sender.index, way.plane) for way in ways if way.sender.role is Role.HOST)
 
 
 def changes_text(changes: Sequence[LabChange] | Sequence[Difference]) -> str:
-    """As one line; empty without any."""
+    """Format changes as one line; empty without any."""
     if not changes:
         return ""
     more = f"; and {len(changes) - SHOWN:,} more" if len(changes) > SHOWN else ""

@@ -1,6 +1,6 @@
-"""How flows and this machine fare during a run, into its folder: what came through, what was lost, how busy it was.
+"""Records the progress of flows and the load of this machine during a run, and states what a stalled run waits for.
 
-Read at the edge, judged by nobody here; `scenarios.run.judge.checks` judges the difference between start and end.
+Judges nothing; `scenarios.run.judge.checks` judges the difference between start and end.
 """
 
 import time
@@ -18,13 +18,13 @@ from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, WorkerCounts
 
 EVERY_S = 1.0
-"""Between samples (our choice): a sample costs some milliseconds."""
+"""Time between samples (our choice): a sample costs some milliseconds."""
 
 PROGRESS_EVERY_S = 0.25
-"""Between records of the flows' progress (our choice): the runner asks for it more often anyway."""
+"""Time between records of the flows' progress (our choice): the runner asks for it more often anyway."""
 
 LEAST_S = 0.2
-"""Shares over less time than this say little (our choice)."""
+"""Least time for a share (our choice)."""
 
 _STAT = Path("/proc/stat")
 _IDLE, _IOWAIT = 3, 4
@@ -33,13 +33,13 @@ _IDLE, _IOWAIT = 3, 4
 
 @dataclass
 class Samples:
-    """Samples of one run, appended to a file."""
+    """The samples of one run, appended to a file."""
 
     path: Path
     run: str
     seed: int
     unwritten: Unwritten = field(default_factory=Unwritten)
-    """A sample that cannot be written is not worth the run."""
+    """Receives errors of writing a sample; the run goes on."""
     _last_s: float = field(default=0.0)
     _last_progress_s: float = 0.0
     _packets: int = 0
@@ -48,23 +48,23 @@ class Samples:
     """Nanoseconds each engine ran and waited, at the last sample."""
 
     def due(self, ended: bool = False) -> bool:
-        """Whether the last sample is old enough; when traffic has ended one more is taken sooner."""
+        """Return whether the last sample is old enough; when traffic has ended one more is taken sooner."""
         return time.monotonic() - self._last_s >= (LEAST_S if ended else EVERY_S)
 
     def note_progress(self, progress: Sequence[FlowProgress], ended: bool) -> None:
         """Append how far every flow is, if the last such record is old enough or all traffic has `ended`.
 
-        The flows alone do not tell that: between two rounds of a collective all that was posted is acknowledged.
+        The flows alone do not show that: between two rounds of a collective all that was posted is acknowledged.
         """
         now = time.monotonic()
         if now - self._last_progress_s < PROGRESS_EVERY_S and not ended:
             return
         self._last_progress_s = now
-        told = {
+        fields = {
             "acked_bytes": [flow.acked_bytes for flow in progress],
             "resent": [flow.packets_rtx for flow in progress],
         }
-        self._append("PROGRESS", told)
+        self._append("PROGRESS", fields)
 
     def take(
         self, progress: Sequence[FlowProgress], workers: Sequence[WorkerCounts], faults: Sequence[FaultState]
@@ -94,7 +94,7 @@ class Samples:
 
 
 def waits(before: Sequence[tuple[int, int]], now: Sequence[tuple[int, int]]) -> Fields:
-    """Of the engines' time between two samples of (ran, waited), the part that all, and the worst, waited for a core.
+    """Return the shares of the engines' time, of all and of the worst, spent waiting for a core between two samples.
 
     Null without a sample before.
     """
@@ -125,20 +125,20 @@ def _share(part: int, whole: int) -> float:
 
 
 def _cpu_ticks() -> tuple[int, int]:
-    """Busy and all ticks of all cores since boot."""
+    """Return the busy and all ticks of all cores since boot."""
     ticks = [int(word) for word in _STAT.read_text().splitlines()[0].split()[1:9]]
     return sum(ticks) - ticks[_IDLE] - ticks[_IOWAIT], sum(ticks)
 
 
 WAITS_AFTER_S = 1.0
-"""Without one more acknowledged byte for so long, what is waited for is worth more than a guess of the time left."""
+"""Time without one more acknowledged byte after which the run shows what it waits for instead of the time left."""
 
 _NAMED = 3
-"""Flows or paths that are named; the others are counted."""
+"""Most flows or paths that are named; the others are counted."""
 
 
 def waits_text(names: Sequence[str], progress: Sequence[FlowProgress], seconds: float) -> str:
-    """What flows of (n,) names wait for, `seconds` after the last acknowledged byte; empty if all have ended."""
+    """State what flows of (n,) names wait for, `seconds` after the last acknowledged byte; empty if all have ended."""
     waiting = [(name, flow) for name, flow in zip(names, progress, strict=True) if not flow.ended and flow.posted_bytes]
     if not waiting:
         return ""

@@ -1,4 +1,4 @@
-"""The last stages of a run: its records into the folder, everything recorded to a judged summary."""
+"""Writes a run's folder: what is known before it, its records, and the judged summary."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -23,28 +23,28 @@ from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.run import collect
 from scenarios.run.collect import Recorded
 from scenarios.run.judge.summary import Judged, summary_of
-from scenarios.run.request import LabInUse, Listener, RunOrder
+from scenarios.run.request import LabInUse, Listener, RunRequest
 from scenarios.run.write_errors import TRUTH_BYTES, KeptRoom, Unwritten
 from scenarios.workload.traffic import FlowEnd, ReorderCounts
 from testbed.model.ids import DirectedLink, Role
 
 
-def describe(order: RunOrder, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:
+def describe(request: RunRequest, plan: Plan, folder: RunDir, started: Moment, lab_code: SourceCode | None) -> None:
     """Write what is known before the first packet: scenario, machine, fabric; keep room for what comes last."""
     KeptRoom(folder.path).keep()
     scenario = plan.scenario
     resolved = scenario.model_dump(mode="json", exclude_none=True, by_alias=True)
     write_file(folder.scenario, yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True).encode())
-    repeating, asked_at = repeating_of(plan, order.attach), timestamp(started.utc_ns)
+    repeating, asked_at = repeating_of(plan, request.attach), timestamp(started.utc_ns)
     facts = manifest(
-        asked_at, order.command, scenario.name, scenario.seed, repeating, order.attach, own_code(), lab_code
+        asked_at, request.command, scenario.name, scenario.seed, repeating, request.attach, own_code(), lab_code
     )
     write_file(folder.environment, _json(facts))
-    write_file(folder.topology, _json(topology_document(plan.fabric, order.labdir.lab)))
+    write_file(folder.topology, _json(topology_document(plan.fabric, request.labdir.lab)))
 
 
 def collect_records(
-    order: RunOrder,
+    request: RunRequest,
     plan: Plan,
     folder: RunDir,
     lab: LabInUse,
@@ -53,7 +53,7 @@ def collect_records(
     unwritten: Unwritten,
 ) -> None:
     """Copy the records of this run into its folder, each stamped with the run; the truth first, in room kept for it."""
-    labdir, seed = order.labdir, plan.scenario.seed
+    labdir, seed = request.labdir, plan.scenario.seed
     truth = collect.truth_of(list(read_records(labdir.truth)), started.mono_ns)
     truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in injected(recorded)]
     with unwritten.noting():
@@ -69,26 +69,26 @@ def collect_records(
 
 @dataclass
 class Unfinished:
-    """Sees to the folder of a run that does not get to its summary: what was recorded is collected all the same.
+    """The folder of a run that may fail before its summary: it then gets what was recorded until then.
 
-    A run that was refused before its faults were in force leaves no folder. To be left after the faults are cleared.
+    A run that was refused before its faults were in force leaves no folder. Leave the context after faults are cleared.
     """
 
-    order: RunOrder
+    request: RunRequest
     plan: Plan
     folder: RunDir
     lab: LabInUse
     started: Moment
     listener: Listener
     has_begun: bool = False
-    """Whether anything has happened that is worth a folder."""
+    """Whether the run has anything to keep."""
 
     def __enter__(self) -> Self:
-        """Itself."""
+        """Return itself."""
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        """Collect or discard; the error that ended the run is the one to be told, not one of these."""
+        """Collect or discard; report the error that ended the run, not one of these."""
         if error is None:
             return
         with suppress(OSError, RecordError):
@@ -101,7 +101,7 @@ class Unfinished:
                 self.folder.remove()
 
     def _collect(self) -> None:
-        labdir, since_ns = self.order.labdir, self.started.mono_ns
+        labdir, since_ns = self.request.labdir, self.started.mono_ns
         found = {
             self.folder.truth: collect.truth_of(list(read_records(labdir.truth)), since_ns),
             self.folder.detect: collect.of_time(read_records(labdir.detect), since_ns),
@@ -114,8 +114,8 @@ class Unfinished:
             merge_records(self.folder.agent, files, since_ns, (), self.folder.name, self.plan.scenario.seed)
 
     def _keep_logs(self) -> None:
-        """They go with the lab, and may be all that tells why a process died."""
-        for log in sorted(self.order.labdir.path.glob("*.log")):
+        """Copy the logs of the lab's processes, which end with the lab and may show why a process died."""
+        for log in sorted(self.request.labdir.path.glob("*.log")):
             if log.stat().st_size:
                 make_folder(self.folder.logs)
                 write_file(self.folder.logs / log.name, log.read_bytes())
@@ -124,7 +124,7 @@ class Unfinished:
 def conclude(
     plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime], unwritten: Unwritten
 ) -> Summary:
-    """Everything recorded against everything expected; written into the folder, if it can be, and returned."""
+    """Judge everything recorded; write the summary into the folder, if possible, and return it."""
     summary = summary_of(Judged(plan, folder, recorded, injected(recorded)), stages)
     with unwritten.noting():
         KeptRoom(folder.path).give()
@@ -138,12 +138,12 @@ def conclude(
 
 
 def injected(recorded: Recorded) -> tuple[Injected, ...]:
-    """What every fault did during the run."""
+    """Return what every fault did during the run."""
     return collect.injected_since(recorded.before.faults, recorded.after.faults, recorded.after.gone)
 
 
 def _ev_records(recorded: Recorded) -> list[Fields]:
-    """What every queue pair counted path by path, one record a queue pair."""
+    """Return what every queue pair counted per path, one record per queue pair."""
     by_qp: dict[tuple[int, int], list[Fields]] = {}
     for worker in recorded.after.workers:
         for row in worker.evs:
@@ -159,7 +159,7 @@ def _ev_records(recorded: Recorded) -> list[Fields]:
 
 
 def _reorder_records(recorded: Recorded) -> list[Fields]:
-    """In what order the packets of every flow arrived, one record a receiving queue pair."""
+    """Return in what order the packets of every flow arrived, one record per receiving queue pair."""
     peers = {(item.destination.host, item.destination.qpn): item.source for item in recorded.flows}
     return [
         stamped("REORDERING", f"h{row.host}", {"qpn": row.qpn, **_peer(peers[row.host, row.qpn]), **_order(row)})
@@ -174,7 +174,7 @@ def _order(row: ReorderCounts) -> Fields:
 
 
 def _peer(end: FlowEnd) -> Fields:
-    """The other end of a queue pair."""
+    """Return the other end of a queue pair, as fields."""
     return {"peer": end.host, "peer_qpn": end.qpn}
 
 
@@ -182,7 +182,7 @@ def _json(value: object) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value)) + b"\n"
 
 
-_DROPS = "which packets at a port a random drop takes, by their number there, where truth.jsonl tells its fault_seed"
+_DROPS = "which packets at a port a random drop takes, by their number there, where truth.jsonl has its fault_seed"
 _VARIES = (
     "which packets a random drop takes whose fault_seed is null (netem before Linux 6.7)",
     "timing: rates, which packets share a SACK, on which path a lost packet is sent again",
@@ -191,7 +191,7 @@ _BY_HAND = ", unless links are denied or ports shut by hand"
 
 
 def repeating_of(plan: Plan, attached: bool) -> Repeating:
-    """What repeats with the seed and what does not; `attached`: on a lab that others may change meanwhile."""
+    """State what repeats with the seed and what does not; `attached`: on a lab that others may change meanwhile."""
     moved, by_hand = "; ".join(_moves_paths(plan, attached)), _BY_HAND if attached else ""
     stays = (
         f"the order in which each queue pair uses its entropy values{by_hand}",
@@ -207,7 +207,7 @@ def repeating_of(plan: Plan, attached: bool) -> Repeating:
 
 
 def _moves_paths(plan: Plan, attached: bool) -> Iterator[str]:
-    """Why entropy values leave and return, or are others, at moments that no seed fixes."""
+    """Yield why entropy values leave and return, or differ, at moments that no seed determines."""
     ev = plan.scenario.transport.ev
     if ev.loss_policy != "off":
         yield f"entropy values leave with losses and return with answers (transport.ev.loss_policy {ev.loss_policy})"
@@ -220,10 +220,10 @@ def _moves_paths(plan: Plan, attached: bool) -> Iterator[str]:
 
 
 def _shut_ports(plan: Plan) -> Iterator[tuple[str, DirectedLink]]:
-    for order in plan.faults:
-        for fault in order.worded.faults:
+    for planned in plan.faults:
+        for fault in planned.worded.faults:
             if fault.shuts_ports():
-                yield from ((fault.kind, way) for way in order.chosen.ways)
+                yield from ((fault.kind, way) for way in planned.chosen.ways)
 
 
 def _roles(way: DirectedLink) -> tuple[Role, Role]:

@@ -1,4 +1,4 @@
-"""What a run is asked for, who hears of it, and what it found out: the values that pass between its stages."""
+"""Defines the request of a run, its listener, and the lab it uses; connects to a lab that is up."""
 
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,39 +15,39 @@ from testbed.model.fabric import Fabric
 
 
 @dataclass(frozen=True)
-class RunOrder:
-    """What the user asked for."""
+class RunRequest:
+    """What the user requested."""
 
     scenario: Scenario
     labdir: LabDir
     attach: bool
     """Use the lab that is up instead of building one."""
     runs: Path
-    """Where run folders go."""
+    """Parent of run folders."""
     command: tuple[str, ...]
     workers: int | Literal["per-host"] | None = None
     mechanism: str = "auto"
 
 
 class Listener(Protocol):
-    """Who hears how the run goes."""
+    """Receiver of a run's messages."""
 
     def stage(self, name: str) -> None:
-        """A stage begins."""
+        """Show that a stage begins."""
 
     def note(self, text: str) -> None:
-        """Something worth a line."""
+        """Show a message."""
 
     def waiting(self, text: str) -> None:
-        """Nothing has happened yet of what is waited for, or not enough; told often."""
+        """Show what the run waits for; called often."""
 
     def progress(self, done_bytes: int, all_bytes: int, resent: int) -> None:
-        """Traffic went on."""
+        """Show how far traffic is."""
 
 
 @dataclass(frozen=True)
 class LabInUse:
-    """The lab that a run works on."""
+    """The lab that a run or test uses."""
 
     fabric: Fabric
     owner: Owner
@@ -57,7 +57,7 @@ class LabInUse:
 
 
 def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
-    """Connect to everything.
+    """Connect to a lab that is up, and reserve it for one run or test.
 
     Raises `LabStateError` when the lab is not up, busy, or not whole, `WorkerFailedError`.
     """
@@ -73,7 +73,7 @@ def attached(labdir: LabDir, undo: ExitStack) -> LabInUse:
 
 
 def idle_processes(status: protocol.LabStatus) -> str:
-    """The lab's processes that have ended, and how, or are stopped; empty when all run."""
+    """Name the lab's processes that have ended, and how, or are stopped; empty when all run."""
     return " and ".join(_idle_text(child) for child in status.children if child.state != protocol.RUNNING)
 
 

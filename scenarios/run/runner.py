@@ -1,4 +1,4 @@
-"""The life of one run as a flat list of named stages, the same for a lab of its own and for one that is up.
+"""Runs one scenario as a flat list of named stages, the same for a lab of its own and for one that is up.
 
 A stage that makes something registers how to undo it; whatever happens, everything is undone in reverse order.
 """
@@ -12,7 +12,7 @@ from results.summary import StageTime, Summary
 from scenarios.interrupts import undoing
 from scenarios.run import recording, stages
 from scenarios.run.collect import Recorded
-from scenarios.run.request import Listener, RunOrder
+from scenarios.run.request import Listener, RunRequest
 from scenarios.run.write_errors import Unwritten
 
 P = ParamSpec("P")
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 class Stages:
-    """Runs stages, tells of each, and keeps how long it took."""
+    """The runner of stages, which shows each and keeps how long it took."""
 
     def __init__(self, listener: Listener) -> None:
         self._listener = listener
@@ -36,8 +36,8 @@ class Stages:
             self.times.append(StageTime(name, round(time.monotonic() - began, 3)))
 
 
-def run_scenario(order: RunOrder, listener: Listener) -> Summary:
-    """Do what the scenario says and judge it; the run folder then holds everything.
+def run_scenario(request: RunRequest, listener: Listener) -> Summary:
+    """Run a scenario and judge it; the run folder then holds everything.
 
     Raises this folder's errors, those of testbed, faults and results, `InterruptedRunError`, and, when all is done and
     judged but not all is written, `FolderIncompleteError`; in each case what was made is undone first.
@@ -45,24 +45,24 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
     stage = Stages(listener)
     started, unwritten = now(), Unwritten()
     with undoing() as undo:
-        plan = stage("plan", stages.plan_for, order)
-        lab = stage("lab", stages.lab_for, order, plan, listener, undo)
-        lab_before = stage("compare with plan", stages.check_before, lab, order, listener)
+        plan = stage("plan", stages.plan_for, request)
+        lab = stage("lab", stages.lab_for, request, plan, listener, undo)
+        lab_before = stage("compare with plan", stages.check_before, lab, request, listener)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
-        epoch, said = stage("epoch", stages.new_epoch, lab, order.labdir, plan)
-        folder = stage("run folder", stages.new_folder, order, plan)
-        unfinished = undo.enter_context(recording.Unfinished(order, plan, folder, lab, started, listener))
-        stage("describe", recording.describe, order, plan, folder, started, lab.code)
+        epoch, said = stage("epoch", stages.new_epoch, lab, request.labdir, plan)
+        folder = stage("run folder", stages.new_folder, request, plan)
+        unfinished = undo.enter_context(recording.Unfinished(request, plan, folder, lab, started, listener))
+        stage("describe", recording.describe, request, plan, folder, started, lab.code)
         stage("captures", stages.start_captures, lab, plan, folder, undo)
-        stage("faults", stages.set_faults, lab, plan, order, faults, undo)
+        stage("faults", stages.set_faults, lab, plan, request, faults, undo)
         unfinished.has_begun = True
         traffic = stage("queue pairs", stages.open_traffic, lab, plan, listener, undo)
-        before = stage("counters before", stages.readings, lab, traffic, order.labdir, time.monotonic_ns())
+        before = stage("counters before", stages.readings, lab, traffic, request.labdir, time.monotonic_ns())
         stage("write", stages.start_writing, lab, plan, traffic, epoch)
         progress = stage("transfer", stages.wait_ended, lab, plan, traffic, folder, listener, unwritten)
         verified = stage("verify", traffic.verify)
         verdicts = stage("detection", stages.wait_judged, lab, said, plan, epoch, listener)
-        after = stage("counters after", stages.readings, lab, traffic, order.labdir, before.mono_ns)
+        after = stage("counters after", stages.readings, lab, traffic, request.labdir, before.mono_ns)
         captures = stage("end captures", stages.end_captures, lab, plan, folder, unwritten)
         stage("clear faults", stages.clear_faults, lab, faults)
         lab_after = stage("compare with plan again", stages.check_after, lab)
@@ -78,6 +78,6 @@ def run_scenario(order: RunOrder, listener: Listener) -> Summary:
             lab_before,
             lab_after,
         )
-        stage("collect", recording.collect_records, order, plan, folder, lab, recorded, started, unwritten)
+        stage("collect", recording.collect_records, request, plan, folder, lab, recorded, started, unwritten)
         summary = recording.conclude(plan, folder, recorded, stage.times, unwritten)
     return unwritten.require_none(summary)

@@ -1,4 +1,4 @@
-"""The stages of a run on a lab, each a function from what is known to what it found out; `runner` has their order.
+"""Defines the stages of a run, each a function of what is known before it; `runner` has their order.
 
 What a stage changes it registers to be undone, so that an error or a Ctrl-C in any later stage leaves nothing.
 """
@@ -48,51 +48,51 @@ from scenarios.run.judge.measurement import announced_sendings, measuring_of, ve
 from scenarios.run.judge.plan_warnings import warnings_of
 from scenarios.run.lab_changes import changes_text
 from scenarios.run.progress import WAITS_AFTER_S, Samples, waits_text
-from scenarios.run.request import LabInUse, Listener, RunOrder, attached, idle_processes
+from scenarios.run.request import LabInUse, Listener, RunRequest, attached, idle_processes
 from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, Traffic
 
 STALLED_AFTER_S = 60.0
-"""Without one more acknowledged byte for this long, waiting has no sense: all timeouts of the transport are shorter."""
+"""Time without one more acknowledged byte after which a run gives up: all timeouts of the transport are shorter."""
 
 JUDGED_WITHIN_S = 20.0
-"""SprayCheck judges a flow some tenths of a second after its last packet, also on a slow machine."""
+"""Timeout of verdicts: SprayCheck judges a flow tenths of a second after its last packet, also on slow machines."""
 
 OTHER_WITHIN_S = 3.0
-"""So much longer for the expectation that does not decide: a path that lost what closes a flow is given up in 1 s."""
+"""Additional time for the expectation that does not decide: a path that lost a flow's end is given up in 1 s."""
 
 RECORDED_WITHIN_S = 2.0
-"""Where its verdicts decide nothing, and dead paths may never bring what they wait for."""
+"""Timeout of verdicts that decide nothing; on dead paths they may never come."""
 
 POLL_S = 0.1
 
 LOOK_EVERY_S = 1.0
-"""Between two looks at the lab's processes while verdicts are waited for (our choice)."""
+"""Time between two checks of the lab's processes while the run waits for verdicts (our choice)."""
 
 FIRST_PACKET_POLL_S = 0.005
-"""Until the first packet has left, from which timelines count: an edge that is due at once is late by as much."""
+"""Time between two polls until the first packet: timelines count from it, so this delays what is due at once."""
 
 
-def plan_for(order: RunOrder) -> Plan:
-    """The plan on the lab's fabric, or on the scenario's own.
+def plan_for(request: RunRequest) -> Plan:
+    """Return the plan on the lab's fabric, or on the scenario's own.
 
     Raises `ScenarioRefusedError` when the scenario does not fit the lab, `EnvironmentLackingError` with all that this
     machine lacks for it.
     """
-    scenario = order.scenario
-    if order.attach:
-        state = read_state(order.labdir)
+    scenario = request.scenario
+    if request.attach:
+        state = read_state(request.labdir)
         if state is None:
-            raise LabStateError(not_up(order.labdir))
+            raise LabStateError(not_up(request.labdir))
         counts = {name: getattr(state, name) for name in type(scenario.topology).model_fields}
         scenario = _by_engines_of(checked_on(scenario, counts), state.scapy_hosts)
     plan = plan_of(scenario)
-    require(_lacks(order, plan))
+    require(_lacks(request, plan))
     return plan
 
 
 def _by_engines_of(scenario: Scenario, scapy_hosts: tuple[int, ...]) -> Scenario:
-    """The scenario as a lab that is up runs it: hosts keep the engine that they have."""
+    """Return the scenario as a lab that is up runs it: hosts keep the engine that they have."""
     every = scapy_hosts == tuple(range(scenario.topology.host_count))
     chosen = {"engine": "scapy", "engine_hosts": None if every else scapy_hosts} if scapy_hosts else {}
     transport = scenario.transport.model_copy(update={"engine": "ring", "engine_hosts": None} | chosen)
@@ -104,77 +104,77 @@ def _engines_text(scenario: Scenario) -> str:
     return f"{', '.join(f'h{host}' for host in hosts)} move packets by Scapy" if hosts else "all hosts have rings"
 
 
-def _lacks(order: RunOrder, plan: Plan) -> Iterator[str]:
-    yield from lacks_of_folder(order.runs, 2 * len(plan.captures), plan.scenario.limits.captures)
+def _lacks(request: RunRequest, plan: Plan) -> Iterator[str]:
+    yield from lacks_of_folder(request.runs, 2 * len(plan.captures), plan.scenario.limits.captures)
     if no_data := no_room(plan.region_bytes, "the flows' data"):
         yield no_data
-    if order.attach:
+    if request.attach:
         yield from lacks_of_capture() if plan.captures else ()
-        yield no_room_for_leaf_processes(plan.fabric) if is_per_leaf(order.scenario) else ""
+        yield no_room_for_leaf_processes(plan.fabric) if is_per_leaf(request.scenario) else ""
     else:
-        held_bytes, per_leaf = 0 if no_data else plan.region_bytes, is_per_leaf(order.scenario)
-        yield from lacks_of_lab(plan.fabric, order.workers, held_bytes, bool(plan.captures), per_leaf)
-    yield from lacks_of_faults_here(plan.faults, order.mechanism)
+        held_bytes, per_leaf = 0 if no_data else plan.region_bytes, is_per_leaf(request.scenario)
+        yield from lacks_of_lab(plan.fabric, request.workers, held_bytes, bool(plan.captures), per_leaf)
+    yield from lacks_of_faults_here(plan.faults, request.mechanism)
 
 
-def lab_for(order: RunOrder, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
+def lab_for(request: RunRequest, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
     """Connect to the lab that is up, or build one that ends with this run."""
     for text in warnings_of(plan, missing_here()):
         listener.note(f"warning: {text}")
-    if order.attach:
-        if order.workers is not None:
+    if request.attach:
+        if request.workers is not None:
             listener.note("--workers says nothing here: the engine workers are those of the lab that is up")
-        if plan.scenario.topology != order.scenario.topology:
+        if plan.scenario.topology != request.scenario.topology:
             listener.note(
-                f"the lab is {plan.scenario.topology}, the scenario asks for {order.scenario.topology}: flows, "
-                "packets a path and links that drop are those of the lab, and so the result may differ"
+                f"the lab is {plan.scenario.topology}, the scenario asks for {request.scenario.topology}: flows, "
+                "packets per path and links that drop are those of the lab, and so the result may differ"
             )
-        theirs, asked = _engines_text(plan.scenario), _engines_text(order.scenario)
+        theirs, asked = _engines_text(plan.scenario), _engines_text(request.scenario)
         if theirs != asked:
             listener.note(f"in the lab that is up {theirs}, whatever transport.engine and --engine say")
     else:
-        if fewer := fewer_workers_text(order.workers, plan.fabric.host_count):
+        if fewer := fewer_workers_text(request.workers, plan.fabric.host_count):
             listener.note(fewer)
-        launched = launch(_owner_settings(order, plan), listener.note)
-        undo.callback(_end_lab, launched, order.labdir)
-    lab = attached(order.labdir, undo)
+        launched = launch(_owner_settings(request, plan), listener.note)
+        undo.callback(_end_lab, launched, request.labdir)
+    lab = attached(request.labdir, undo)
     if other := _other_code(lab.code):
         listener.note(other)
     return lab
 
 
 def _other_code(theirs: SourceCode | None) -> str:
-    """Says that the lab was started by another copy of the program, or before files changed; empty if not."""
+    """State that the lab was started by another copy of the program, or before files changed; empty if not."""
     ours = own_code()
     if theirs is None or theirs.sha256 == ours.sha256:
         return ""
     return f"the lab runs other code than this command: it was started from {theirs.folder}, this is {ours.folder}"
 
 
-def check_before(lab: LabInUse, order: RunOrder, listener: Listener) -> protocol.Checked | None:
-    """A lab that was up beside its plan, told where it differs; None of one that this run has built and verified."""
-    if not order.attach:
+def check_before(lab: LabInUse, request: RunRequest, listener: Listener) -> protocol.Checked | None:
+    """Compare a lab that was up with its plan and warn of differences; None for a lab that this run has built."""
+    if not request.attach:
         return None
     checked = check_after(lab)
     if checked.differences:
-        listener.note(f"warning: {changes_text(checked.differences)}; `{order.labdir.command('check')}` tells all")
+        listener.note(f"warning: {changes_text(checked.differences)}; `{request.labdir.command('check')}` shows all")
     return checked
 
 
 def check_after(lab: LabInUse) -> protocol.Checked:
-    """The lab beside its plan, read from the kernel now."""
+    """Compare the lab, as read from the kernel now, with its plan."""
     return lab.owner.ask(protocol.Check(), protocol.Checked)
 
 
-def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
+def _owner_settings(request: RunRequest, plan: Plan) -> OwnerSettings:
     topology = plan.scenario.topology
     return OwnerSettings(
-        lab=order.labdir.lab,
+        lab=request.labdir.lab,
         planes=topology.planes,
         leaves=topology.leaves,
         spines=topology.spines,
         hosts_per_leaf=topology.hosts_per_leaf,
-        workers=order.workers,
+        workers=request.workers,
         scapy_hosts=plan.scenario.transport.scapy_hosts(plan.fabric.host_count),
         seed=plan.scenario.seed,
         measuring=measuring_of(plan),
@@ -183,15 +183,15 @@ def _owner_settings(order: RunOrder, plan: Plan) -> OwnerSettings:
 
 
 def _end_lab(launched: Launched, labdir: LabDir) -> None:
-    """The lease ends, and the lab with it; what an owner that was killed has left is removed by its marks."""
+    """End the lease, and so the lab; remove by their marks what an owner that was killed has left."""
     launched.release()
     if not launched.wait_ended():
         take_down(labdir)
 
 
-def new_folder(order: RunOrder, plan: Plan) -> RunDir:
-    """The run's folder."""
-    return run_dir.create(order.runs, plan.scenario.name, str(plan.scenario.seed))
+def new_folder(request: RunRequest, plan: Plan) -> RunDir:
+    """Create the run's folder."""
+    return run_dir.create(request.runs, plan.scenario.name, str(plan.scenario.seed))
 
 
 def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -> None:
@@ -200,14 +200,14 @@ def start_captures(lab: LabInUse, plan: Plan, folder: RunDir, undo: ExitStack) -
         links = tuple(str(link) for link in plan.captures)
         undo.callback(_quietly, lab.owner, protocol.CaptureStop(_place_of(folder)), protocol.Captures)
         limits = plan.scenario.limits
-        order = protocol.CaptureStart(
+        start = protocol.CaptureStart(
             links, _place_of(folder), invoker(), leased=True, snaplen=limits.snaplen, most_bytes=limits.captures
         )
-        lab.owner.ask(order, protocol.Captures)
+        lab.owner.ask(start, protocol.Captures)
 
 
 def end_captures(lab: LabInUse, plan: Plan, folder: RunDir, unwritten: Unwritten) -> tuple[CaptureResult, ...]:
-    """What was recorded; `unwritten` receives what files do not hold of it."""
+    """End the captures and return their results; `unwritten` receives what their files lack."""
     if not plan.captures:
         return ()
     ended = lab.owner.ask(protocol.CaptureStop(_place_of(folder)), protocol.Captures)
@@ -221,32 +221,32 @@ def end_captures(lab: LabInUse, plan: Plan, folder: RunDir, unwritten: Unwritten
 
 
 def _place_of(folder: RunDir) -> str:
-    """Where captures go, as the owner knows it: it stands in another folder, and follows no link to this one."""
+    """Return the captures' folder for the owner, which stands in another folder and follows no link to this one."""
     return os.fspath(folder.path.resolve() / folder.pcap.name)
 
 
 def faults_to_set(lab: LabInUse, plan: Plan) -> tuple[PlannedFault, ...]:
-    """The scenario's faults; without those that are there already, by hand and just the same, which are left alone.
+    """Return the scenario's faults without those that are in force already by hand, which the run leaves alone.
 
     Raises `LabStateError` when a direction has a different one of the same name.
     """
-    told = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
-    there = {(state.link, state.fault): state for state in told}
+    faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
+    there = {(state.link, state.fault): state for state in faults}
     return tuple(planned for planned in plan.faults if not _is_there(planned, there))
 
 
-def set_faults(lab: LabInUse, plan: Plan, order: RunOrder, mine: tuple[PlannedFault, ...], undo: ExitStack) -> None:
-    """Order what this run has to break."""
+def set_faults(lab: LabInUse, plan: Plan, request: RunRequest, mine: tuple[PlannedFault, ...], undo: ExitStack) -> None:
+    """Set the faults of this run."""
     undo.callback(_quietly, lab.owner, protocol.FaultClear(leased=True), protocol.Faults)
     for planned in mine:
-        mechanism = mechanism_for(planned, order.mechanism)
+        mechanism = mechanism_for(planned, request.mechanism)
         words, seed = dict(planned.words), plan.scenario.seed
-        request = protocol.FaultSet(planned.chosen.text, words, mechanism, "scenario", seed, leased=True)
-        lab.owner.ask(request, protocol.Faults)
+        fault_set = protocol.FaultSet(planned.chosen.text, words, mechanism, "scenario", seed, leased=True)
+        lab.owner.ask(fault_set, protocol.Faults)
 
 
 def _is_there(planned: PlannedFault, there: Mapping[tuple[str, str], protocol.FaultState]) -> bool:
-    """Whether all of an order is in force. Raises `LabStateError` when something else is in its place."""
+    """Return whether a whole fault is in force. Raises `LabStateError` when another one is in its place."""
     same = []
     for way in planned.chosen.ways:
         for fault in planned.worded.faults:
@@ -272,15 +272,15 @@ def _quietly(owner: Owner, request: protocol.Request, reply: type[object]) -> No
 
 
 def open_traffic(lab: LabInUse, plan: Plan, listener: Listener, undo: ExitStack) -> Traffic:
-    """Memory and queue pairs for every flow."""
+    """Allocate memory and queue pairs for every flow."""
 
-    def told(opened: int, flows: int) -> None:
+    def show_opened(opened: int, flows: int) -> None:
         if opened:
             listener.waiting(f"queue pairs: {opened:,} of {count_text(flows, 'flow')} opened")
 
     traffic = Traffic(lab.workers)
     undo.callback(_close_quietly, traffic)
-    traffic.open(plan, told)
+    traffic.open(plan, show_opened)
     return traffic
 
 
@@ -290,14 +290,14 @@ def _close_quietly(traffic: Traffic) -> None:
 
 
 def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> Readings:
-    """What this machine and the injector have counted by now, with the faults that went since a moment."""
+    """Read what this machine and the injector have counted, with the faults that went since a moment."""
     faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
     gone = collect.gone_between(read_records(labdir.truth), since_ns)
     return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
 
 
 def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:
-    """A number for what will be announced, once SprayCheck is ready, and what it says from then on.
+    """Return a number for what will be announced, once SprayCheck is ready, and its records from then on.
 
     Before any fault: the owner may have to start SprayCheck anew, and keeps no fault's times meanwhile.
     """
@@ -330,7 +330,7 @@ def wait_ended(
         due_ns = traffic.post_due(time.monotonic_ns())
         over = traffic.jobs.ended()  # before the progress is read, which then holds all that programs did
         progress = traffic.progress()
-        begun = begun or _tell_first_packet(lab, progress)
+        begun = begun or _report_first_packet(lab, progress)
         ended = over and traffic.ended(progress)
         samples.note_progress(progress, ended)
         if samples.due(ended):
@@ -342,8 +342,8 @@ def wait_ended(
         if now_acked != acked or due_ns is not None:
             acked, since = now_acked, time.monotonic()
         waited_s = time.monotonic() - since
-        if begun and not ended and waited_s >= WAITS_AFTER_S and (told := waits_text(names, progress, waited_s)):
-            listener.waiting(f"traffic: {told}")
+        if begun and not ended and waited_s >= WAITS_AFTER_S and (text := waits_text(names, progress, waited_s)):
+            listener.waiting(f"traffic: {text}")
         else:
             listener.progress(now_acked, all_bytes, sum(flow.packets_rtx for flow in progress))
         if ended:
@@ -353,33 +353,33 @@ def wait_ended(
                 not done.ended or (done.state != "ERROR" and done.acked_bytes < item.flow.payload_bytes)
                 for item, done in zip(flows, progress, strict=True)
             )
-            told = f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s"
-            raise RunStalledError("; ".join(filter(None, (told, changes_text(check_after(lab).differences)))))
+            text = f"{count_text(waiting, 'flow')} had nothing acknowledged for {STALLED_AFTER_S:.0f} s"
+            raise RunStalledError("; ".join(filter(None, (text, changes_text(check_after(lab).differences)))))
         is_due = not begun and any(flow.posted_bytes for flow in progress)
         pause_s = FIRST_PACKET_POLL_S if is_due else POLL_S
         time.sleep(pause_s if due_ns is None else min(pause_s, max(0.0, due_ns / 1e9 - time.monotonic())))
 
 
-def _tell_first_packet(lab: LabInUse, progress: Sequence[FlowProgress]) -> bool:
-    """Tell timelines when the first packet left, if it has: they count from then."""
+def _report_first_packet(lab: LabInUse, progress: Sequence[FlowProgress]) -> bool:
+    """Report to timelines when the first packet left, if it has: they count from then."""
     first_ns = min((flow.started_ns for flow in progress if flow.started_ns is not None), default=None)
     if first_ns is not None:
         lab.owner.ask(protocol.FaultEvent(Event.TRAFFIC, mono_ns=first_ns), protocol.Faults)
     return first_ns is not None
 
 
-def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, told: set[str]) -> None:
-    """Tell, once each, of the run's captures that have ended as they should not; the run does not hang on them."""
+def _note_ended(status: protocol.LabStatus, folder: RunDir, listener: Listener, noted: set[str]) -> None:
+    """Report each capture of the run that has ended early, once; the run goes on without it."""
     for each in status.captures:
-        if each.ended and each.file not in told and Path(each.file).parent == Path(_place_of(folder)):
-            told.add(each.file)
+        if each.ended and each.file not in noted and Path(each.file).parent == Path(_place_of(folder)):
+            noted.add(each.file)
             listener.note(f"tcpdump of {each.link} at {each.node}: {each.ended}; its file ends there")
 
 
 def wait_judged(lab: LabInUse, tail: Tail, plan: Plan, epoch: int, listener: Listener) -> tuple[Fields, ...]:
-    """SprayCheck's records of this run, once it has concluded, or when it takes too long.
+    """Return SprayCheck's records of this run, once it has concluded, or when it takes too long.
 
-    Flows that leaves do not measure are not waited for, but told.
+    Does not wait for flows that leaves do not measure, but reports them.
     Raises `OwnerFailedError` when it takes too long because a process has died.
     """
     expectations = [each for each in Expectation if plan.scenario.detector.counter_bits == 32 or each == "uniform"]
@@ -393,7 +393,7 @@ def wait_judged(lab: LabInUse, tail: Tail, plan: Plan, epoch: int, listener: Lis
 def _verdicts_of(
     lab: LabInUse, tail: Tail, plan: Plan, epoch: int, listener: Listener, said: Mapping[Expectation, Said]
 ) -> tuple[Fields, ...]:
-    """The expectation that does not decide is waited for, too, but not for long: it is only recorded."""
+    """Wait for all expectations; for the one that does not decide only briefly, since it is only recorded."""
     found, decides = list[Fields](), said[Expectation(plan.scenario.judged_by)]
     judged = plan.scenario.expect.detection == "judged"
     until = time.monotonic() + (JUDGED_WITHIN_S if judged else RECORDED_WITHIN_S)
@@ -425,7 +425,7 @@ def _verdicts_of(
 
 
 def _require_running(status: protocol.LabStatus) -> None:
-    """Raises `OwnerFailedError` when one of the lab's processes has ended, or is stopped."""
+    """Check the lab's processes. Raises `OwnerFailedError` when one has ended, or is stopped."""
     if idle := idle_processes(status):
         said = "what was said last, if anything, is in the run's folder, in logs/"
         full = full_disk_text(LabDir(status.lab).path)  # then there may be no log

@@ -1,4 +1,4 @@
-"""What a run could not write into its folder, as on a full disk: the run goes on, and its result says so."""
+"""Keeps errors of writing a run's folder, as on a full disk: the run goes on, and its result states them."""
 
 import os
 from collections.abc import Iterator
@@ -13,11 +13,11 @@ from scenarios.errors import EnvironmentLackingError
 from scenarios.lab.start.capacity import KEPT_BYTES, no_room_for_results
 
 TRUTH_BYTES = 1 << 20
-"""Of these for the truth; the rest is for the summary."""
+"""Part of the reserved bytes for the truth; the rest is for the summary."""
 
 
 class FolderIncompleteError(EnvironmentLackingError):
-    """A run is over and judged, and not all of it is in its folder."""
+    """A run is over and judged, but its folder is incomplete."""
 
     def __init__(self, summary: Summary, texts: tuple[str, ...]) -> None:
         self.summary = summary
@@ -27,7 +27,7 @@ class FolderIncompleteError(EnvironmentLackingError):
 
 @dataclass
 class Unwritten:
-    """Errors of files that the result does not hang on, each kept once, in the order they came."""
+    """Errors of files that do not change the result, each kept once, in order."""
 
     texts: dict[str, None] = field(default_factory=dict)
 
@@ -42,27 +42,27 @@ class Unwritten:
             self.texts[str(error)] = None
 
     def require_none(self, summary: Summary) -> Summary:
-        """The summary. Raises `FolderIncompleteError` when something was kept."""
+        """Return the summary. Raises `FolderIncompleteError` when an error was kept."""
         if self.texts:
             raise FolderIncompleteError(summary, tuple(self.texts))
         return summary
 
 
 class KeptRoom:
-    """A file that takes room on a disk until what comes last is to be written."""
+    """A file that reserves room on a disk for what is written last."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._path = folder, folder / ".room"
 
     def keep(self) -> None:
-        """Take it. Raises `EnvironmentLackingError` when there is not so much, OSError."""
+        """Reserve the room. Raises `EnvironmentLackingError` when there is not so much, OSError."""
         if lack := no_room_for_results(self._folder):
             raise EnvironmentLackingError(lack)
         with new_file(self._path) as file, naming(self._path):
             os.posix_fallocate(file.fileno(), 0, KEPT_BYTES)
 
     def give(self, left_bytes: int = 0) -> None:
-        """Give it back but for so much. Raises OSError."""
+        """Release the room except `left_bytes`. Raises OSError."""
         with suppress(FileNotFoundError), open_to_change(self._path) as file:
             file.truncate(left_bytes)
             if left_bytes == 0:

@@ -19,7 +19,7 @@ from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.lifecycle import Launched, OwnerSettings, launch, take_down
 from scenarios.run.judge.measurement import measuring_of
-from scenarios.run.request import Listener, RunOrder
+from scenarios.run.request import Listener, RunRequest
 from scenarios.run.runner import run_scenario
 from scenarios.study.model import Point, failed_links
 from scenarios.study.score import Row, row_of
@@ -51,12 +51,12 @@ class StudyLab:
         """
         scenario = scenario_of(points[0])
         self._be_up_for(points[0], scenario)
-        order = RunOrder(scenario, self._labdir, True, self._runs, tuple(sys.argv))
-        summary = run_scenario(order, self._listener)
+        request = RunRequest(scenario, self._labdir, True, self._runs, tuple(sys.argv))
+        summary = run_scenario(request, self._listener)
         for _ in range(MOST_REPEATED):
             if summary.outcome != "overloaded":
                 break
-            summary = run_scenario(order, self._listener)
+            summary = run_scenario(request, self._listener)
         return [scored(point, summary) for point in points]
 
     def _be_up_for(self, point: Point, scenario: Scenario) -> None:

@@ -96,11 +96,11 @@ def close_all(jobs: Sequence[Job]) -> None:
 
 def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]], cost: Cost) -> CollectiveRow:
     """Convert the measurements of the ranks of all groups to a row of nccl-tests."""
-    told = [report for group in reports for report in group]
-    seconds = sum(report.elapsed_ns for report in told) / len(told) / test.iterations / NS
+    ranks = [report for group in reports for report in group]
+    seconds = sum(report.elapsed_ns for report in ranks) / len(ranks) / test.iterations / NS
     used = count * ELEMENT_BYTES
     algbw, shape = used / seconds, test.pattern.shape
-    checked = [report.checked for report in told if report.checked is not None]
+    checked = [report.checked for report in ranks if report.checked is not None]
     return CollectiveRow(
         test=test.pattern.value,
         group=test.group and test.group.value,
@@ -115,9 +115,9 @@ def row_of(test: CollectiveTest, count: int, reports: Sequence[Sequence[Report]]
         time_us=seconds * 1e6,
         algbw_bytes_per_s=algbw,
         busbw_bytes_per_s=algbw * shape.bus_factor(test.ranks),
-        wrong=sum(report.wrong or 0 for report in told) if checked else None,
+        wrong=sum(report.wrong or 0 for report in ranks) if checked else None,
         checked=sum(checked) if checked else None,
-        times=_times(told),
+        times=_times(ranks),
         cost=cost,
     )
 

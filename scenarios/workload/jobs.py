@@ -187,9 +187,9 @@ class Job:
         seat = _Seat(host, cq, {}, {})
         for name, size in {**self.shape.memory, "token": TOKEN_BYTES}.items():
             role: Literal["source", "target"] = "source" if name == "source" else "target"
-            told = self._ask(host, ask.RegisterRegion(host, size, self.shape.seed, role, leased=True))
-            self._regions.append(ask.RegionName(host, told["rkey"]))
-            seat.memory[name] = program.OpenedMemory(told["va"], told["rkey"])
+            reply = self._ask(host, ask.RegisterRegion(host, size, self.shape.seed, role, leased=True))
+            self._regions.append(ask.RegionName(host, reply["rkey"]))
+            seat.memory[name] = program.OpenedMemory(reply["va"], reply["rkey"])
         return seat
 
     def _link(self, low: int, high: int) -> None:
@@ -203,9 +203,9 @@ class Job:
         self._seats[high].links[low] = program.LinkEnds(numbers[1], self._seats[low].memory)
 
     def _create(self, own: _Seat, peer: _Seat) -> ask.PeerEnd:
-        told = self._ask(own.host, ask.CreateQp(own.host, peer.host, self.shape.config, leased=True, cq=own.cq))
-        self._qps.append(ask.QpName(own.host, told["qpn"]))
-        return msgspec.convert({"host": own.host, **told}, ask.PeerEnd)
+        reply = self._ask(own.host, ask.CreateQp(own.host, peer.host, self.shape.config, leased=True, cq=own.cq))
+        self._qps.append(ask.QpName(own.host, reply["qpn"]))
+        return msgspec.convert({"host": own.host, **reply}, ask.PeerEnd)
 
     def _connect(self, own: ask.PeerEnd, peer: ask.PeerEnd) -> None:
         self._ask(own.host, ask.ConnectQp(own.host, own.qpn, peer))
@@ -281,7 +281,7 @@ class PerfCounts:
 
     @property
     def wait_share(self) -> float:
-        """Share of the engines' time spent waiting for a core."""
+        """Return the share of the engines' time spent waiting for a core."""
         all_ns = self.engine_ns + self.wait_ns
         return self.wait_ns / all_ns if all_ns else 0.0
 
@@ -294,14 +294,14 @@ def perf_counts(workers: Sequence[Asked]) -> PerfCounts:
     """Return the current totals of all workers."""
     qps = [row for worker in workers for row in worker.ask(ask.Progress())["qps"]]
     counters = [worker.ask(ask.Counters()) for worker in workers]
-    ports = [port for told in counters for port in told["ports"]]
-    rejected = [row for told in counters for row in told["rejected"]]
+    ports = [port for each in counters for port in each["ports"]]
+    rejected = [row for each in counters for row in each["rejected"]]
     overflowed = sum(row["packets"] for row in rejected if row["reason"] == "TX_OVERFLOW")
     return PerfCounts(
         packets=sum(row["packets_tx"] for row in qps),
         retransmissions=sum(row["packets_rtx"] for row in qps),
         timeouts=sum(row["timeouts"] for row in qps),
         lost_here=sum(port["rx_drops"] + port["tx_errors"] for port in ports) + overflowed,
-        engine_ns=sum(told["cpu_ns"] for told in counters),
-        wait_ns=sum(told["sched_wait_ns"] for told in counters),
+        engine_ns=sum(each["cpu_ns"] for each in counters),
+        wait_ns=sum(each["sched_wait_ns"] for each in counters),
     )

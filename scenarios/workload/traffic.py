@@ -54,7 +54,7 @@ def _connect(own: FlowEnd, peer: FlowEnd) -> ask.ConnectQp:
 
 
 def _program_flow(name: str, way: Way, sending: Sending) -> OpenFlow:
-    """One direction of a program's queue pair."""
+    """Return one direction of a program's queue pair as a flow."""
     flow = Flow(way.source, way.destination, sending.bytes, 0, name)
     ends = FlowEnd(way.source, way.source_qpn), FlowEnd(way.destination, way.destination_qpn)
     return OpenFlow(flow, 0, *ends, sending.is_barrier)
@@ -86,9 +86,7 @@ class FlowProgress(msgspec.Struct, frozen=True):
 
     @property
     def ended(self) -> bool:
-        """Whether all writes completed or failed. SACKs may acknowledge all bytes before a transport ACK completes
-        a write.
-        """
+        """Return whether all writes completed or failed; SACKs may acknowledge all bytes before a write completes."""
         return self.state == "ERROR" or self.finished_ns is not None
 
 
@@ -157,11 +155,11 @@ class Traffic:
 
     @property
     def flows(self) -> tuple[OpenFlow, ...]:
-        """All open flows, in the order of the plan; once started also those of programs."""
-        return (*self._flows, *(_program_flow(*told) for told in self.jobs.ways()))
+        """Return all open flows, in the order of the plan; once started also those of programs."""
+        return (*self._flows, *(_program_flow(*way) for way in self.jobs.ways()))
 
-    def open(self, plan: Plan, told: Callable[[int, int], None] = lambda opened, flows: None) -> None:
-        """Open memory and connected queue pairs for all traffic; `told` receives the number of open flows, and of
+    def open(self, plan: Plan, show: Callable[[int, int], None] = lambda opened, flows: None) -> None:
+        """Open memory and connected queue pairs for all traffic; `show` receives the number of open flows, and of
         all.
 
         Raises `WorkerFailedError`.
@@ -171,7 +169,7 @@ class Traffic:
         settings = qp_settings_of(scenario.transport, scenario.seed).with_core(window_pkts=plan.window_pkts)
         numbered = list(enumerate(plan.flows))
         for start in range(0, len(numbered), AT_ONCE):
-            told(start, len(numbered))
+            show(start, len(numbered))
             self._open(numbered[start : start + AT_ONCE], settings, scenario.seed)
         self.jobs.open(plan.collectives, settings, scenario.seed)
 
@@ -257,7 +255,7 @@ class Traffic:
             worker.ask(ask.SetEvents(events, share))
 
     def _open(self, numbered: Sequence[tuple[int, Flow]], settings: ask.QpSettings, seed: int) -> None:
-        """Several flows: each step runs for all of them, in their order."""
+        """Open several flows: each step runs for all of them, in their order."""
         owns = [seed << 20 | number for number, _ in numbered]  # a stream of its own for every flow of every seed
         flows = [flow for _, flow in numbered]
         ends = self._ends(flows, owns, settings)
@@ -281,9 +279,9 @@ class Traffic:
                 ask.CreateQp(destination, source, config, leased=True),
             ]
         regions = self._ask_all(memory)
-        self._regions += [ask.RegionName(at.host, told["rkey"]) for at, told in zip(memory, regions, strict=True)]
+        self._regions += [ask.RegionName(at.host, reply["rkey"]) for at, reply in zip(memory, regions, strict=True)]
         qps = self._ask_all(pairs)
-        self._qps += [ask.QpName(at.host, told["qpn"]) for at, told in zip(pairs, qps, strict=True)]
+        self._qps += [ask.QpName(at.host, reply["qpn"]) for at, reply in zip(pairs, qps, strict=True)]
         return [
             FlowEnd(at.host, qp["qpn"], qp["start_psn"], region["rkey"], region["va"])
             for at, qp, region in zip(pairs, qps, regions, strict=True)

@@ -19,7 +19,7 @@ from scenarios.file.load import load_scenario
 from scenarios.file.scenario_files import find_scenario
 from scenarios.lab.processes import marked, spawn
 from scenarios.run import stages
-from scenarios.run.request import RunOrder
+from scenarios.run.request import RunRequest
 from scenarios.run.runner import run_scenario
 from testbed.kernel.features import probe_features
 from testbed.kernel.netns import create_namespaces, delete_namespaces, namespaces
@@ -267,7 +267,7 @@ def test_error_inside_a_stage(lab: Lab, stage: str, monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     let_in(lab.runs)
     scenario = load_scenario(find_scenario("gray-link-small"))
-    order = RunOrder(scenario, lab.labdir, False, lab.runs, ("pytest",))
+    order = RunRequest(scenario, lab.labdir, False, lab.runs, ("pytest",))
     with pytest.raises(ZeroDivisionError, match=stage):
         run_scenario(order, _Deaf())
     assert lab.left() == []

@@ -73,7 +73,7 @@ def _traffic_text(plan: Plan) -> str:
 
 def _collective_text(each: PlannedCollective) -> str:
     groups = " ".join("[" + " ".join(f"h{host}" for host in hosts) + "]" for hosts in each.groups)
-    size = f"{size_text(each.count * ELEMENT_BYTES)} a host"
+    size = f"{size_text(each.count * ELEMENT_BYTES)} per host"
     return f"{each.name} among {groups}, {size}, {count_text(each.iterations, 'round')} and one that is checked"
 
 
@@ -89,7 +89,7 @@ def _power_text(plan: Plan) -> str:
     power = power_of(plan)
     needs = [(power.min_rate, power.needed), *((share_text(float(rate)), n) for rate, n in power.for_faults)]
     told = [f"{rate} needs {'more than a flow can have' if n is None else f'{n:,}'}" for rate, n in needs]
-    has = f"{count_text(power.packets_a_path, 'packet')} a path"
+    has = f"{count_text(power.packets_a_path, 'packet')} per path"
     has += "; to find a drop of " + ", of ".join(told)
     missed = list(too_few_for(plan)) if plan.scenario.expect.detection == "recorded" else []
     return f"{has}: a drop of {' or '.join(missed)} would not be shown" if missed else has

@@ -58,7 +58,7 @@ def command(
     If the run's folder could not be written completely, the result is still printed and the exit code is 3.
     """
     from scenarios.file.load import load_scenario
-    from scenarios.run.request import RunOrder
+    from scenarios.run.request import RunRequest
     from scenarios.run.runner import run_scenario
 
     chosen = load_scenario(find_scenario(scenario))
@@ -67,11 +67,11 @@ def command(
     if engine is not None:
         chosen = engine.applied(chosen)
     require_root()
-    order = RunOrder(chosen, labdir, attach, runs, tuple(sys.argv), workers, mechanism)
+    request = RunRequest(chosen, labdir, attach, runs, tuple(sys.argv), workers, mechanism)
     listener = Listener(output)
     try:
         with interrupts_raise():
-            summary = run_scenario(order, listener)
+            summary = run_scenario(request, listener)
     except FolderIncompleteError as error:
         listener.done()
         _print(error.summary, output)

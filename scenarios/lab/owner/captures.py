@@ -26,7 +26,7 @@ from results.errors import ResultsError
 from results.files.user_files import Invoker, make_folder, new_file, rights_of
 from scenarios.errors import EnvironmentLackingError, OwnerFailedError, UsageError
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.processes import ask_to_end, last_words, spawn, told_end
+from scenarios.lab.processes import ask_to_end, end_text, last_words, spawn
 from scenarios.lab.protocol import CaptureState
 from scenarios.lab.start.capacity import full_disk_text, require_disk
 from testbed.kernel.netns import command_inside
@@ -80,7 +80,7 @@ class _Running:
             counts.dropped if counts else None,
             self.snaplen,
             counts is not None and counts.captured >= self.packets,
-            told_end(code) if code else "",
+            end_text(code) if code else "",
         )
 
 
@@ -153,7 +153,7 @@ class Captures:
         states = tuple(capture.state() for capture in ended)
         for capture, state in zip(ended, states, strict=True):
             if not state.ended:
-                capture.said.unlink(missing_ok=True)  # all that it tells is told
+                capture.said.unlink(missing_ok=True)  # its content is in the counts
         return states
 
     def states(self) -> tuple[CaptureState, ...]:
@@ -194,7 +194,7 @@ def _wait_listening(capture: _Running) -> None:
             if b"No such file" in said and b"tcpdump" in said:
                 raise EnvironmentLackingError("tcpdump is missing; install the package tcpdump")
             words = last_words(capture.said)
-            ended = f"ended before it recorded: {told_end(code)}" + (words and f"; its last output: {words}")
+            ended = f"ended before it recorded: {end_text(code)}" + (words and f"; its last output: {words}")
             raise OwnerFailedError(f"tcpdump on {capture.end.port} {ended}")
         if time.monotonic() > until:
             full = full_disk_text(capture.said.parent)

@@ -31,12 +31,12 @@ Counts = tuple[int, int]
 class Trials:
     """Keeps each link's last sums, and the probes answered since the last one that was lost."""
 
-    _told: dict[DeniedLink, Counts] = field(default_factory=dict)
+    _sums: dict[DeniedLink, Counts] = field(default_factory=dict)
     _clean: dict[DeniedLink, int] = field(default_factory=dict)
 
     def keep(self, links: Collection[DeniedLink]) -> None:
         """Forget all other links: one that is denied again starts anew."""
-        self._told = {link: told for link, told in self._told.items() if link in links}
+        self._sums = {link: counts for link, counts in self._sums.items() if link in links}
         self._clean = {link: clean for link, clean in self._clean.items() if link in links}
 
     def passed(self, rows: Iterable[Mapping[str, Any]], enough: int) -> list[DeniedLink]:
@@ -51,9 +51,9 @@ class Trials:
             answered, lost = sums.get(link, (0, 0))
             sums[link] = answered + row["answered"], lost + row["lost"]
         for link, (answered, lost) in sums.items():
-            before = self._told.get(link, (0, 0))
+            before = self._sums.get(link, (0, 0))
             self._clean[link] = 0 if lost > before[1] else self._clean.get(link, 0) + answered - before[0]
-            self._told[link] = answered, lost
+            self._sums[link] = answered, lost
         return [link for link in sums if self._clean[link] >= enough]
 
 
@@ -235,9 +235,9 @@ class Denials:
         self._again_s = time.monotonic() + AGAIN_S
         for index in sorted(self._unsure):
             if self._status(index).state == RUNNING:
-                telling = replies_of(self._labdir, (index,), self._order(self._denied), self._status_of)
+                informing = replies_of(self._labdir, (index,), self._order(self._denied), self._status_of)
                 try:
-                    if (yield from self._works.aside(telling)) is None:
+                    if (yield from self._works.aside(informing)) is None:
                         return
                     self._unsure.discard(index)
                 except ScenariosError as error:

@@ -7,15 +7,15 @@ import msgspec
 from scenarios.lab.protocol import FaultFailed, FaultPlanned, Faults, FaultState
 
 
-def fault_list(told: Faults) -> list[dict[str, Any]]:
+def fault_list(shown: Faults) -> list[dict[str, Any]]:
     """Return every fault with its `state`, and its `next` step.
 
     `in-force`; `missing`, when somebody else removed it from the kernel; `removed`, just now; `waiting`, when only its
     timeline stands; `failed`, when a timeline could not do its act, which is listed beside what is there.
     """
-    planned = {(each.link, each.fault): each for each in told.planned}
-    listed = [_standing(state, planned.pop((state.link, state.fault), None)) for state in told.faults]
-    return [*listed, *map(_waiting, planned.values()), *map(_failed, told.failed)]
+    planned = {(each.link, each.fault): each for each in shown.planned}
+    listed = [_standing(state, planned.pop((state.link, state.fault), None)) for state in shown.faults]
+    return [*listed, *map(_waiting, planned.values()), *map(_failed, shown.failed)]
 
 
 def _standing(state: FaultState, following: FaultPlanned | None) -> dict[str, Any]:

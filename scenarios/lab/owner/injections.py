@@ -143,13 +143,13 @@ class Injections:
         """
         names = None if target is None else self._named(target)
         before = {(state.link, state.fault): state for state in self.states()}
-        told, errors = [], []
+        removed, errors = [], []
         for key in [*before, *(key for key in self._ordered if key not in before)]:
             if not self._is_meant(key, names, word, client):
                 continue
             waiting = [] if key in before else self._waiting(key)
             try:
-                told += [cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
+                removed += [cleared(before[key], record) for record in self._take_back(key) if key in before] or waiting
             except (FaultError, TestbedError, OSError) as error:
                 errors.append(error)
         while self._spent:
@@ -157,7 +157,7 @@ class Injections:
         failed = self._forget_failed(names, word, client)
         if errors:
             raise errors[0]
-        return Faults(tuple(told), failed=failed)
+        return Faults(tuple(removed), failed=failed)
 
     def _forget_failed(
         self, names: frozenset[str] | None, word: str | None, client: int | None
@@ -225,12 +225,12 @@ class Injections:
 
     def planned(self, keys: Collection[Key] | None = None) -> tuple[FaultPlanned, ...]:
         """Return the next steps of timelines, of these faults or all."""
-        now, told = time.monotonic_ns(), []
+        now, steps = time.monotonic_ns(), []
         for key, ordered in self._ordered.items():
             following = self._schedule.next_of(key)
             if following is not None and (keys is None or key in keys):
-                told.append(planned(key[0], ordered.fault, following, now, ordered.by))
-        return tuple(told)
+                steps.append(planned(key[0], ordered.fault, following, now, ordered.by))
+        return tuple(steps)
 
     def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
         """Return failed steps of timelines, of one client or any, until they are set anew or cleared."""

@@ -40,7 +40,7 @@ from testbed.model.ids import NodeId, namespace_name
 from testbed.model.names import parse_link
 from testbed.model.node_config import Difference, Placed, node_config
 
-Told = Callable[[str], None]
+Show = Callable[[str], None]
 
 MOST_DETECT_BYTES = 64 << 20
 """Size of detect.jsonl from which a new run starts a new file; as much of the earlier one is kept. On an 8 x 8
@@ -126,8 +126,8 @@ class Lab:
         self.epoch += 1
         self.denials.epoch = self.epoch
         acting = Acting(self.epoch, wanted.expectation, wanted.lift_after) if wanted.act else None
-        told = Epoch(self.epoch)
-        return Later(self.denials.act_on(acting), lambda _: told)
+        epoch_reply = Epoch(self.epoch)
+        return Later(self.denials.act_on(acting), lambda _: epoch_reply)
 
     def measure(self, wanted: Measuring) -> None:
         """Start SprayCheck, anew if its settings differ or its file is full.
@@ -163,10 +163,10 @@ class Lab:
         # Its first line says that the counters are read from here on.
         self.children.wait_until(deploy.SPRAYCHECK, lambda: _size(self.labdir.detect) > said)
 
-    def _start_leaf_processes(self, told: tuple[SprayCheckSettings, ...]) -> None:
+    def _start_leaf_processes(self, leaf_settings: tuple[SprayCheckSettings, ...]) -> None:
         """Start the process of every leaf inside its namespace and wait until all answer."""
         names = [deploy.leaf_process(leaf.node) for leaf in self.leaves]
-        for name, leaf, settings in zip(names, self.leaves, told, strict=True):
+        for name, leaf, settings in zip(names, self.leaves, leaf_settings, strict=True):
             self.labdir.leaf_socket(name).unlink(missing_ok=True)  # of one that was killed
             self.children.start(name, deploy.SPRAYCHECK_MODULE, settings, leaf.node)
         self.write_state()
@@ -182,8 +182,8 @@ class Lab:
             return [self.injections.placed(), *counting]
 
         found = differences_of(self.fabric, self.labdir.lab, put)
-        told = {(each.node, each.port) for each in found}
-        removed = (each for each in self.injections.removed() if (each.node, each.port) not in told)
+        known = {(each.node, each.port) for each in found}
+        removed = (each for each in self.injections.removed() if (each.node, each.port) not in known)
         return Checked(len(self.fabric.nodes()), (*found, *removed))
 
     @property
@@ -197,9 +197,9 @@ class Lab:
         settings = deploy.worker_settings(
             self.fabric, self.labdir, self.workers, cpus, self.settings.seed, inside, self.settings.scapy_hosts
         )
-        for index, told in enumerate(settings):
+        for index, own_settings in enumerate(settings):
             node = NodeId.host(index) if inside else None
-            self.children.start(worker_name(index), deploy.WORKER_MODULE, told, node)
+            self.children.start(worker_name(index), deploy.WORKER_MODULE, own_settings, node)
         self.write_state()
         for index in range(self.workers):
             self.children.wait_until(worker_name(index), self.labdir.worker_socket(index).exists)
@@ -216,16 +216,16 @@ class Lab:
 
 
 @contextmanager
-def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: int, told: Told) -> Iterator[Lab]:
+def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: int, show: Show) -> Iterator[Lab]:
     """Build a lab, tear it down at the end of the body and on every error."""
     fabric = Fabric.of(_spec(settings))
     cpus = len(os.sched_getaffinity(0))
     workers = worker_count(settings.workers, fabric.host_count, cpus)
     with undoing() as stack:
-        told(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
+        show(f"1 of 4, fabric: {len(fabric.nodes())} namespaces, {fabric.link_count} links, configured and read back")
         with interrupts_wait():
             stack.enter_context(FabricNet.of(fabric, labdir.lab))
-        told("2 of 4, SprayCheck: eBPF on every leaf port")
+        show("2 of 4, SprayCheck: eBPF on every leaf port")
         leaves = stack.enter_context(deploy.measured_leaves(fabric, labdir, settings.measuring.narrow))
         injections = Injections(labdir, fabric, stack.enter_context(injector_of(labdir.path)))
         children = Children(labdir)
@@ -237,9 +237,9 @@ def lab_up(settings: OwnerSettings, labdir: LabDir, owner: ProcessId, now_ns: in
             labdir, settings, owner, timestamp(now_ns), fabric, workers, leaves, children, injections, captures, denials
         )
         lab.write_state()
-        told(f"3 of 4, agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
+        show(f"3 of 4, agents: {count_text(fabric.host_count, 'host')} on {count_text(workers, 'engine worker')}")
         lab.start_workers()
-        told(f"4 of 4, SprayCheck: {_processes_text(fabric, settings.measuring)}")
+        show(f"4 of 4, SprayCheck: {_processes_text(fabric, settings.measuring)}")
         lab.measure(settings.measuring)
         yield lab
 

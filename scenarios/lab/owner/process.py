@@ -72,7 +72,7 @@ class Channel:
             line += data
         return msgspec.json.decode(line, type=OwnerSettings)
 
-    def tell(self, notice: Notice) -> None:
+    def send(self, notice: Notice) -> None:
         """Send a line; if the starter is gone while the lab is built, end the lab."""
         try:
             self._link.sendall(msgspec.json.encode(notice) + b"\n")
@@ -81,7 +81,7 @@ class Channel:
 
     def stage(self, text: str) -> None:
         """Report that a stage begins."""
-        self.tell(Notice(stage=text))
+        self.send(Notice(stage=text))
 
 
 def main(arguments: list[str]) -> int:
@@ -94,10 +94,10 @@ def main(arguments: list[str]) -> int:
                 _own(channel, link)
         except InterruptedRunError as error:
             _log.info("%s", error)
-        except Exception as error:  # the last place that can tell anybody
+        except Exception as error:  # the last place that can report it
             _log.exception("the lab is given up")
             with suppress(InterruptedRunError):
-                channel.tell(Notice(error=_text(error), blame=blame_of(error)))
+                channel.send(Notice(error=_text(error), blame=blame_of(error)))
             return 1
     return 0
 
@@ -114,7 +114,7 @@ def _own(channel: Channel, link: socket.socket) -> None:
             lab_up(settings, labdir, owner, time.time_ns(), channel.stage) as lab,
             listening(labdir.socket) as listener,
         ):
-            channel.tell(Notice(ready=True))
+            channel.send(Notice(ready=True))
             if not settings.leased:
                 link.close()
             lease = link if settings.leased else None

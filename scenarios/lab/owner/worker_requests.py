@@ -63,7 +63,7 @@ class Works:
         return len(self._waiting)
 
     def aside(self, steps: Steps[R]) -> Steps[R | None]:
-        """Inner work, given up with None as soon as other work waits."""
+        """Run inner work, given up with None as soon as other work waits."""
         work = Pending(steps)
         while not work.step():
             if len(self) > 1:

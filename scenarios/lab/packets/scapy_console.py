@@ -81,12 +81,12 @@ class RemoteMemory:
             undo.enter_context(self._worker)
             made = self._worker.ask(ask.CreateQp(self.host.index, near, leased=True))
             self._worker.ask(ask.ConnectQp(self.host.index, made["qpn"], ask.PeerEnd(near, own_qp, 0)))
-            told = self._worker.ask(ask.ShareRegion(self.host.index, self.size, leased=True))
+            shared = self._worker.ask(ask.ShareRegion(self.host.index, self.size, leased=True))
             try:
-                self.data = map_shared(told["pid"], told["fd"], self.size)
+                self.data = map_shared(shared["pid"], shared["fd"], self.size)
             except OSError as error:
                 raise EnvironmentLackingError(f"the engine's memory cannot be seen: {error}") from error
-            self.dqp, self.va, self.rkey = made["qpn"], told["va"], told["rkey"]
+            self.dqp, self.va, self.rkey = made["qpn"], shared["va"], shared["rkey"]
             self._open = undo.pop_all()
         return self
 
@@ -117,14 +117,14 @@ class Console:
 
     def names(self) -> dict[str, Any]:
         """Return all names of the console besides Scapy's."""
-        told = {name: value for name, value in vars(layers).items() if not name.startswith("_") and name != "Any"}
+        fields = {name: value for name, value in vars(layers).items() if not name.startswith("_") and name != "Any"}
         nodes = {str(node).replace("-", "_"): node for node in self.fabric.nodes()}
         own = {"fabric": self.fabric, "me": self.node, "Opcode": Opcode, "Dscp": Dscp}
         functions = {
             each.__name__: each
             for each in (self.path, self.mrc_write, self.memory, self.exchange, self.transmit, self.lab)
         }
-        return told | nodes | own | functions
+        return fields | nodes | own | functions
 
     def lab(self) -> None:
         """Print nodes, addresses and functions."""
@@ -156,7 +156,7 @@ class Console:
         self, source: NodeId | str | int, target: NodeId | str | int, plane: int = 0, spine: int = 0, copy: int = 0,
         dscp: Dscp = Dscp.NO_TRIM,
     ) -> Any:  # fmt: skip
-        """Ethernet / IPv6 / IPv6 / UDP from a host to a host over one spine of a plane (or the leaf that both share).
+        """Return Ethernet / IPv6 / IPv6 / UDP between two hosts over one spine of a plane, or the leaf that both share.
 
         The outer destination is the path as uSIDs; source port and flow label are the entropy value.
         """
@@ -189,7 +189,7 @@ class Console:
         scapy.sendp(packet, iface=f"plane{plane}", verbose=False)
 
     def memory(self, target: NodeId | str | int, size: int = 4096) -> RemoteMemory:
-        """Memory of another host, with a queue pair, for writes that you build: names `dqp`, `va`, `rkey`, `data`.
+        """Allocate memory of another host with a queue pair, for writes that you build: `dqp`, `va`, `rkey`, `data`.
 
         Until its `close()` or the end of the console, runs cannot begin. A second one or `mrc_write` closes the first.
         """

@@ -22,11 +22,11 @@ from scenarios.lab.lab_dir import UMASK, ChildState, LabDir, owned
 from scenarios.lab.processes import (
     ProcessId,
     ask_to_end,
+    end_text,
     identify,
     last_words,
     spawn,
     stays_stopped,
-    told_end,
     worker_count,
     worker_name,
 )
@@ -50,11 +50,11 @@ class _Child:
     id: ProcessId
     node: str
 
-    def told_state(self) -> str:
-        """`running`, `stopped` (by SIGSTOP or a debugger), `exited 1`, `killed by SIGKILL`."""
+    def state_text(self) -> str:
+        """Return `running`, `stopped` (by SIGSTOP or a debugger), `exited 1` or `killed by SIGKILL`."""
         code = self.process.poll()
         if code is not None:
-            return told_end(code)
+            return end_text(code)
         return STOPPED if stays_stopped(self.id) else RUNNING
 
 
@@ -86,9 +86,9 @@ class Children:
         until = time.monotonic() + START_TIMEOUT_S
         while not ready():
             if child.process.poll() is not None:
-                raise OwnerFailedError(f"{name} {child.told_state()}: {_last_line(self._labdir.log(name))}")
+                raise OwnerFailedError(f"{name} {child.state_text()}: {_last_line(self._labdir.log(name))}")
             if time.monotonic() > until:
-                how = f"is {STOPPED}, and so" if child.told_state() == STOPPED else "is"
+                how = f"is {STOPPED}, and so" if child.state_text() == STOPPED else "is"
                 raise OwnerFailedError(f"{name} {how} not ready after {START_TIMEOUT_S:.0f} s")
             time.sleep(0.01)
 
@@ -114,7 +114,7 @@ class Children:
     def status(self, name: str) -> ChildStatus:
         """Return the state of one child."""
         child = self._named(name)
-        return ChildStatus(child.name, child.id, child.told_state(), child.node)
+        return ChildStatus(child.name, child.id, child.state_text(), child.node)
 
     def states(self) -> tuple[ChildState, ...]:
         """Return the children's processes, for `down`."""
@@ -151,8 +151,8 @@ def _started(labdir: LabDir, fabric: Fabric, undo: ExitStack) -> tuple[Worker, .
     undo.callback(children.end)
     cpus = sorted(os.sched_getaffinity(0))
     count = worker_count(None, fabric.host_count, len(cpus))
-    for index, told in enumerate(deploy.worker_settings(fabric, labdir, count, cpus, SEED)):
-        children.start(worker_name(index), deploy.WORKER_MODULE, told)
+    for index, settings in enumerate(deploy.worker_settings(fabric, labdir, count, cpus, SEED)):
+        children.start(worker_name(index), deploy.WORKER_MODULE, settings)
     for index in range(count):
         children.wait_until(worker_name(index), labdir.worker_socket(index).exists)
     return tuple(undo.enter_context(Worker(labdir.worker_socket(index))) for index in range(count))

@@ -61,7 +61,7 @@ def worker_settings(
 ) -> list[WorkerSettings]:
     """Return the settings of each engine worker. Workers are pinned to cores when every one can have its own.
 
-    With `inside` there is one a host, which runs in its host's namespace.
+    With `inside` there is one per host, which runs in its host's namespace.
     """
     spec = fabric.spec
     counts = FabricSettings(spec.planes, spec.leaves, spec.spines, spec.hosts_per_leaf)

@@ -40,8 +40,8 @@ TCPDUMP = "tcpdump"
 
 def require(lacks: Iterable[str]) -> None:
     """Check a list. Raises `EnvironmentLackingError` with every line of `lacks`, each once."""
-    if told := "\n".join(dict.fromkeys(filter(None, lacks))):
-        raise EnvironmentLackingError(told)
+    if text := "\n".join(dict.fromkeys(filter(None, lacks))):
+        raise EnvironmentLackingError(text)
 
 
 def lacks_of_lab(

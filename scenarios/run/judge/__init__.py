@@ -1,1 +1,1 @@
-"""What a run is asked to show, and whether it did: the plan before it, the summary after it."""
+"""Judges a run: what its plan lets SprayCheck detect, before it; checks and summary, after it."""

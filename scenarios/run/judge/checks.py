@@ -1,4 +1,4 @@
-"""What was recorded and what was expected, to pass or fail with reasons. Pure: no file, no clock, no lab."""
+"""Checks what was recorded against what was expected, with reasons, and whether the machine kept up. Pure."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -55,15 +55,15 @@ class MachineCounts:
     engine_ns: int
     wait_ns: int
     wait_worst: float | None = None
-    """Share of one engine's time in its worst second."""
+    """Share of its time that one engine waited in its worst second."""
     events_cut: int = 0
-    """Records of agents that had to go."""
+    """Records of agents that were dropped for want of room."""
     rejected: tuple[Rejected, ...] = ()
-    """Packets that agents did not believe."""
+    """Packets that agents rejected."""
 
     @property
     def wait_share(self) -> float:
-        """Of the engines' time, the part spent waiting for a core."""
+        """Return the share of the engines' time spent waiting for a core."""
         all_ns = self.engine_ns + self.wait_ns
         return self.wait_ns / all_ns if all_ns else 0.0
 
@@ -78,7 +78,7 @@ def load_of(
     outages: Sequence[Outage] = (),
     changes: Sequence[LabChange] = (),
 ) -> Load:
-    """Whether the machine kept up.
+    """Judge whether the machine kept up.
 
     Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
     than injected drops explain and the machine shows why (`_is_strained`); when checks
@@ -138,36 +138,36 @@ _UNSTRAINED = (
 
 
 def _is_strained(counts: MachineCounts) -> bool:
-    """Whether this machine may be why packets were sent again: it lost some, or an engine had to wait for its core."""
+    """Return whether this machine may be why packets were sent again: it lost some, or an engine waited for a core."""
     lost = counts.ring_drops + counts.softnet_drops + counts.tx_errors
     return lost > 0 or max(counts.wait_share, counts.wait_worst or 0.0) >= BUSY_SHARE
 
 
 def _cut_text(records: int) -> str:
-    told = "1 record of agents is" if records == 1 else f"{records:,} records of agents are"
-    return f"{told} not in agent.jsonl, the oldest: there were more than limits.events has room for"
+    text = "1 record of agents is" if records == 1 else f"{records:,} records of agents are"
+    return f"{text} not in agent.jsonl, the oldest: there were more than limits.events has room for"
 
 
 def _unexplained_text(unexplained: int, limit: int, flows: tuple[FlowResult, ...], uncounted: str) -> str:
     timeouts = sum(flow.timeouts for flow in flows)
-    told = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit:,}"
-    return "; ".join(filter(None, (told, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
+    text = f"{count_text(unexplained, 'retransmission')} not explained by injected drops, more than {limit:,}"
+    return "; ".join(filter(None, (text, f"{count_text(timeouts, 'packet')} timed out" if timeouts else "", uncounted)))
 
 
 def _busy_text(share: float, missed: tuple[str, ...]) -> str:
-    told = f"engines waited {share:.0%} of their time for a core: times say little"
-    return told + (f", and this fails: {', '.join(missed)}" if missed else ", counts are right")
+    text = f"engines waited {share:.0%} of their time for a core: times are unreliable"
+    return text + (f", and this fails: {', '.join(missed)}" if missed else ", counts are right")
 
 
 def _slow_text(flows: tuple[FlowResult, ...]) -> str:
-    """Which flows did not keep the rate they were asked to; empty if all did."""
+    """Name the flows that did not keep their requested rate; empty if all did."""
     slow = [flow for flow in flows if _is_slow(flow)]
     if not slow:
         return ""
     worst = min(slow, key=lambda flow: (flow.goodput_bps or 0) / (flow.asked_bps or 1))
     sent, asked = ((rate or 0) / 1e6 for rate in (worst.goodput_bps, worst.asked_bps))
-    told = f"{worst.source}>{worst.destination} sent {sent:,.1f} of {asked:,.1f} Mb/s"
-    return f"{count_text(len(slow), 'flow')} did not keep the rate asked for: {told}"
+    text = f"{worst.source}>{worst.destination} sent {sent:,.1f} of {asked:,.1f} Mb/s"
+    return f"{count_text(len(slow), 'flow')} did not keep the rate asked for: {text}"
 
 
 def _is_slow(flow: FlowResult) -> bool:
@@ -178,7 +178,7 @@ def _is_slow(flow: FlowResult) -> bool:
 
 
 def _holds_back(fault: Injected) -> bool:
-    """Whether a fault may slow a flow down: all but those that drop a few packets."""
+    """Return whether a fault may slow a flow down: all do but those that drop a few packets."""
     return fault.requested is None or fault.requested > LATE_SHARE
 
 
@@ -193,7 +193,7 @@ def checks_of(
     changes: Sequence[LabChange] = (),
     by_cause: Collection[str] = (),
 ) -> tuple[Check, ...]:
-    """Everything that had to hold; `wanted` are the links that had to be named, `possible` may be named as well.
+    """Check everything that had to hold; `wanted` links had to be named, `possible` ones may be named as well.
 
     `by_cause` are the links that the common causes named stand for, `changes` what somebody else changed in the lab.
     """
@@ -236,11 +236,11 @@ def _named_check(
 
 
 _LINKS_SHOWN = 3
-"""Undecided links that a check tells of; the summary has all."""
+"""Most undecided links that a check names (our choice); the summary has all."""
 
 
 def _judged_check(detected: Detected) -> Check:
-    """Whether every link that carried traffic is found failed or healthy, at the rate asked for."""
+    """Check that every link that carried traffic is found failed or healthy, at the requested drop rate."""
     sure = {verdict: count for verdict, count in detected.links.items() if verdict != "undecided"}
     judged = sum(sure.values()) + detected.explained
     text = f"{judged:,} of {count_text(detected.links_wanted, 'link')}"
@@ -261,13 +261,13 @@ def _judged_check(detected: Detected) -> Check:
 
 
 def as_planned_check(changes: Sequence[LabChange], nodes: int) -> Check:
-    """Whether the lab was what its plan says, but for what spraylab did itself."""
+    """Check that the lab matched its plan, except for what spraylab did itself."""
     compared = f"{count_text(nodes, 'node')} read from the kernel and compared"
     return Check("the lab is as planned", not changes, changes_text(changes) or compared)
 
 
 def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Check:
-    """Whether all rounds ended, and with the right numbers."""
+    """Check that all rounds ended, and with the right numbers."""
     wrong = [f"{row.test}: {row.wrong:,} of {row.checked:,} numbers" for row in rows if row.wrong]
     checked = sum(row.checked or 0 for row in rows)
     return Check(
@@ -276,7 +276,7 @@ def collective_check(rows: Sequence[CollectiveRow], failed: Sequence[str]) -> Ch
 
 
 def _is_verified(flow: FlowResult) -> bool:
-    """Collectives compare their numbers themselves."""
+    """Return whether all bytes of a write were compared; collectives compare their numbers themselves."""
     return flow.workload != "write" or flow.bytes_verified == flow.payload_bytes
 
 
@@ -305,7 +305,7 @@ def _data_check(flows: tuple[FlowResult, ...]) -> Check:
 
 
 def missed_times(checks: Iterable[Check]) -> tuple[str, ...]:
-    """Names of those checks that failed and judge times, which a slow machine may have made them do."""
+    """Name the failed checks that judge times: a slow machine may have made them fail."""
     return tuple(check.name for check in checks if check.name in (IN_TIME, KEEPS_GOODPUT) and not check.ok)
 
 
@@ -341,7 +341,7 @@ def _retransmission_check(
 
 
 def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: tuple[Injected, ...]) -> int:
-    """Packets by which retransmissions may differ from drops."""
+    """Return the packets by which retransmissions may differ from drops."""
     dropped = _data_drops(injected)
     share = parse_rate(expectation.retransmissions_within) * dropped
     if not dropped:
@@ -350,7 +350,7 @@ def _allowed(expectation: Expectation, flows: tuple[FlowResult, ...], injected: 
 
 
 def _uncounted(injected: tuple[Injected, ...]) -> str:
-    """Why retransmissions cannot be held against the drops; empty if they can."""
+    """State why retransmissions cannot be compared with the drops; empty if they can."""
     found = ((fault, kind_named(fault.kind).why_uncounted(fault.mechanism)) for fault in injected)
     return next(
         (
@@ -363,7 +363,7 @@ def _uncounted(injected: tuple[Injected, ...]) -> str:
 
 
 def _outage_text(outages: Sequence[Outage]) -> str:
-    """What nobody counts of ports that faults took out of service; empty if there were none."""
+    """State that losses of ports that faults took out of service are not counted; empty without any."""
     if not outages:
         return ""
     more = f" (and {len(outages) - 1:,} more)" if len(outages) > 1 else ""
@@ -371,7 +371,7 @@ def _outage_text(outages: Sequence[Outage]) -> str:
 
 
 def _data_drops(injected: tuple[Injected, ...]) -> int:
-    """Data packets dropped on purpose; all packets where the mechanism cannot tell data from acknowledgements."""
+    """Return the data packets dropped on purpose; all packets if the mechanism cannot distinguish data."""
     return sum(fault.explains if fault.explains is not None else _dropped(fault) for fault in injected)
 
 

@@ -1,4 +1,4 @@
-"""From what SprayCheck concluded of one run to what the run is judged by. Reads its words; judges no count."""
+"""Collects what SprayCheck concluded of one run, and compares it with the truth. Pure; judges no counts."""
 
 import re
 from collections import Counter
@@ -14,22 +14,22 @@ from results.text import count_text
 
 @dataclass(frozen=True)
 class Accused:
-    """A link named by a witness, as recorded."""
+    """A link that a witness names, with its evidence."""
 
     link: str
     by: tuple[str, ...]
     after_s: float | None
     named_ns: int | None = None
-    """Since when without a break, by the monotonic clock."""
+    """Start of the unbroken accusation, by the monotonic clock."""
     packets: int = 0
-    """First transmissions on the paths that accuse it, up to then."""
+    """First transmissions on the paths that accuse the link, up to then."""
     paths: int = 0
-    """How many paths that are."""
+    """Number of these paths."""
 
 
 @dataclass(frozen=True)
 class Conclusion:
-    """What SprayCheck said of one run in the end, by one expectation."""
+    """The final conclusion of SprayCheck, or of another witness, on one run."""
 
     state: str
     accused: tuple[Accused, ...]
@@ -37,29 +37,29 @@ class Conclusion:
     verdicts: dict[str, int]
     verdicts_wanted: int
     insufficient: dict[str, int] = field(default_factory=dict)
-    """How many verdicts say nothing, by reason, the most frequent first."""
+    """Number of verdicts without evidence, by reason, the most frequent first."""
     expectation: str = "uniform"
     common: tuple[Accused, ...] = ()
-    """What is accused of losses common to all paths of flows: a host's link, or all links of a leaf one way."""
+    """Accused causes of losses on all paths of flows: a host's link, or all links of a leaf in one direction."""
     common_candidates: tuple[tuple[str, ...], ...] = ()
     added_up: int = 0
-    """How many of the verdicts rest on several flows together."""
+    """Number of verdicts that rest on several flows together."""
     explained: int = 0
     """Undecided links behind what is named: rightly in `common`, or a link that all flows over them cross."""
     fewest: tuple[int, ...] = ()
-    """Of each of `candidates`, how many of its links have failed at least."""
+    """Least number of failed links in each of `candidates`."""
     untimely: int = 0
-    """Healthy verdicts that clear no link, since their flows were not under way while packets were lost."""
+    """Number of healthy verdicts that clear no link: their flows were not under way while packets were lost."""
     unmeasured: dict[str, int] = field(default_factory=dict)
-    """Flows that a leaf does not measure, by their hosts, the leaf and why."""
+    """Number of flows that a leaf does not measure, by hosts, leaf and reason."""
     links: dict[str, int] = field(default_factory=dict)
-    """How many links that carried measured traffic are `failed`, `healthy`, `undecided`."""
+    """Number of links with measured traffic by verdict: `failed`, `healthy`, `undecided`."""
     links_wanted: int = 0
-    """Of how many something was to be concluded."""
+    """Number of links to judge."""
     idle: int = 0
-    """Links besides over which nothing was sent."""
+    """Number of other links, over which nothing was sent."""
     undecided: dict[str, str] = field(default_factory=dict)
-    """Links of which it is open whether they failed, and why; those that `explained` counts are not among them."""
+    """Undecided links with the reason, without those that `explained` counts."""
 
 
 _PATH = re.compile(r"p(\d+):leaf(\d+)>spine(\d+)>leaf(\d+)")
@@ -73,7 +73,7 @@ def conclusion_of(
     asked: str = "",
     right_causes: Collection[str] = (),
 ) -> Conclusion:
-    """What SprayCheck said in the end.
+    """Return what SprayCheck concluded in the end.
 
     `carrying` are the links that it had to judge, `paths` how many paths there are, `asked` is how many packets a
     verdict takes, in words. `right_causes` are common causes of which all links did drop.
@@ -110,17 +110,17 @@ def conclusion_of(
 
 
 def _is_explained(link: LinkConclusion, right_causes: Collection[str]) -> bool:
-    """Whether what is named accounts for its losses: a cause that rightly is, or a link that all its flows cross."""
+    """Return whether what is named explains its losses: a right cause, or a link that all its flows cross."""
     return link.doubt is DoubtKind.BEHIND_ACCUSED or not {*link.alternatives}.isdisjoint(right_causes)
 
 
 def _is_idle(link: LinkConclusion) -> bool:
-    """Whether nothing was sent over it."""
+    """Return whether nothing was sent over a link."""
     return link.verdict == "undecided" and link.doubt is DoubtKind.NOTHING_SENT
 
 
 def _accused(said: Said, names: Collection[str], first_packet_ns: int | None) -> Iterator[Accused]:
-    """What is named, and what that rests on."""
+    """Yield each named link with its evidence."""
     for name in names:
         link = said.links.get(name)
         since_ns = None if link is None else link.since_ns
@@ -130,7 +130,7 @@ def _accused(said: Said, names: Collection[str], first_packet_ns: int | None) ->
 
 
 def _why(link: LinkConclusion, asked: str, last: Localize | None) -> str:
-    """Why a link stays undecided, and what would help."""
+    """State why a link stays undecided, and what would help."""
     reason = link.reason or "no reason given"
     if link.doubt is DoubtKind.SUSPECT and last is not None:
         return f"{reason}{_deciding_text(link, last)}"
@@ -141,18 +141,18 @@ def _why(link: LinkConclusion, asked: str, last: Localize | None) -> str:
 
 
 def _deciding_text(link: LinkConclusion, last: Localize) -> str:
-    """Which flow would tell."""
+    """Name a flow that would decide."""
     for flow in last.deciding:
         plane, leaf, spine, target = _PATH.findall(flow.path)[0]
         crossed = {f"p{plane}:leaf{leaf}>spine{spine}", f"p{plane}:spine{spine}>leaf{target}"}
         if not crossed.isdisjoint({link.link, *link.alternatives}):
-            length = f" with {count_text(flow.packets, 'packet')} a path" if flow.packets else ""
-            return f"; a flow from leaf{leaf} to leaf{target}{length} would tell"
+            length = f" with {count_text(flow.packets, 'packet')} per path" if flow.packets else ""
+            return f"; a flow from leaf{leaf} to leaf{target}{length} would decide"
     return ""
 
 
 def _why_silent(said: Said) -> str:
-    """Why nothing was concluded of a link at all."""
+    """State why nothing was concluded of a link."""
     if said.last is not None and said.last.pending:
         return f"{count_text(said.last.pending, 'verdict')} on paths did not come in time"
     return "no verdict on a path over it came"
@@ -169,11 +169,11 @@ def detected_of(
     changed: Collection[str] = (),
     spelt_out: Callable[[str], Iterable[str]] = lambda name: (name,),
 ) -> Detected:
-    """The conclusion beside the truth.
+    """Compare the conclusion with the truth.
 
     `dropping` are the links that did drop and can be named, `expected` what the scenario says; `possible` those that
     may have dropped, uncounted: to name them is right, not to name them is no miss. `decides`: whether the scenario
-    judges by it. `right_causes` are the common causes of which all links did drop, `spelt_out` tells the links that a
+    judges by it. `right_causes` are the common causes of which all links did drop, `spelt_out` returns the links that a
     name stands for. `changed` are links, and common causes of which all links are, that somebody else changed: to name
     one is neither right nor wrong.
     """
@@ -231,5 +231,5 @@ def detected_of(
 
 
 def unmeasured_text(flows: int) -> str:
-    """How many flows have no verdict because leaves did not measure them."""
-    return f"{count_text(flows, 'flow')} not measured (UNMEASURED in detect.jsonl tells why)"
+    """State how many flows have no verdict because leaves did not measure them."""
+    return f"{count_text(flows, 'flow')} not measured (UNMEASURED in detect.jsonl states why)"

@@ -160,7 +160,7 @@ def _undecided_failures(plan: Plan) -> Iterator[str]:
     more_links = f" and {count_text(len(weak) - 1, 'more link')}" if len(weak) > 1 else ""
     names = f"{least.link}{more_links}"
     smallest = min(packets for sizes in packets_by_pair(plan, plan.flows).values() for packets in sizes)
-    has = f"{count_text(smallest // (spec.planes * spec.spines), 'packet')} a path"
+    has = f"{count_text(smallest // (spec.planes * spec.spines), 'packet')} per path"
     if needed is None:
         yield f"{names}: {has}, and no flow can be long enough to detect a drop of {rate}: undecided, and the run fails"
         return
@@ -171,7 +171,7 @@ def _undecided_failures(plan: Plan) -> Iterator[str]:
         has = f"{count_text(least.sent, 'packet')} over it in sum"
     yield (
         f"{names}: {has}, but a drop of {rate} (detector.min_rate) needs {needed:,}: undecided, and the run fails; "
-        f"send {more:,} packets a flow, or ask for a larger min_rate"
+        f"send {more:,} packets per flow, or ask for a larger min_rate"
     )
 
 
@@ -204,7 +204,7 @@ def _rate_warnings(plan: Plan) -> Iterator[str]:
             continue
         warned.add(rate)
         wants = "more than a flow can have" if needed is None else f"{needed:,} packets"
-        has = f" and gets {said.sent:,} in sum" if said.sent is not None else " a path"
+        has = f" and gets {said.sent:,} in sum" if said.sent is not None else " per path"
         yield f"{link}: the fault's drop of {share_text(rate)} needs {wants}{has}: it may be missed"
 
 
@@ -240,7 +240,7 @@ def _whole_switch_text(plan: Plan, switch: NodeId, whole: set[DirectedLink]) -> 
         yield f"{switch}: the faults are on all of its links one way, so SprayCheck can accuse them only together"
         return
     yield (
-        f"{switch}: the faults are on all of its links, so SprayCheck cannot tell which of them fail, and the "
+        f"{switch}: the faults are on all of its links, so SprayCheck cannot determine which of them fail, and the "
         "check of the named links will hardly hold; write expect.detection: recorded"
     )
 
@@ -279,7 +279,7 @@ def _open_texts(plan: Plan, predicted: Prediction, links: Sequence[FabricLink]) 
     for link in links[:MOST_LINKS_SHOWN]:
         pairs = sorted({(path.src_leaf, path.dst_leaf) for path in predicted.paths if link in path.links})
         (source, target), *more = pairs
-        cause = "no flow tells" if more else f"only flows from leaf{source} to leaf{target} cross it"
+        cause = "no flow decides" if more else f"only flows from leaf{source} to leaf{target} cross it"
         others = " and ".join(map(str, predicted.links[link].alternatives))
         yield (
             f"{link}: {cause}, so it stays open whether it fails or {others} does (`ambiguous`), and then the "
@@ -292,7 +292,7 @@ def _open_texts(plan: Plan, predicted: Prediction, links: Sequence[FabricLink]) 
 def _help(plan: Plan, predicted: Prediction, link: FabricLink) -> str:
     deciding, fabric = predicted.deciding(link), plan.fabric
     if deciding is None:
-        return "no other flow of this fabric can tell: ask for more leaves, or write expect.detection: recorded"
+        return "no other flow of this fabric can decide: ask for more leaves, or write expect.detection: recorded"
     flow = f"h{fabric.host_at(deciding.path.src_leaf, 0)} to h{fabric.host_at(deciding.path.dst_leaf, 0)}"
     has_strides = fabric.spec.leaves >= LEAVES_FOR_STRIDES and fabric.spec.hosts_per_leaf == 1
     return f"write {'strides: [1, 3], or ' if has_strides else ''}one more flow, as from {flow}"

@@ -1,4 +1,4 @@
-"""A run's summary: everything recorded against everything expected. Reads the run's folder, writes nothing."""
+"""Makes a run's summary: everything recorded against everything expected. Reads the run's folder, writes nothing."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ from scenarios.run.lab_changes import changes_of, host_ports_of, links_of, remov
 
 @dataclass(frozen=True)
 class Judged:
-    """A run that is over, and what follows from its records; each worked out once."""
+    """A run that is over, with all that follows from its records, each computed once."""
 
     plan: Plan
     folder: RunDir
@@ -47,48 +47,48 @@ class Judged:
 
     @cached_property
     def flows(self) -> tuple[FlowResult, ...]:
-        """What became of every flow."""
+        """Return the result of every flow."""
         recorded = self.recorded
         return collect.flow_results(recorded.flows, recorded.progress, recorded.verified, recorded.after.workers)
 
     @cached_property
     def first_packet_ns(self) -> int | None:
-        """By the monotonic clock."""
+        """Return when the first packet left, by the monotonic clock."""
         return min((flow.started_ns for flow in self.recorded.progress if flow.started_ns is not None), default=None)
 
     @cached_property
     def dropping(self) -> set[str]:
-        """Links that did drop, and that SprayCheck can name by what decides: hosts' links by `declared` alone."""
+        """Return links that dropped and that the deciding expectation can name: hosts' links only with `declared`."""
         between = collect.dropping_links(self.drops, self.plan.fabric)
         return between | self._lossy_uplinks if self.plan.scenario.judged_by == "declared" else between
 
     @cached_property
     def _lossy_uplinks(self) -> set[str]:
-        """Links from hosts up to their leaves that did drop."""
+        """Return links from hosts up to their leaves that dropped."""
         return collect.lossy_access_links(self.drops, self.plan.fabric)
 
     @cached_property
     def wanted(self) -> set[str]:
-        """Links that had to be named."""
+        """Return the links that had to be named."""
         return self.dropping if self.plan.detected is None else {str(link) for link in self.plan.detected}
 
     @cached_property
     def possible(self) -> frozenset[str]:
-        """Links that may be named as well."""
+        """Return links that may be named as well."""
         if self.plan.detected is not None:
             return frozenset()
         return collect.possibly_dropping(self.drops, self.plan.fabric)
 
     @cached_property
     def changes(self) -> tuple[LabChange, ...]:
-        """What somebody else changed in the lab."""
+        """Return what somebody else changed in the lab."""
         before, after = self.recorded.lab_before, self.recorded.lab_after
         removed = removed_faults(self.recorded.after.faults, self.plan.fabric)
         return changes_of(before.differences if before else (), (*after.differences, *removed))
 
     @cached_property
     def outages(self) -> tuple[Outage, ...]:
-        """Ports that faults took out of service while traffic ran, by coming or going."""
+        """Return ports that faults took out of service while traffic ran, by being set or cleared."""
         if self.first_packet_ns is None:
             return ()
         ends = [flow.finished_ns for flow in self.recorded.progress if flow.started_ns is not None]
@@ -97,7 +97,7 @@ class Judged:
 
     @cached_property
     def witnesses(self) -> tuple[Witness, ...]:
-        """MRC's own events, and SprayCheck by both expectations, each beside what the injector counted."""
+        """Return MRC's own events, and SprayCheck by both expectations, each compared with the injector's counts."""
         plan, recorded, asked = self.plan, self.recorded, asked_of(self.plan)
         truth = Truth(
             frozenset(self.dropping | self._lossy_uplinks),
@@ -121,7 +121,7 @@ class Judged:
         return tuple(found)
 
     def _conclusion(self, expectation: str, right_causes: Collection[str] = ()) -> Conclusion:
-        """What SprayCheck said by one expectation."""
+        """Return what SprayCheck concluded by one expectation."""
         said = said_in(self.recorded.verdicts, expectation)
         links, spec = links_to_judge(self.plan, said.chosen), self.plan.fabric.spec
         one = self.plan.scenario.detector.select == "one"
@@ -130,7 +130,7 @@ class Judged:
 
     @cached_property
     def detected(self) -> Detected:
-        """What SprayCheck said by the expectation that decides, beside the truth."""
+        """Return what SprayCheck concluded by the deciding expectation, compared with the truth."""
         plan, recorded = self.plan, self.recorded
         causes = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.right}
         others = {each.link for witness in self.witnesses if witness.decides for each in witness.named if each.changed}
@@ -155,7 +155,7 @@ class Judged:
 
     @cached_property
     def checks(self) -> tuple[Check, ...]:
-        """All that had to hold."""
+        """Return all checks."""
         plan, recorded, expect = self.plan, self.recorded, self.plan.scenario.expect
         by_cause = {link for cause in self.detected.common for link in spelt_out(cause.link, plan.fabric)}
         checks = checks_of(
@@ -181,7 +181,7 @@ class Judged:
 
     @cached_property
     def load(self) -> Load:
-        """Whether the machine kept up."""
+        """Return whether the machine kept up, and why not."""
         before, after, scenario = self.recorded.before, self.recorded.after, self.plan.scenario
         machine = collect.machine_counts(
             before.workers,
@@ -197,14 +197,14 @@ class Judged:
 
     @property
     def outcome(self) -> str:
-        """`pass`, `fail`, or `overloaded`: then neither is known."""
+        """Return `pass`, `fail`, or `overloaded`: then neither is known."""
         if self.load.overloaded:
             return "overloaded"
         return "pass" if all(check.ok for check in self.checks) else "fail"
 
 
 def summary_of(run: Judged, stages: Sequence[StageTime]) -> Summary:
-    """All of it."""
+    """Return the whole summary."""
     plan, recorded = run.plan, run.recorded
     return Summary(
         v=VERSION,
@@ -230,7 +230,7 @@ def summary_of(run: Judged, stages: Sequence[StageTime]) -> Summary:
 
 
 def _asked_text(plan: Plan) -> str:
-    """What was asked of SprayCheck, and how many packets that takes."""
+    """State the requested drop rate, and how many packets it needs."""
     needed, rate = needed_for(plan, asked_of(plan).min_rate), plan.scenario.detector.min_rate
-    over = "over a link" if plan.scenario.judged_by == "declared" else "a path"
+    over = "over a link" if plan.scenario.judged_by == "declared" else "per path"
     return f"a drop of {rate} needs {'more than a flow can have' if needed is None else f'{needed:,} {over}'}"

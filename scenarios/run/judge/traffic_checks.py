@@ -1,4 +1,4 @@
-"""What became of every path of every flow, from counters and EV_STATE records, and whether that was expected. Pure."""
+"""Checks what a scenario expects of flows and their paths: retired entropy values, losses per path, goodput. Pure."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink, NodeId
 
 _SHOWN = 3
-"""Examples of what is wrong; the records have the rest."""
+"""Most examples of what is wrong; the records have the rest."""
 
 
 @dataclass(frozen=True)
 class PathOutcome:
-    """One entropy value of one flow."""
+    """The outcome of one entropy value of one flow."""
 
     flow: str
     """As `h0>h3`."""
@@ -35,7 +35,7 @@ class PathOutcome:
 def outcomes_of(
     flows: Sequence[OpenFlow], workers: Iterable[WorkerCounts], records: Iterable[Fields], fabric: Fabric
 ) -> tuple[PathOutcome, ...]:
-    """All paths of the flows' sources."""
+    """Return the outcome of every path of the flows' sources."""
     mine = {(item.source.host, item.source.qpn): item for item in flows}
     bad = {
         (record["node"], record["qpn"], int(ev, 16))
@@ -68,7 +68,7 @@ def _links(plane: int, spine: int, up: int, down: int) -> tuple[str, str]:
 def path_checks(
     expectation: Expectation, retired: Iterable[DirectedLink] | None, outcomes: Sequence[PathOutcome]
 ) -> tuple[Check, ...]:
-    """What was asked of paths; `retired` are the links that `expectation` names, spelt out."""
+    """Check what the scenario expects of paths; `retired` are the links that `expectation` names."""
     checks = []
     if retired is not None:
         checks.append(_retired_check({str(link) for link in retired}, outcomes))
@@ -106,32 +106,32 @@ _LEAST_NS = 500_000_000
 def goodput_check(
     wanted: Expectation, records: Iterable[Fields], flows: Sequence[FlowResult], first_ns: int | None
 ) -> Check:
-    """Payload rate of each flow, from `goodput_after_s` after the first packet at `first_ns` until it has sent all.
+    """Check each flow's payload rate from `goodput_after_s` after the first packet until it has sent all.
 
     Barriers of collectives are left out: they have no rate to keep.
     """
     since_ns = (first_ns or 0) + int(wanted.goodput_after_s * 1e9)
-    told = [
+    records_since = [
         (int(record["mono_ns"]), record["acked_bytes"])
         for record in records
         if record["event"] == "PROGRESS" and record["mono_ns"] >= since_ns
     ]
     least_bps = parse_bit_rate(wanted.goodput or "")
     named = [
-        (_rate_bps([(at, acked[n]) for at, acked in told], flow), f"{flow.source}>{flow.destination}")
+        (_rate_bps([(at, acked[n]) for at, acked in records_since], flow), f"{flow.source}>{flow.destination}")
         for n, flow in enumerate(flows)
         if not flow.is_barrier
     ]
     short = [f"{flow} ended before it could be measured" for rate, flow in named if rate is None]
     known = [(rate, flow) for rate, flow in named if rate is not None]
     slow = [f"{_text(rate)} ({flow})" for rate, flow in sorted(known) if rate < least_bps]
-    right = f"at least {_text(min(known)[0])} a flow" if known else "no flow"
+    right = f"at least {_text(min(known)[0])} per flow" if known else "no flow"
     wrong = "; ".join([*slow, *short][:3])
     return Check(KEEPS_GOODPUT, not wrong, f"{wrong or right}, {wanted.goodput} wanted")
 
 
 def _rate_bps(points: Sequence[tuple[int, int]], flow: FlowResult) -> float | None:
-    """Of (ns, acknowledged bytes), as far as the flow was under way; None if that is too little."""
+    """Return the rate over points of (ns, acknowledged bytes) while the flow sent; None if they are too few."""
     going = [point for point in points if point[1] < flow.payload_bytes]
     if not going or going[-1][0] - going[0][0] < _LEAST_NS:
         return None

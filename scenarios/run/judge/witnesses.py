@@ -1,6 +1,12 @@
-"""The witnesses of a run side by side, each held against what the injector counted. Pure.
+"""Witnesses of a run, each compared with what the injector counted: SprayCheck by both expectations, and MRC's events.
 
-SprayCheck's words are taken from its records, by both expectations; MRC's from `ev_witness`.
+What MRC's events (entropy values of many hosts that left GOOD) say of links follows from their intersection. Each
+flow's path is a witness of its own. It accuses its two links from the moment on at which losses took one of its entropy
+values out of use (EV_STATE to ASSUMED_BAD by LOST). It clears them if none was when the flow had ended, if it had
+carried so many packets that a drop of the requested rate would have cost it one with all but the allowed probability
+of a miss, and if it was under way while the other lost packets: from that one's first loss to its end. If more than
+half of the paths that a flow used in a plane were retired, they have a common cause, and they accuse nothing. The rest
+goes through the localiser of SprayCheck, without counts. Pure.
 """
 
 from collections import Counter, defaultdict
@@ -23,13 +29,19 @@ from testbed.errors import UnknownNameError
 from testbed.model.fabric import Fabric
 from testbed.model.names import parse_link
 
+MOST_MOMENTS = 256
+"""Most moments at which a spine's evidence is weighed anew, evenly spread if there are more. Our choice: seconds of
+work."""
+
+_WORST_FIRST = (Finding.UNEXPLAINED, Finding.AMBIGUOUS, Finding.NAMED)
+
 SILENT = Conclusion("silent", (), (), {}, 0)
-"""Of a witness that has nothing to go by."""
+"""The conclusion of a witness without evidence."""
 
 
 @dataclass(frozen=True)
 class Truth:
-    """What really happened."""
+    """What really happened on the links of a run."""
 
     dropping: frozenset[str]
     """Directions between switches, and from hosts up to leaves, that lost data."""
@@ -43,7 +55,7 @@ class Truth:
 
 
 def in_force_since(records: Iterable[Fields]) -> dict[str, int]:
-    """When the first fault of each direction was in force, by the truth's records."""
+    """Return when the first fault of each direction was in force, from the truth's records."""
     since: dict[str, int] = {}
     for record in records:
         if record["event"] == "FAULT_SET":
@@ -52,7 +64,7 @@ def in_force_since(records: Iterable[Fields]) -> dict[str, int]:
 
 
 def witness_of(name: str, said: Conclusion, truth: Truth, fabric: Fabric, decides: bool, note: str = "") -> Witness:
-    """One witness beside the truth."""
+    """Compare one witness with the truth."""
     named = tuple(_witnessed(each, truth, fabric) for each in (*said.accused, *said.common))
     links = {link for each in named for link in spelt_out(each.link, fabric)}
     open_sets = (*said.candidates, *said.common_candidates)
@@ -92,7 +104,7 @@ def _witnessed(said: Accused, truth: Truth, fabric: Fabric) -> WitnessedLink:
 
 
 def spelt_out(name: str, fabric: Fabric) -> frozenset[str]:
-    """The directions that a name stands for: itself, or all of a pattern."""
+    """Return the directions that a name stands for: itself, or all of a pattern."""
     try:
         return frozenset(map(str, parse_link(name, fabric)))
     except UnknownNameError:
@@ -100,14 +112,14 @@ def spelt_out(name: str, fabric: Fabric) -> frozenset[str]:
 
 
 def silence_of_events(scenario: Scenario) -> str:
-    """Why MRC's events say nothing in this scenario; empty if they can."""
+    """State why MRC's events say nothing in this scenario; empty if they can."""
     if scenario.transport.ev.loss_policy == "off":
         return "no events (loss policy off)"
     return "no events (events: off)" if scenario.events == "off" else ""
 
 
 def note_on(said: Conclusion, scenario: Scenario) -> str:
-    """What is to be known of SprayCheck's word by one expectation."""
+    """Return a note for readers of SprayCheck's result by one expectation."""
     if said.expectation == "declared" and scenario.detector.counter_bits == 16:
         return "not judged: with 16-bit counters nothing is declared"
     if said.unmeasured:
@@ -117,15 +129,9 @@ def note_on(said: Conclusion, scenario: Scenario) -> str:
     return f"{count_text(said.added_up, 'path')} judged by several flows together" if said.added_up else ""
 
 
-MOST_MOMENTS = 256
-"""At which a spine's evidence is weighed anew; of more, evenly spread ones are. Our choice: a few seconds of work."""
-
-_WORST_FIRST = (Finding.UNEXPLAINED, Finding.AMBIGUOUS, Finding.NAMED)
-
-
 @dataclass(frozen=True)
 class EvPath:
-    """One flow's path, copies of its entropy values together."""
+    """One path of a flow, with all copies of its entropy values."""
 
     path: FabricPath
     qpn: int
@@ -149,7 +155,7 @@ def ev_paths(
     records: Iterable[Fields],
     fabric: Fabric,
 ) -> list[EvPath]:
-    """All paths between leaves that the flows' sources used."""
+    """Return all paths between leaves that the flows' sources used."""
     mine = {(item.source.host, item.source.qpn): (item, how) for item, how in zip(flows, progress, strict=True)}
     left = _first_losses(records)
     values: dict[tuple[int, int, FabricPath], list[Fields]] = defaultdict(list)
@@ -175,7 +181,7 @@ def ev_paths(
 
 
 def _first_losses(records: Iterable[Fields]) -> dict[tuple[str, int, int], tuple[int, int]]:
-    """By host, queue pair and entropy value: when losses first retired it, and what it had carried until then."""
+    """Return when losses first retired each entropy value (by host and queue pair), and what it had carried."""
     left: dict[tuple[str, int, int], tuple[int, int]] = {}
     for record in records:
         if record["event"] == "EV_STATE" and (record["state"], record["signal"]) == ("ASSUMED_BAD", "LOST"):
@@ -185,7 +191,7 @@ def _first_losses(records: Iterable[Fields]) -> dict[tuple[str, int, int], tuple
 
 
 def conclusion_of_events(paths: Sequence[EvPath], asked: Requirements) -> Conclusion:
-    """What the events accuse in the end, and since when without a break."""
+    """Return what MRC's events accuse in the end, and since when without a break."""
     verdicts = _verdicts(paths, asked)
     spines = {(each.path.plane, each.path.spine) for each in paths if verdicts[each] is Verdict.FAILED}
     accused, candidates, findings = list[Accused](), list[tuple[str, ...]](), set[Finding]()
@@ -226,20 +232,20 @@ def _verdict(path: EvPath, have_one_cause: bool, asked: Requirements) -> Verdict
 def _history(
     paths: Sequence[EvPath], verdicts: Mapping[EvPath, Verdict], asked: Requirements
 ) -> tuple[Localization, dict[FabricLink, int]]:
-    """What is accused in the end, and of each link since when it was."""
+    """Return what is accused in the end, and since when each link was."""
     known = [(_known_ns(each), _evidence(each, verdicts[each], asked)) for each in paths if _says(each, verdicts)]
     known.sort(key=lambda item: (item[0], item[1].path, item[1].verdict, item[1].qpn))
     moments = sorted({at for at, _ in known})
     step = -(-len(moments) // MOST_MOMENTS)
     since: dict[FabricLink, int] = {}
     for moment in moments[::-step][::-1]:
-        told = localize([evidence for at, evidence in known if at <= moment])
-        since = {link: since.get(link, moment) for link in told.links}
-    return told, since
+        located = localize([evidence for at, evidence in known if at <= moment])
+        since = {link: since.get(link, moment) for link in located.links}
+    return located, since
 
 
 def _evidence(path: EvPath, verdict: Verdict, asked: Requirements) -> Evidence:
-    """What a path says, and of which time: all of its flow's, or from its first loss on."""
+    """Return what a path says, and of which time: of all its flow's, or from its first loss on."""
     if path.began_ns is None or path.ended_ns is None:
         return Evidence(path.path, verdict, path.qpn)
     span, needs = Span(path.began_ns, path.ended_ns), share_needed(_enough(asked), path.sent)
@@ -250,7 +256,7 @@ def _evidence(path: EvPath, verdict: Verdict, asked: Requirements) -> Evidence:
 
 
 def _enough(asked: Requirements) -> int:
-    """Packets of which a drop of the asked rate takes one, but for the allowed probability of a miss."""
+    """Return the packets of which a drop of the requested rate takes one, except for the allowed miss probability."""
     return 1 if asked.min_rate >= 1 else ceil(log(asked.miss) / log(1 - asked.min_rate))
 
 
@@ -259,7 +265,7 @@ def _says(path: EvPath, verdicts: Mapping[EvPath, Verdict]) -> bool:
 
 
 def _known_ns(path: EvPath) -> int:
-    """When it is known: at its loss, else at the flow's end."""
+    """Return when the verdict is known: at the path's loss, else at the flow's end."""
     known = path.ended_ns if path.left_ns is None else path.left_ns
     assert known is not None, "a path without a loss says something only when its flow has ended"
     return known

@@ -60,7 +60,7 @@ def test_runs_are_compared_differences_first(tmp_path, plainly_drawn):
 def test_a_comparison_says_whose_numbers_are_to_be_doubted_as_its_page_does(tmp_path, plainly_drawn):
     runs = [write_run(tmp_path / "runs" / name) for name in "ab"]
     runs.append(write_run(tmp_path / "runs" / "c", outcome="overloaded"))
-    busy = "engines waited 62% of their time for a core: times say little, counts are right"
+    busy = "engines waited 62% of their time for a core: times are unreliable, counts are right"
     summary = json.loads(runs[1].summary.read_bytes())
     summary["load"]["warnings"] = [busy]
     runs[1].summary.write_text(json.dumps(summary))

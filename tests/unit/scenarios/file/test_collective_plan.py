@@ -92,7 +92,7 @@ def test_what_a_queue_pair_sends_is_what_its_program_will_send(pattern: Pattern,
 def test_queue_pairs_that_send_too_little_are_told_and_barriers_are_not() -> None:
     short = plan_of(scenario_with("group: dp, group_size: 4, bytes: 64KiB, iterations: 1"))
     assert power_of(short).packets_a_path == 192, "around the ring of each of two groups; barriers do not count"
-    assert "192 packets a path, but a drop of 1%" in next(iter(warnings_of(short)))
+    assert "192 packets per path, but a drop of 1%" in next(iter(warnings_of(short)))
     long = plan_of(scenario_with("group: dp, group_size: 4, bytes: 2MiB, iterations: 9"))
     assert list(warnings_of(long)) == []
 

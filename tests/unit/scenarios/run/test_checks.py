@@ -105,7 +105,7 @@ def test_flows_that_leaves_had_no_room_for_are_told_and_fail_only_what_nobody_el
     said = replace(concluded(LINK), unmeasured={"h3>h4 at p0-leaf3: no room": 1})
     checks = checks_of(Expectation(), {LINK}, detected_of(said, {LINK}), (FLOW,), (DROP,))
     assert checks[1].ok
-    assert checks[1].detail.endswith("; 1 flow not measured (UNMEASURED in detect.jsonl tells why)")
+    assert checks[1].detail.endswith("; 1 flow not measured (UNMEASURED in detect.jsonl states why)")
 
 
 def test_links_over_which_nothing_was_sent_owe_no_conclusion_unless_there_are_no_others() -> None:
@@ -180,7 +180,7 @@ def test_a_long_wait_for_a_core_is_a_warning_and_overload_where_a_time_is_missed
     load = load_of(BUSY, Expectation(), (FLOW,), (DROP,))
     assert (load.overloaded, load.warnings) == (
         False,
-        ("engines waited 50% of their time for a core: times say little, counts are right",),
+        ("engines waited 50% of their time for a core: times are unreliable, counts are right",),
     )
     assert not load_of(BUSY, Expectation(within_s=2), (FLOW,), (DROP,)).overloaded, "in time on a slow machine"
     missed = load_of(BUSY, Expectation(), (FLOW,), (DROP,), missed=missed_times(TIMES))

@@ -108,7 +108,7 @@ def test_an_undecided_link_is_told_what_would_help() -> None:
     last = localize(5, [], state="ambiguous", deciding=[deciding])
     assert concluded([weak, open_ended, last], asked=ASKED).undecided == {
         UP: f"448 packets of 2 flows; {odds}; {ASKED}",
-        DOWN: "it or another; a flow from leaf1 to leaf7 with 900 packets a path would tell",
+        DOWN: "it or another; a flow from leaf1 to leaf7 with 900 packets per path would decide",
     }
     elsewhere = localize(5, [], deciding=[deciding | {"path": "p1:leaf1>spine5>leaf7"}])
     assert concluded([open_ended, elsewhere], (DOWN,)).undecided == {DOWN: "it or another"}

@@ -40,8 +40,8 @@ def test_long_flows_need_no_warning() -> None:
 
 def test_short_flows_are_told_what_they_need() -> None:
     (told,) = warnings_of(plan(packets=2048))
-    assert "128 packets a path, but a drop of 1% (detector.min_rate) needs 1,799" in told
-    assert "send 28,784 packets a flow" in told
+    assert "128 packets per path, but a drop of 1% (detector.min_rate) needs 1,799" in told
+    assert "send 28,784 packets per flow" in told
 
 
 def test_a_fault_below_the_asked_rate_may_be_missed() -> None:
@@ -109,7 +109,7 @@ def test_flows_below_one_leaf_are_not_judged() -> None:
 
 def test_flows_of_fewer_packets_than_paths_are_told_as_that() -> None:
     (told,) = warnings_of(plan(packets=8, faults=()))
-    assert "0 packets a path, but a drop of 1% (detector.min_rate) needs 1,799: undecided" in told
+    assert "0 packets per path, but a drop of 1% (detector.min_rate) needs 1,799: undecided" in told
 
 
 SMALL_ROUNDS = ({"type": "all-reduce", "bytes": "64KiB", "iterations": 1},)
@@ -119,11 +119,11 @@ SMALL_ROUNDS = ({"type": "all-reduce", "bytes": "64KiB", "iterations": 1},)
     ("parts", "why"),
     [
         ({}, ""),
-        ({"packets": 2048}, "p0:leaf0>spine0 and 239 more links: 128 packets a path, but a drop of 1%"),
-        ({"packets": 8}, "p0:leaf0>spine0 and 239 more links: 0 packets a path, but a drop of 1%"),
+        ({"packets": 2048}, "p0:leaf0>spine0 and 239 more links: 128 packets per path, but a drop of 1%"),
+        ({"packets": 8}, "p0:leaf0>spine0 and 239 more links: 0 packets per path, but a drop of 1%"),
         ({"packets": 8, "expect": {"detection": "recorded"}}, ""),
         ({"expect": {"detected": ("p1:leaf0>spine0",)}}, "expect.detected names p1:leaf0>spine0, on which"),
-        ({"workloads": SMALL_ROUNDS}, "p0:leaf0>spine0 and 239 more links: 56 packets a path, but a drop of 1%"),
+        ({"workloads": SMALL_ROUNDS}, "p0:leaf0>spine0 and 239 more links: 56 packets per path, but a drop of 1%"),
         ({"workloads": SMALL_ROUNDS, "expect": {"detection": "recorded"}}, ""),
         (
             {"workloads": ({"pairs": ((0, 1),), "packets": 100},), "topology": {"leaves": 8, "hosts_per_leaf": 2}},

@@ -12,7 +12,7 @@ from scenarios.errors import LabStateError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import plan_of
 from scenarios.lab.lab_dir import LabDir, busy
-from scenarios.run.request import RunOrder
+from scenarios.run.request import RunRequest
 from scenarios.run.stages import lab_for
 from tests.unit.scenarios.lab.test_client import owner_says
 
@@ -27,7 +27,7 @@ def perf(labdir: LabDir) -> None:
 
 
 def run(labdir: LabDir) -> None:
-    order = RunOrder(SCENARIO, labdir, True, labdir.root, ())
+    order = RunRequest(SCENARIO, labdir, True, labdir.root, ())
     with ExitStack() as undo:
         lab_for(order, plan_of(SCENARIO), Listener(Output(quiet=True)), undo)
 

@@ -15,7 +15,7 @@ from scenarios.isolated import own_code
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Captures, CaptureState
 from scenarios.run import stages
-from scenarios.run.request import RunOrder
+from scenarios.run.request import RunRequest
 from scenarios.run.write_errors import Unwritten
 from tests.unit.scenarios.watch_readings import status
 
@@ -43,7 +43,7 @@ def test_a_process_that_ends_during_the_run_is_told(state: str, told: str) -> No
 def test_faults_that_cannot_be_made_are_told_beside_all_else(monkeypatch, tmp_path: Path, attach: bool) -> None:
     monkeypatch.setattr(stages, "lacks_of_faults_here", lambda *_: iter(["fault mechanism netem: netem is missing"]))
     monkeypatch.setattr(stages, "lacks_of_lab", lambda *_: iter(()))
-    order = RunOrder(SCENARIO, LabDir("red"), attach, Path("/proc/nowhere"), ())
+    order = RunRequest(SCENARIO, LabDir("red"), attach, Path("/proc/nowhere"), ())
     told = list(stages._lacks(order, plan_of(SCENARIO)))
     assert told[0].startswith("/proc/nowhere: results cannot be written there")
     assert told[-1] == "fault mechanism netem: netem is missing"

@@ -111,7 +111,7 @@ def check(
 
 def test_all_flows_as_fast_as_wanted() -> None:
     told = check(1_000_000, 2_000_000)
-    assert (told.ok, told.detail) == (True, "at least 8.0 Mb/s a flow, 7Mbit wanted")
+    assert (told.ok, told.detail) == (True, "at least 8.0 Mb/s per flow, 7Mbit wanted")
 
 
 def test_the_slow_one_is_named_with_its_rate() -> None:
@@ -121,7 +121,7 @@ def test_the_slow_one_is_named_with_its_rate() -> None:
 
 def test_the_time_after_all_is_sent_does_not_count() -> None:
     told = check(5_000_000, 5_000_000, least="39Mbit", after_s=0)
-    assert (told.ok, told.detail) == (True, "at least 40.0 Mb/s a flow, 39Mbit wanted")
+    assert (told.ok, told.detail) == (True, "at least 40.0 Mb/s per flow, 39Mbit wanted")
 
 
 def test_what_came_before_does_not_count() -> None:
@@ -140,4 +140,4 @@ def test_a_flow_too_short_to_be_measured_does_not_pass() -> None:
 def test_barriers_of_collectives_have_no_rate_to_keep() -> None:
     barrier = replace(OTHER, payload_bytes=5, acked_bytes=5, is_barrier=True)
     told = check(1_000_000, 2_000_000, flows=(FLOW, barrier))
-    assert (told.ok, told.detail) == (True, "at least 8.0 Mb/s a flow, 7Mbit wanted")
+    assert (told.ok, told.detail) == (True, "at least 8.0 Mb/s per flow, 7Mbit wanted")
