@@ -18,7 +18,7 @@ from agent.spraycheck.accuse.conclusions import LinkConclusion, PathConclusion
 from agent.spraycheck.accuse.explanations import DecidingFlow
 from agent.spraycheck.accuse.localization import Evidence
 from agent.spraycheck.accuse.monitor import Accusation, Conclusions
-from agent.spraycheck.leaf.dataplane import Counting
+from agent.spraycheck.leaf.bpf_layout import Counting
 from agent.spraycheck.leaf.flow_reports import ChosenFlow, FlowReport, RefusedFlow
 from agent.spraycheck.paths import leaf_name
 from agent.spraycheck.statistics.verdicts import Requirements

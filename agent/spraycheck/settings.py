@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from agent.spraycheck.errors import SettingsError
-from agent.spraycheck.leaf.dataplane import MAX_SPINES, Counting
+from agent.spraycheck.leaf.bpf_layout import MAX_SPINES, Counting
 from agent.spraycheck.leaf.flow_reports import LeafRules
 from agent.spraycheck.statistics.verdicts import FALSE_ALARM, LEAST_TESTS, MISS, Requirements
 
@@ -19,7 +19,7 @@ Spine = Annotated[int, Meta(ge=0, lt=MAX_SPINES)]
 
 
 class LeafSettings(Struct, frozen=True, forbid_unknown_fields=True):
-    """Settings of one leaf: its place and its counters, maps by their id in the kernel, as named in `dataplane`."""
+    """Settings of one leaf: its place and its counters, maps by their id in the kernel, as named in `bpf_layout`."""
 
     plane: Count
     leaf: Count

@@ -65,7 +65,7 @@ class Spread(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, frozen=True):
-    """Results that a program measured on one rank; as `agent.host.programs.report.Report`."""
+    """Results that a program measured on one rank; as `agent.host.programs.measurements.Report`."""
 
     iterations: int
     bytes: int

@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from agent.host.settings import WorkerSettings
-from agent.spraycheck.leaf import dataplane
+from agent.spraycheck.leaf import bpf_layout
 from agent.wire.array.encode import write_frame_bytes
 from scenarios.lab.lab_dir import LabDir
 from scenarios.lab.protocol import Measuring
@@ -99,8 +99,8 @@ def bench(folder: Path, cpu: int, by_tcx: bool) -> Iterator[Bench]:
 
 
 def _counted(leaf: MeasuredLeaf) -> int:
-    layout = dataplane.Counting(SPEC.spines).flow
-    held = (value for name in (dataplane.FLOWS, dataplane.SUPERSEDED) for _, value in leaf.program.map(name).items())
+    layout = bpf_layout.Counting(SPEC.spines).flow
+    held = (value for name in (bpf_layout.FLOWS, bpf_layout.SUPERSEDED) for _, value in leaf.program.map(name).items())
     records = np.frombuffer(b"".join(held), layout)
     return int(records["arrived"].sum() + records["late"].sum())
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from agent.spraycheck.leaf import dataplane
-from agent.spraycheck.leaf.dataplane import SELECTED
+from agent.spraycheck.leaf import bpf_layout
+from agent.spraycheck.leaf.bpf_layout import SELECTED
 from agent.wire.dtypes import ANNOUNCE_FRAME, WRITE_FRAME, offset_of
 from testbed.kernel.bpf import programs as bpf
 from testbed.kernel.netlink.rtnl import Rtnl
@@ -55,14 +55,14 @@ def test_packets_of_the_measured_flow_overtake_what_waits(ends, first_class, tmp
     a, b = ends
     flood, marked = write_frames(range(FLOOD), dqpn=0x5001), write_frames(range(10))
     with ExitStack() as held:
-        built = bpf.build(dataplane.SOURCE, dataplane.headers(100, dataplane.Counting(2)), Path(tmp_path))
+        built = bpf.build(bpf_layout.SOURCE, bpf_layout.headers(100, bpf_layout.Counting(2)), Path(tmp_path))
         loaded = held.enter_context(bpf.load(built))
         record = np.zeros((), SELECTED)
         record["priority"] = priority.FIRST_CLASS if first_class else 0
-        loaded.map(dataplane.SELECTION).update(bytes(4), record.tobytes())
+        loaded.map(bpf_layout.SELECTION).update(bytes(4), record.tobytes())
         rtnl = held.enter_context(Rtnl.inside(a.name, a.path))
-        fd = loaded.program(dataplane.FROM_HOST).fd
-        qdisc.attach_program(rtnl, a.ifindex(), Direction.EGRESS, 1, fd, dataplane.FROM_HOST)
+        fd = loaded.program(bpf_layout.FROM_HOST).fd
+        qdisc.attach_program(rtnl, a.ifindex(), Direction.EGRESS, 1, fd, bpf_layout.FROM_HOST)
         tap = held.enter_context(b.socket())
         a.send([announcement(packets=10, start_psn=0, last_psn=9)])
         priority.set_priority(rtnl, a.ifindex(), RATE)

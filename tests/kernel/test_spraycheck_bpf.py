@@ -17,9 +17,9 @@ import pytest
 
 from agent.io.packet_ring import PacketRingPort, open_packet_ring
 from agent.spraycheck.errors import CountersError
-from agent.spraycheck.leaf import dataplane
+from agent.spraycheck.leaf import bpf_layout
+from agent.spraycheck.leaf.bpf_layout import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
 from agent.spraycheck.leaf.counters import HashMap, KernelCounters
-from agent.spraycheck.leaf.dataplane import NARROW_MOST, SELECTED, SUPERSEDED_KEY, Counting, Place, Room
 from agent.spraycheck.statistics.verdicts import Expectation
 from agent.wire.array.decode import decode
 from agent.wire.array.template import HostAddress, PortAddress
@@ -47,12 +47,12 @@ pytestmark = [
 
 FIRST_SPINE_IFINDEX = 100  # of end b of a pair
 MAPS = (
-    dataplane.FLOWS,
-    dataplane.SUPERSEDED,
-    dataplane.MEASURED,
-    dataplane.TESTS,
-    dataplane.REFUSED,
-    dataplane.ELSEWHERE,
+    bpf_layout.FLOWS,
+    bpf_layout.SUPERSEDED,
+    bpf_layout.MEASURED,
+    bpf_layout.TESTS,
+    bpf_layout.REFUSED,
+    bpf_layout.ELSEWHERE,
 )
 COUNTING = Counting(2)
 MARK_BYTE = offset_of(WRITE_FRAME, "bth", "var_res")
@@ -60,16 +60,20 @@ MARK_BYTE = offset_of(WRITE_FRAME, "bth", "var_res")
 
 @pytest.fixture(scope="module")
 def object_file(tmp_path_factory) -> Path:
-    return bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, COUNTING), tmp_path_factory.mktemp("bpf"))
+    return bpf.build(
+        bpf_layout.SOURCE, bpf_layout.headers(FIRST_SPINE_IFINDEX, COUNTING), tmp_path_factory.mktemp("bpf")
+    )
 
 
 @pytest.mark.parametrize("narrow", [False, True], ids=["32 bits", "16 bits"])
 @pytest.mark.parametrize("spines", [1, 2, 3, 8, 32, 256])
 def test_the_kernel_takes_the_programs_for_any_number_of_spines(spines: int, narrow: bool, tmp_path: Path) -> None:
     """Verifiers of older kernels see less of what compilers do with bounds that depend on it."""
-    built_for = bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, Counting(spines, narrow)), tmp_path)
+    built_for = bpf.build(
+        bpf_layout.SOURCE, bpf_layout.headers(FIRST_SPINE_IFINDEX, Counting(spines, narrow)), tmp_path
+    )
     with bpf.load(built_for) as loaded:
-        assert [loaded.program(name).name for name in (dataplane.FROM_HOST, dataplane.FROM_SPINE)]
+        assert [loaded.program(name).name for name in (bpf_layout.FROM_HOST, bpf_layout.FROM_SPINE)]
 
 
 @dataclass(frozen=True)
@@ -104,8 +108,8 @@ def leaf_of(object_file: Path, counting: Counting) -> Iterator[Leaf]:
         a, b = held.enter_context(veth_pair(links=2))
         loaded = held.enter_context(bpf.load(object_file))
         for end, name, direction in (
-            (a, dataplane.FROM_HOST, Direction.EGRESS),
-            (b, dataplane.FROM_SPINE, Direction.INGRESS),
+            (a, bpf_layout.FROM_HOST, Direction.EGRESS),
+            (b, bpf_layout.FROM_SPINE, Direction.INGRESS),
         ):
             with Rtnl.inside(end.name, end.path) as rtnl:
                 for port in range(2):
@@ -370,13 +374,13 @@ def test_without_its_own_threshold_nothing_is_compared(leaf, test):
 def test_sixteen_bit_counters_stay_at_the_most_they_hold(tmp_path):
     """They count exactly to 65535 and do not wrap, and the neighbour in the same word is left alone."""
     counting = Counting(2, narrow=True)
-    built = bpf.build(dataplane.SOURCE, dataplane.headers(FIRST_SPINE_IFINDEX, counting), tmp_path)
+    built = bpf.build(bpf_layout.SOURCE, bpf_layout.headers(FIRST_SPINE_IFINDEX, counting), tmp_path)
     with leaf_of(built, counting) as leaf:
         frames = write_frames(range(1000))
         leaf.a.send([announcement(packets=90_000, start_psn=0, last_psn=89_999), *frames[:500]])
         leaf.a.send(frames[500:700], port=1)
         assert leaf.arrived() == [500, 200]
-        flows = leaf.loaded.map(dataplane.FLOWS)
+        flows = leaf.loaded.map(bpf_layout.FLOWS)
         ((key, value),) = flows.items()
         record = np.frombuffer(value, counting.flow).copy()
         record["arrived"][0, 0] = NARROW_MOST - 3
@@ -421,11 +425,11 @@ def choose_one(leaf: Leaf, **fields: int) -> None:
     record = np.zeros((), SELECTED)
     for name, value in ({"one": 1, "reset_every_ns": 10**12, "give_up_ns": 10**12} | fields).items():
         record[name] = value
-    leaf.loaded.map(dataplane.SELECTION).update(bytes(4), record.tobytes())
+    leaf.loaded.map(bpf_layout.SELECTION).update(bytes(4), record.tobytes())
 
 
 def selected(leaf: Leaf) -> np.void:
-    value = leaf.loaded.map(dataplane.SELECTION).lookup(bytes(4))
+    value = leaf.loaded.map(bpf_layout.SELECTION).lookup(bytes(4))
     assert value is not None
     return np.frombuffer(value, SELECTED)[0]
 
@@ -523,8 +527,8 @@ def test_a_queue_pair_whose_next_flow_is_not_chosen_is_marked_no_more(leaf):
 @contextmanager
 def small_leaf(folder: Path, **room: int) -> Iterator[Leaf]:
     """A leaf with room for few flows."""
-    headers = dataplane.headers(FIRST_SPINE_IFINDEX, COUNTING, Room(**room))
-    with leaf_of(bpf.build(dataplane.SOURCE, headers, folder), COUNTING) as made:
+    headers = bpf_layout.headers(FIRST_SPINE_IFINDEX, COUNTING, Room(**room))
+    with leaf_of(bpf.build(bpf_layout.SOURCE, headers, folder), COUNTING) as made:
         yield made
 
 
@@ -646,7 +650,7 @@ def test_hundreds_of_flows_are_read_in_batches(leaf):
 
 def test_a_map_of_another_layout_or_none_is_an_error(leaf):
     with pytest.raises(CountersError, match="not a map of this version"):
-        HashMap(leaf.loaded.map(dataplane.MEASURED).id, SUPERSEDED_KEY, COUNTING.flow).open()
+        HashMap(leaf.loaded.map(bpf_layout.MEASURED).id, SUPERSEDED_KEY, COUNTING.flow).open()
     with pytest.raises(CountersError, match="open"):
         KernelCounters(2**31 - 1, 1, 1, 1, 1, 1).__enter__()
 
@@ -660,7 +664,7 @@ def test_marked_on_the_first_hop_and_counted_on_the_last_of_a_real_fabric(object
         source, sink = NodeId.leaf(0, 0), NodeId.leaf(0, 1)
         loaded = {leaf: held.enter_context(bpf.load(object_file)) for leaf in (source, sink)}
         for port in (port for leaf in loaded for port in net.fabric.ports_of(leaf)):
-            name = dataplane.FROM_HOST if port.peer.role is Role.HOST else dataplane.FROM_SPINE
+            name = bpf_layout.FROM_HOST if port.peer.role is Role.HOST else bpf_layout.FROM_SPINE
             fd, ifindex = loaded[port.node].program(name).fd, ifindex_of(net.fabric, port)
             with inside(net.netns_path(port.node)), Rtnl.here(str(port.node)) as rtnl:
                 if place == "clsact":

@@ -19,8 +19,8 @@ from agent.spraycheck import __main__ as program
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
+from agent.spraycheck.leaf.bpf_layout import MARK, REFUSAL
 from agent.spraycheck.leaf.counters import KernelCounters
-from agent.spraycheck.leaf.dataplane import MARK, REFUSAL
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import Leaves, SharedLeaves
 from agent.spraycheck.settings import Settings

@@ -98,9 +98,9 @@ class Commands:
         """Connect a queue pair: take it to RTS."""
         runtime = self._host(request.host)
         end = request.peer
-        told = structs.asdict(end)
-        host = told.pop("host")
-        self.wiring.connect(runtime, self._channel(request.host, request.qpn), host, PeerQp(**told), self.now_ns())
+        fields = structs.asdict(end)
+        host = fields.pop("host")
+        self.wiring.connect(runtime, self._channel(request.host, request.qpn), host, PeerQp(**fields), self.now_ns())
         return {}
 
     def post_write(self, request: requests.PostWrite) -> Reply:

@@ -48,19 +48,19 @@ class ProfileCommands:
     def replace(self, request: ask.ReplaceEvs) -> Reply:
         """Replace values (REPLACE_EV)."""
         wanted = [Replacement(each.ev, each.new, ApiEvState[each.state]) for each in request.evs]
-        return _told(self._control(request).replace(wanted, self.now_ns(), request.all_copies))
+        return _batch_reply(self._control(request).replace(wanted, self.now_ns(), request.all_copies))
 
     def modify(self, request: ask.ModifyEvs) -> Reply:
         """Set states of values (MODIFY_EV_STATE)."""
         wanted = [(ev, ApiEvState[state]) for ev, state in request.evs]
-        return _told(self._control(request).modify(wanted, self.now_ns(), request.all_copies))
+        return _batch_reply(self._control(request).modify(wanted, self.now_ns(), request.all_copies))
 
     def query(self, request: ask.QueryEvs) -> Reply:
         """Report states of values (QUERY_EV_STATE)."""
         result, states = self._control(request).query(request.evs, request.all_copies)
-        return {**_told(result), "states": [state.name for state in states]}
+        return {**_batch_reply(result), "states": [state.name for state in states]}
 
-    def tell_state(self, request: ask.ProfileState) -> Reply:
+    def report_state(self, request: ask.ProfileState) -> Reply:
         """Report the state of a profile."""
         return {"state": self._control(request).state.value}
 
@@ -85,7 +85,7 @@ _SERVE: dict[type[Any], Callable[[ProfileCommands, Any], Reply]] = {
     ask.ReplaceEvs: ProfileCommands.replace,
     ask.ModifyEvs: ProfileCommands.modify,
     ask.QueryEvs: ProfileCommands.query,
-    ask.ProfileState: ProfileCommands.tell_state,
+    ask.ProfileState: ProfileCommands.report_state,
     ask.QueryEntries: ProfileCommands.query_entries,
     ask.DestroyProfile: ProfileCommands.destroy,
 }
@@ -104,5 +104,5 @@ def _attributes(request: ask.SetProfile) -> Attributes:
     )
 
 
-def _told(result: BatchResult) -> Reply:
+def _batch_reply(result: BatchResult) -> Reply:
     return {"done": result.done, "status": result.status.value}

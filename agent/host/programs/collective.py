@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.host.programs.measurements import Report, spread_of
 from agent.host.programs.patterns import ELEMENT_BYTES, Part, Pattern, Send, Step, parts_of, steps_of
 from agent.host.programs.rank import Rank, Span, Steps, Volumes, added
-from agent.host.programs.report import Report, spread_of
 
 Floats = NDArray[np.float32]
 

@@ -11,8 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from agent.host.programs.measurements import Pace, Report, spread_of
 from agent.host.programs.rank import Rank, Span, Steps, Volume, Volumes, added
-from agent.host.programs.report import Pace, Report, spread_of
 from agent.io.runtime import Channel
 
 BUFFER_BYTES = 1 << 18
@@ -184,10 +184,10 @@ class WriteLat:
         return number == self.warmup + self.iterations
 
     def _answer(self, rank: Rank) -> Steps[None]:
-        while rank.told != _LAST:
+        while rank.last_imm != _LAST:
             yield rank.arrival(0, self.message_bytes)
             if self.until == "answer":
-                rank.write(0, self._source, self._target, rank.told)
+                rank.write(0, self._source, self._target, rank.last_imm)
 
     @property
     def _source(self) -> Span:

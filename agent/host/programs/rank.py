@@ -114,7 +114,7 @@ class Rank:
         """Messages posted on all queue pairs."""
         self.done = 0
         """Posted messages that are acknowledged."""
-        self.told = 0
+        self.last_imm = 0
         """Immediate of the last write that was waited for."""
         self.done_by = {channel.qpn: 0 for channel in self.channels()}
         self._channel = {channel.qpn: channel for channel in self.channels()}
@@ -185,9 +185,9 @@ class Rank:
             if not all(waiting):
                 return False
             for queue in waiting:
-                self.told = queue.popleft()
-                if imm is not None and self.told != imm:
-                    raise ProgramError(f"rank {peer} is out of step: got {self.told:#x}, expected {imm:#x}")
+                self.last_imm = queue.popleft()
+                if imm is not None and self.last_imm != imm:
+                    raise ProgramError(f"rank {peer} is out of step: got {self.last_imm:#x}, expected {imm:#x}")
             return True
 
         return has_arrived

@@ -8,8 +8,8 @@ from agent.core.completion import CompletionQueue
 from agent.core.errors import CoreError
 from agent.core.events import QpState
 from agent.host.errors import ProgramError, RequestError
+from agent.host.programs.measurements import Report
 from agent.host.programs.rank import Condition, Rank, Steps, Volumes
-from agent.host.programs.report import Report
 
 
 class Program(Protocol):

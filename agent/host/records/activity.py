@@ -64,7 +64,7 @@ class Activity:
     """Remembers the last reported counters of each queue pair and each neighbour."""
 
     def __init__(self) -> None:
-        self._told: dict[tuple[int, int], _Totals] = {}
+        self._reported: dict[tuple[int, int], _Totals] = {}
         self._probes: dict[tuple[int, int], NDArray[np.int64]] = {}
         self._cwnd: dict[tuple[int, int], int] = {}
 
@@ -88,10 +88,10 @@ class Activity:
             yield Act(host, channel.qpn, "CWND", cwnd)
 
     def _grown(self, key: tuple[int, int], totals: _Totals) -> Iterator[tuple[str, Fields]]:
-        told = self._told.get(key, {})
-        self._told[key] = totals
+        reported = self._reported.get(key, {})
+        self._reported[key] = totals
         for event, counts in totals.items():
-            before = told.get(event, {})
+            before = reported.get(event, {})
             grown = {name: count - before.get(name, 0) for name, count in counts.items()}
             if any(grown.values()):
                 yield event, grown

@@ -96,7 +96,7 @@ class EventLog:
                 case core.PacketsNacked(ev_indices=rows, counts=counts, reason=reason):
                     self._crowd(item, f"NACK_{NackReason(reason).name}", rows, counts)
                 case _:
-                    self._write(item.host, item.qpn, item.event.now_ns, *_told(item))
+                    self._write(item.host, item.qpn, item.event.now_ns, *_record_of(item))
 
     def flush(self, now_ns: int) -> None:
         """Write the sums so far, and hand everything to the kernel."""
@@ -151,15 +151,15 @@ class EventLog:
         who = {"node": f"h{host}", "event": event} | ({} if qpn is None else {"qpn": qpn})
         self._append(mono_ns, {**who, **fields})
 
-    def _append(self, mono_ns: int, told: dict[str, Any]) -> None:
+    def _append(self, mono_ns: int, fields: dict[str, Any]) -> None:
         if self._file is None:
             return
         when = datetime.fromtimestamp((mono_ns + self._clock_offset_ns) / 1e9, UTC)
         head = {"ts": when.isoformat(timespec="microseconds").replace("+00:00", "Z"), "mono_ns": mono_ns, "v": VERSION}
-        self._pending.append(msgspec.json.encode({**head, **told}) + b"\n")
+        self._pending.append(msgspec.json.encode({**head, **fields}) + b"\n")
 
 
-def _told(item: QpEvent) -> tuple[str, dict[str, Any]]:
+def _record_of(item: QpEvent) -> tuple[str, dict[str, Any]]:
     match item.event:
         case core.QpStateChanged(old=old, new=new, peer_qpn=peer_qpn):
             ends = {"peer": item.peer_host, "peer_qpn": peer_qpn}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from agent.base.libbpf import MISSING, libbpf
 from agent.spraycheck.errors import CountersError
-from agent.spraycheck.leaf.dataplane import ELSEWHERE_KEY, MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
+from agent.spraycheck.leaf.bpf_layout import ELSEWHERE_KEY, MARK, REFUSAL, SUPERSEDED_KEY, TEST, Counting
 
 _BATCH = 64  # entries asked for at a time; a flow has 248 bytes with 8 spines, 5,480 with 256
 _DQPN = np.dtype("u4")

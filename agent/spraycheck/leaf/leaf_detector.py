@@ -12,8 +12,8 @@ from math import ceil
 import numpy as np
 from numpy.typing import NDArray
 
+from agent.spraycheck.leaf.bpf_layout import NARROW_MOST, Place
 from agent.spraycheck.leaf.counters import LeafCounters
-from agent.spraycheck.leaf.dataplane import NARROW_MOST, Place
 from agent.spraycheck.leaf.flow_reports import (
     ChosenFlow,
     Declaration,

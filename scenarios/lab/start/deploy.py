@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from agent.host.settings import FabricSettings, HostSettings, PeerSettings, PortSettings, WorkerSettings
-from agent.spraycheck.leaf import dataplane
+from agent.spraycheck.leaf import bpf_layout
 from agent.spraycheck.settings import LeafSettings
 from agent.spraycheck.settings import Settings as SprayCheckSettings
 from faults.quantities import parse_rate
@@ -127,12 +127,12 @@ class MeasuredLeaf:
             plane=self.node.plane or 0,
             leaf=self.node.index,
             spines=tuple(range(spines)),
-            flows_map=maps[dataplane.FLOWS],
-            superseded_map=maps[dataplane.SUPERSEDED],
-            measured_map=maps[dataplane.MEASURED],
-            tests_map=maps[dataplane.TESTS],
-            refused_map=maps[dataplane.REFUSED],
-            elsewhere_map=maps[dataplane.ELSEWHERE],
+            flows_map=maps[bpf_layout.FLOWS],
+            superseded_map=maps[bpf_layout.SUPERSEDED],
+            measured_map=maps[bpf_layout.MEASURED],
+            tests_map=maps[bpf_layout.TESTS],
+            refused_map=maps[bpf_layout.REFUSED],
+            elsewhere_map=maps[bpf_layout.ELSEWHERE],
             socket="" if socket is None else str(socket),
         )
 
@@ -148,12 +148,12 @@ class MeasuredLeaf:
 
     def begin(self, wanted: Measuring) -> None:
         """Clear the counters, as if nothing had been measured yet, and set which flows to measure."""
-        selected = np.zeros((), dataplane.SELECTED)
+        selected = np.zeros((), bpf_layout.SELECTED)
         selected["one"] = wanted.one
         selected["reset_every_ns"] = int(wanted.reset_s * 1e9)
         selected["give_up_ns"] = ERASE_AFTER_S * 10**9
         selected["priority"] = FIRST_CLASS if wanted.priority_bps else 0
-        self.program.map(dataplane.SELECTION).update(bytes(4), selected.tobytes())
+        self.program.map(bpf_layout.SELECTION).update(bytes(4), selected.tobytes())
         for name in _MAPS:
             table = self.program.map(name)
             for key in [key for key, _ in table.items()]:
@@ -161,12 +161,12 @@ class MeasuredLeaf:
 
 
 _MAPS = (
-    dataplane.FLOWS,
-    dataplane.SUPERSEDED,
-    dataplane.MEASURED,
-    dataplane.TESTS,
-    dataplane.REFUSED,
-    dataplane.ELSEWHERE,
+    bpf_layout.FLOWS,
+    bpf_layout.SUPERSEDED,
+    bpf_layout.MEASURED,
+    bpf_layout.TESTS,
+    bpf_layout.REFUSED,
+    bpf_layout.ELSEWHERE,
 )
 
 
@@ -197,8 +197,8 @@ def measured_leaves(
     """
     labdir.bpf.mkdir(exist_ok=True)
     first = ifindex_of(fabric, PortId(NodeId.leaf(0, 0), NodeId.spine(0, 0), 0))
-    counting = dataplane.Counting(fabric.spec.spines, narrow)
-    compiled = bpf.build(dataplane.SOURCE, dataplane.headers(first, counting), labdir.bpf)
+    counting = bpf_layout.Counting(fabric.spec.spines, narrow)
+    compiled = bpf.build(bpf_layout.SOURCE, bpf_layout.headers(first, counting), labdir.bpf)
     few = sum(len(fabric.ports_of(leaf)) for leaf in fabric.leaves()) <= MOST_BY_TCX
     with ExitStack() as held:
         leaves = tuple(MeasuredLeaf(node, held.enter_context(bpf.load(compiled))) for node in fabric.leaves())
@@ -234,7 +234,7 @@ def _detach_all(fabric: Fabric, labdir: LabDir, leaves: Sequence[MeasuredLeaf]) 
                     tcx.detach(str(leaf.node), ifindex_of(fabric, port), leaf.by_peer[port.peer.role].fd)
 
 
-_PROGRAMS = {Role.HOST: dataplane.FROM_HOST, Role.SPINE: dataplane.FROM_SPINE}
+_PROGRAMS = {Role.HOST: bpf_layout.FROM_HOST, Role.SPINE: bpf_layout.FROM_SPINE}
 
 
 def leaf_process(leaf: NodeId) -> str:

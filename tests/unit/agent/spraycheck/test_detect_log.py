@@ -22,7 +22,7 @@ from agent.spraycheck.detect_log import (
     unmeasured_record,
 )
 from agent.spraycheck.errors import SettingsError
-from agent.spraycheck.leaf.dataplane import Counting
+from agent.spraycheck.leaf.bpf_layout import Counting
 from agent.spraycheck.leaf.flow_reports import FlowReport, MeasuredFlow, PathCounts, RefusedFlow
 from agent.spraycheck.paths import FabricPath
 from agent.spraycheck.settings import read_settings

@@ -8,7 +8,7 @@ import pytest
 from agent.spraycheck.accuse.localization import Finding
 from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
-from agent.spraycheck.leaf.dataplane import MARK, Counting, Place
+from agent.spraycheck.leaf.bpf_layout import MARK, Counting, Place
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import SharedLeaves
 from agent.spraycheck.statistics.verdicts import DoubtKind, Expectation, Verdict

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from agent.spraycheck.leaf.dataplane import FLOW, MARK, NARROW_MOST, REFUSAL, Counting, Place
+from agent.spraycheck.leaf.bpf_layout import FLOW, MARK, NARROW_MOST, REFUSAL, Counting, Place
 from agent.spraycheck.leaf.flow_reports import ChosenFlow, LeafRules
 from agent.spraycheck.leaf.leaf_detector import NO_ROOM, LeafDetector, pending_paths
 from agent.spraycheck.paths import FabricPath

@@ -15,7 +15,7 @@ from agent.spraycheck.accuse.monitor import Monitor
 from agent.spraycheck.accuse.unheard_flows import Unheard
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import CountersError, LeafProcessError
-from agent.spraycheck.leaf.dataplane import Place
+from agent.spraycheck.leaf.bpf_layout import Place
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import SharedLeaves
 from agent.spraycheck.leaf.remote_leaves import RemoteLeaves, listening, serve

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from agent.host.programs.report import spread_of
+from agent.host.programs.measurements import spread_of
 
 
 @pytest.mark.parametrize(("times", "median"), [([7], 7), ([9, 1, 5], 5), ([1, 9], 5), ([8, 1, 2, 3], 2.5)])

@@ -232,7 +232,7 @@ def _leaf_header(first_spine_ifindex: int, counting: Counting, room: Room) -> st
         "REFUSED_MOST": room.refused,
         **{f"PLACE_{place.name}": int(place) for place in Place},
     }
-    lines = ["/* Generated from agent.spraycheck.leaf.dataplane; do not edit. */"]
+    lines = ["/* Generated from agent.spraycheck.leaf.bpf_layout; do not edit. */"]
     lines += ["#ifndef SPRAYLAB_LEAF_H", "#define SPRAYLAB_LEAF_H", "", "#include <linux/types.h>", ""]
     lines += [f"#define {name} {value}" for name, value in numbers.items()] + [""]
     lines += c_struct("flow", counting.flow) + c_struct("superseded_key", SUPERSEDED_KEY)
