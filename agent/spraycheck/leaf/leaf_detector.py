@@ -248,7 +248,7 @@ class LeafDetector:
             return str(error)
         most = test.shape.expected + test.calibration.end_effect_pkts
         if self.rules.narrow and most >= NARROW_MOST:
-            return f"{most:,.0f} packets a path do not fit 16-bit counters, which stay at {NARROW_MOST:,}"
+            return f"{most:,.0f} packets per path do not fit 16-bit counters, which stay at {NARROW_MOST:,}"
         return test
 
     def _other_spines(self, record: np.void) -> str:

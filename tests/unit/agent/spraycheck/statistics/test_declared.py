@@ -217,7 +217,7 @@ def test_the_stated_threshold_is_that_of_the_test(packets, paths, rate):
 
 @pytest.mark.parametrize(
     ("sent", "arrived", "wrong"),
-    [([1, 2], [1], "one number per path"), ([], [], "one number a path"), ([1], [-1], "negative")],
+    [([1, 2], [1], "one number per path"), ([], [], "one number per path"), ([1], [-1], "negative")],
 )
 def test_counts_that_cannot_be_are_refused(sent, arrived, wrong):
     with pytest.raises(ValueError, match=wrong):
