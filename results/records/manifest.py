@@ -17,10 +17,10 @@ import msgspec
 
 from agent.wire.ranges import VERSION, Count, Seed, Text, Version
 from results.records.source_code import SourceCode
+from testbed.environment import clean_environment, find_tool
 from testbed.model.addressing import host_address, ifindex_of, mac_of, usid_of
 from testbed.model.fabric import Fabric
 from testbed.model.ids import LinkId, NodeId, PortId, Role, namespace_name
-from testbed.tools import clean_environment, find_tool
 from testbed.version import VERSION as OWN_VERSION
 
 PACKAGES = (

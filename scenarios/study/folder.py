@@ -1,13 +1,17 @@
-"""Manages the folder of a study: finished runs, and the tables and figures made of them."""
+"""Manages the folder of a study: finished runs, and the tables, figures and calibrations made of them."""
 
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import numpy as np
 import yaml
 
+from agent.core.config import SprayPolicy
+from agent.spraycheck.statistics.calibration import FlowShape, Healthy, calibrate, measured_s
 from results.errors import RecordError, RecordsError, TooLargeError
 from results.files.reading import read_limited
 from results.files.user_files import invoker, open_regular, open_to_append, open_to_change, rights_of, write_file
@@ -15,10 +19,57 @@ from results.files.yaml_document import MOST_BYTES, read_document
 from results.study.tables import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
 from scenarios.own_files import require_no_link
-from scenarios.study.calibration import calibrations_of
 from scenarios.study.model import Point, Study
-from scenarios.study.row_checks import flaws_of
-from scenarios.study.score import Mode, Row
+from scenarios.study.score import Mode, Row, flaws_of
+
+
+class CalibrationRecord(msgspec.Struct, frozen=True):
+    """The evidence for one policy at one size of flow."""
+
+    mode: str
+    spray: str
+    spines: int
+    packets: int
+    """Packets on each spine."""
+    flows: int
+    """Number of healthy flows."""
+    dispersion: float
+    """Variance of a path's count, in units of λ."""
+    largest: float
+    """Largest deficit of any path, in units of sqrt(λ)."""
+    s_measured: float
+    """Sensitivity that these flows require at a false-positive rate of `false_alarm` per flow."""
+    s_in_use: float
+    """Sensitivity of the test that judged them."""
+    false_alarm: float
+    """Allowed false-positive rate per flow."""
+    false_alarm_bound: float
+    """Upper 95 % bound of the false-positive rate if none occurred in this many flows."""
+
+
+def calibrations_of(rows: Iterable[Mapping[str, Any]]) -> list[CalibrationRecord]:
+    """Return one entry for each policy, size of flow and allowed false-positive rate of healthy runs by equal
+    shares.
+    """
+    groups: dict[tuple[str, str, int, int, float], list[Mapping[str, Any]]] = defaultdict(list)
+    for row in rows:
+        if row["failure"] == "none" and row["expectation"] == "uniform" and row["outcome"] == "ok":
+            groups[row["mode"], row["spray"], row["spines"], row["packets"], row["allowed_false_alarm"]].append(row)
+    return [_record(*key, runs) for key, runs in groups.items() if any(run["good_scores"] for run in runs)]
+
+
+def _record(
+    mode: str, spray: str, spines: int, packets: int, false_alarm: float, runs: list[Mapping[str, Any]]
+) -> CalibrationRecord:
+    largest = np.array([score for run in runs for score in run["good_scores"]])
+    dispersion = float(np.mean([run["good_dispersion"] for run in runs if run["good_dispersion"] is not None]))
+    found = measured_s(Healthy(spines, largest, dispersion), false_alarm)
+    in_use = calibrate(FlowShape(SprayPolicy(spray).code, packets * spines, spines), false_alarm).s
+    return CalibrationRecord(
+        mode, spray, spines, packets, found.flows, round(dispersion, 6), round(found.largest, 4), round(found.s, 4),
+        round(in_use, 4), false_alarm, round(found.false_alarm_bound, 6),
+    )  # fmt: skip
+
 
 RESULTS = "results.jsonl"
 """One line per finished run; a study that is run again continues at the end."""

@@ -20,7 +20,7 @@ from faults.quantities import parse_rate
 from results.files.yaml_document import Place
 from scenarios.file.plan import Complaint
 from scenarios.file.values import OffIsAWord, Part, Rate
-from scenarios.study.words import LossPolicy
+from scenarios.study.loss_policy import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import DirectedLink, NodeId
 

@@ -1,4 +1,5 @@
-"""Computes what is shown from consecutive readings of a lab: differences, sums of the latest run, accusations.
+"""Computes what is shown from consecutive readings of a lab: differences, sums of the latest run, accusations, and
+entropy values that agents retire and use again.
 
 It uses no clock and no files: a reading states its time.
 """
@@ -11,8 +12,7 @@ from results.detect_lines import Said, lines_in
 from results.files.event_log import Fields
 from results.text import open_sets
 from scenarios.lab.protocol import RUNNING, STOPPED, FaultState, LabStatus
-from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
-from scenarios.watch.states import StateChanges, place_of
+from scenarios.watch.link_loss import LinkLoss, PathCount, PathId, link_losses
 from scenarios.watch.view import (
     Detection,
     EvReading,
@@ -233,3 +233,40 @@ def _troubles(reading: Reading) -> Iterator[str]:
     for name, each in idle.items():
         yield f"{name} {each.state}" + (f" (process {each.process.pid})" if each.state == STOPPED else "")
     yield from (f"{name} does not answer" for name in reading.silent if name not in idle)
+
+
+_SAID = {"GOOD": "uses again", "ASSUMED_BAD": "retires", "DENIED": "is denied"}
+"""Words for states; SKIP is left out, because a marked entropy value is skipped once, thousands of times a second
+under congestion.
+"""
+
+
+class StateChanges:
+    """Remembers the state of every entropy value of queue pairs that send."""
+
+    def __init__(self) -> None:
+        self._states: dict[tuple[int, int, int], str] = {}
+
+    def news(self, reading: Reading) -> Iterator[Detection]:
+        """Return what has changed since the last reading, a line per host and state; a new queue pair's EVs start
+        as GOOD.
+        """
+        sending = {(qp.host, qp.qpn) for qp in reading.qps if qp.posted_bytes}
+        now = {
+            (row.host, row.qpn, row.ev): row
+            for row in reading.evs
+            if (row.host, row.qpn) in sending and row.state in _SAID
+        }
+        changed: dict[tuple[int, str], dict[str, None]] = {}
+        for key, row in now.items():
+            if row.state != self._states.get(key, "GOOD"):
+                changed.setdefault((row.host, row.state), {})[place_of(row)] = None
+        kept = {key: state for key, state in self._states.items() if key[:2] in sending}
+        self._states = kept | {key: row.state for key, row in now.items()}
+        for (host, state), places in sorted(changed.items()):
+            yield Detection(reading.ts, str(NodeId.host(host)), f"{_SAID[state]} {', '.join(places)} (MRC)")
+
+
+def place_of(row: EvReading) -> str:
+    """Return the path of an entropy value: `p0:spine5`, or `p0` where it turns at the leaf."""
+    return f"p{row.plane}" if row.spine is None else f"p{row.plane}:spine{row.spine}"

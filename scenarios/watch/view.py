@@ -1,6 +1,6 @@
 """Defines what `spraylab watch` reads of a lab at one moment, and what it shows of it. Values only.
 
-Every number is measured, except `LinkView.loss`, which is estimated (`scenarios.watch.links`).
+Every number is measured, except `LinkView.loss`, which is estimated (`scenarios.watch.link_loss`).
 """
 
 from dataclasses import dataclass

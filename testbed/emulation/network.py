@@ -15,10 +15,9 @@ from mininet.link import Link
 from mininet.net import Mininet
 
 from testbed.emulation import traffic
-from testbed.emulation.links import cable_class
 from testbed.emulation.nodes import DEFAULT_LAB, FabricNode
 from testbed.emulation.outages import KernelOutages, Outages
-from testbed.emulation.topo import FabricTopo
+from testbed.emulation.topo import FabricTopo, cable_class
 from testbed.errors import LabStateError, NotOfferedError, ReadBackError
 from testbed.kernel.features import require_fabric_features
 from testbed.kernel.netlink.rtnl import Rtnl

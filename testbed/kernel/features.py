@@ -12,7 +12,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 from testbed.errors import MissingFeatureError, TestbedError
 from testbed.kernel.bpf import tcx
-from testbed.kernel.bpf.syscall import load_smallest_program
+from testbed.kernel.bpf.tcx import load_smallest_program
 from testbed.kernel.netlink import dumps, requests
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import in_nameless_namespace

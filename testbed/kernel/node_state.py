@@ -1,15 +1,16 @@
-"""State of a node in the kernel: applied from records, read back, and compared.
+"""State of a node in the kernel, sysctls included: applied from records, read back, and compared.
 
 Knows one node's records at a time. `configure` acts and decides nothing; `differences` is pure.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
+from testbed.errors import KernelError
 from testbed.kernel.netlink import dumps, requests
 from testbed.kernel.netlink.rtnl import Request, Rtnl
-from testbed.kernel.sysctl import read_sysctls, write_sysctls
+from testbed.kernel.netns import inside
 from testbed.model.node_config import (
     LOOPBACK_IFINDEX,
     USUAL_RULES,
@@ -22,6 +23,31 @@ from testbed.model.node_config import (
     Rule,
     Sysctl,
 )
+
+_PROC_SYS = Path("/proc/sys")
+
+
+def write_sysctls(node: str, namespace: Path, sysctls: Sequence[Sysctl]) -> None:
+    """Set `sysctls` inside a namespace. Raises KernelError that names the file."""
+    with inside(namespace):
+        for sysctl in sysctls:
+            try:
+                (_PROC_SYS / sysctl.path).write_text(sysctl.value)
+            except OSError as error:
+                raise KernelError(node, f"write {sysctl.value} to {sysctl.path}", error.errno or 0) from error
+
+
+def read_sysctls(namespace: Path, paths: Sequence[str]) -> tuple[Sysctl, ...]:
+    """Read the present values; a file that does not exist reads as an empty text."""
+    with inside(namespace):
+        return tuple(Sysctl(path, _read(_PROC_SYS / path)) for path in paths)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except FileNotFoundError:
+        return ""
 
 
 @dataclass(frozen=True, slots=True)

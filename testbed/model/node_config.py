@@ -9,6 +9,7 @@ from ipaddress import IPv6Address, IPv6Network
 
 from agent.wire.usid import BLOCK_BITS, USID_BITS
 from testbed.model.addressing import (
+    default_path,
     downlink_usid,
     host_address,
     port_of,
@@ -17,7 +18,6 @@ from testbed.model.addressing import (
 )
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, PortId, Role
-from testbed.model.paths import default_path
 
 LOOPBACK_IFINDEX = 1
 """Interface index of `lo`, which is 1 in every namespace (net/core/dev.c, LOOPBACK_IFINDEX)."""

@@ -20,8 +20,7 @@ from pyroute2.netlink import NLM_F_ACK, NLM_F_REQUEST
 from testbed.kernel.netlink import requests
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, delete_namespaces, inside, namespace_path
-from testbed.kernel.node_state import read_state, requests_of
-from testbed.kernel.sysctl import write_sysctls
+from testbed.kernel.node_state import read_state, requests_of, write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId
 from testbed.model.node_config import NodeConfig, cables_of, node_config

@@ -7,14 +7,14 @@ import pytest
 
 from testbed.errors import KernelError, MissingFeatureError
 from testbed.kernel import features
-from testbed.kernel.bpf.syscall import load_smallest_program
+from testbed.kernel.bpf.tcx import load_smallest_program
 from testbed.kernel.netlink import requests
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, inside, namespace_path
+from testbed.kernel.node_state import write_sysctls
 from testbed.kernel.ports import qdisc, shaping
 from testbed.kernel.ports.qdisc import Direction
 from testbed.kernel.ports.shaping import GilbertElliott, Netem, Tbf
-from testbed.kernel.sysctl import write_sysctls
 from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import Cable, Interface, Sysctl
 from tests.support.namespaces import Seen, Tap, needs_root, removed_lab, wait_until

@@ -10,8 +10,7 @@ from testbed.errors import KernelError
 from testbed.kernel.netlink import requests
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import create_namespaces, namespace_path
-from testbed.kernel.node_state import configure, differences, pending, read_state
-from testbed.kernel.sysctl import write_sysctls
+from testbed.kernel.node_state import configure, differences, pending, read_state, write_sysctls
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_prefix
 from testbed.model.node_config import USUAL_RULES, NodeConfig, Rule, cables_of, node_config

@@ -12,7 +12,7 @@ from scenarios.lab.start import deploy
 from testbed.emulation.network import FabricNet
 from testbed.errors import KernelError
 from testbed.kernel.bpf import tcx
-from testbed.kernel.bpf.syscall import load_smallest_program, program_id
+from testbed.kernel.bpf.tcx import load_smallest_program, program_id
 from testbed.kernel.features import probe_features
 from testbed.kernel.netlink.rtnl import Rtnl
 from testbed.kernel.netns import inside

@@ -1,8 +1,7 @@
 """A frame that takes one path of a fabric and can be told from all others: an inner packet without a next header."""
 
 from testbed.emulation.network import FabricNet
-from testbed.model.addressing import host_address, port_of
-from testbed.model.paths import Path
+from testbed.model.addressing import Path, host_address, port_of
 from tests.support.namespaces import ETH_P_IPV6
 
 INNER_TEXT = b"which way did I come"

@@ -21,8 +21,8 @@ from scenarios.lab.lifecycle import OwnerEnd, Removed, take_down
 from scenarios.lab.owner.captures import flaw_of
 from scenarios.lab.processes import is_stopped
 from scenarios.lab.protocol import Captures, CaptureState, CaptureStop, LabStatus, Status
+from testbed.environment import tool_path
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.tools import tool_path
 
 if TYPE_CHECKING:
     from scenarios.file.model import Scenario

@@ -21,7 +21,7 @@ from scenarios.errors import UsageError
 from scenarios.file.scenario_files import study_names
 from scenarios.interrupts import interrupts_raise
 from scenarios.lab.lab_dir import LabDir
-from scenarios.study.words import LossPolicy
+from scenarios.study.loss_policy import LossPolicy
 from testbed.model.fabric import Fabric, FabricSpec
 
 if TYPE_CHECKING:

@@ -51,9 +51,7 @@ def create_cable(cable: Cable, far_namespace: int) -> Request:
 
 def add_clsact(clsact: Clsact) -> Request:
     """Create the clsact of a port."""
-    attributes = [("TCA_KIND", "clsact")]
-    message = tc.tc_message(clsact.ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=attributes)
-    return Request(f"add clsact to port {clsact.ifindex}", message, tc.RTM_NEWQDISC, _NEW)
+    return Request(f"add clsact to port {clsact.ifindex}", tc.clsact_message(clsact.ifindex), tc.RTM_NEWQDISC, _NEW)
 
 
 def bring_up(ifindex: int, name: str) -> Request:

@@ -129,3 +129,8 @@ def tc_message(ifindex: int, **fields: object) -> Any:
     message: Any = TcMessage()
     message.update({"index": ifindex, **fields})
     return message
+
+
+def clsact_message(ifindex: int) -> Any:
+    """Create a message about the clsact of a port."""
+    return tc_message(ifindex, parent=TC_H_CLSACT, handle=CLSACT_HANDLE, attrs=[("TCA_KIND", "clsact")])

@@ -9,10 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from testbed.errors import KernelError, MissingFeatureError
-from testbed.kernel.netlink import requests
 from testbed.kernel.netlink import traffic_control as tc
 from testbed.kernel.netlink.rtnl import NLM_F_CREATE, NLM_F_EXCL, Message, Request, Rtnl, absent
-from testbed.model.node_config import Clsact
 
 
 class Direction(Enum):
@@ -38,7 +36,9 @@ def ensure_clsact(rtnl: Rtnl, ifindex: int) -> None:
     Raises KernelError, MissingFeatureError.
     """
     try:
-        rtnl.apply([requests.add_clsact(Clsact(ifindex))])
+        create = NLM_F_CREATE | NLM_F_EXCL
+        message = tc.clsact_message(ifindex)
+        rtnl.apply([Request(f"add clsact to port {ifindex}", message, tc.RTM_NEWQDISC, create)])
     except KernelError as error:
         if error.errno != errno.EEXIST:
             raise explained(error, "clsact", "CONFIG_NET_SCH_INGRESS") from error
@@ -46,8 +46,7 @@ def ensure_clsact(rtnl: Rtnl, ifindex: int) -> None:
 
 def remove_clsact(rtnl: Rtnl, ifindex: int) -> None:
     """Remove clsact and every program in it. A port that is up loses packets meanwhile."""
-    message = tc.tc_message(ifindex, parent=tc.TC_H_CLSACT, handle=tc.CLSACT_HANDLE, attrs=[("TCA_KIND", "clsact")])
-    remove(rtnl, Request(f"remove clsact from port {ifindex}", message, tc.RTM_DELQDISC))
+    remove(rtnl, Request(f"remove clsact from port {ifindex}", tc.clsact_message(ifindex), tc.RTM_DELQDISC))
 
 
 def attach_program(

@@ -22,7 +22,7 @@ from scenarios.file.model import Scenario
 from scenarios.file.reference import keys_tables, with_tables
 from scenarios.file.scenario_files import catalog_names
 from scenarios.lab import protocol
-from scenarios.study.calibration import CalibrationRecord
+from scenarios.study.folder import CalibrationRecord
 from scenarios.study.score import Row
 from tests.support.command_words import commands
 from tests.support.documents import ROOT

@@ -5,9 +5,11 @@ from dataclasses import replace
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rich.text import Text
 
 from scenarios.watch.frame import LEAST_HEIGHT, LEAST_WIDTH, frame, too_small, whole_frame
 from scenarios.watch.grid import letter
+from scenarios.watch.tables import folded
 from scenarios.watch.view import Detection, FaultView, LinkView, View
 from tests.unit.scenarios.watch_readings import large_view
 
@@ -223,3 +225,32 @@ def test_what_stays_of_a_run_that_ended_is_called_its_last_reading() -> None:
     assert "run 3 ended, last reading" in lines(over, 80, 24)[0]
     unread = replace(over, links=tuple(replace(link, loss=None) for link in over.links))
     assert "run 3 ended  " in lines(unread, 80, 24)[0]
+
+
+WORDS = st.lists(st.text("abc,-", min_size=1, max_size=12), min_size=1, max_size=12).map(" ".join)
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("one two", 7, ["one two"]),
+        ("one two", 6, ["one", "  two"]),
+        ("p0:leaf0>h0 black-hole", 12, ["p0:leaf0>h0", "  black-hole"]),
+        ("a=1,b=2,c=3", 8, ["a=1,b=2,", "  c=3"]),
+        ("unbreakable", 5, ["unbreakable"]),
+        ("", 5, [""]),
+    ],
+)
+def test_where_a_line_goes_on(text: str, width: int, lines: list[str]) -> None:
+    assert [line.plain for line in folded(Text(text), width)] == lines
+
+
+@given(WORDS, st.integers(10, 40))
+def test_nothing_is_lost_and_short_pieces_fit(text: str, width: int) -> None:
+    lines = [line.plain for line in folded(Text(text, "bold"), width)]
+    assert "".join("".join(lines).split()) == "".join(text.split())
+    assert all(len(line) <= width for line in lines) or any(len(word) > width - 2 for word in text.split())
+
+
+def test_without_a_width_a_line_is_a_line() -> None:
+    assert [line.plain for line in folded(Text("x " * 500), None)] == ["x " * 500]

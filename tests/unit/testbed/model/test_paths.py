@@ -2,8 +2,8 @@ import pytest
 
 from agent.wire.usid import shift
 from testbed.errors import FabricError
+from testbed.model.addressing import default_path, paths_of
 from testbed.model.fabric import Fabric, FabricSpec
-from testbed.model.paths import default_path, paths_of
 
 FABRIC = Fabric.of(FabricSpec(planes=2, leaves=8, spines=3, hosts_per_leaf=2))
 

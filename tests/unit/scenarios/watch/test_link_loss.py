@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.watch.links import LinkLoss, PathCount, PathId, link_losses
+from scenarios.watch.link_loss import LinkLoss, PathCount, PathId, link_losses
 
 PACKETS = 4096
 

@@ -1,4 +1,4 @@
-"""Defines words that a study's file and its command share."""
+"""Names the loss policies that a study's file and its command can choose."""
 
 from typing import Literal
 

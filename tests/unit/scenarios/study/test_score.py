@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scenarios.study.row_checks import flaws_of
+from scenarios.study.score import flaws_of
 from scenarios.study.simulate import simulate
 from tests.unit.scenarios.study.test_model import point
 

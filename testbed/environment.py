@@ -1,12 +1,32 @@
-"""Lookup and environment of programs that run as root: they use nothing that a user may have placed.
+"""Environment of programs that run as root: where they are looked up, and the mark of a lab's processes for `down`.
 
-A folder of PATH counts if only root can change its contents; the folders that sudo itself searches always count.
+Nothing that a user may have placed is used: a folder of PATH counts if only root can change its contents; the folders
+that sudo itself searches always count. The mark is an environment variable that children inherit; it contains this
+boot's id, which no one writes by accident.
 """
 
 import os
 import shutil
 import stat
+from collections.abc import Mapping
 from pathlib import Path
+
+MARK = "SPRAYLAB_MARK"
+"""Environment variable that carries the lab's name and the boot's id."""
+
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+"""Boot id of random(4): it changes at every boot, so no mark can be of an earlier one."""
+
+
+def mark_of(lab: str) -> str:
+    """Return the variable's value for a lab."""
+    return f"{lab}:{_BOOT_ID.read_text().strip()}"
+
+
+def marked_environment(lab: str, environment: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment that marks a process, and all it starts, as the lab's."""
+    return dict(environment) | {MARK: mark_of(lab)}
+
 
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 """`secure_path` of sudo on Debian and Ubuntu; so programs in sbin are found even if PATH lacks it."""
