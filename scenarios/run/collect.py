@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
 
 from faults.kinds import TOLERANCE, Hit, kind_named
 from faults.selector import spares_first_sent
@@ -15,7 +15,14 @@ from results.summary import CaptureResult, FlowResult, Injected, Reordering
 from scenarios.lab.protocol import Checked, FaultState
 from scenarios.run.judge.checks import MachineCounts
 from scenarios.workload.collectives import CollectiveOutcome
-from scenarios.workload.traffic import FlowProgress, OpenFlow, ReorderCounts, Verification, WorkerCounts
+from scenarios.workload.traffic import (
+    FlowProgress,
+    OpenFlow,
+    ReorderCounts,
+    Verification,
+    WorkerCounts,
+    rejected_counts,
+)
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, Role
 
@@ -49,10 +56,11 @@ class Recorded:
     """Comparison of the lab with its plan before this run; None for a lab that this run has built."""
     lab_after: Checked
 
+    @cached_property
+    def injected(self) -> tuple[Injected, ...]:
+        """Return what every fault did during the run."""
+        return injected_since(self.before.faults, self.after.faults, self.after.gone)
 
-_SOFTNET = Path("/proc/net/softnet_stat")
-_SOFTNET_DROPPED = 1
-"""Column of packets dropped because a core's backlog was full (net/core/net-procfs.c)."""
 
 _PERCENT = re.compile(r"(\d+(?:\.\d+)?)%")
 
@@ -277,14 +285,3 @@ def machine_counts(
         events_cut=grown(sum(w.events_cut for w in after), sum(w.events_cut for w in before)),
         rejected=rejected_since(rejected_counts(before), rejected_counts(after)),
     )
-
-
-def rejected_counts(workers: Sequence[WorkerCounts]) -> dict[tuple[int, str], int]:
-    """Return the packets that agents rejected, by host and reason, since their start."""
-    return {(row.host, row.reason): row.packets for worker in workers for row in worker.rejected}
-
-
-def softnet_drops() -> int:
-    """Return the packets that the backlog of any core refused since boot."""
-    lines = _SOFTNET.read_text().splitlines()
-    return sum(int(line.split()[_SOFTNET_DROPPED], 16) for line in lines)

@@ -13,9 +13,12 @@ from results.files.event_log import EventLog, Fields, stamped
 from results.records.rejected import rejected_rows
 from results.text import count_text
 from scenarios.lab.protocol import FaultState
-from scenarios.run.collect import rejected_counts, softnet_drops
 from scenarios.run.write_errors import Unwritten
-from scenarios.workload.traffic import FlowProgress, WorkerCounts
+from scenarios.workload.traffic import FlowProgress, WorkerCounts, rejected_counts
+
+_SOFTNET = Path("/proc/net/softnet_stat")
+_SOFTNET_DROPPED = 1
+"""Column of packets dropped because a core's backlog was full (net/core/net-procfs.c)."""
 
 EVERY_S = 1.0
 """Time between samples (our choice): a sample costs some milliseconds."""
@@ -159,3 +162,9 @@ def _listed(names: Collection[str], noun: str) -> str:
 def _path_text(ev: int) -> str:
     path = EvCodec().path_of(ev)
     return f"plane {path.plane}" + ("" if path.spine is None else f" spine {path.spine}")
+
+
+def softnet_drops() -> int:
+    """Return the packets that the backlog of any core refused since boot."""
+    lines = _SOFTNET.read_text().splitlines()
+    return sum(int(line.split()[_SOFTNET_DROPPED], 16) for line in lines)

@@ -1,6 +1,6 @@
 """Writes a run's folder: what is known before it, its records, and the judged summary."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from types import TracebackType
@@ -16,13 +16,12 @@ from results.files.run_dir import RunDir, point_latest
 from results.files.user_files import make_folder, write_file
 from results.records.manifest import Repeating, manifest, topology_document
 from results.records.source_code import SourceCode
-from results.summary import Injected, StageTime, Summary, summary_json, summary_text
+from results.summary import Summary, summary_json, summary_text
 from scenarios.file.plan import Plan
 from scenarios.isolated import own_code
 from scenarios.lab.start.capacity import KEPT_BYTES
 from scenarios.run import collect
 from scenarios.run.collect import Recorded
-from scenarios.run.judge.summary import Judged, summary_of
 from scenarios.run.request import LabInUse, Listener, RunRequest
 from scenarios.run.write_errors import TRUTH_BYTES, KeptRoom, Unwritten
 from scenarios.workload.traffic import FlowEnd, ReorderCounts
@@ -55,7 +54,7 @@ def collect_records(
     """Copy the records of this run into its folder, each stamped with the run; the truth first, in room kept for it."""
     labdir, seed = request.labdir, plan.scenario.seed
     truth = collect.truth_of(list(read_records(labdir.truth)), started.mono_ns)
-    truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in injected(recorded)]
+    truth += [stamped("FAULT_COUNT", "runner", msgspec.to_builtins(each)) for each in recorded.injected]
     with unwritten.noting():
         KeptRoom(folder.path).give(KEPT_BYTES - TRUTH_BYTES)
         write_records(folder.truth, truth, folder.name, seed)
@@ -121,11 +120,8 @@ class Unfinished:
                 write_file(self.folder.logs / log.name, log.read_bytes())
 
 
-def conclude(
-    plan: Plan, folder: RunDir, recorded: Recorded, stages: Sequence[StageTime], unwritten: Unwritten
-) -> Summary:
-    """Judge everything recorded; write the summary into the folder, if possible, and return it."""
-    summary = summary_of(Judged(plan, folder, recorded, injected(recorded)), stages)
+def write_summary(folder: RunDir, summary: Summary, unwritten: Unwritten) -> None:
+    """Write the summary, and make the run the latest, as far as the disk allows."""
     with unwritten.noting():
         KeptRoom(folder.path).give()
     with unwritten.noting():
@@ -134,12 +130,6 @@ def conclude(
         write_file(folder.summary_text, summary_text(summary).encode())
     with unwritten.noting():
         point_latest(folder)
-    return summary
-
-
-def injected(recorded: Recorded) -> tuple[Injected, ...]:
-    """Return what every fault did during the run."""
-    return collect.injected_since(recorded.before.faults, recorded.after.faults, recorded.after.gone)
 
 
 def _ev_records(recorded: Recorded) -> list[Fields]:

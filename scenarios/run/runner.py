@@ -9,9 +9,13 @@ from typing import ParamSpec, TypeVar
 
 from agent.base.moment import now
 from results.summary import StageTime, Summary
+from scenarios.file.plan import Plan
 from scenarios.interrupts import undoing
+from scenarios.lab.start.readiness import missing_here
 from scenarios.run import recording, stages
 from scenarios.run.collect import Recorded
+from scenarios.run.judge.plan_warnings import warnings_of
+from scenarios.run.judge.summary import Judged, summary_of
 from scenarios.run.request import Listener, RunRequest
 from scenarios.run.write_errors import Unwritten
 
@@ -46,6 +50,7 @@ def run_scenario(request: RunRequest, listener: Listener) -> Summary:
     started, unwritten = now(), Unwritten()
     with undoing() as undo:
         plan = stage("plan", stages.plan_for, request)
+        _warn_of(plan, listener)
         lab = stage("lab", stages.lab_for, request, plan, listener, undo)
         lab_before = stage("compare with plan", stages.check_before, lab, request, listener)
         faults = stage("faults asked for", stages.faults_to_set, lab, plan)
@@ -79,5 +84,12 @@ def run_scenario(request: RunRequest, listener: Listener) -> Summary:
             lab_after,
         )
         stage("collect", recording.collect_records, request, plan, folder, lab, recorded, started, unwritten)
-        summary = recording.conclude(plan, folder, recorded, stage.times, unwritten)
+        summary = summary_of(Judged(plan, folder, recorded), stage.times)
+        recording.write_summary(folder, summary, unwritten)
     return unwritten.require_none(summary)
+
+
+def _warn_of(plan: Plan, listener: Listener) -> None:
+    """Show what of a plan may surprise the user on this machine."""
+    for text in warnings_of(plan, missing_here()):
+        listener.note(f"warning: {text}")

@@ -37,7 +37,6 @@ from scenarios.lab.start.readiness import (
     lacks_of_folder,
     lacks_of_lab,
     mechanism_for,
-    missing_here,
     no_room_for_leaf_processes,
     require,
 )
@@ -45,9 +44,8 @@ from scenarios.run import collect
 from scenarios.run.collect import Readings
 from scenarios.run.judge.detection import unmeasured_text
 from scenarios.run.judge.measurement import announced_sendings, measuring_of, verdicts_wanted
-from scenarios.run.judge.plan_warnings import warnings_of
 from scenarios.run.lab_changes import changes_text
-from scenarios.run.progress import WAITS_AFTER_S, Samples, waits_text
+from scenarios.run.progress import WAITS_AFTER_S, Samples, softnet_drops, waits_text
 from scenarios.run.request import LabInUse, Listener, RunRequest, attached, idle_processes
 from scenarios.run.write_errors import Unwritten
 from scenarios.workload.traffic import FlowProgress, Traffic
@@ -119,8 +117,6 @@ def _lacks(request: RunRequest, plan: Plan) -> Iterator[str]:
 
 def lab_for(request: RunRequest, plan: Plan, listener: Listener, undo: ExitStack) -> LabInUse:
     """Connect to the lab that is up, or build one that ends with this run."""
-    for text in warnings_of(plan, missing_here()):
-        listener.note(f"warning: {text}")
     if request.attach:
         if request.workers is not None:
             listener.note("--workers says nothing here: the engine workers are those of the lab that is up")
@@ -293,7 +289,7 @@ def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> 
     """Read what this machine and the injector have counted, with the faults that went since a moment."""
     faults = lab.owner.ask(protocol.FaultShow(), protocol.Faults).faults
     gone = collect.gone_between(read_records(labdir.truth), since_ns)
-    return Readings(time.monotonic_ns(), traffic.counters(), collect.softnet_drops(), faults, gone)
+    return Readings(time.monotonic_ns(), traffic.counters(), softnet_drops(), faults, gone)
 
 
 def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:

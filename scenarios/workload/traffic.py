@@ -298,3 +298,8 @@ class Traffic:
 
     def _ask(self, host: int, request: ask.Request) -> dict[str, Any]:
         return self._workers[worker_of(host, len(self._workers))].ask(request)
+
+
+def rejected_counts(workers: Sequence[WorkerCounts]) -> dict[tuple[int, str], int]:
+    """Return the packets that agents rejected, by host and reason, since their start."""
+    return {(row.host, row.reason): row.packets for worker in workers for row in worker.rejected}

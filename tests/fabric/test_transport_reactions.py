@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from scenarios.run.collect import softnet_drops
+from scenarios.run.progress import softnet_drops
 from tests.support.live_traffic import Live, Sample, live, patiently
 from tests.support.namespaces import needs_root
 from tests.support.spraylab_command import Lab, own_lab

@@ -89,8 +89,7 @@ def _scapy_text(status: LabStatus) -> str:
 def _rejected(labdir: LabDir, status: LabStatus) -> tuple[Rejected, ...]:
     """Return packets that agents rejected since the lab is up; counts of processes that are not running are unknown."""
     from scenarios.lab.processes import worker_name
-    from scenarios.run.collect import rejected_counts
-    from scenarios.workload.traffic import WorkerCounts
+    from scenarios.workload.traffic import WorkerCounts, rejected_counts
 
     counts = dict[tuple[int, str], int]()
     running = {child.name for child in status.children if child.state == RUNNING}

@@ -42,8 +42,11 @@ class Judged:
     plan: Plan
     folder: RunDir
     recorded: Recorded
-    drops: tuple[Injected, ...]
-    """What every fault did."""
+
+    @property
+    def drops(self) -> tuple[Injected, ...]:
+        """Return what every fault did."""
+        return self.recorded.injected
 
     @cached_property
     def flows(self) -> tuple[FlowResult, ...]:

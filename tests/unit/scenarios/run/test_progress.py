@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from results.files.event_log import read_records
-from scenarios.run.progress import PROGRESS_EVERY_S, Samples, waits, waits_text
+from scenarios.run.progress import PROGRESS_EVERY_S, Samples, softnet_drops, waits, waits_text
 from scenarios.workload.traffic import FlowProgress, PortCounts, RejectedCount, WorkerCounts
 from tests.support.run_schemas import problems_in
 
@@ -81,3 +81,7 @@ def test_many_flows_are_counted_and_those_that_have_not_begun_are_not() -> None:
     told = waits_text([f"h{n}>h9" for n in range(7)], progress, 2)
     assert told == "nothing acknowledged for 2 s; h0>h9, h1>h9, h2>h9 and 3 more flows wait for 6 packets"
     assert waits_text(["h6>h9"], progress[6:], 2) == ""
+
+
+def test_softnet_drops_can_be_read_here() -> None:
+    assert softnet_drops() >= 0
