@@ -24,9 +24,11 @@ from results.files.run_dir import RunDir
 from scenarios.file.model import Scenario
 from scenarios.file.plan import Flow, plan_of
 from scenarios.lab.lab_dir import LabDir
-from scenarios.lab.protocol import FaultState
+from scenarios.lab.protocol import Checked, FaultState
+from scenarios.run.collect import Recorded
 from scenarios.run.recording import Unfinished, collect_records, repeating_of
 from scenarios.run.write_errors import Unwritten
+from scenarios.workload.collectives import CollectiveOutcome
 from scenarios.workload.traffic import OpenFlow, WorkerCounts
 from tests.support.run_schemas import events_of, problems_in
 from tests.unit.agent.conformance.agents import trimmer
@@ -138,8 +140,9 @@ def collected(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> RunDir:
         for target, write in writes
     ]
     fault = FaultState("p0:leaf0>spine0", "random-drop", 0.01, 0.01, "ebpf", "hand", "2026-03-04T05:06:07Z", 10, 1, 1)
-    readings = [SimpleNamespace(workers=(counts,), faults=faults, gone=()) for faults in ((), (fault,))]
-    recorded: Any = SimpleNamespace(flows=flows, verdicts=(), before=readings[0], after=readings[1])
+    readings: list[Any] = [SimpleNamespace(workers=(counts,), faults=faults, gone=()) for faults in ((), (fault,))]
+    before, after = readings
+    recorded = Recorded(tuple(flows), (), (), CollectiveOutcome(), (), before, after, (), None, Checked(0, ()))
     order: Any = SimpleNamespace(labdir=labdir)
     plan: Any = SimpleNamespace(scenario=SimpleNamespace(seed=7))
     lab: Any = SimpleNamespace(workers=(None,))
