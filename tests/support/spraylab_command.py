@@ -64,7 +64,7 @@ def _import_commands() -> None:
     context = click.Context(main)
     for name in main.list_commands(context):
         main.get_command(context, name)
-    for module in ("scenarios.run.runner", "scenarios.lab.start.children", "scenarios.lab.down"):
+    for module in ("scenarios.run.runner", "scenarios.lab.lifecycle"):
         importlib.import_module(module)
 
 
