@@ -15,7 +15,7 @@ from agent.base.moment import Moment, now
 from agent.base.system_calls import signal_at_death_of
 from agent.io.service import Ending
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.accuse.unheard_flows import UnheardFlows
 from agent.spraycheck.detect_log import (
     DetectLog,
     conclusion_records,
@@ -37,14 +37,14 @@ def run(leaves: Leaves, log: DetectLog, poll_s: float, wait: Callable[[float], b
     """Poll all leaves until `wait` (seconds) reports that it is time to stop. Raises SprayCheckError, OSError."""
     rules = list(leaves.rules.values())
     monitor = Monitor(rules[0].required if rules else None, {each.leaf for each in rules})
-    unheard = Unheard(leaves)
+    unheard = UnheardFlows(leaves)
     while True:
         step(leaves, monitor, log, now(), unheard)
         if wait(poll_s):
             return
 
 
-def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
+def step(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: UnheardFlows) -> None:
     """Do one round: judge, write and localise what ended since the last one."""
     rounds = leaves.rounds(stamp.mono_ns)
     for flow in (flow for each_round in rounds for flow in each_round.chosen):

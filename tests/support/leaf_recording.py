@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from agent.base.moment import Moment
 from agent.spraycheck import __main__ as program
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.accuse.unheard_flows import UnheardFlows
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.leaf.bpf_layout import MARK, REFUSAL
 from agent.spraycheck.leaf.counters import KernelCounters
@@ -99,7 +99,7 @@ def record(path: Path) -> int:
 
     before: list[Read | None] = []
 
-    def noted(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: Unheard) -> None:
+    def noted(leaves: Leaves, monitor: Monitor, log: DetectLog, stamp: Moment, unheard: UnheardFlows) -> None:
         reads = [each.read() for each in counters]
         changed = reads if not before else [None if a == b else a for a, b in zip(reads, before, strict=True)]
         before[:] = reads
@@ -167,7 +167,7 @@ def replayed(recording: Recording) -> list[dict[str, Any]]:
     counters = [ReplayedCounters(layouts) for _ in settings.leaves]
     rules = [settings.rules_of(leaf) for leaf in settings.leaves]
     leaves = SharedLeaves([LeafDetector(*parts) for parts in zip(rules, counters, strict=True)])
-    monitor, unheard = Monitor(settings.required, {each.leaf for each in rules}), Unheard(leaves)
+    monitor, unheard = Monitor(settings.required, {each.leaf for each in rules}), UnheardFlows(leaves)
     for poll in recording.polls:
         _show(counters, poll)
         program.step(leaves, monitor, log, Moment(0, poll.mono_ns), unheard)

@@ -18,7 +18,7 @@ from agent.spraycheck.paths import FabricPath, LeafId
 from agent.spraycheck.statistics.verdicts import Doubt, DoubtKind, Expectation, PathVerdict, Verdict
 
 
-class Unheard:
+class UnheardFlows:
     """Finds flows of which the leaves have certainly heard nothing, and reports each once."""
 
     def __init__(self, leaves: Leaves) -> None:

@@ -54,7 +54,7 @@ struct {
 	__type(value, struct flow);
 } superseded SEC(".maps");
 
-/* Flows for which one of the maps had no room: told to the control plane, and not begun in their middle once there is. */
+/* Flows for which one of the maps had no room, for the control plane. Such a flow is not begun later, in its middle. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, REFUSED_MOST);
@@ -243,7 +243,7 @@ static __always_inline void leave(struct selected *now, __u32 dqpn, __u32 epoch)
 	bpf_spin_unlock(&now->lock);
 }
 
-/* A host announces a flow, or closes one; the leaves behind are told whether it is measured. */
+/* A host announces a flow, or closes one; the announcement then shows the next leaves whether it is measured. */
 static __always_inline void from_announcement(struct __sk_buff *skb, const __u8 *body)
 {
 	__u32 dqpn = be32(FIELD(DQPN)), zero = 0;
@@ -464,33 +464,33 @@ static __always_inline void note_elsewhere(struct __sk_buff *skb, const __u8 *bo
 {
 	struct elsewhere_key key = {.dqpn = be32(FIELD(DQPN)), .epoch = be16(FIELD(EPOCH)), .plane = *FIELD(PLANE)};
 	__u32 zero = 0, spines = be16(FIELD(SPINES)), bytes;
-	struct elsewhere *told = bpf_map_lookup_elem(&blank_elsewhere, &zero);
+	struct elsewhere *declared = bpf_map_lookup_elem(&blank_elsewhere, &zero);
 
-	if (!told || spines < 1 || spines > MAX_SPINES || bpf_map_update_elem(&elsewhere, &key, told, BPF_NOEXIST))
+	if (!declared || spines < 1 || spines > MAX_SPINES || bpf_map_update_elem(&elsewhere, &key, declared, BPF_NOEXIST))
 		return;
-	told = bpf_map_lookup_elem(&elsewhere, &key);
-	if (!told)
+	declared = bpf_map_lookup_elem(&elsewhere, &key);
+	if (!declared)
 		return;
 	bytes = spines * MRC_SHARE_BYTES;
 	barrier_var(bytes); /* as in close_flow */
-	if (bytes > sizeof(told->sent))
+	if (bytes > sizeof(declared->sent))
 		return;
 	barrier_var(bytes);
-	if (bytes < MRC_SHARE_BYTES || bpf_skb_load_bytes(skb, MRC_OFF_SHARES, told->sent, bytes)) {
+	if (bytes < MRC_SHARE_BYTES || bpf_skb_load_bytes(skb, MRC_OFF_SHARES, declared->sent, bytes)) {
 		bpf_map_delete_elem(&elsewhere, &key);
 		return;
 	}
-	told->dqpn = key.dqpn;
-	told->packets = be32(FIELD(PACKETS));
-	told->epoch = key.epoch;
-	told->spines = spines;
-	told->src_leaf = be16(FIELD(SRC_LEAF));
-	told->dst_leaf = be16(FIELD(DST_LEAF));
-	told->src_host = be16(FIELD(SRC_HOST));
-	told->dst_host = be16(FIELD(DST_HOST));
-	told->plane = key.plane;
-	told->policy = *FIELD(POLICY);
-	told->seen_ns = bpf_ktime_get_ns();
+	declared->dqpn = key.dqpn;
+	declared->packets = be32(FIELD(PACKETS));
+	declared->epoch = key.epoch;
+	declared->spines = spines;
+	declared->src_leaf = be16(FIELD(SRC_LEAF));
+	declared->dst_leaf = be16(FIELD(DST_LEAF));
+	declared->src_host = be16(FIELD(SRC_HOST));
+	declared->dst_host = be16(FIELD(DST_HOST));
+	declared->plane = key.plane;
+	declared->policy = *FIELD(POLICY);
+	declared->seen_ns = bpf_ktime_get_ns();
 }
 
 static __always_inline void count(const __u8 *frame, __u32 spine)

@@ -7,7 +7,7 @@ import pytest
 
 from agent.spraycheck.accuse.localization import Finding
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.accuse.unheard_flows import UnheardFlows
 from agent.spraycheck.leaf.bpf_layout import MARK, Counting, Place
 from agent.spraycheck.leaf.leaf_detector import LeafDetector
 from agent.spraycheck.leaf.leaves import SharedLeaves
@@ -58,7 +58,7 @@ class Lab:
             for (plane, leaf), maps in self.maps.items()
         ]
         self.leaves = SharedLeaves(self.detectors)
-        self.unheard = Unheard(self.leaves)
+        self.unheard = UnheardFlows(self.leaves)
 
     def poll(self, now_ns):
         return self.unheard.reports(self.leaves.rounds(now_ns), now_ns)

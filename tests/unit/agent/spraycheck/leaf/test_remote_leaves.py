@@ -12,7 +12,7 @@ from agent.base.moment import Moment
 from agent.io.service import Ending
 from agent.spraycheck.__main__ import step
 from agent.spraycheck.accuse.monitor import Monitor
-from agent.spraycheck.accuse.unheard_flows import Unheard
+from agent.spraycheck.accuse.unheard_flows import UnheardFlows
 from agent.spraycheck.detect_log import DetectLog
 from agent.spraycheck.errors import CountersError, LeafProcessError
 from agent.spraycheck.leaf.bpf_layout import Place
@@ -52,7 +52,7 @@ def detectors():
 
 def written(leaves, file):
     """What the monitor writes of these leaves in five rounds."""
-    monitor, unheard = Monitor(RULES.required, {2, 3, 4}), Unheard(leaves)
+    monitor, unheard = Monitor(RULES.required, {2, 3, 4}), UnheardFlows(leaves)
     with DetectLog(file) as log:
         for at_ns in (2 * SECOND, 2 * SECOND + 10**8, 3 * SECOND, 4 * SECOND, 70 * SECOND):
             step(leaves, monitor, log, Moment(10**18 + at_ns, at_ns), unheard)
