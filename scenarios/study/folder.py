@@ -18,7 +18,7 @@ from results.files.user_files import invoker, open_regular, open_to_append, open
 from results.files.yaml_document import MOST_BYTES, read_document
 from results.study.tables import cells_table, roc_table, runs_table, write_csv
 from scenarios.errors import UsageError
-from scenarios.own_files import require_no_link
+from scenarios.overwriting import require_no_link
 from scenarios.study.model import Point, Study
 from scenarios.study.score import Mode, Row, flaws_of
 

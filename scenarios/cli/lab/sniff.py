@@ -16,7 +16,7 @@ from scenarios.cli.parameters import GivenPath, Whole
 from scenarios.errors import LabStateError
 from scenarios.lab.client import not_up
 from scenarios.lab.lab_dir import LabDir, read_state
-from scenarios.own_files import require_own, resolved_folder, starting
+from scenarios.overwriting import require_own, resolved_folder, starting
 from testbed.model.fabric import Fabric
 from testbed.model.ids import DirectedLink
 from testbed.model.names import parse_link, parse_node

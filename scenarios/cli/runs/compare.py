@@ -16,7 +16,7 @@ from scenarios.cli.output import Output
 from scenarios.cli.output import printable_name
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.errors import UsageError
-from scenarios.own_files import holding, require_own, resolved_folder
+from scenarios.overwriting import holding, require_own, resolved_folder
 
 if TYPE_CHECKING:
     from results.report.run_data import RunData

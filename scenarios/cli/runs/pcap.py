@@ -14,7 +14,7 @@ from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.runs.folders import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
 from scenarios.file.scenario_files import is_file
-from scenarios.own_files import require_own, resolved_folder, starting
+from scenarios.overwriting import require_own, resolved_folder, starting
 
 PCAPNG_START = bytes.fromhex("0a0d0d0a")
 """Type of the block that every pcapng begins with (draft-ietf-opsawg-pcapng)."""

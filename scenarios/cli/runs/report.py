@@ -9,7 +9,7 @@ from results.files.run_dir import RunDir
 from scenarios.cli.options import told
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
-from scenarios.own_files import holding, require_no_link, require_own, starting
+from scenarios.overwriting import holding, require_no_link, require_own, starting
 from pathlib import Path
 import click
 from results.errors import RunFolderError

@@ -4,6 +4,7 @@ Tries things as `spraylab doctor` does; changes nothing. Needs root.
 """
 
 import errno
+import gzip
 import os
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -31,7 +32,6 @@ from scenarios.lab.start.capacity import (
     no_room_for_results,
 )
 from testbed.errors import MissingFeatureError
-from testbed.kernel.kernel_config import lacks_option
 from testbed.model.fabric import Fabric
 
 TCPDUMP = "tcpdump"
@@ -175,3 +175,28 @@ def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator
     """Ask an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
     with tempfile.TemporaryDirectory(prefix="spraylab-", dir=ROOTS_FOLDER) as folder:
         yield from lacks_of_faults(faults, asked, injector_of(Path(folder)))
+
+
+def lacks_option(option: str, places: tuple[Path, ...] | None = None) -> bool:
+    """Report whether an option, as `CONFIG_NET_SCH_NETEM`, is neither built in nor a module.
+
+    False if the configuration cannot be read.
+    """
+    config = _config(_places() if places is None else places)
+    return bool(config) and not any(line in config for line in (f"{option}=y", f"{option}=m"))
+
+
+def _places() -> tuple[Path, ...]:
+    return Path("/proc/config.gz"), Path("/boot") / f"config-{os.uname().release}"
+
+
+def _config(places: tuple[Path, ...]) -> frozenset[str]:
+    """Return the lines of the first readable file; empty without one."""
+    for place in places:
+        try:
+            content = place.read_bytes()
+            text = gzip.decompress(content) if place.suffix == ".gz" else content
+        except (OSError, EOFError, gzip.BadGzipFile):
+            continue
+        return frozenset(text.decode(errors="replace").splitlines())
+    return frozenset()

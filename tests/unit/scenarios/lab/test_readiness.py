@@ -1,5 +1,6 @@
 """All that a machine lacks is told at once, before anything is started."""
 
+import gzip
 import os
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from scenarios.lab.start.readiness import (
     lacks_of_faults,
     lacks_of_folder,
     lacks_of_lab,
+    lacks_option,
     no_room_for_plan,
     require,
 )
@@ -169,3 +171,21 @@ def test_each_fault_without_a_mechanism_is_told(tmp_path: Path) -> None:
 
 def test_a_run_may_ask_for_another_mechanism_than_its_scenario(tmp_path: Path) -> None:
     assert lacks(tmp_path, "ebpf", drop="1%", mechanism="netem") == []
+
+
+TEXT = b"CONFIG_NET_SCH_TBF=m\nCONFIG_NET=y\n# CONFIG_NET_SCH_NETEM is not set\n"
+
+
+def test_options_are_built_in_modules_or_missing(tmp_path: Path) -> None:
+    packed, plain, broken = tmp_path / "config.gz", tmp_path / "config", tmp_path / "broken.gz"
+    packed.write_bytes(gzip.compress(TEXT))
+    plain.write_bytes(TEXT)
+    broken.write_bytes(b"nothing of the kind")
+    for place in (packed, plain):
+        found = [lacks_option(f"CONFIG_{name}", (broken, place)) for name in ("NET", "NET_SCH_TBF", "NET_SCH_NETEM")]
+        assert found == [False, False, True]
+
+
+def test_a_kernel_that_does_not_say_lacks_nothing(tmp_path: Path) -> None:
+    assert not lacks_option("CONFIG_NET_SCH_NETEM", (tmp_path / "none",))
+    assert not lacks_option("CONFIG_NET_SCH_NETEM", ())
