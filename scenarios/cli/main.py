@@ -83,12 +83,12 @@ class Cli(CommandGroup):
 
     def make_context(self, *arguments: Any, **extra: Any) -> click.Context:
         """Read the options of the program itself; `--help` is printed here."""
-        with _told_in_one_line():
+        with _errors_in_one_line():
             return super().make_context(*arguments, **extra)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
-        with _told_in_one_line():
+        with _errors_in_one_line():
             return super().invoke(ctx)
 
     def main(self, *arguments: Any, **extra: Any) -> Any:
@@ -103,7 +103,7 @@ class Cli(CommandGroup):
 
 
 @contextmanager
-def _told_in_one_line() -> Iterator[None]:
+def _errors_in_one_line() -> Iterator[None]:
     """Turn errors inside into a line on stderr and an exit code; only faults of the program pass."""
     try:
         yield

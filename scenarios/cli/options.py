@@ -24,7 +24,7 @@ MOST_WORKERS = 4096
 PER_HOST: Literal["per-host"] = "per-host"
 
 
-def told(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Command:
+def with_output(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Command:
     """Give a command --json, -q, -v and --no-color, and hand it an `Output` as `output`."""
 
     @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
@@ -38,8 +38,8 @@ def told(command: Command, quiet: tuple[str, ...] = ("-q", "--quiet")) -> Comman
     return wrapped
 
 
-told_with_qps = functools.partial(told, quiet=("--quiet",))
-"""Do as `told` for commands whose -q is a number of queue pairs, as in perftest."""
+with_output_and_qps = functools.partial(with_output, quiet=("--quiet",))
+"""Do as `with_output` for commands whose -q is a number of queue pairs, as in perftest."""
 
 
 def labdir_of(name: str) -> LabDir:

@@ -11,7 +11,7 @@ from results.files.user_files import invoker
 from results.text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import links_like, of_lab, require_root, told
+from scenarios.cli.options import links_like, of_lab, require_root, with_output
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.parameters import SIZE, GivenPath, Whole
 from scenarios.errors import LabStateError
@@ -36,7 +36,7 @@ def command() -> None:
 @click.option("--most", type=SIZE, default="1GiB", show_default=True,
               help="Size limit of all files together, in equal shares.")  # fmt: skip
 @of_lab
-@told
+@with_output
 def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: Path, snaplen: int, most: int) -> None:
     """Capture both ends of LINKS until `capture stop`."""
     from scenarios.lab.start.readiness import lacks_of_capture, lacks_of_folder, require
@@ -57,7 +57,7 @@ def start_command(labdir: LabDir, output: Output, links: tuple[str, ...], runs: 
 
 @command.command("stop")
 @of_lab
-@told
+@with_output
 @click.pass_context
 def stop_command(context: click.Context, labdir: LabDir, output: Output) -> None:
     """End all captures started by hand and print their counts; exit with 1 if one is incomplete.

@@ -9,7 +9,7 @@ import click
 from results.files.user_files import invoker
 from results.text import count_text
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import of_lab, require_root, told
+from scenarios.cli.options import of_lab, require_root, with_output
 from scenarios.cli.output import Output
 from scenarios.lab.client import Owner
 from scenarios.lab.lab_dir import LabDir
@@ -19,7 +19,7 @@ from testbed.version import VERSION
 
 @click.command("check")
 @of_lab
-@told
+@with_output
 @click.pass_context
 def command(context: click.Context, labdir: LabDir, output: Output) -> None:
     """Compare the kernel state of the lab with its plan; exit with 1 if they differ.
@@ -48,7 +48,7 @@ def _print(output: Output, checked: Checked) -> None:
 
 
 @click.command("doctor")
-@told
+@with_output
 @click.pass_context
 def doctor_command(context: click.Context, output: Output) -> None:
     """Check whether this machine has what a lab needs; exit with 3 if something is missing. Changes nothing."""

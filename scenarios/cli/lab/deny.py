@@ -6,7 +6,7 @@ import click
 import msgspec
 
 from scenarios.cli.command_group import CommandGroup
-from scenarios.cli.options import links_like, of_lab, require_root, told
+from scenarios.cli.options import links_like, of_lab, require_root, with_output
 from scenarios.cli.output import Output
 from scenarios.errors import UsageError
 from scenarios.lab.client import Owner
@@ -22,7 +22,7 @@ def command() -> None:
 @command.command("set")
 @click.argument("link", shell_complete=links_like)
 @of_lab
-@told
+@with_output
 def set_command(labdir: LabDir, output: Output, link: str) -> None:
     """Deny LINK: one direction (p0:leaf3>spine5), both (p0:leaf3-spine5) or many (p0:leaf3>spine*)."""
     require_root()
@@ -32,7 +32,7 @@ def set_command(labdir: LabDir, output: Output, link: str) -> None:
 
 @command.command("show")
 @of_lab
-@told
+@with_output
 def show_command(labdir: LabDir, output: Output) -> None:
     """Show denied links, and who denied them."""
     require_root()
@@ -44,7 +44,7 @@ def show_command(labdir: LabDir, output: Output) -> None:
 @click.argument("link", required=False, shell_complete=links_like)
 @click.option("--all", "everything", is_flag=True, help="Allow every denied link.")
 @of_lab
-@told
+@with_output
 def clear_command(labdir: LabDir, output: Output, link: str | None, everything: bool) -> None:
     """Allow LINK again, or all; show what is still denied."""
     require_root()

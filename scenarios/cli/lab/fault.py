@@ -12,7 +12,7 @@ from faults.request import KIND_WORDS, WORDS, worded
 from faults.targets import chosen_of
 from results.text import fault_text, held_text
 from scenarios.cli.command_group import CommandGroup
-from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, told
+from scenarios.cli.options import fabric_up, of_lab, require_root, targets_like, with_output
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import Whole
 from scenarios.errors import LabStateError, ScenariosError, UsageError
@@ -122,7 +122,7 @@ def command() -> None:
 @click.option("--seed", type=Whole(0), help="Repeat the choice of targets and packets; random when left out.")
 @each_direction
 @of_lab
-@told
+@with_output
 def set_command(
     labdir: LabDir,
     output: Output,
@@ -164,7 +164,7 @@ def set_command(
 @command.command("show")
 @each_direction
 @of_lab
-@told
+@with_output
 def show_command(labdir: LabDir, output: Output, each: bool) -> None:
     """Show all faults in force with their counters, and the next step of each timeline."""
     require_root()
@@ -179,7 +179,7 @@ def show_command(labdir: LabDir, output: Output, each: bool) -> None:
 @click.option("--kind", type=click.Choice([word.name for word in KIND_WORDS]), help="Only faults of this kind.")
 @each_direction
 @of_lab
-@told
+@with_output
 def clear_command(
     labdir: LabDir, output: Output, target: str | None, everything: bool, kind: str | None, each: bool
 ) -> None:

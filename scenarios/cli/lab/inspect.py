@@ -11,7 +11,7 @@ from agent.host.control.requests import Counters
 from results.records.rejected import Rejected, reason_text, rejected_rows
 from results.text import count_text
 from scenarios.cli.lab.fault import COLUMNS, fault_rows
-from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, told
+from scenarios.cli.options import fabric_up, nodes_like, of_lab, require_root, with_output
 from scenarios.cli.output import Output
 from scenarios.errors import LabStateError, UsageError, WorkerFailedError
 from scenarios.lab.client import WORKER_LOOK_S, Owner, Worker, not_up
@@ -29,7 +29,7 @@ from testbed.model.names import parse_node
 @click.option("--qps", is_flag=True, help="State, windows and counters of every queue pair of HOST.")
 @click.argument("host", required=False, shell_complete=nodes_like)
 @of_lab
-@told
+@with_output
 def command(labdir: LabDir, output: Output, nodes: bool, links: bool, evs: bool, qps: bool, host: str | None) -> None:
     """Show the lab: fabric, processes, faults in force, running captures.
 

@@ -9,7 +9,7 @@ import msgspec
 
 from results.text import count_text
 from scenarios.cli.lab.capture import print_captures
-from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
+from scenarios.cli.options import of_lab, require_root, scenarios_like, with_output, workers_option
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.parameters import EngineWanted, Whole, engine_option
 from scenarios.errors import ScenariosError
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--host-stack", is_flag=True, help="Let ordinary programs (ping, iperf3) use the fabric; slower.")
 @click.option("--cli", "open_cli", is_flag=True, help="Open Mininet's own CLI on the lab.")
 @of_lab
-@told
+@with_output
 def command(
     labdir: LabDir,
     output: Output,
@@ -124,7 +124,7 @@ def _mininet_cli(fabric: Fabric, labdir: LabDir) -> None:
 
 @click.command("down")
 @of_lab
-@told
+@with_output
 def down_command(labdir: LabDir, output: Output) -> None:
     """Take the lab down and remove everything that belongs to it. Does no harm if it is not up; touches nothing
     else.

@@ -10,7 +10,7 @@ from results.captures.reader import SECTION
 from results.captures.writer import PcapngWriter
 from results.files.user_files import replacing
 from results.text import count_text
-from scenarios.cli.options import of_lab, require_root, targets_like, told
+from scenarios.cli.options import of_lab, require_root, targets_like, with_output
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import GivenPath, Whole
 from scenarios.errors import LabStateError
@@ -31,7 +31,7 @@ MOST_PACKETS = 10**9
 @click.option("-w", "--write", type=GivenPath(), help="Also write packets to this pcapng file.")
 @click.option("--seconds", type=Whole(1, 86_400), help="End after N seconds.")
 @of_lab
-@told
+@with_output
 def command(
     labdir: LabDir,
     output: Output,

@@ -2,7 +2,7 @@
 
 import click
 
-from scenarios.cli.options import of_lab, require_root, told
+from scenarios.cli.options import of_lab, require_root, with_output
 from scenarios.cli.output import Output
 from scenarios.errors import InterruptedRunError
 from scenarios.interrupts import keyboard_interrupts
@@ -12,7 +12,7 @@ from scenarios.lab.lab_dir import LabDir
 @click.command("watch")
 @click.option("--once", is_flag=True, help="Print one frame and end; the default without a terminal.")
 @of_lab
-@told
+@with_output
 def command(labdir: LabDir, output: Output, once: bool) -> None:
     """Show losses of links, paths in use, goodput, faults and detections live, until q or Ctrl-C.
 

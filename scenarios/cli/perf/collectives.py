@@ -9,7 +9,7 @@ import click
 from agent.host.programs.patterns import Pattern
 from results.records.perf_rows import HEADER, end_lines, row_line
 from results.text import count_text
-from scenarios.cli.options import nodes_like, of_lab, require_root, told_with_qps
+from scenarios.cli.options import nodes_like, of_lab, require_root, with_output_and_qps
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import SIZE, Whole
 from scenarios.cli.perf.session import (
@@ -65,7 +65,7 @@ def _command(name: str, text: str, pattern: Pattern, kind: Group | None) -> clic
                   help="Queue pairs per pair of hosts; they share each message.")  # fmt: skip
     @transport_options
     @of_lab
-    @told_with_qps
+    @with_output_and_qps
     @click.pass_context
     def command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
         from scenarios.lab.start.capacity import require_room

@@ -12,7 +12,7 @@ from results.summary import size_text
 from results.text import count_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import Command, nodes_like, of_lab, require_root, told_with_qps
+from scenarios.cli.options import Command, nodes_like, of_lab, require_root, with_output_and_qps
 from scenarios.cli.output import Output
 from scenarios.cli.parameters import SIZE, Real, Whole
 from scenarios.cli.perf.collectives import add_collectives
@@ -72,7 +72,7 @@ def of_write(command: Command) -> Command:
 @click.option("-t", "--tx-depth", "depth", type=Whole(1, 65536), default=128, show_default=True,
               help="Messages in flight per queue pair.")  # fmt: skip
 @of_lab
-@told_with_qps
+@with_output_and_qps
 @click.pass_context
 def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, **given: Any) -> None:
     """Measure bandwidth of writes from SOURCE to DESTINATION, in the columns of perftest's ib_write_bw.
@@ -88,7 +88,7 @@ def write_bw_command(context: click.Context, /, labdir: LabDir, output: Output, 
 @click.option("-w", "--warmup", type=WARMUP, default=100, show_default=True, help="Untimed messages before.")
 @click.option("--completion", is_flag=True, help="Measure until the sender's completion, not half of a round trip.")
 @of_lab
-@told_with_qps
+@with_output_and_qps
 @click.pass_context
 def write_lat_command(
     context: click.Context, /, labdir: LabDir, output: Output, completion: bool, **given: Any

@@ -11,7 +11,7 @@ from results.errors import RunFolderError
 from results.files.run_dir import RunDir
 from results.files.user_files import write_file
 from scenarios.cli.parameters import GivenPath
-from scenarios.cli.options import told
+from scenarios.cli.options import with_output
 from scenarios.cli.output import Output
 from scenarios.cli.output import printable_name
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
@@ -33,7 +33,7 @@ MOST_CHARACTERS = 120
 @click.option("-o", "--out", type=GivenPath(dir_okay=False),
               help="Page to write.  [default: compare-RUN-with-RUN.html beside the first run]")  # fmt: skip
 @runs_option
-@told
+@with_output
 def command(output: Output, chosen: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Print the differences between runs and write a page with their figures side by side."""
     from results.report.comparison import MOST_FACES, compare, comparison_page, faces, table_of  # takes a second

@@ -15,7 +15,7 @@ from results.files.event_log import Tail
 from results.files.reading import checked_records
 from results.files.run_dir import RunDir
 from results.text import count_text, open_sets, suspects_text, untimely_text
-from scenarios.cli.options import of_lab, require_root, told
+from scenarios.cli.options import of_lab, require_root, with_output
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.errors import LabStateError, OwnerFailedError, UsageError
@@ -39,7 +39,7 @@ Importing that module takes long.
 @click.option("--all-runs", is_flag=True, help="Show every kept run since `up`, not only the latest.")
 @runs_option
 @of_lab
-@told
+@with_output
 @click.pass_context
 def command(
     context: click.Context,

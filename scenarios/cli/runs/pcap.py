@@ -9,7 +9,7 @@ from results.summary import size_text
 from scenarios.cli.command_group import CommandGroup
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.parameters import GivenPath
-from scenarios.cli.options import told
+from scenarios.cli.options import with_output
 from scenarios.cli.output import Output, echo_aside
 from scenarios.cli.runs.folders import find_run, runs_like, runs_option
 from scenarios.errors import UsageError
@@ -35,7 +35,7 @@ def command() -> None:
 @click.argument("what", nargs=-1, metavar="[RUN | FILES...]", shell_complete=runs_like)
 @click.option("-o", "--out", type=GivenPath(dir_okay=False), help=f"Default: RUN/pcap/{MERGED}.")
 @runs_option
-@told
+@with_output
 @click.pass_context
 def merge_command(context: click.Context, output: Output, what: tuple[str, ...], out: Path | None, runs: Path) -> None:
     """Merge the captures of RUN (default the latest), or FILES, into one pcapng, ordered by time.

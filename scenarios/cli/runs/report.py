@@ -6,7 +6,7 @@ from pathlib import Path
 import click
 
 from results.files.run_dir import RunDir
-from scenarios.cli.options import told
+from scenarios.cli.options import with_output
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 from scenarios.overwriting import holding, require_no_link, require_own, starting
@@ -15,7 +15,7 @@ import click
 from results.errors import RunFolderError
 from results.files.reading import MOST_DOCUMENT_BYTES, Decoder, read_limited
 from results.summary import Summary, summary_text
-from scenarios.cli.options import told
+from scenarios.cli.options import with_output
 from scenarios.cli.output import Output
 from scenarios.cli.runs.folders import find_run, require_run, runs_like, runs_option
 
@@ -30,7 +30,7 @@ _STARTS = {".svg": (b"<?xml", b"<svg"), ".png": (b"\x89PNG",), ".pdf": (b"%PDF",
 @click.command("report")
 @click.argument("run", required=False, shell_complete=runs_like)
 @runs_option
-@told
+@with_output
 def command(output: Output, run: str | None, runs: Path) -> None:
     """Write report.html and figures/ into the folder of RUN (default the latest), from its files alone.
 
@@ -64,7 +64,7 @@ def _require_own(run: RunDir, figures: Sequence[str]) -> None:
 @click.command("show")
 @click.argument("run", required=False, shell_complete=runs_like)
 @runs_option
-@told
+@with_output
 def show_command(output: Output, run: str | None, runs: Path) -> None:
     """Print the summary of RUN (default the latest), as `run` did."""
     path = require_run(find_run(run, runs)).summary

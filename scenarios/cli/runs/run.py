@@ -15,7 +15,7 @@ from scenarios.cli.output import draw_aside
 from scenarios.cli.parameters import EngineWanted, engine_option
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.cli.parameters import GivenPath
-from scenarios.cli.options import of_lab, require_root, scenarios_like, told, workers_option
+from scenarios.cli.options import of_lab, require_root, scenarios_like, with_output, workers_option
 from scenarios.cli.output import Listener, Output
 from scenarios.cli.parameters import Whole
 from scenarios.file.scenario_files import find_scenario
@@ -37,7 +37,7 @@ _OUTCOMES = {"pass": ExitCode.OK, "fail": ExitCode.CHECK_FAILED, "overloaded": E
               help="Mechanism that drops packets.")  # fmt: skip
 @click.option("--no-report", is_flag=True, help="Write no report.html and figures/.")
 @of_lab
-@told
+@with_output
 @click.pass_context
 def command(
     context: click.Context,

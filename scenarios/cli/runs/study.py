@@ -14,7 +14,7 @@ from agent.base.system_calls import signal_at_death_of
 from agent.core.config import SprayPolicy
 from agent.spraycheck.statistics.verdicts import Expectation
 from results.text import count_text, share_text
-from scenarios.cli.options import of_lab, require_root, told
+from scenarios.cli.options import of_lab, require_root, with_output
 from scenarios.cli.output import Listener, Output, draw_aside
 from scenarios.cli.parameters import GivenPath, Whole
 from scenarios.errors import UsageError
@@ -60,7 +60,7 @@ def _studies_like(_context: click.Context, _param: click.Parameter, incomplete: 
 @click.option("--tables-only", is_flag=True, help="Run nothing; make tables and figures of finished runs.")
 @click.option("--no-figures", is_flag=True, help="Make tables only.")
 @of_lab
-@told
+@with_output
 def command(
     labdir: LabDir,
     output: Output,

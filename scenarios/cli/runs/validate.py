@@ -3,7 +3,7 @@
 import click
 
 from scenarios.cli.exit_codes import ExitCode
-from scenarios.cli.options import scenarios_like, told
+from scenarios.cli.options import scenarios_like, with_output
 from scenarios.cli.output import Output
 from scenarios.errors import ScenarioRefusedError
 from scenarios.file.scenario_files import find_scenario
@@ -11,7 +11,7 @@ from scenarios.file.scenario_files import find_scenario
 
 @click.command("validate")
 @click.argument("file", required=False, metavar="FILE", shell_complete=scenarios_like)
-@told
+@with_output
 @click.pass_context
 def command(context: click.Context, file: str | None, output: Output) -> None:
     """Check a scenario FILE (or catalog name) and show what a run would do and detect. Starts nothing.
