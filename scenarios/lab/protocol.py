@@ -86,7 +86,7 @@ class CaptureStart(_Request, frozen=True, tag="capture_start"):
 
 
 class CaptureStop(_Request, frozen=True, tag="capture_stop"):
-    """End the captures into a folder, or (None) all that nobody has leased. Reply: `Captures` with their counts."""
+    """End the captures into a folder, or (None) all that are not leased. Reply: `Captures` with their counts."""
 
     folder: str | None = None
 

@@ -295,7 +295,7 @@ def readings(lab: LabInUse, traffic: Traffic, labdir: LabDir, since_ns: int) -> 
 def new_epoch(lab: LabInUse, labdir: LabDir, plan: Plan) -> tuple[int, Tail]:
     """Return a number for what will be announced, once SprayCheck is ready, and its records from then on.
 
-    Before any fault: the owner may have to start SprayCheck anew, and keeps no fault's times meanwhile.
+    Before any fault: the owner may have to restart SprayCheck, and keeps no fault's times meanwhile.
     """
     epoch = lab.owner.ask(protocol.NewEpoch(measuring_of(plan)), protocol.Epoch).epoch
     said = Tail(labdir.detect)

@@ -231,7 +231,7 @@ def look_later() -> None:
     time.sleep(POLL_S)
 
 
-def tell_nobody(_acked_bytes: int) -> None:
+def ignore_progress(_acked_bytes: int) -> None:
     """Receive the progress of a job."""
 
 
@@ -239,7 +239,7 @@ def wait_for(
     jobs: Sequence[Job],
     workers: Sequence[Asked],
     idle: Callable[[], None],
-    moved_to: Callable[[int], None] = tell_nobody,
+    moved_to: Callable[[int], None] = ignore_progress,
 ) -> list[tuple[Report, ...]]:
     """Wait for the reports of started jobs, by rank. `idle` is called between two checks.
 

@@ -82,7 +82,7 @@ _USUAL = {"write-bw": 5000, "write-lat": 1000}
 """perftest's default number of iterations."""
 
 
-def tell_nobody_of(_size: int, _acked_bytes: int) -> None:
+def ignore_progress(_size: int, _acked_bytes: int) -> None:
     """Receive the progress of the row of a size."""
 
 
@@ -91,7 +91,7 @@ def write_rows(
     test: WriteTest,
     undo: ExitStack,
     idle: Callable[[], None] = look_later,
-    moved_to: Callable[[int, int], None] = tell_nobody_of,
+    moved_to: Callable[[int, int], None] = ignore_progress,
 ) -> Iterator[WriteRow]:
     """Measure size by size, each with its own memory and queue pairs, so that the received data can be compared.
 

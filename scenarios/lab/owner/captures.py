@@ -127,7 +127,7 @@ class Captures:
         return tuple(capture.state() for capture in fresh)
 
     def stop(self, folder: Path | None) -> tuple[CaptureState, ...]:
-        """End the captures into `folder`, or all that nobody has leased; return their counts."""
+        """End the captures into `folder`, or all that are not leased; return their counts."""
         if folder is None:
             return self._end([capture for capture in self._running if capture.client is None])
         return self._end([capture for capture in self._running if capture.file.parent == folder])

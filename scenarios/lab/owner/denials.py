@@ -35,7 +35,7 @@ class Trials:
     _clean: dict[DeniedLink, int] = field(default_factory=dict)
 
     def keep(self, links: Collection[DeniedLink]) -> None:
-        """Forget all other links: one that is denied again starts anew."""
+        """Forget all other links: one that is denied again starts from zero."""
         self._sums = {link: counts for link, counts in self._sums.items() if link in links}
         self._clean = {link: clean for link, clean in self._clean.items() if link in links}
 

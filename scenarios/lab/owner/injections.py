@@ -134,12 +134,10 @@ class Injections:
         return Faults((*removed, *in_force), self.planned(keys))
 
     def clear(self, target: str | None, word: str | None = None, client: int | None = None) -> Faults:
-        """Remove faults and timelines, of the directions that `target` selects or all, of one kind or all, leased by
-        one client or all.
+        """Remove faults and timelines: of the target's directions, kind and client, or of all.
 
         Returns removed faults, with their last counters if they were in force, and failed steps of their timelines.
-        Raises
-        the first error after all were tried.
+        Raises the first error after all were tried.
         """
         names = None if target is None else self._named(target)
         before = {(state.link, state.fault): state for state in self.states()}
@@ -174,7 +172,7 @@ class Injections:
     def _named(self, target: str) -> frozenset[str]:
         chosen = chosen_of(target, self._fabric)
         if chosen.by_chance:
-            raise TargetError(target, "would be chosen anew", "name what to clear, as `fault show` lists it")
+            raise TargetError(target, "would be chosen again", "name what to clear, as `fault show` lists it")
         return frozenset(str(way) for way in chosen.ways)
 
     def take_back_last(self) -> None:
@@ -233,7 +231,7 @@ class Injections:
         return tuple(steps)
 
     def failed(self, client: int | None = None) -> tuple[FaultFailed, ...]:
-        """Return failed steps of timelines, of one client or any, until they are set anew or cleared."""
+        """Return failed steps of timelines, of one client or any, until they are set again or cleared."""
         return tuple(failed for whose, failed in self._failed.values() if client in (None, whose))
 
     def coming(self, event: Event) -> None:

@@ -91,7 +91,7 @@ class Lab:
         return min(times, default=None)
 
     def run(self) -> None:
-        """Do what is due between requests."""
+        """Do the work between requests: pending requests and timelines."""
         self.injections.run()
         self.denials.run()
 
@@ -130,7 +130,7 @@ class Lab:
         return Later(self.denials.act_on(acting), lambda _: epoch_reply)
 
     def measure(self, wanted: Measuring) -> None:
-        """Start SprayCheck, anew if its settings differ or its file is full.
+        """Start SprayCheck, or restart it if its settings differ or its file is full.
 
         Raises `LabStateError` if this lab cannot.
         """

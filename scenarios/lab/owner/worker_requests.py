@@ -76,7 +76,7 @@ class Works:
         return self._add(steps, True)
 
     def add(self, steps: Steps[None]) -> None:
-        """Add work that nobody waits for; `run` raises its error."""
+        """Add work without a waiting caller; `run` raises its error."""
         self._add(steps, False)
 
     def run(self) -> None:

@@ -34,8 +34,8 @@ that waits as long as it runs takes twice as long for everything (our choice). T
 engines, SprayCheck and the kernel share them; two busy programs beside them 50 to 70 %, and all counts still right."""
 
 LATE_SHARE, LATE_S = 0.05, 0.25
-"""A flow keeps the rate it was asked to if it takes no longer than this share of its time more, and this for its first
-packet, its last acknowledgement and a turn of a busy engine (our choice)."""
+"""Tolerance of a flow's requested rate: this share of its time, plus this time for its first packet, its last
+acknowledgement and a turn of a busy engine (our choice)."""
 
 IN_TIME, KEEPS_GOODPUT = "named in time", "every flow keeps its goodput"
 """Checks that judge times."""
@@ -80,14 +80,14 @@ def load_of(
 ) -> Load:
     """Judge whether the machine kept up.
 
-    Overloaded when it lost more than `QUIET_SHARE` of the data packets by itself; when more packets were sent again
-    than injected drops explain and the machine shows why (`_is_strained`); when checks
-    of times were `missed` and the engines waited more than `BUSY_SHARE`. Otherwise such a wait is a warning: every
-    other judgement rests on counts, and a machine that waits makes nothing faster. Retransmissions that
-    a fault may have caused without its being counted are a warning, too, and those of a run with `outages`, ports that
-    were out of service while a fault came or went. So is a flow that did not keep the rate asked for where a
-    fault or congestion control (`steered`) may have held it back; where nothing else can have, the machine was too
-    slow for it. `changes` are what somebody else changed in the lab, which may explain both.
+    It is overloaded in four cases: it lost more than `QUIET_SHARE` of the data packets by itself; more packets were
+    sent again than injected drops explain, and the machine shows why (`_is_strained`); checks of times were `missed`
+    and the engines waited more than `BUSY_SHARE`; or a flow did not keep its requested rate and nothing else can be
+    the cause.
+
+    Otherwise these are warnings: a wait, since all other checks rest on counts; retransmissions that may come from
+    uncounted losses, or from `outages` (ports out of service while a fault was set or cleared); a slow flow that a
+    fault or congestion control (`steered`) may have held back. `changes` by somebody else may explain both.
     """
     packets = sum(flow.packets for flow in flows)
     lost_here = counts.ring_drops + counts.softnet_drops + counts.tx_errors

@@ -21,9 +21,9 @@ class PathOutcome:
     """The outcome of one entropy value of one flow."""
 
     flow: str
-    """As `h0>h3`."""
+    """The flow, as `h0>h3`."""
     links: tuple[str, ...]
-    """From leaf to spine to leaf; none where both hosts sit on one leaf."""
+    """Links from leaf to spine to leaf; none if both hosts are below one leaf."""
     lost: int
     """Packets sent again because they did not arrive, or did not seem to."""
     retired: bool

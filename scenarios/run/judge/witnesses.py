@@ -30,7 +30,7 @@ from testbed.model.fabric import Fabric
 from testbed.model.names import parse_link
 
 MOST_MOMENTS = 256
-"""Most moments at which a spine's evidence is weighed anew, evenly spread if there are more. Our choice: seconds of
+"""Most moments at which a spine's evidence is weighed again, evenly spread if there are more. Our choice: seconds of
 work."""
 
 _WORST_FIRST = (Finding.UNEXPLAINED, Finding.AMBIGUOUS, Finding.NAMED)

@@ -256,7 +256,7 @@ def test_what_was_chosen_by_chance_is_cleared_by_its_name(lab: tuple[Injections,
     injections, kernel, _ = lab
     injections.set(order("any fabric direction", "5%"))
     ((link, _),) = kernel.held
-    with pytest.raises(TargetError, match="would be chosen anew"):
+    with pytest.raises(TargetError, match="would be chosen again"):
         injections.clear("any fabric direction")
     assert len(kernel.held) == 1
     injections.clear(link)
