@@ -25,6 +25,8 @@ from scenarios.lab.processes import end_marked, end_text, is_alive, is_marked, k
 from scenarios.lab.protocol import Blame, Measuring
 from testbed.environment import clean_environment, marked_environment
 from testbed.kernel.bpf.grace_period import put_back
+from testbed.kernel.netns import delete_all_namespaces
+from testbed.model.ids import namespace_prefix
 
 START_TIMEOUT_S = 300.0
 """Start timeout; a large fabric on a slow machine is ready long before."""
@@ -179,13 +181,11 @@ class Removed:
 
 def take_down(labdir: LabDir) -> Removed:
     """Remove everything of the lab; does no harm when there is nothing."""
-    from testbed.emulation.network import remove_leftovers  # loads Mininet, for this alone
-
     owner = _ask_owner(labdir)
     by_owner = owner is OwnerEnd.ORDERLY
     processes = end_marked(labdir.lab, GRACE_S)
     put_back(labdir.grace)
-    namespaces = remove_leftovers(labdir.lab)
+    namespaces = delete_all_namespaces(namespace_prefix(labdir.lab))
     folder = labdir.path.exists()
     labdir.remove()
     was_up = by_owner or bool(processes or namespaces or folder)

@@ -21,7 +21,7 @@ from testbed.emulation.topo import FabricTopo, cable_class
 from testbed.errors import LabStateError, NotOfferedError, ReadBackError
 from testbed.kernel.features import require_fabric_features
 from testbed.kernel.netlink.rtnl import Rtnl
-from testbed.kernel.netns import delete_namespaces, namespace_path, namespaces
+from testbed.kernel.netns import namespace_path, namespaces
 from testbed.kernel.node_state import pending, read_state
 from testbed.model.fabric import Fabric
 from testbed.model.ids import NodeId, namespace_name, namespace_prefix
@@ -268,8 +268,3 @@ class FabricNet(Mininet):
             act()
         finally:
             self.timings_s[name] = time.perf_counter() - before
-
-
-def remove_leftovers(lab: str) -> tuple[str, ...]:
-    """Remove every namespace of a lab, whoever made it, and return their names. No other lab's are touched."""
-    return delete_namespaces(namespaces(namespace_prefix(lab)))

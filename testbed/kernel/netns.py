@@ -135,3 +135,8 @@ def _check(result: int, node: str, request: str) -> None:
 def _run_nameless(work: Callable[[], Result]) -> Result:
     _check(_libc.unshare(_CLONE_NEWNET), "a nameless namespace", "create it")
     return work()
+
+
+def delete_all_namespaces(prefix: str) -> tuple[str, ...]:
+    """Remove every namespace whose name begins so, whoever made it, and return their names."""
+    return delete_namespaces(namespaces(prefix))

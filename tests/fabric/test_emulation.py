@@ -15,14 +15,21 @@ import pytest
 from mininet.log import lg
 
 from testbed.emulation import network, nodes
-from testbed.emulation.network import FabricNet, remove_leftovers
+from testbed.emulation.network import FabricNet
 from testbed.emulation.nodes import Router
 from testbed.emulation.outages import KernelOutages
 from testbed.emulation.shell import FabricCLI
 from testbed.emulation.topo import FabricTopo
 from testbed.errors import KernelError, LabStateError, MissingFeatureError, NotOfferedError, ReadBackError
 from testbed.kernel import features
-from testbed.kernel.netns import NETNS_DIR, create_namespaces, delete_namespaces, inside, namespaces
+from testbed.kernel.netns import (
+    NETNS_DIR,
+    create_namespaces,
+    delete_all_namespaces,
+    delete_namespaces,
+    inside,
+    namespaces,
+)
 from testbed.model.addressing import host_address
 from testbed.model.fabric import Fabric, FabricSpec
 from testbed.model.ids import NodeId, namespace_prefix
@@ -92,7 +99,7 @@ def test_stop_is_safe_before_start_and_twice(lab):
 
 def test_two_labs_stand_side_by_side(lab):
     with built(TINY) as other, FabricNet.of(Fabric.of(TINY), lab):
-        remove_leftovers(lab)
+        delete_all_namespaces(namespace_prefix(lab))
         other.verify()
 
 
@@ -100,8 +107,11 @@ def test_leftovers_are_removed_by_exact_prefix(lab, foreign):
     near = f"{namespace_prefix(lab)[:-1]}x-h0"  # the lab's name plus one letter
     create_namespaces([f"{namespace_prefix(lab)}h0", f"{namespace_prefix(lab)}p0-leaf0", near])
     try:
-        assert remove_leftovers(lab) == (f"{namespace_prefix(lab)}h0", f"{namespace_prefix(lab)}p0-leaf0")
-        assert remove_leftovers(lab) == ()
+        assert delete_all_namespaces(namespace_prefix(lab)) == (
+            f"{namespace_prefix(lab)}h0",
+            f"{namespace_prefix(lab)}p0-leaf0",
+        )
+        assert delete_all_namespaces(namespace_prefix(lab)) == ()
         assert {near, foreign} <= set(os.listdir(NETNS_DIR))
     finally:
         delete_namespaces([near])

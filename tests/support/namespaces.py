@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from testbed.emulation.network import FabricNet, remove_leftovers
-from testbed.kernel.netns import inside
+from testbed.emulation.network import FabricNet
+from testbed.kernel.netns import delete_all_namespaces, inside
 from testbed.model.fabric import Fabric, FabricSpec
+from testbed.model.ids import namespace_prefix
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root: namespaces and veth")
 
@@ -40,7 +41,7 @@ def removed_lab() -> Iterator[str]:
     try:
         yield lab
     finally:
-        remove_leftovers(lab)
+        delete_all_namespaces(namespace_prefix(lab))
 
 
 @contextmanager

@@ -9,10 +9,9 @@ import os
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from faults.errors import MechanismError
-from faults.inject import Injector, injector_of
 from faults.kinds import By
 from results.files.user_files import in_whose_name, invoker, rights_of
 from results.text import count_text
@@ -33,6 +32,9 @@ from scenarios.lab.start.capacity import (
 )
 from testbed.errors import MissingFeatureError
 from testbed.model.fabric import Fabric
+
+if TYPE_CHECKING:
+    from faults.inject import Injector
 
 TCPDUMP = "tcpdump"
 """Tools that only captures need."""
@@ -153,7 +155,7 @@ def mechanism_for(planned: PlannedFault, asked: str) -> str:
     return planned.mechanism if asked == AUTO else asked
 
 
-def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: Injector) -> Iterator[str]:
+def lacks_of_faults(faults: Iterable[PlannedFault], asked: str, injector: "Injector") -> Iterator[str]:
     """Ask the kernel for a mechanism of each fault, without setting one. Return the reason for each fault without
     one.
     """
@@ -173,6 +175,8 @@ def missing_here() -> frozenset[str]:
 
 def lacks_of_faults_here(faults: Iterable[PlannedFault], asked: str) -> Iterator[str]:
     """Ask an injector without a lab. Needs root; takes some tenths of a second where eBPF is compiled."""
+    from faults.inject import injector_of  # loads pyroute2, for runs that build a lab
+
     with tempfile.TemporaryDirectory(prefix="spraylab-", dir=ROOTS_FOLDER) as folder:
         yield from lacks_of_faults(faults, asked, injector_of(Path(folder)))
 
