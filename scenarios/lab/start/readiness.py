@@ -15,7 +15,6 @@ from faults.errors import MechanismError
 from faults.kinds import By
 from results.files.user_files import in_whose_name, invoker, rights_of
 from results.text import count_text
-from scenarios.doctor import examine
 from scenarios.errors import EnvironmentLackingError
 from scenarios.file.model import Scenario
 from scenarios.file.plan import AUTO, Plan, PlannedFault
@@ -35,6 +34,7 @@ from testbed.model.fabric import Fabric
 
 if TYPE_CHECKING:
     from faults.inject import Injector
+    from scenarios.doctor import Finding
 
 TCPDUMP = "tcpdump"
 """Tools that only captures need."""
@@ -57,12 +57,18 @@ def lacks_of_lab(
 
     `per_leaf`: every leaf gets a SprayCheck process of its own.
     """
-    for finding in examine():
+    for finding in _findings():
         if finding.needed and not finding.present and (capturing or finding.name != TCPDUMP):
             yield f"{finding.name} is missing: {finding.advice}"
     if lack := no_room_for_lab(RUN_ROOT):
         yield lack
     yield no_room_for_fabric(fabric.spec, _processes(fabric, workers, per_leaf), data_bytes)
+
+
+def _findings() -> "tuple[Finding, ...]":
+    from scenarios.doctor import examine  # loads pyroute2, which a run in a lab that is up does not need
+
+    return examine()
 
 
 def no_room_for_plan(plan: Plan, workers: int | Literal["per-host"] | None = None) -> Iterator[str]:
@@ -93,7 +99,7 @@ def _processes(fabric: Fabric, workers: int | Literal["per-host"] | None, per_le
 
 def lacks_of_capture() -> Iterator[str]:
     """List what is missing for captures in a lab that is up."""
-    for finding in examine():
+    for finding in _findings():
         if finding.name == TCPDUMP and not finding.present:
             yield f"{finding.name} is missing: {finding.advice}"
 

@@ -40,7 +40,7 @@ def finding(name: str, present: bool, needed: bool = True) -> Finding:
 @pytest.fixture
 def _bare_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [finding("clang", False), finding("ip", True), finding("tcpdump", False), finding("TCX", False, False)]
-    monkeypatch.setattr(readiness, "examine", lambda: found)
+    monkeypatch.setattr(readiness, "_findings", lambda: found)
 
 
 @pytest.mark.usefixtures("_bare_machine")
