@@ -1,13 +1,21 @@
 """Command lines as click sees them: whether a command has the options that a text says it has."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import click
 
 from scenarios.cli.main import main
-from scenarios.cli.reference import commands
 
-__all__ = ["commands", "complaint_about", "options_of", "resolved"]
+
+def commands(group: click.Group = main, prefix: str = "") -> Iterator[tuple[str, click.Command]]:
+    """List every command by its full name."""
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from commands(command, f"{prefix}{name} ")
+        elif command is not None:
+            yield f"{prefix}{name}", command
 
 
 def resolved(words: Sequence[str]) -> tuple[click.Command, list[str]]:
