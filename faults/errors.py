@@ -1,4 +1,4 @@
-"""What can go wrong while a fault is described or put into the fabric.
+"""Errors of describing a fault and of setting it in the fabric.
 
     FaultError
     ├── QuantityError        a number with a unit that cannot be read (also a ValueError)

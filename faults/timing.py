@@ -95,7 +95,7 @@ TIMING_WORDS = (
 
 
 def timing_of(words: Reader) -> Timing:
-    """When."""
+    """Return the times of a fault as its request states them."""
     on = words.read("on", _event)
     until = words.read("until", _ending)
     return Timing(

@@ -49,7 +49,7 @@ def path_text(line: Detect | PathConclusion) -> str:
 
 @dataclass
 class Said:
-    """What SprayCheck reported about one run by one expectation."""
+    """Report of SprayCheck about one run by one expectation."""
 
     expectation: str
     flows: list[Detect] = field(default_factory=list)
@@ -89,7 +89,7 @@ class Said:
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last accusation is final: no verdict was pending."""
+        """Return whether the last accusation is final: no verdict was pending."""
         return self.last is not None and self.last.pending == 0
 
 

@@ -1,4 +1,4 @@
-"""What can go wrong while a run is recorded or read.
+"""Errors of recording a run and of reading one.
 
 ResultsError
 ├── RunFolderError   the folder cannot be made or is not a run

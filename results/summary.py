@@ -203,7 +203,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 class Load(msgspec.Struct, frozen=True):
-    """Whether this machine kept up, so that the numbers are valid."""
+    """Load of this machine: whether it kept up, so that the numbers are valid."""
 
     overloaded: bool
     reasons: tuple[Text, ...]

@@ -1,4 +1,4 @@
-"""What can go wrong while driving a lab.
+"""Errors of driving a lab.
 
 ScenariosError
 ├── UsageError                   what was asked for is wrong

@@ -1,4 +1,4 @@
-"""What a user of a queue pair collects: completions of work requests, the peer's immediates, and events.
+"""Results that a queue pair hands to its user: completions of work requests, the peer's immediates, and events.
 
 The receive queue is here too: a Write-with-Immediate consumes one posted receive (MRC chapter 8). Knows no packets.
 """

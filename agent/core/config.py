@@ -56,7 +56,7 @@ def _range_in(hint: object) -> Range | None:
 
 
 class SprayPolicy(StrEnum):
-    """How first transmissions are spread over entropy values; planes take turns in both."""
+    """Order in which first transmissions use entropy values; planes take turns in both."""
 
     ROTATION = "rotation"
     """Every EV once per rotation, in a pseudo-random order that is drawn again every `rotations_per_order` rotations

@@ -38,7 +38,7 @@ NEEDS: dict[By, str] = {
 
 
 class On(StrEnum):
-    """What a kind can be put on."""
+    """Places that a kind of fault can be set on."""
 
     PORTS = "ports"
     """Any direction of any link: its sending port."""
@@ -47,7 +47,7 @@ class On(StrEnum):
 
 
 class Hit(StrEnum):
-    """What happens to a packet that a kind hits, as its transport sees it."""
+    """Effect of a kind of fault on a packet, as the transport sees it."""
 
     LOST = "lost"
     """It is dropped, and counted as dropped."""

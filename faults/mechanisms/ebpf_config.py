@@ -28,7 +28,7 @@ class Mode(IntEnum):
 
 
 class Effect(IntEnum):
-    """What happens to a packet that is hit."""
+    """Effect on a packet that is hit."""
 
     DROP = 0
     CORRUPT = 1

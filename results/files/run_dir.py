@@ -89,7 +89,7 @@ class RunDir:
 
     @property
     def logs(self) -> Path:
-        """What the lab's processes wrote to stderr; only of a run that did not finish."""
+        """Logs of the lab's processes (stderr); only of a run that did not finish."""
         return self.path / "logs"
 
     def discard(self) -> None:

@@ -1,4 +1,4 @@
-"""How far the axes of figures reach: as far as a run needs, or, beside other runs, equally far for what is the same.
+"""Ranges of the figures' axes: as far as a run needs, or, beside other runs, equal ranges for equal quantities.
 
 Runs that are far apart share a logarithmic axis, since on a linear one the smaller is a flat line.
 """

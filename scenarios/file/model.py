@@ -140,7 +140,7 @@ class Workload(Part):
 
 
 class _Put(Part):
-    """What every order of faults says beside its words."""
+    """Keys that every request for faults has beside its words."""
 
     link: Link | None = None
     """Link: `p0:leaf3>spine5` (one direction), `p0:leaf3-spine5` (both), `p*:leaf3>spine*` (many), `p0:h2>leaf2` (a
@@ -175,7 +175,7 @@ class FaultEntry(_Worded):
 
 
 class Detector(Part):
-    """What SprayCheck must find, and how it works."""
+    """Requirements for SprayCheck: what it must find, and how it works."""
 
     min_rate: Rate = "1%"
     """Smallest drop rate to detect. A path with too few packets for it is `insufficient`."""
@@ -205,7 +205,7 @@ class Detector(Part):
 
 
 class Expectation(Part):
-    """What the run must show to pass."""
+    """Conditions for a run to pass."""
 
     detected: tuple[Link, ...] | None = None
     """Links that SprayCheck must name, and no others; `[]`: none. Left out: the links between switches that lost data
@@ -229,7 +229,7 @@ class Expectation(Part):
 
 
 class Limits(Part):
-    """How much of a run is kept. The summary and report say what was cut."""
+    """Limits of how much of a run is kept; the summary and the report say what was cut."""
 
     events: Bytes = Field(default=256 << 20, ge=1 << 16, le=MOST_BYTES)
     """Size limit of agents' events, in equal shares per engine worker; the latest are kept."""

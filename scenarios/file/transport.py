@@ -114,7 +114,7 @@ class EvField(Part):
 
 
 class EvProfile(Part):
-    """Where a flow's EVs come from. Hosts below one leaf always use their one path per plane."""
+    """Source of a flow's EVs. Hosts below one leaf always use their one path per plane."""
 
     mode: Literal["auto", "exp", "gen"] = "auto"
     """`auto`: all paths, or `count` of them; `exp`: `evs`; `gen`: the first `count` that `fields` generate. Paths
@@ -219,7 +219,7 @@ class Congestion(Part):
 
 
 class Transport(Part):
-    """How MRC sends."""
+    """Settings of the MRC transport."""
 
     engine: Literal["ring", "scapy"] = "ring"
     """`ring`: packet rings and numpy, fast; `scapy`: Scapy builds and reads each packet, slow and readable

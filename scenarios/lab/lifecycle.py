@@ -157,7 +157,7 @@ def _is_ready(channel: socket.socket, show: Callable[[str], None]) -> bool:
 
 
 class OwnerEnd(StrEnum):
-    """What happened to the lab's owner."""
+    """End of the lab's owner."""
 
     ORDERLY = "ended"
     KILLED = "did not answer"
@@ -168,7 +168,7 @@ class OwnerEnd(StrEnum):
 
 @dataclass(frozen=True)
 class Removed:
-    """What was removed without the owner's help; all empty after an orderly end."""
+    """Count of what was removed without the owner's help; all empty after an orderly end."""
 
     lab: str
     was_up: bool

@@ -16,7 +16,7 @@ from testbed.model.fabric import Fabric
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the user requested."""
+    """Request of a user for a run."""
 
     scenario: Scenario
     labdir: LabDir

@@ -276,7 +276,7 @@ def _host_routes(fabric: Fabric, node: NodeId) -> tuple[Route, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """What the lab itself has put on one port since it was built."""
+    """Changes that the lab itself made to one port since it was built."""
 
     shut: bool = False
     """A fault holds the port shut; routes through it and its neighbours are absent meanwhile."""

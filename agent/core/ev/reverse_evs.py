@@ -17,7 +17,7 @@ back through another plane."""
 
 
 class Ways(NamedTuple):
-    """What a sending queue pair knows of the paths to its peer."""
+    """State of the paths to the peer, as a sending queue pair knows it."""
 
     learnt_ns: int
     """Time at which its data was last acknowledged."""

@@ -55,7 +55,7 @@ _CE = word(Ecn.CE)
 
 
 class Sent(NamedTuple):
-    """How a batch becomes frames."""
+    """Encoding of one kind of control packet: a batch becomes frames."""
 
     transport: bytes
     """Bytes from the BTH to the ICRC: opcode, key and everything that is the same in all frames."""
@@ -67,7 +67,7 @@ class Sent(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """How accepted frames of one kind become columns."""
+    """Decoding of one kind of control packet: accepted frames become columns."""
 
     name: str
     """Name in `Decoded`."""

@@ -92,7 +92,7 @@ class Frame(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How frames of a kind become columns."""
+    """Decoding of a few frames of one kind into columns."""
 
     name: str
     """Name in `Decoded`."""

@@ -46,7 +46,7 @@ RETRANSMISSION_SLACK = 3
 
 @dataclass(frozen=True)
 class MachineCounts:
-    """What this machine lost by itself during the run, and how long the engines waited for a core."""
+    """Packets that this machine lost by itself during the run, and the time that engines waited for a core."""
 
     ring_drops: int
     softnet_drops: int

@@ -1,4 +1,4 @@
-"""Where and when a plan's faults drop data, which flows can meet them, and which take a port out of service. Pure."""
+"""Effects of a plan's faults: where and when they drop data, which flows meet them, which ports they shut. Pure."""
 
 from collections.abc import Collection, Container, Iterator, Sequence
 from fractions import Fraction

@@ -1,4 +1,4 @@
-"""What a plan asks of SprayCheck: its settings, the packets a verdict needs, the links and paths to judge. Pure."""
+"""Plan of the measurement: SprayCheck's settings, packets per verdict, the links and paths to judge. Pure."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace

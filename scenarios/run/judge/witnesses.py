@@ -41,7 +41,7 @@ SILENT = Conclusion("silent", (), (), {}, 0)
 
 @dataclass(frozen=True)
 class Truth:
-    """What really happened on the links of a run."""
+    """Ground truth of the links of a run."""
 
     dropping: frozenset[str]
     """Directions between switches, and from hosts up to leaves, that lost data."""
