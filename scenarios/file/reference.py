@@ -1,12 +1,13 @@
 """Generates the reference of scenario files from their model: the JSON Schema for editors, the lists of keys.
 
-`python -m scenarios.file.reference` prints the schema, `python -m scenarios.file.reference docs/scenarios.md` renews
-the tables in that document. Tests compare both. Each key's meaning is stated only in its declaration.
+`python -m scenarios.file.reference` prints the schema, `python -m scenarios.file.reference keys` every key with its
+meaning, and `python -m scenarios.file.reference docs/scenarios.md` renews the names of keys in that document. Tests
+compare schema and document. Each key's meaning is stated only in its declaration.
 """
 
 import json
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,9 @@ _UNITS = {"_ms": " ms", "_us": " µs", "_s": " s", "_pkts": " packets"}
 
 Schema = Mapping[str, Any]
 
+Describe = Callable[[str, Schema, Mapping[str, Schema]], Iterator[str]]
+"""Returns the lines on the keys of a part, by its path."""
+
 
 def schema_text() -> str:
     """Return the schema as it is committed."""
@@ -45,34 +49,66 @@ def schema_text() -> str:
 def keys_tables() -> str:
     """Return a heading and a list of keys for each part of a scenario, in the order of the model."""
     schema = Scenario.model_json_schema(mode="validation")
-    return "\n".join(_part("", schema, schema["$defs"])).rstrip()
+    return "\n".join(_part("", schema, schema["$defs"], _rows)).rstrip()
 
 
-def with_tables(document: str) -> str:
-    """Return the document with new tables between their marks. Raises ValueError without them."""
+def keys_names() -> str:
+    """Return a heading for each part of a scenario, with the names and defaults of its keys."""
+    schema = Scenario.model_json_schema(mode="validation")
+    return "\n".join(_part("", schema, schema["$defs"], _names)).rstrip()
+
+
+def with_names(document: str) -> str:
+    """Return the document with new names of keys between their marks. Raises ValueError without the marks."""
     before, _, rest = document.partition(BEGIN)
     _, mark, after = rest.partition(END)
     if not mark:
         raise ValueError(f"no {BEGIN} ... {END} in the document")
-    return f"{before}{BEGIN}\n\n{keys_tables()}\n\n{END}{after}"
+    return f"{before}{BEGIN}\n\n{keys_names()}\n\n{END}{after}"
 
 
-def _part(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]:
+def _part(path: str, part: Schema, parts: Mapping[str, Schema], describe: Describe) -> Iterator[str]:
     """Return the keys of one part, then those of its nested parts."""
     inner = {name: found for name, field in part["properties"].items() if (found := _reference(field))}
     yield f"### {f'`{path}`' if path else 'The whole'}"
     yield ""
     yield _flat(part["description"])
     yield ""
-    words = {word.key for word in WORDS} & part["properties"].keys() if path == "faults[]" else set()
+    yield from describe(path, part, parts)
+    yield ""
+    for name, (definition, many) in inner.items():
+        yield from _part(f"{path}.{name}{many}" if path else f"{name}{many}", parts[definition], parts, describe)
+
+
+def _rows(path: str, part: Schema, parts: Mapping[str, Schema]) -> Iterator[str]:
+    """Return a line with values and meaning for each key."""
+    words = _words(path, part)
     for name, field in part["properties"].items():
         if name not in words:
             yield _row(f"{path}.{name}" if path else name, field, name in part.get("required", ()), parts)
     if words:
-        yield f"- {', '.join(f'`{name}`' for name in part['properties'] if name in words)}: [words](faults.md#kinds)."
-    yield ""
-    for name, (definition, many) in inner.items():
-        yield from _part(f"{path}.{name}{many}" if path else f"{name}{many}", parts[definition], parts)
+        yield f"- {', '.join(f'`{name}`' for name in words)}: [words](faults.md#kinds)."
+
+
+def _names(path: str, part: Schema, _parts: Mapping[str, Schema]) -> Iterator[str]:
+    """Return one line with the name of each key, and with its choices and default."""
+    words = _words(path, part)
+    names = [_name(name, field) for name, field in part["properties"].items() if name not in words]
+    rest = f"; the [words of faults](faults.md#kinds): {', '.join(f'`{name}`' for name in words)}" if words else ""
+    yield f"{', '.join(names)}{rest}."
+
+
+def _name(name: str, field: Schema) -> str:
+    choices = [each for each in field.get("anyOf", [field]) if "enum" in each]
+    default = "" if _reference(field) else _default(_written(field))
+    said = "; ".join(filter(None, (*(_one(name, each) for each in choices), default)))
+    return f"`{name}` ({said})" if said else f"`{name}`"
+
+
+def _words(path: str, part: Schema) -> list[str]:
+    """Return the keys of a fault that docs/faults.md explains."""
+    words = {word.key for word in WORDS} if path == "faults[]" else set()
+    return [name for name in part["properties"] if name in words]
 
 
 def _reference(field: Schema) -> tuple[str, str] | None:
@@ -172,13 +208,16 @@ def _flat(text: str) -> str:
     return " ".join(text.split())
 
 
-def main(documents: list[str]) -> None:
-    """Print the schema, or renew the tables of the named documents."""
-    if not documents:
+def main(words: list[str]) -> None:
+    """Print the schema or the keys, or renew the names of keys in the named documents."""
+    if not words:
         sys.stdout.write(schema_text())
-    for name in documents:
-        file = Path(name)
-        file.write_text(with_tables(file.read_text(encoding="utf-8")), encoding="utf-8")
+    elif words == ["keys"]:
+        print(keys_tables())
+    else:
+        for name in words:
+            file = Path(name)
+            file.write_text(with_names(file.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 if __name__ == "__main__":

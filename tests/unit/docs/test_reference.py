@@ -18,7 +18,7 @@ from results.study.tables import cells_table, roc_table
 from scenarios import api
 from scenarios.cli.exit_codes import ExitCode
 from scenarios.file.model import Scenario
-from scenarios.file.reference import keys_tables, with_tables
+from scenarios.file.reference import keys_tables, with_names
 from scenarios.file.scenario_files import catalog_names
 from scenarios.lab import protocol
 from scenarios.study.folder import CalibrationRecord
@@ -28,9 +28,9 @@ from tests.support.documents import ROOT
 from tests.unit.results.test_study_table import row
 
 
-def test_the_tables_of_scenario_keys_are_the_models() -> None:
+def test_the_names_of_scenario_keys_are_the_models() -> None:
     text = (ROOT / "docs/scenarios.md").read_text()
-    assert with_tables(text) == text, "make them anew: python -m scenarios.file.reference docs/scenarios.md"
+    assert with_names(text) == text, "make them anew: python -m scenarios.file.reference docs/scenarios.md"
 
 
 def test_every_key_has_a_line_with_what_it_takes_and_a_sentence() -> None:
